@@ -1,0 +1,177 @@
+//! The command line.
+
+use crate::meter::interval::IntervalLength;
+use crate::source::replay::Speed;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// The capture agent of Weir: packets in, flow and counter records out.
+#[derive(Debug, Parser)]
+#[command(name = "weir-probe", version, max_term_width = 110, after_help = EXIT)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT: &str = "\
+Exit status: 0 done; 1 something failed on the way; 2 it could not start (a wrong option, configuration or file, no \
+permission, a missing topic); 3 a capture file breaks off, and what is whole was metered.
+Logs go to the standard error; WEIR_LOG=debug says more, WEIR_LOG=error less.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Capture on a live interface until SIGTERM or Ctrl-C
+    #[command(after_help = RUN_HELP)]
+    Run(RunArgs),
+    /// Read capture files (pcap, pcapng, both also compressed with gzip)
+    #[command(after_help = READ_HELP)]
+    Read(ReadArgs),
+    /// Print a commented configuration with every key
+    #[command(after_help = "Example:\n  weir-probe config-example > weir-probe.toml")]
+    ConfigExample,
+    /// Print completions for a shell
+    #[command(after_help = "Example:\n  weir-probe completions bash > /etc/bash_completion.d/weir-probe")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    #[command(after_help = "Example:\n  weir-probe man | man -l -")]
+    Man,
+    /// Print the reference of commands, configuration and metrics in Markdown
+    #[command(hide = true)]
+    Docs,
+    /// Write synthetic records straight into Kafka, for benchmarks
+    #[command(hide = true, after_help = GENERATE_HELP)]
+    Generate(GenerateArgs),
+}
+
+const RUN_HELP: &str = "\
+Example:
+  weir-probe run --config weir-probe.toml
+Needs CAP_NET_RAW (and CAP_NET_ADMIN to switch receive offloads off): run it as root, by its systemd unit, or after
+  setcap cap_net_raw,cap_net_admin+ep weir-probe
+SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
+
+/// Options of `run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub summary: SummaryForm,
+}
+
+const READ_HELP: &str = "\
+Examples:
+  weir-probe read trace.pcap --to jsonl | head
+  weir-probe read monday.pcapng tuesday.pcap.gz --to kafka --probe lab --brokers 127.0.0.1:9092
+  tcpdump -w - -c 1000 | weir-probe read - --to none --summary json
+
+Times: packet times are moved by one multiple of 30 s, so that the last packet is at most 30 s old (with --speed real: \
+the first one). Several files are sorted by their first packets; one that begins before the last one ended follows it \
+directly. --keep-time moves nothing. `-` is the standard input, which is read to its end before metering begins.";
+
+/// Options of `read`.
+#[derive(Args, Debug)]
+pub struct ReadArgs {
+    /// Capture files; `-` is the standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Where records go
+    #[arg(long, default_value = "none")]
+    pub to: Target,
+    /// Name of the probe [default: that of the configuration, else `local`]
+    #[arg(long, value_name = "NAME")]
+    pub probe: Option<String>,
+    /// Kafka's brokers, separated by commas [default: those of the configuration, else 127.0.0.1:9092]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub brokers: Option<String>,
+    /// Length of the intervals: 1s, 2s, 5s, 10s, 15s or 30s [default: that of the configuration, else 10s]
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<IntervalLength>,
+    /// Workers that share the packets
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub workers: u32,
+    /// As fast as it goes, or as the packets' times say
+    #[arg(long, default_value = "max")]
+    pub speed: Speed,
+    /// Leave packet times as they are
+    #[arg(long)]
+    pub keep_time: bool,
+    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard
+    /// output (with `--to jsonl` to the standard error)
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub summary: SummaryForm,
+    /// Configuration file, for everything that has no option here
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Where the records of `read` go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// To Kafka
+    Kafka,
+    /// To the standard output, one JSON object a record
+    Jsonl,
+    /// Nowhere: the summary alone
+    None,
+}
+
+/// How a summary is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SummaryForm {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+const GENERATE_HELP: &str = "\
+Example:
+  weir-probe generate --records 20000000 --probes bench-a,bench-b --workers 2";
+
+/// Options of `generate`.
+#[derive(Args, Clone, Debug)]
+pub struct GenerateArgs {
+    /// Flow records in all
+    #[arg(long, value_name = "N")]
+    pub records: u64,
+    /// Kafka's brokers
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
+    pub brokers: String,
+    /// Names of the probes, separated by commas; their topics must be there
+    #[arg(long, value_delimiter = ',', default_value = "bench")]
+    pub probes: Vec<String>,
+    /// Workers, and so partitions, of each probe
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub workers: u32,
+    /// Records a second in all, or `max`
+    #[arg(long, value_name = "RATE", default_value = "max")]
+    pub rate: String,
+    /// Flow records of one probe in one interval
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub per_interval: u64,
+    /// Different sources of all probes in 30 s, about
+    #[arg(long, value_name = "N", default_value_t = 96_000)]
+    pub sources: u32,
+    /// Length of the intervals
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub interval: IntervalLength,
+    /// Start of the first interval, ms from the Unix epoch [default: so that the last interval ends now]
+    #[arg(long, value_name = "MS")]
+    pub start_ms: Option<u64>,
+    /// The last interval ends now (the default; excludes --start-ms)
+    #[arg(long, conflicts_with = "start_ms")]
+    pub end_now: bool,
+}
+
+/// The command as clap builds it, for completions, manual and reference.
+pub fn command() -> clap::Command {
+    Cli::command()
+}

@@ -1,0 +1,312 @@
+//! The agent's configuration: one TOML file, every key of which has a default but the interface.
+
+use crate::meter::MeterOptions;
+use crate::meter::interval::IntervalLength;
+use crate::meter::overflow::Network;
+use crate::meter::table::FLOW_COST;
+use crate::source::af_packet::RING_OCTETS;
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The commented example, which `weir-probe config-example` prints.
+pub const EXAMPLE: &str = include_str!("../weir-probe.example.toml");
+
+/// The whole file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Name of the probe: `[a-z0-9][a-z0-9-]{0,62}`.
+    pub probe: String,
+    /// Length of the intervals.
+    #[serde(deserialize_with = "parsed")]
+    pub interval: IntervalLength,
+    /// Workers; 0: one for each processor, at most 16.
+    pub workers: u32,
+    /// Folder of what outlasts a run.
+    pub state_dir: PathBuf,
+    /// Networks that packets come *in* to.
+    #[serde(deserialize_with = "parsed_list")]
+    pub local_networks: Vec<Network>,
+    /// Where packets come from.
+    pub source: SourceConfig,
+    /// Where records go.
+    pub kafka: KafkaConfig,
+    /// What is kept to.
+    pub limits: Limits,
+    /// What the agent says of itself.
+    pub metrics: MetricsConfig,
+}
+
+/// `[source]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SourceConfig {
+    /// Name of the interface.
+    pub interface: String,
+    /// Network namespace the interface is in; empty: the agent's own.
+    pub netns: String,
+    /// See packets of others too.
+    pub promiscuous: bool,
+    /// GRO and LRO.
+    pub receive_offloads: ReceiveOffloads,
+}
+
+/// What becomes of GRO and LRO while the agent runs.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceiveOffloads {
+    /// They are switched off.
+    Off,
+    /// They stay as they are.
+    Keep,
+}
+
+/// `[kafka]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KafkaConfig {
+    /// `host:port`, several separated by commas.
+    pub brokers: String,
+    /// Properties of librdkafka.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// `[limits]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Memory of rings, flow tables and the queue to Kafka together.
+    #[serde(deserialize_with = "octets")]
+    pub memory: u64,
+    /// Flow records of one interval, of all workers together.
+    pub max_records_per_interval: usize,
+    /// A flow ends after this time without packets.
+    #[serde(deserialize_with = "duration")]
+    pub idle: Duration,
+}
+
+/// `[metrics]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsConfig {
+    /// Address and port of the Prometheus endpoint; absent: none.
+    pub listen: Option<SocketAddr>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let private = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10"];
+        Config {
+            probe: "local".to_owned(),
+            interval: IntervalLength::default(),
+            workers: 0,
+            state_dir: PathBuf::from("/var/lib/weir-probe"),
+            local_networks: private.iter().filter_map(|text| text.parse().ok()).collect(),
+            source: SourceConfig::default(),
+            kafka: KafkaConfig::default(),
+            limits: Limits::default(),
+            metrics: MetricsConfig::default(),
+        }
+    }
+}
+
+impl Default for SourceConfig {
+    fn default() -> Self {
+        SourceConfig {
+            interface: String::new(),
+            netns: String::new(),
+            promiscuous: true,
+            receive_offloads: ReceiveOffloads::Off,
+        }
+    }
+}
+
+impl Default for KafkaConfig {
+    fn default() -> Self {
+        KafkaConfig { brokers: "127.0.0.1:9092".to_owned(), properties: BTreeMap::new() }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { memory: 1 << 30, max_records_per_interval: 1_000_000, idle: Duration::from_secs(60) }
+    }
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or a line of it is wrong: with the line.
+    pub fn read(path: &Path) -> anyhow::Result<Config> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Config::parse(&text).with_context(|| format!("{} is wrong", path.display()))
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// Where a line of it is wrong.
+    pub fn parse(text: &str) -> anyhow::Result<Config> {
+        let config: Config = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            anyhow::anyhow!("line {line}: {}", error.message())
+        })?;
+        check_probe(&config.probe)?;
+        if config.limits.max_records_per_interval == 0 {
+            bail!("limits.max_records_per_interval must be at least 1");
+        }
+        Ok(config)
+    }
+
+    /// Workers to start.
+    pub fn worker_count(&self) -> u32 {
+        match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, |count| count.get().min(16) as u32),
+            count => count,
+        }
+    }
+
+    /// How a worker meters: the bounds are shared out evenly.
+    ///
+    /// # Errors
+    /// Where the memory is too little for rings and a table at all.
+    pub fn meter(&self, workers: u32, live: bool) -> anyhow::Result<MeterOptions> {
+        let rings = if live { u64::from(workers) * RING_OCTETS as u64 } else { 0 };
+        let tables = self.limits.memory.saturating_sub(rings + self.queue_octets());
+        let max_flows = tables / u64::from(workers) / FLOW_COST as u64;
+        if max_flows < 1000 {
+            bail!(
+                "limits.memory = {} octets is too little for {workers} workers: {} would do",
+                self.limits.memory,
+                (rings + 1000 * u64::from(workers) * FLOW_COST as u64) * 4 / 3 + 1
+            );
+        }
+        Ok(MeterOptions {
+            interval: self.interval,
+            max_flows: max_flows as usize,
+            max_records: (self.limits.max_records_per_interval / workers as usize).max(1),
+            idle_ms: i64::try_from(self.limits.idle.as_millis()).unwrap_or(i64::MAX / 2).min(i64::MAX / 2),
+            local_networks: self.local_networks.clone(),
+        })
+    }
+
+    /// Octets of messages that may wait for Kafka.
+    pub fn queue_octets(&self) -> u64 {
+        self.limits.memory / 4
+    }
+}
+
+/// Checks a probe's name, which is part of its topics' names.
+///
+/// # Errors
+/// Where it is none.
+pub fn check_probe(name: &str) -> anyhow::Result<()> {
+    let good = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit();
+    let octets = name.as_bytes();
+    match octets {
+        [first, rest @ ..]
+            if good(*first) && rest.len() <= 62 && rest.iter().all(|&octet| good(octet) || octet == b'-') =>
+        {
+            Ok(())
+        }
+        _ => bail!("{name:?} cannot be a probe's name: 1 to 63 of a-z, 0-9 and -, not - first"),
+    }
+}
+
+fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: std::fmt::Display>>(deserializer: D) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+fn parsed_list<'de, D: Deserializer<'de>, T: FromStr<Err: std::fmt::Display>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    Vec::<String>::deserialize(deserializer)?
+        .iter()
+        .map(|text| text.parse().map_err(serde::de::Error::custom))
+        .collect()
+}
+
+/// Octets as `"512MiB"`, `"2GB"` or a number.
+fn octets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Octets {
+        Number(u64),
+        Text(String),
+    }
+    match Octets::deserialize(deserializer)? {
+        Octets::Number(number) => Ok(number),
+        Octets::Text(text) => text
+            .parse::<bytesize::ByteSize>()
+            .map(|size| size.as_u64())
+            .map_err(|_| serde::de::Error::custom(format!("{text:?} is no size such as \"512MiB\""))),
+    }
+}
+
+/// A time as `"60s"` or `"2m"`.
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text)
+        .map_err(|_| serde::de::Error::custom(format!("{text:?} is no time such as \"60s\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_states_every_default() {
+        let example = Config::parse(EXAMPLE).unwrap();
+        let default = Config {
+            source: SourceConfig { interface: "eth0".to_owned(), ..SourceConfig::default() },
+            ..Config::default()
+        };
+        let with_metrics =
+            Config { metrics: MetricsConfig { listen: Some("127.0.0.1:9110".parse().unwrap()) }, ..default };
+        assert_eq!(format!("{example:?}"), format!("{with_metrics:?}"));
+        for key in [
+            "probe",
+            "interval",
+            "workers",
+            "state_dir",
+            "local_networks",
+            "interface",
+            "netns",
+            "promiscuous",
+            "receive_offloads",
+            "brokers",
+            "properties",
+            "memory",
+            "max_records_per_interval",
+            "idle",
+            "listen",
+        ] {
+            assert!(EXAMPLE.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        let error = |text: &str| format!("{:#}", Config::parse(text).unwrap_err());
+        assert!(error("probe = \"a\"\nintervall = \"10s\"").contains("line 2: unknown field `intervall`"));
+        assert!(error("probe = \"Site A\"").contains("cannot be a probe's name"));
+        assert!(error("interval = \"7s\"").contains("one of 1s, 2s"));
+        assert!(error("[limits]\nmemory = \"lots\"").contains("512MiB"));
+        assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("no address prefix"));
+    }
+
+    #[test]
+    fn bounds_are_shared_out() {
+        let config = Config::parse("[limits]\nmemory = \"256MiB\"\nmax_records_per_interval = 10").unwrap();
+        let (one, four) = (config.meter(1, false).unwrap(), config.meter(4, false).unwrap());
+        assert!(one.max_flows / 4 - four.max_flows <= 1);
+        assert_eq!((one.max_records, four.max_records), (10, 2));
+        assert!(Config::parse("[limits]\nmemory = \"1MiB\"").unwrap().meter(2, true).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! `weir-probe generate`: synthetic records straight into Kafka, for benchmarks of what comes after.
+//!
+//! Records go through the same [`Publisher`] and Kafka client as captured ones: batches, closing records that balance,
+//! counters. Few sources have many flows and most have few; services likewise; sizes have a heavy tail.
+
+use crate::cli::GenerateArgs;
+use crate::config::check_probe;
+use crate::meter::key::{Initiator, Key};
+use crate::meter::record::{Record, Sent};
+use crate::meter::{ClosedInterval, Tally, Volume};
+use crate::metrics::Metrics;
+use crate::packet::IpPacket;
+use crate::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
+use crate::publish::pace::Pace;
+use crate::publish::{Closing, Identity, Published, Publisher};
+use crate::run::Asked;
+use crate::source::wall_clock_ns;
+use crate::state::new_epoch;
+use crate::{Exit, Failure};
+use anyhow::anyhow;
+use fastrand::Rng;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Octets that may wait for Kafka, of all probes.
+const QUEUE_OCTETS: u64 = 256 << 20;
+
+/// Services with their protocol and their share of flows, in percent.
+const SERVICES: [(u16, u8, u32); 8] =
+    [(443, 6, 45), (53, 17, 25), (443, 17, 10), (80, 6, 8), (123, 17, 4), (22, 6, 3), (25, 6, 3), (5060, 17, 2)];
+
+/// Writes the records and prints exactly what was written.
+///
+/// # Errors
+/// [`Exit::CannotStart`] for wrong options or missing topics; [`Exit::Failed`] where Kafka did not take everything.
+pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
+    for probe in &args.probes {
+        check_probe(probe).map_err(Failure::start)?;
+    }
+    let rate = match args.rate.as_str() {
+        "max" => f64::INFINITY,
+        text => text.parse().ok().filter(|rate| *rate > 0.0).ok_or_else(|| {
+            Failure::start(anyhow!("--rate {text:?} is neither a number of records a second nor `max`"))
+        })?,
+    };
+    let asked = Asked::listen()?;
+    let probes = args.probes.len() as u64;
+    let interval_ms = u64::from(args.interval.ms());
+    let intervals = args.records.div_ceil(args.per_interval.max(1) * probes).max(1);
+    let now_ms = (wall_clock_ns() / 1_000_000) as u64;
+    let start_ms = args.start_ms.unwrap_or(now_ms).saturating_sub(args.start_ms.map_or(intervals * interval_ms, |_| 0))
+        / interval_ms
+        * interval_ms;
+    let epoch = new_epoch(0);
+    let started = Instant::now();
+
+    let mut connections = Vec::new();
+    for probe in &args.probes {
+        let options = KafkaOptions {
+            brokers: args.brokers.clone(),
+            properties: BTreeMap::new(),
+            probe: probe.clone(),
+            workers: args.workers,
+            queue_octets: QUEUE_OCTETS / probes,
+            wait: true,
+        };
+        connections.push(Kafka::start(options, Metrics::default(), &asked).map_err(Failure::start)?);
+    }
+    let lines = probes * u64::from(args.workers);
+    let mut threads = Vec::new();
+    for (index, (probe, kafka)) in args.probes.iter().zip(&connections).enumerate() {
+        for worker in 0..args.workers {
+            let number = index as u64 * u64::from(args.workers) + u64::from(worker);
+            let line = Line {
+                identity: Identity {
+                    probe: probe.clone(),
+                    worker,
+                    workers: args.workers,
+                    epoch,
+                    interval_ms: args.interval.ms(),
+                    source: "generate".to_owned(),
+                    ..Identity::default()
+                },
+                records: share(args.records, lines, number),
+                intervals,
+                start_ms,
+                rate: rate / lines as f64,
+                sources: args.sources,
+                random: Rng::with_seed(number),
+            };
+            let (mut sink, asked) = (kafka.sink(), asked.clone());
+            threads.push((probe, std::thread::spawn(move || line.write(&mut sink, &asked))));
+        }
+    }
+    let mut written: BTreeMap<&str, Published> = BTreeMap::new();
+    for (probe, thread) in threads {
+        let published = thread.join().map_err(|_| anyhow!("a thread failed"))??;
+        *written.entry(probe).or_default() += &published;
+    }
+    for kafka in connections {
+        kafka.finish(None)?;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let probes: Map<String, Value> = written
+        .iter()
+        .map(|(probe, of)| {
+            let totals = json!({
+                "records": of.flow_records,
+                "batches": of.batches,
+                "closing_records": of.closings,
+                "packets": of.flow.packets,
+                "octets": of.flow.octets,
+            });
+            ((*probe).to_owned(), totals)
+        })
+        .collect();
+    let records: u64 = written.values().map(|of| of.flow_records).sum();
+    let last_ms = start_ms + (intervals - 1) * interval_ms;
+    println!(
+        "{}",
+        json!({
+            "probes": probes,
+            "records": records,
+            "epoch": epoch,
+            "workers": args.workers,
+            "intervals": intervals,
+            "interval_ms": interval_ms,
+            "first_interval_ms": start_ms,
+            "last_interval_ms": last_ms,
+            "seconds": seconds,
+            "records_per_second": (records as f64 / seconds).round(),
+        })
+    );
+    Ok(Exit::Done)
+}
+
+/// The part of `total` that line `number` of `lines` gets: all parts together are `total`.
+fn share(total: u64, lines: u64, number: u64) -> u64 {
+    total / lines + u64::from(number < total % lines)
+}
+
+/// What one worker of one probe writes.
+struct Line {
+    identity: Identity,
+    records: u64,
+    intervals: u64,
+    start_ms: u64,
+    rate: f64,
+    sources: u32,
+    random: Rng,
+}
+
+impl Line {
+    fn write(mut self, sink: &mut KafkaSink, asked: &Asked) -> anyhow::Result<Published> {
+        let interval_ms = u64::from(self.identity.interval_ms);
+        let mut publisher = Publisher::new(self.identity.clone());
+        let started = Instant::now();
+        let mut done = 0;
+        let mut closing = Closing::default();
+        for number in 0..self.intervals {
+            let count = share(self.records, self.intervals, number);
+            let start_ms = self.start_ms + number * interval_ms;
+            let mut records = std::mem::take(&mut closing.interval.records);
+            records.clear();
+            records.extend((0..count).map(|_| self.record(start_ms, interval_ms)));
+            let captured: Volume = records.iter().map(Record::volume).sum();
+            let tally = Tally { captured, flows: count, ..Tally::default() };
+            closing.interval = ClosedInterval { start_ms, records, tally, ..ClosedInterval::default() };
+            let stop = asked.stop.load(Ordering::Relaxed);
+            closing.last = stop || number + 1 == self.intervals;
+            publisher.publish(&closing, &Pace::Unpaced, sink)?;
+            if stop {
+                break;
+            }
+            done += count;
+            let due = Duration::from_secs_f64(if self.rate.is_finite() { done as f64 / self.rate } else { 0.0 });
+            std::thread::sleep(due.saturating_sub(started.elapsed()));
+        }
+        Ok(*publisher.published())
+    }
+
+    /// One flow of one interval.
+    fn record(&mut self, interval_start_ms: u64, interval_ms: u64) -> Record {
+        let random = &mut self.random;
+        let skewed = |random: &mut Rng, count: u32, power: i32| (random.f64().powi(power) * f64::from(count)) as u32;
+        let source = skewed(random, self.sources, 2);
+        let (port, protocol) = {
+            let mut roll = random.u32(0..100);
+            let service = SERVICES.iter().find(|(_, _, percent)| {
+                let found = roll < *percent;
+                roll = roll.saturating_sub(*percent);
+                found
+            });
+            service.map_or((443, 6), |(port, protocol, _)| (*port, *protocol))
+        };
+        let address = |base: u32, number: u32| Ipv4Addr::from(base + number).to_ipv6_mapped().octets();
+        let ip = IpPacket {
+            src: address(0x0a00_0001, source),
+            dst: address(0xc612_0001, skewed(random, 20_000, 3)),
+            src_port: random.u16(1024..),
+            dst_port: port,
+            protocol,
+            version: 4,
+            tcp: None,
+            icmp: crate::packet::IcmpRole::None,
+            later_fragment: false,
+        };
+        let (key, sender) = Key::of(&ip, 0);
+        // Packets with a heavy tail (Pareto, index 1.2), at most 10,000.
+        let tail = |random: &mut Rng| (1.0 - random.f64()).powf(-1.0 / 1.2).min(10_000.0) as u32;
+        let first_ms = (interval_start_ms + random.u64(0..interval_ms)) as i64;
+        let mut record = Record::new(key, Initiator { end: sender, guess: false }, first_ms, first_ms);
+        let (there, back) = (tail(random), tail(random));
+        let size = random.u64(52..200);
+        let answer = random.u64(60..1500);
+        let syn = u32::from(protocol == 6);
+        record.last_ms = (first_ms + random.i64(0..2000)).min((interval_start_ms + interval_ms) as i64 - 1);
+        record.sent[usize::from(sender)] =
+            Sent { packets: there, octets: u64::from(there) * size, syn, fin: syn, ..Sent::default() };
+        record.sent[usize::from(1 - sender)] =
+            Sent { packets: back, octets: u64::from(back) * answer, synack: syn, fin: syn, ..Sent::default() };
+        record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for (total, lines) in [(10, 3), (0, 4), (7, 7), (1_000_003, 16)] {
+            assert_eq!((0..lines).map(|number| share(total, lines, number)).sum::<u64>(), total);
+        }
+        assert_eq!(SERVICES.iter().map(|(_, _, percent)| percent).sum::<u32>(), 100);
+    }
+}

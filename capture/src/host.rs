@@ -1,0 +1,39 @@
+//! What the host tells of itself and of this process.
+
+use std::fs;
+
+/// The host's boot: two runs with the same one read counters that were not reset in between.
+pub fn boot_id() -> Option<String> {
+    Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
+}
+
+/// Resident memory of this process, octets; 0 where not known.
+pub fn resident_octets() -> u64 {
+    let pages = || fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().nth(1)?.parse::<u64>().ok();
+    // SAFETY: plain call without memory of ours.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages().unwrap_or(0) * u64::try_from(page).unwrap_or(0)
+}
+
+/// Processor time of the calling thread, ns; 0 where not known.
+pub fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one timespec.
+    match unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } {
+        0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+        _ => 0,
+    }
+}
+
+/// Offset of the clock from true time, µs, where something disciplines it (adjtimex); `None` where nothing does.
+pub fn clock_offset_us() -> Option<i64> {
+    // SAFETY: timex is plain old data; all zeros asks for nothing to be changed.
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the call fills one timex.
+    let state = unsafe { libc::adjtimex(&raw mut timex) };
+    if state < 0 || state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 {
+        return None;
+    }
+    let offset = timex.offset;
+    Some(if timex.status & libc::STA_NANO != 0 { offset / 1000 } else { offset })
+}

@@ -1,0 +1,63 @@
+//! `weir-probe`, the capture agent of Weir.
+//!
+//! A packet's way: [`source`] → [`packet`] → [`meter`] → [`publish`]. A [`worker`] is one such line; [`run`] and [`read`]
+//! put workers together.
+
+pub mod cli;
+pub mod config;
+pub mod generate;
+pub mod host;
+pub mod meter;
+pub mod metrics;
+pub mod packet;
+pub mod proto;
+pub mod publish;
+pub mod read;
+pub mod reference;
+pub mod run;
+pub mod source;
+pub mod state;
+pub mod summary;
+#[cfg(test)]
+mod testing;
+pub mod throttle;
+pub mod time;
+pub mod worker;
+
+/// Version of the agent.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Why a command ends, as its exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Something failed on the way.
+    Failed = 1,
+    /// It could not start.
+    CannotStart = 2,
+    /// A capture file breaks off; what is whole was metered.
+    BrokenFile = 3,
+}
+
+/// What a person reads when a command ends early, and the exit status.
+#[derive(Debug)]
+pub struct Failure {
+    /// One line.
+    pub error: anyhow::Error,
+    /// The status.
+    pub exit: Exit,
+}
+
+impl Failure {
+    /// A command that cannot start.
+    pub fn start(error: impl Into<anyhow::Error>) -> Failure {
+        Failure { error: error.into(), exit: Exit::CannotStart }
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        Failure { error: error.into(), exit: Exit::Failed }
+    }
+}

@@ -1,0 +1,65 @@
+//! Sums that the conservation law is checked with.
+
+use crate::packet::Cause;
+use std::ops::{Add, AddAssign};
+
+/// Packets and layer-3 octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// Packets.
+    pub packets: u64,
+    /// Layer-3 octets.
+    pub octets: u64,
+}
+
+impl Volume {
+    /// One packet of `octets`.
+    pub fn one(octets: u32) -> Volume {
+        Volume { packets: 1, octets: u64::from(octets) }
+    }
+}
+
+impl Add for Volume {
+    type Output = Volume;
+
+    fn add(self, other: Volume) -> Volume {
+        Volume { packets: self.packets + other.packets, octets: self.octets + other.octets }
+    }
+}
+
+impl AddAssign for Volume {
+    fn add_assign(&mut self, other: Volume) {
+        *self = *self + other;
+    }
+}
+
+impl std::iter::Sum for Volume {
+    fn sum<I: Iterator<Item = Volume>>(volumes: I) -> Volume {
+        volumes.fold(Volume::default(), Add::add)
+    }
+}
+
+/// What a worker took in over some time. What its records add up to is summed where they are encoded, so that the
+/// two can be held against each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Taken from the source.
+    pub captured: Volume,
+    /// Older than the open interval, counted in it all the same.
+    pub late: Volume,
+    /// In no record, by [`Cause`].
+    pub not_metered: [Volume; Cause::ALL.len()],
+    /// Flows that began.
+    pub flows: u64,
+}
+
+impl AddAssign<&Tally> for Tally {
+    fn add_assign(&mut self, other: &Tally) {
+        self.captured += other.captured;
+        self.late += other.late;
+        self.flows += other.flows;
+        for (sum, more) in self.not_metered.iter_mut().zip(other.not_metered) {
+            *sum += more;
+        }
+    }
+}

@@ -1,0 +1,295 @@
+use super::*;
+use crate::packet::{Frame, LinkType, parse};
+use crate::testing as t;
+
+const A: [u8; 4] = [10, 0, 0, 1];
+const B: [u8; 4] = [198, 51, 100, 7];
+/// An interval's start, ns.
+const START: i64 = 1_600_000_000_000_000_000;
+const SECOND: i64 = 1_000_000_000;
+
+fn options() -> MeterOptions {
+    MeterOptions {
+        interval: IntervalLength::default(),
+        max_flows: 1000,
+        max_records: 1000,
+        idle_ms: 60_000,
+        local_networks: vec!["10.0.0.0/8".parse().unwrap()],
+    }
+}
+
+fn feed(meter: &mut Meter, time_ns: i64, ip: &[u8]) {
+    let frame = Frame { time_ns, link: LinkType::RawIp, data: ip, length: ip.len() as u32, vlan: None };
+    meter.clock(time_ns);
+    meter.packet(&parse(&frame), time_ns, None);
+}
+
+fn udp(src: [u8; 4], dst: [u8; 4], ports: (u16, u16)) -> Vec<u8> {
+    t::ipv4(src, dst, 17, &t::udp(ports, b"12345678"))
+}
+
+fn segment(forward: bool, flags: u8, sequence: u32, acknowledgement: u32) -> Vec<u8> {
+    let (src, dst, ports) = if forward { (A, B, (40000, 80)) } else { (B, A, (80, 40000)) };
+    t::ipv4(src, dst, 6, &t::tcp(ports, flags, sequence, acknowledgement, b""))
+}
+
+fn finish(mut meter: Meter) -> Vec<ClosedInterval> {
+    meter.finish(START);
+    let closed = meter.take_closed();
+    for interval in &closed {
+        let records: Volume = interval.records.iter().map(Record::volume).sum();
+        let overflow: Volume = interval.overflow.iter().map(|record| record.volume).sum();
+        let causes: Volume = interval.tally.not_metered.iter().copied().sum();
+        assert_eq!(records + overflow + causes, interval.tally.captured);
+    }
+    closed
+}
+
+fn packets(closed: &[ClosedInterval]) -> Vec<u64> {
+    closed.iter().map(|interval| interval.tally.captured.packets).collect()
+}
+
+#[test]
+fn both_directions_are_one_record_of_the_one_seen_first() {
+    let mut meter = Meter::new(options());
+    feed(&mut meter, START + 1_000_000, &udp(B, A, (53, 5353)));
+    feed(&mut meter, START + 5_000_000, &udp(A, B, (5353, 53)));
+    let closed = finish(meter);
+    let [record] = &closed[0].records[..] else { panic!("{closed:?}") };
+    assert!(record.initiator.guess);
+    assert_eq!((record.forward().packets, record.forward().octets, record.reverse().packets), (1, 36, 1));
+    assert_eq!(record.key.source_port(record.initiator.end), 53);
+    assert_eq!(record.last_ms - record.first_ms, 4);
+}
+
+#[test]
+fn the_sender_of_the_syn_is_the_initiator() {
+    // The SYN first, its answer first, and a SYN after the flow's end was guessed from data of the other side.
+    for packets in [
+        vec![segment(true, t::SYN, 1, 0), segment(false, t::SYN | t::ACK, 9, 2)],
+        vec![segment(false, t::SYN | t::ACK, 9, 2), segment(true, t::ACK, 2, 10)],
+        vec![segment(false, t::ACK, 9, 2), segment(true, t::SYN, 1, 0)],
+    ] {
+        let mut meter = Meter::new(options());
+        for (at, packet) in packets.iter().enumerate() {
+            feed(&mut meter, START + at as i64, packet);
+        }
+        let closed = finish(meter);
+        let record = &closed[0].records[0];
+        assert!(!record.initiator.guess);
+        assert_eq!(record.key.source_port(record.initiator.end), 40000);
+        assert_eq!((record.forward().packets, record.reverse().packets), (1, 1));
+    }
+}
+
+#[test]
+fn flags_are_counted_and_the_handshake_is_timed() {
+    let mut meter = Meter::new(options());
+    feed(&mut meter, START, &segment(true, t::SYN, 100, 0));
+    feed(&mut meter, START + 1_000_000, &segment(false, t::SYN | t::ACK, 500, 101));
+    feed(&mut meter, START + 2_500_000, &segment(true, t::ACK, 101, 501));
+    feed(&mut meter, START + 3_000_000, &segment(true, t::FIN | t::ACK, 101, 501));
+    feed(&mut meter, START + 4_000_000, &segment(false, t::FIN | t::ACK, 501, 102));
+    feed(&mut meter, START + 5_000_000, &segment(false, t::RST, 502, 0));
+    let closed = finish(meter);
+    let record = &closed[0].records[0];
+    assert_eq!(record.handshake_rtt_us, 2500);
+    let (fwd, rev) = (record.forward(), record.reverse());
+    assert_eq!((fwd.syn, fwd.synack, fwd.fin, fwd.rst), (1, 0, 1, 0));
+    assert_eq!((rev.syn, rev.synack, rev.fin, rev.rst), (0, 1, 1, 1));
+}
+
+#[test]
+fn an_acknowledgement_of_something_else_times_nothing() {
+    let mut meter = Meter::new(options());
+    feed(&mut meter, START, &segment(true, t::SYN, 100, 0));
+    feed(&mut meter, START + 1_000_000, &segment(false, t::SYN | t::ACK, 500, 77));
+    feed(&mut meter, START + 2_500_000, &segment(true, t::ACK, 101, 501));
+    assert_eq!(finish(meter)[0].records[0].handshake_rtt_us, 0);
+}
+
+#[test]
+fn ping_is_one_biflow_whichever_side_is_seen_first() {
+    for reply_first in [false, true] {
+        let mut packets = [t::ipv4(A, B, 1, &t::icmp(8, 0, b"")), t::ipv4(B, A, 1, &t::icmp(0, 0, b""))];
+        if reply_first {
+            packets.reverse();
+        }
+        let mut meter = Meter::new(options());
+        packets.iter().for_each(|packet| feed(&mut meter, START, packet));
+        let closed = finish(meter);
+        let [record] = &closed[0].records[..] else { panic!("{closed:?}") };
+        let source = usize::from(record.initiator.end);
+        assert_eq!(record.key.addresses[source][12..], A);
+        assert_eq!((record.key.source_port(record.initiator.end), record.key.ports[1 - source]), (0, 8 * 256));
+    }
+}
+
+#[test]
+fn intervals_close_after_their_grace_and_late_packets_stay_counted() {
+    let mut meter = Meter::new(options());
+    feed(&mut meter, START, &udp(A, B, (1, 2)));
+    // Of the next interval, within the grace of the first: both are open.
+    feed(&mut meter, START + 10 * SECOND + 100_000_000, &udp(A, B, (1, 2)));
+    feed(&mut meter, START + 9 * SECOND, &udp(A, B, (1, 2)));
+    assert!(meter.take_closed().is_empty());
+    // The grace is over.
+    feed(&mut meter, START + 10 * SECOND + 200_000_000, &udp(A, B, (1, 2)));
+    let first = meter.take_closed();
+    assert_eq!(packets(&first), [2]);
+    assert_eq!(first[0].tally.late, Volume::default());
+    // Older than the open interval: clamped into it.
+    feed(&mut meter, START + 9 * SECOND, &udp(A, B, (1, 2)));
+    let second = finish(meter);
+    assert_eq!(packets(&second), [3]);
+    assert_eq!(second[0].tally.late.packets, 1);
+    let record = &second[0].records[0];
+    assert!(record.first_ms < (second[0].start_ms as i64));
+    assert_eq!(record.volume().packets, 3);
+}
+
+#[test]
+fn a_flow_keeps_its_start_until_it_is_idle() {
+    let mut meter = Meter::new(options());
+    for at in [0, 15, 74, 135] {
+        feed(&mut meter, START + at * SECOND, &udp(A, B, (1, 2)));
+    }
+    let closed = finish(meter);
+    let ages: Vec<i64> = closed
+        .iter()
+        .flat_map(|interval| &interval.records)
+        .map(|record| (record.first_ms - record.start_ms) / 1000)
+        .collect();
+    // 61 s pass before the last one: that is another flow.
+    assert_eq!(ages, [0, 15, 74, 0]);
+    assert_eq!(closed.iter().map(|interval| interval.tally.flows).sum::<u64>(), 2);
+}
+
+#[test]
+fn empty_intervals_are_closed_and_holes_passed_over() {
+    let mut meter = Meter::new(options());
+    feed(&mut meter, START, &udp(A, B, (1, 2)));
+    feed(&mut meter, START + 35 * SECOND, &udp(A, B, (1, 2)));
+    assert_eq!(packets(&meter.take_closed()), [1, 0, 0]);
+    feed(&mut meter, START + 3601 * SECOND, &udp(A, B, (1, 2)));
+    let closed = meter.take_closed();
+    assert_eq!(packets(&closed), [1]);
+    let last = finish(meter);
+    assert_eq!((packets(&last), last[0].skipped), (vec![1], 3600 / 10 - 4));
+    assert_eq!(last[0].start_ms as i64 * 1_000_000, START + 3600 * SECOND);
+}
+
+#[test]
+fn sixty_empty_intervals_are_closed_one_by_one() {
+    for (gap, closings, skipped) in [(61, 61, 0), (62, 1, 61)] {
+        let mut meter = Meter::new(options());
+        feed(&mut meter, START, &udp(A, B, (1, 2)));
+        feed(&mut meter, START + (gap * 10 + 1) * SECOND, &udp(A, B, (1, 2)));
+        assert_eq!(meter.take_closed().len(), closings, "gap {gap}");
+        assert_eq!(finish(meter)[0].skipped, skipped);
+    }
+}
+
+#[test]
+fn the_interval_after_the_open_one_is_never_passed_over() {
+    let mut meter = Meter::new(options());
+    feed(&mut meter, START + 9 * SECOND, &udp(A, B, (1, 2)));
+    feed(&mut meter, START + 10 * SECOND + 1, &udp(A, B, (1, 2)));
+    feed(&mut meter, START + 36_001 * SECOND, &udp(A, B, (1, 2)));
+    assert_eq!(packets(&meter.take_closed()), [1, 1]);
+    assert_eq!(finish(meter)[0].skipped, 3598);
+}
+
+#[test]
+fn a_worker_without_packets_closes_all_the_same() {
+    let mut meter = Meter::new(options());
+    meter.open_at(START);
+    assert!(!meter.clock(START + 10 * SECOND + 199_999_999));
+    assert!(meter.clock(START + 10 * SECOND + 200_000_000));
+    assert_eq!(packets(&meter.take_closed()), [0]);
+    assert_eq!(packets(&finish(meter)), [0]);
+}
+
+#[test]
+fn past_the_bound_on_records_flows_go_into_overflow_records() {
+    let mut meter = Meter::new(MeterOptions { max_records: 2, ..options() });
+    for port in 1..=50 {
+        feed(&mut meter, START + i64::from(port), &udp(A, [198, 51, 100, port as u8], (port, 53)));
+    }
+    feed(&mut meter, START + 100, &udp(A, [198, 51, 100, 1], (1, 53)));
+    let closed = finish(meter);
+    assert_eq!(closed[0].records.len(), 2);
+    // A flow that has its record goes on being counted in it.
+    assert_eq!(closed[0].records[0].volume().packets, 2);
+    let of_source =
+        closed[0].overflow.iter().find(|record| matches!(record.key, overflow::OverflowKey::Source(..))).unwrap();
+    assert!(of_source.volume.packets >= 47, "{:?}", closed[0].overflow);
+    assert!((35.0..60.0).contains(&of_source.distinct.estimate()), "{}", of_source.distinct.estimate());
+}
+
+#[test]
+fn past_the_bound_on_flows_new_ones_overflow_until_old_ones_are_idle() {
+    let mut meter = Meter::new(MeterOptions { max_flows: 2, ..options() });
+    for port in 1..=3 {
+        feed(&mut meter, START, &udp(A, B, (port, 53)));
+    }
+    assert_eq!(meter.load(), (2, 2));
+    meter.clock(START + 200 * SECOND);
+    feed(&mut meter, START + 200 * SECOND, &udp(A, B, (9, 53)));
+    meter.clock(START + 300 * SECOND);
+    let closed = finish(meter);
+    assert_eq!(closed[0].overflow.iter().map(|record| record.volume.packets).sum::<u64>(), 1);
+    assert!(closed.iter().any(|interval| interval.start_ms as i64 > START / 1_000_000 && interval.records.len() == 1));
+}
+
+#[test]
+fn whichever_gathers_more_has_the_record() {
+    let mut meter = Meter::new(MeterOptions { max_records: 1, ..options() });
+    feed(&mut meter, START, &udp(A, B, (1, 1)));
+    for number in 0..200u8 {
+        // Many sources to one destination's port, with SYNs; one source to many destinations; and what is neither.
+        feed(&mut meter, START, &t::ipv4([192, 0, 2, number], B, 6, &t::tcp((7, 80), t::SYN, 1, 0, b"")));
+        feed(
+            &mut meter,
+            START,
+            &t::ipv4([203, 0, 113, 1], [198, 18, 0, number], 6, &t::tcp((7, 22), t::ACK, 1, 1, b"")),
+        );
+        feed(&mut meter, START, &udp([198, 19, 1, number], [10, 9, number, 1], (1, 1000 + u16::from(number))));
+    }
+    let closed = finish(meter);
+    let of = |want: &dyn Fn(&overflow::OverflowKey) -> bool| {
+        closed[0]
+            .overflow
+            .iter()
+            .filter(|record| want(&record.key))
+            .map(|record| (record.volume.packets, record.syn))
+            .next()
+    };
+    let kind = overflow::Kind { protocol: 6, version: 4 };
+    let mapped = |v4: [u8; 4]| std::net::Ipv4Addr::from(v4).to_ipv6_mapped().octets();
+    let (packets, syn) = of(&|key| *key == overflow::OverflowKey::Destination(mapped(B), kind, 80)).unwrap();
+    assert!(packets >= 199 && syn == packets, "{packets} {syn}");
+    assert!(of(&|key| *key == overflow::OverflowKey::Source(mapped([203, 0, 113, 1]), kind, 22)).unwrap().0 >= 199);
+    let udp = overflow::Kind { protocol: 17, version: 4 };
+    assert_eq!(of(&|key| *key == overflow::OverflowKey::Direction(udp, true)), Some((200, 0)));
+}
+
+#[test]
+fn the_overflow_table_is_of_fixed_size() {
+    let mut overflow = Overflow::new(Vec::new());
+    let mut packet =
+        parse(&Frame { time_ns: 0, link: LinkType::RawIp, data: &udp(A, B, (1, 2)), length: 36, vlan: None })
+            .ip
+            .unwrap();
+    for number in 0..20_000u32 {
+        packet.src[12..].copy_from_slice(&number.to_be_bytes());
+        packet.dst[12..].copy_from_slice(&(!number).to_be_bytes());
+        for _ in 0..4 {
+            overflow.add(&packet, 36, 0);
+        }
+    }
+    let records = overflow.take();
+    assert!(records.len() <= 4096 + 2, "{}", records.len());
+    assert_eq!(records.iter().map(|record| record.volume.packets).sum::<u64>(), 80_000);
+    assert!(overflow.take().is_empty());
+}

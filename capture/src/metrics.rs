@@ -1,0 +1,275 @@
+//! What the agent says of itself to Prometheus.
+
+use crate::meter::Volume;
+use crate::packet::Cause;
+use crate::publish::{Closing, Published};
+use anyhow::Context as _;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByWorker {
+    worker: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByCause {
+    worker: u32,
+    cause: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByKind {
+    worker: u32,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    cause: String,
+}
+
+type PerWorker = Family<ByWorker, Counter>;
+
+#[derive(Default)]
+struct Inner {
+    registry: Registry,
+    offered: PerWorker,
+    captured: PerWorker,
+    captured_octets: PerWorker,
+    dropped: Family<ByCause, Counter>,
+    not_metered: Family<ByCause, Counter>,
+    late: PerWorker,
+    flows: PerWorker,
+    entries: Family<ByWorker, Gauge>,
+    capacity: Family<ByWorker, Gauge>,
+    records: Family<ByKind, Counter>,
+    batches: PerWorker,
+    closings: PerWorker,
+    skipped: PerWorker,
+    unbalanced: PerWorker,
+    source_errors: PerWorker,
+    delivered: Counter,
+    delivered_octets: Counter,
+    queue: Gauge,
+    shed: Family<ByReason, Counter>,
+    shed_octets: Family<ByReason, Counter>,
+    kafka_errors: Family<ByReason, Counter>,
+}
+
+/// The agent's metrics; clones are the same ones.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics::new("")
+    }
+}
+
+impl Metrics {
+    /// All metrics at 0, for the probe of this name.
+    pub fn new(probe: &str) -> Metrics {
+        let mut inner = Inner::default();
+        let mut registry = Registry::with_prefix("weir_probe");
+        let build = [("version", crate::VERSION.to_owned()), ("probe", probe.to_owned())]
+            .map(|(key, value)| (key.to_owned(), value));
+        registry.register("build", "Version of the agent and name of the probe", Info::new(build.to_vec()));
+        let mut each = |name: &str, help: &str, family: &PerWorker| registry.register(name, help, family.clone());
+        each("packets_offered", "Packets that the interface offered, dropped ones included", &inner.offered);
+        each("packets_captured", "Packets taken from the source, in closed intervals", &inner.captured);
+        each("octets_captured", "Layer-3 octets of packets captured", &inner.captured_octets);
+        each("packets_late", "Packets older than the open interval, counted in it", &inner.late);
+        each("flows", "Flows that began", &inner.flows);
+        each("batches", "Batches published", &inner.batches);
+        each("closing_records", "Closing records published", &inner.closings);
+        each("intervals_skipped", "Empty intervals passed over because time jumped", &inner.skipped);
+        each("intervals_unbalanced", "Intervals whose sums did not agree: not 0 means a bug", &inner.unbalanced);
+        each("source_errors", "Times that the source failed and was tried again", &inner.source_errors);
+        registry.register("packets_dropped", "Packets dropped before the agent, by cause", inner.dropped.clone());
+        registry.register(
+            "packets_not_metered",
+            "Packets captured that are in no record, by cause",
+            inner.not_metered.clone(),
+        );
+        registry.register("records", "Records published, by kind", inner.records.clone());
+        registry.register("flow_table_entries", "Flows alive", inner.entries.clone());
+        registry.register(
+            "flow_table_capacity",
+            "Flows that fit before the overflow ladder begins",
+            inner.capacity.clone(),
+        );
+        registry.register("messages_delivered", "Messages that Kafka acknowledged", inner.delivered.clone());
+        registry.register(
+            "messages_delivered_octets",
+            "Octets of those, before compression",
+            inner.delivered_octets.clone(),
+        );
+        registry.register(
+            "queue_octets",
+            "Octets of messages that wait for Kafka's acknowledgement",
+            inner.queue.clone(),
+        );
+        registry.register("messages_shed", "Messages given up, by cause", inner.shed.clone());
+        registry.register("messages_shed_octets", "Octets of those", inner.shed_octets.clone());
+        registry.register("kafka_errors", "Errors that the Kafka client reported, by code", inner.kafka_errors.clone());
+        inner.registry = registry;
+        Metrics(Arc::new(inner))
+    }
+
+    /// Counts a closed interval; `dropped` is what the kernel dropped in it, `offered` what it offered.
+    pub fn closed(&self, worker: u32, closing: &Closing, here: &Published, offered: u64, dropped: u64) {
+        let inner = &self.0;
+        let by = ByWorker { worker };
+        let tally = &closing.interval.tally;
+        let add = |family: &PerWorker, count: u64| {
+            family.get_or_create(&by).inc_by(count);
+        };
+        add(&inner.offered, offered);
+        add(&inner.captured, tally.captured.packets);
+        add(&inner.captured_octets, tally.captured.octets);
+        add(&inner.late, tally.late.packets);
+        add(&inner.flows, tally.flows);
+        add(&inner.batches, here.batches);
+        add(&inner.closings, here.closings);
+        add(&inner.skipped, closing.interval.skipped);
+        add(&inner.unbalanced, here.unbalanced);
+        inner.dropped.get_or_create(&ByCause { worker, cause: "kernel" }).inc_by(dropped);
+        for cause in Cause::ALL {
+            let Volume { packets, .. } = tally.not_metered[cause as usize];
+            inner.not_metered.get_or_create(&ByCause { worker, cause: cause.name() }).inc_by(packets);
+        }
+        for (kind, count) in [("flow", here.flow_records), ("overflow", here.overflow_records)] {
+            inner.records.get_or_create(&ByKind { worker, kind }).inc_by(count);
+        }
+        inner.entries.get_or_create(&by).set(closing.load.flow_table_entries as i64);
+        inner.capacity.get_or_create(&by).set(closing.load.flow_table_capacity as i64);
+    }
+
+    /// Counts a failure of the source.
+    pub fn source_error(&self, worker: u32) {
+        self.0.source_errors.get_or_create(&ByWorker { worker }).inc();
+    }
+
+    /// Counts a message that Kafka acknowledged.
+    pub fn delivered(&self, octets: u64) {
+        self.0.delivered.inc();
+        self.0.delivered_octets.inc_by(octets);
+    }
+
+    /// Sets what waits for Kafka.
+    pub fn queue(&self, octets: u64) {
+        self.0.queue.set(octets as i64);
+    }
+
+    /// Counts a message that was given up.
+    pub fn shed(&self, cause: &str, octets: u64) {
+        let by = ByReason { cause: cause.to_owned() };
+        self.0.shed.get_or_create(&by).inc();
+        self.0.shed_octets.get_or_create(&by).inc_by(octets);
+    }
+
+    /// Counts an error of the Kafka client.
+    pub fn kafka_error(&self, code: &str) {
+        self.0.kafka_errors.get_or_create(&ByReason { cause: code.to_owned() }).inc();
+    }
+
+    /// All metrics in Prometheus' text format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        match encode(&mut text, &self.0.registry) {
+            Ok(()) => text,
+            Err(error) => format!("# {error}\n"),
+        }
+    }
+
+    /// Every metric there is: its name, type and help.
+    pub fn list() -> Vec<(String, String, String)> {
+        // A family is written once it has a member.
+        let metrics = Metrics::default();
+        metrics.closed(0, &Closing::default(), &Published::default(), 0, 0);
+        metrics.source_error(0);
+        metrics.shed("", 0);
+        metrics.kafka_error("");
+        let text = metrics.text();
+        let of = |keyword: &str| -> Vec<(String, String)> {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(keyword)?.split_once(' '));
+            lines.map(|(name, rest)| (name.to_owned(), rest.trim_end_matches('.').to_owned())).collect()
+        };
+        of("# HELP ").into_iter().zip(of("# TYPE ")).map(|((name, help), (_, kind))| (name, kind, help)).collect()
+    }
+
+    /// Answers `GET /metrics` on `listen` from a thread of its own until the process ends; gives the address bound.
+    ///
+    /// # Errors
+    /// Where the address cannot be bound.
+    pub fn serve(&self, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
+        let listener = TcpListener::bind(listen)
+            .with_context(|| format!("cannot listen on {listen} for metrics: see [metrics] listen"))?;
+        let bound = listener.local_addr()?;
+        let metrics = self.clone();
+        std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // One at a time, each within a second: a scraper that hangs keeps others waiting no longer.
+                let _ = metrics.answer(&stream);
+            }
+        })?;
+        Ok(bound)
+    }
+
+    fn answer(&self, mut stream: &TcpStream) -> std::io::Result<()> {
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.set_write_timeout(Some(Duration::from_secs(1)))?;
+        let mut reader = BufReader::new(stream.take(8192));
+        let mut request = String::new();
+        reader.read_line(&mut request)?;
+        let mut line = String::new();
+        while reader.read_line(&mut line)? > 2 {
+            line.clear();
+        }
+        let path = request.split_whitespace().nth(1).unwrap_or("");
+        let (status, body) = match path {
+            "/metrics" | "/" => ("200 OK", self.text()),
+            _ => ("404 Not Found", "only /metrics is here\n".to_owned()),
+        };
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_over_http() {
+        let metrics = Metrics::new("test");
+        metrics.shed("queue_full", 10);
+        let bound = metrics.serve("127.0.0.1:0".parse().unwrap()).unwrap();
+        let ask = |path: &str| {
+            let mut stream = TcpStream::connect(bound).unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        };
+        let answer = ask("/metrics");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains("weir_probe_messages_shed_total{cause=\"queue_full\"} 1"), "{answer}");
+        assert!(answer.contains("weir_probe_build_info{"), "{answer}");
+        assert!(ask("/other").starts_with("HTTP/1.1 404"));
+    }
+}

@@ -1,0 +1,139 @@
+//! IPv4 (RFC 791) and IPv6 (RFC 8200) headers.
+
+use super::transport::{self, Ports};
+use super::{Address, Cast, Cause, IcmpRole, IpPacket, be16, be32};
+
+/// IPv6 extension headers that are followed; more are taken for malice, and the packet is metered as it stands.
+const MAX_EXTENSIONS: usize = 16;
+
+/// Reads an IP packet of which `available` octets were on the wire and `data` was captured.
+///
+/// Gives the packet and its layer-3 octets: the header's own length, at least the header and at most what was on
+/// the wire; what was on the wire where the length says 0 (segments that the kernel handed over whole).
+///
+/// # Errors
+/// [`Cause::Truncated`] where the fixed header was not captured, [`Cause::Malformed`] where it is none.
+pub(super) fn parse(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
+    match data.first().map(|first| first >> 4) {
+        None => Err(Cause::Truncated),
+        Some(4) => v4(data, available),
+        Some(6) => v6(data, available),
+        Some(_) => Err(Cause::Malformed),
+    }
+}
+
+/// The layer-3 destination's cast, for links that have no addresses.
+pub(super) fn cast(ip: &IpPacket) -> Cast {
+    let dst = &ip.dst;
+    match ip.version {
+        4 if dst[12..] == [255; 4] => Cast::Broadcast,
+        4 if dst[12] & 0xf0 == 0xe0 => Cast::Multicast,
+        6 if dst[0] == 0xff => Cast::Multicast,
+        _ => Cast::Unicast,
+    }
+}
+
+fn octets(stated: usize, least: usize, available: usize) -> u32 {
+    let octets = if stated == 0 { available } else { stated.max(least) };
+    octets.min(available.max(least)) as u32
+}
+
+fn packet(version: u8, src: Address, dst: Address, protocol: u8, later_fragment: bool, payload: &[u8]) -> IpPacket {
+    let Ports { src_port, dst_port, tcp, icmp } =
+        if later_fragment { Ports::default() } else { transport::parse(protocol, payload) };
+    IpPacket { src, dst, src_port, dst_port, protocol, version, tcp, icmp, later_fragment }
+}
+
+fn v4(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
+    let header: &[u8; 20] = data.first_chunk().ok_or(Cause::Truncated)?;
+    let header_octets = usize::from(header[0] & 0x0f) * 4;
+    if header_octets < 20 {
+        return Err(Cause::Malformed);
+    }
+    let octets = octets(usize::from(u16::from_be_bytes([header[2], header[3]])), header_octets, available);
+    let later_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
+    let payload = data.get(header_octets..data.len().min(octets as usize)).unwrap_or(&[]);
+    let (src, dst) = (mapped(&header[12..16]), mapped(&header[16..20]));
+    Ok((packet(4, src, dst, header[9], later_fragment, payload), octets))
+}
+
+fn mapped(v4: &[u8]) -> Address {
+    let mut address = [0; 16];
+    address[10..12].fill(0xff);
+    address[12..].copy_from_slice(v4);
+    address
+}
+
+fn v6(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
+    let header: &[u8; 40] = data.first_chunk().ok_or(Cause::Truncated)?;
+    let mut src = [0; 16];
+    let mut dst = [0; 16];
+    src.copy_from_slice(&header[8..24]);
+    dst.copy_from_slice(&header[24..40]);
+    let stated = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let mut next = header[6];
+    let mut at = 40;
+    let mut later_fragment = false;
+    let mut jumbo = None;
+    for _ in 0..MAX_EXTENSIONS {
+        // Length of the extension header: in units of 8 octets past the first, but AH's is in units of 4 (RFC 4302).
+        let length = match (next, data.get(at + 1)) {
+            (0 | 43 | 60 | 135 | 139 | 140, Some(&units)) => usize::from(units) * 8 + 8,
+            (51, Some(&units)) => usize::from(units) * 4 + 8,
+            (44, _) => 8,
+            _ => break,
+        };
+        if next == 0 && stated == 0 {
+            jumbo = jumbo_octets(data.get(at + 2..(at + length).min(data.len())).unwrap_or(&[]));
+        }
+        if next == 44 {
+            let Some(offset) = be16(data, at + 2) else { break };
+            later_fragment = offset & 0xfff8 != 0;
+        }
+        let Some(&following) = data.get(at) else { break };
+        next = following;
+        at += length;
+        if later_fragment {
+            break;
+        }
+    }
+    let octets = match jumbo {
+        Some(jumbo) => octets(40 + jumbo as usize, 40, available),
+        // No next header and no payload is a whole packet of 40 octets.
+        None if stated == 0 && next == 59 => 40,
+        None if stated == 0 => octets(0, 40, available),
+        None => octets(40 + stated, 40, available),
+    };
+    let payload = data.get(at..data.len().min(octets as usize)).unwrap_or(&[]);
+    Ok((packet(6, src, dst, next, later_fragment, payload), octets))
+}
+
+/// The jumbo payload option (RFC 2675) among a hop-by-hop header's options.
+fn jumbo_octets(mut options: &[u8]) -> Option<u32> {
+    while let Some(&kind) = options.first() {
+        if kind == 0 {
+            options = &options[1..];
+            continue;
+        }
+        if kind == 0xc2 {
+            return be32(options, 2);
+        }
+        options = options.get(2 + usize::from(*options.get(1)?)..)?;
+    }
+    None
+}
+
+/// Whether a message of this ICMP type asks, answers or reports, and the type of the request it belongs to.
+pub(super) fn icmp_role(version: u8, kind: u8) -> (IcmpRole, u8) {
+    use IcmpRole::{Error, None, Reply, Request};
+    match (version, kind) {
+        (4, 8 | 13 | 15 | 17) => (Request, kind),
+        (4, 0) => (Reply, 8),
+        (4, 14 | 16 | 18) => (Reply, kind - 1),
+        (4, 3 | 4 | 5 | 11 | 12) => (Error, kind),
+        (6, 128) => (Request, 128),
+        (6, 129) => (Reply, 128),
+        (6, 0..=127) => (Error, kind),
+        _ => (None, kind),
+    }
+}

@@ -1,0 +1,365 @@
+//! Link layers: how long the header is, which VLAN, and whether IP follows.
+
+use super::{Cast, Cause, be16, be32};
+
+/// The link layers that are understood, with their numbers in capture files (the tcpdump group's list).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkType {
+    /// Ethernet (1).
+    Ethernet,
+    /// IP without anything before it (12, 14, 101, 228, 229).
+    RawIp,
+    /// BSD loopback: four octets of address family, in either order (0, 108).
+    Loopback,
+    /// Linux "any" device, first version (113).
+    LinuxCooked,
+    /// Linux "any" device, second version (276).
+    LinuxCooked2,
+    /// PPP, with or without its HDLC framing (9, 50, 51).
+    Ppp,
+    /// Cisco HDLC (104).
+    CiscoHdlc,
+    /// Frame relay (107).
+    FrameRelay,
+    /// IEEE 802.11 (105).
+    Wifi,
+    /// IEEE 802.11 after a radiotap header (127).
+    WifiRadiotap,
+    /// FDDI (10).
+    Fddi,
+    /// Linux netfilter's log (239).
+    NetfilterLog,
+    /// Any other: its packets are counted, not read.
+    Unknown,
+}
+
+impl LinkType {
+    /// The link type of a number in a capture file; `None` where it is not understood.
+    pub fn from_number(number: u32) -> Option<LinkType> {
+        Some(match number {
+            1 => LinkType::Ethernet,
+            12 | 14 | 101 | 228 | 229 => LinkType::RawIp,
+            0 | 108 => LinkType::Loopback,
+            113 => LinkType::LinuxCooked,
+            276 => LinkType::LinuxCooked2,
+            9 | 50 | 51 => LinkType::Ppp,
+            104 => LinkType::CiscoHdlc,
+            107 => LinkType::FrameRelay,
+            105 => LinkType::Wifi,
+            127 => LinkType::WifiRadiotap,
+            10 => LinkType::Fddi,
+            239 => LinkType::NetfilterLog,
+            _ => return None,
+        })
+    }
+
+    /// The name of a link type's number, for messages about those that are not understood.
+    pub fn name(number: u32) -> String {
+        let known = match number {
+            3 => "AX.25",
+            6 => "IEEE 802.5 token ring",
+            7 => "ARCNET",
+            8 => "SLIP",
+            11 => "ATM RFC 1483",
+            117 => "pflog",
+            119 => "IEEE 802.11 with Prism header",
+            129 => "ARCNET Linux",
+            143 => "DOCSIS",
+            147..=162 => "user-defined",
+            163 => "IEEE 802.11 with AVS header",
+            187 => "Bluetooth HCI H4",
+            189 => "USB Linux",
+            195 | 230 => "IEEE 802.15.4",
+            201 => "Bluetooth HCI H4 with direction",
+            220 => "USB Linux, padded",
+            227 => "SocketCAN",
+            231 => "D-Bus",
+            253 => "netlink",
+            _ => return format!("{number}"),
+        };
+        format!("{number} ({known})")
+    }
+}
+
+/// What follows the link layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// IP of either version.
+    Ip,
+    /// Nothing that can be metered.
+    Other(Cause),
+}
+
+/// A link layer's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// Octets before layer 3, tags and labels included.
+    pub header: usize,
+    /// Layer-2 destination, where the link has one.
+    pub cast: Option<Cast>,
+    /// Outer VLAN id, 0 for none.
+    pub vlan: u16,
+    /// What follows.
+    pub payload: Payload,
+}
+
+/// Labels, tags and encapsulations that may stand before IP; more are taken for malice.
+const MAX_LAYERS: usize = 16;
+
+/// No frame within a frame, nor LLC header, is followed further in than this: the way in is recursive.
+const MAX_HEADERS: usize = 256;
+
+/// Reads the link layer of `data`.
+pub(super) fn parse(link: LinkType, data: &[u8]) -> Link {
+    match link {
+        LinkType::Ethernet => ethernet(data, 0, 0),
+        LinkType::RawIp => plain(0, None, Payload::Ip),
+        LinkType::Loopback => loopback(data),
+        LinkType::LinuxCooked => cooked(data, 0, 14, 16),
+        LinkType::LinuxCooked2 => cooked(data, 10, 0, 20),
+        LinkType::Ppp => ppp(data),
+        LinkType::CiscoHdlc => match be16(data, 2) {
+            Some(kind) => ethertype(data, 4, kind, None, 0),
+            None => truncated(data),
+        },
+        LinkType::FrameRelay => frame_relay(data),
+        LinkType::Wifi => wifi(data, 0),
+        LinkType::WifiRadiotap => match data.get(2..4) {
+            Some(length) => wifi(data, u16::from_le_bytes([length[0], length[1]]) as usize),
+            None => truncated(data),
+        },
+        // Frame control, destination, source; some drivers keep addresses with their bits in another order.
+        LinkType::Fddi => match data.get(1..7) {
+            Some(destination) if data.len() >= 13 => llc(data, 13, Some(mac_cast(destination)), 0),
+            _ => truncated(data),
+        },
+        LinkType::NetfilterLog => netfilter_log(data),
+        LinkType::Unknown => plain(0, None, Payload::Other(Cause::LinkType)),
+    }
+}
+
+fn plain(header: usize, cast: Option<Cast>, payload: Payload) -> Link {
+    Link { header, cast, vlan: 0, payload }
+}
+
+fn truncated(data: &[u8]) -> Link {
+    plain(data.len(), None, Payload::Other(Cause::Truncated))
+}
+
+fn mac_cast(mac: &[u8]) -> Cast {
+    if mac == [0xff; 6] {
+        Cast::Broadcast
+    } else if mac[0] & 1 == 1 {
+        Cast::Multicast
+    } else {
+        Cast::Unicast
+    }
+}
+
+/// Ethernet II, IEEE 802.3 with LLC, at `start` of `data`.
+fn ethernet(data: &[u8], start: usize, vlan: u16) -> Link {
+    let Some(kind) = be16(data, start + 12) else { return Link { vlan, ..truncated(data) } };
+    let cast = Some(mac_cast(&data[start..start + 6]));
+    if kind <= 1500 { llc(data, start + 14, cast, vlan) } else { ethertype(data, start + 14, kind, cast, vlan) }
+}
+
+/// Follows an EtherType to IP, past VLAN tags (IEEE 802.1Q, 802.1ad), MPLS labels (RFC 3032) and PPPoE (RFC 2516).
+fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut vlan: u16) -> Link {
+    for _ in 0..MAX_LAYERS {
+        let end = |payload| Link { header: at, cast, vlan, payload };
+        match kind {
+            0x0800 | 0x86dd => return end(Payload::Ip),
+            0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300 => {
+                let (Some(tag), Some(next)) = (be16(data, at), be16(data, at + 2)) else {
+                    return Link { cast, vlan, ..truncated(data) };
+                };
+                if vlan == 0 {
+                    vlan = tag & 0x0fff;
+                }
+                at += 4;
+                kind = next;
+                if kind <= 1500 {
+                    return llc(data, at, cast, vlan);
+                }
+            }
+            0x8847 | 0x8848 => {
+                let Some(label) = be32(data, at) else { return Link { cast, vlan, ..truncated(data) } };
+                at += 4;
+                if label & 0x100 != 0 {
+                    // The bottom of the stack: what follows is told by the first four bits (RFC 4928).
+                    match data.get(at).map(|first| first >> 4) {
+                        Some(4 | 6) => kind = 0x0800,
+                        Some(_) => return Link { header: at, cast, vlan, payload: Payload::Other(Cause::NotIp) },
+                        None => return Link { cast, vlan, ..truncated(data) },
+                    }
+                }
+            }
+            // Provider backbone bridging (IEEE 802.1ah), Cisco FabricPath: a whole Ethernet frame follows.
+            0x88e7 | 0x8903 if at < MAX_HEADERS => {
+                let inner = ethernet(data, at + if kind == 0x88e7 { 4 } else { 2 }, vlan);
+                return Link { cast, ..inner };
+            }
+            // VN-Tag (IEEE 802.1BR's forerunner).
+            0x8926 => {
+                let Some(next) = be16(data, at + 4) else { return Link { cast, vlan, ..truncated(data) } };
+                at += 6;
+                kind = next;
+            }
+            0x8864 => {
+                let Some(protocol) = be16(data, at + 6) else { return Link { cast, vlan, ..truncated(data) } };
+                at += 8;
+                kind = match protocol {
+                    0x0021 | 0x0057 => 0x0800,
+                    _ => return Link { header: at, cast, vlan, payload: Payload::Other(Cause::NotIp) },
+                };
+            }
+            _ => return end(Payload::Other(Cause::NotIp)),
+        }
+    }
+    Link { header: at, cast, vlan, payload: Payload::Other(Cause::Malformed) }
+}
+
+/// IEEE 802.2: SNAP with an EtherType (RFC 1042), or IP's own service access point.
+fn llc(data: &[u8], at: usize, cast: Option<Cast>, vlan: u16) -> Link {
+    let other = Link { header: at.min(data.len()), cast, vlan, payload: Payload::Other(Cause::NotIp) };
+    match data.get(at..at + 3) {
+        Some([0xaa, 0xaa, 0x03]) if at < MAX_HEADERS => match (data.get(at + 3..at + 6), be16(data, at + 6)) {
+            (Some([0, 0, 0] | [0, 0, 0xf8]), Some(kind)) => ethertype(data, at + 8, kind, cast, vlan),
+            (None, _) | (_, None) => Link { cast, vlan, ..truncated(data) },
+            _ => other,
+        },
+        Some([0x06, 0x06, 0x03]) => Link { header: at + 3, payload: Payload::Ip, ..other },
+        _ => other,
+    }
+}
+
+/// BSD's address family, in the order of the machine that captured.
+fn loopback(data: &[u8]) -> Link {
+    let Some(family) = be32(data, 0) else { return truncated(data) };
+    let family = if family > 0xffff { family.swap_bytes() } else { family };
+    match family {
+        2 | 10 | 24 | 28 | 30 => plain(4, None, Payload::Ip),
+        _ => plain(4, None, Payload::Other(Cause::NotIp)),
+    }
+}
+
+/// Linux cooked captures: the packet's type (an octet or two at `kind_at`), a protocol, a header of fixed length.
+fn cooked(data: &[u8], kind_at: usize, protocol_at: usize, header: usize) -> Link {
+    if data.len() < header {
+        return truncated(data);
+    }
+    let kind = if header == 16 { data[kind_at + 1] } else { data[kind_at] };
+    let cast = Some(match kind {
+        1 => Cast::Broadcast,
+        2 => Cast::Multicast,
+        _ => Cast::Unicast,
+    });
+    let protocol = be16(data, protocol_at).unwrap_or(0);
+    match protocol {
+        // LINUX_SLL_P_802_2: an LLC header follows.
+        0x0004 => llc(data, header, cast, 0),
+        _ => ethertype(data, header, protocol, cast, 0),
+    }
+}
+
+/// Netfilter's log: a header of four octets, then attributes (length, type, value) in the order of the machine that
+/// captured; the packet is the attribute of type 9.
+fn netfilter_log(data: &[u8]) -> Link {
+    let mut at = 4;
+    while let (Some(length), Some(kind)) = (data.get(at..at + 2), data.get(at + 2..at + 4)) {
+        let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
+        if kind == [9, 0] {
+            return plain(at + 4, None, Payload::Ip);
+        }
+        if length < 4 {
+            return plain(at, None, Payload::Other(Cause::Malformed));
+        }
+        at += length.next_multiple_of(4);
+    }
+    truncated(data)
+}
+
+/// PPP (RFC 1661), its HDLC framing (RFC 1662) and PPPoE's header where they stand before it.
+fn ppp(data: &[u8]) -> Link {
+    let at = match data.get(..2) {
+        Some([0xff, 0x03]) => 2,
+        // Cisco HDLC in a capture of link type 50.
+        Some([0x0f | 0x8f, 0x00]) => {
+            return match be16(data, 2) {
+                Some(kind) => ethertype(data, 4, kind, None, 0),
+                None => truncated(data),
+            };
+        }
+        Some(_) => 0,
+        None => return truncated(data),
+    };
+    // A protocol field may be compressed to its low octet, which is odd.
+    let (protocol, at) = match data.get(at) {
+        Some(first) if first & 1 == 1 => (u16::from(*first), at + 1),
+        _ => match be16(data, at) {
+            Some(protocol) => (protocol, at + 2),
+            None => return truncated(data),
+        },
+    };
+    match protocol {
+        0x0021 | 0x0057 => plain(at, None, Payload::Ip),
+        0x0281 | 0x0283 => ethertype(data, at, 0x8847, None, 0),
+        _ => plain(at, None, Payload::Other(Cause::NotIp)),
+    }
+}
+
+/// Frame relay with RFC 2427's encapsulation: an address of two to four octets, then a protocol id.
+fn frame_relay(data: &[u8]) -> Link {
+    let Some(last) = data.iter().take(4).position(|octet| octet & 1 == 1) else { return truncated(data) };
+    let mut at = last + 1;
+    // Cisco's encapsulation has an EtherType right here; RFC 2427 has an UI control octet.
+    if data.get(at) != Some(&0x03) {
+        return match be16(data, at) {
+            Some(kind) => ethertype(data, at + 2, kind, None, 0),
+            None => truncated(data),
+        };
+    }
+    at += 1;
+    if data.get(at) == Some(&0) {
+        at += 1;
+    }
+    match data.get(at) {
+        Some(0xcc | 0x8e) => plain(at + 1, None, Payload::Ip),
+        Some(0x80) => match (data.get(at + 1..at + 4), be16(data, at + 4)) {
+            (Some([0, 0, 0]), Some(kind)) => ethertype(data, at + 6, kind, None, 0),
+            (Some([0, 0x80, 0xc2]), Some(1 | 7)) => {
+                // Bridged Ethernet; kind 1 keeps its frame check sequence behind.
+                ethernet(data, at + 6, 0)
+            }
+            (None, _) | (_, None) => truncated(data),
+            _ => plain(at, None, Payload::Other(Cause::NotIp)),
+        },
+        Some(_) => plain(at, None, Payload::Other(Cause::NotIp)),
+        None => truncated(data),
+    }
+}
+
+/// IEEE 802.11 data frames that are not encrypted, from `at` on.
+fn wifi(data: &[u8], at: usize) -> Link {
+    let (Some(control), Some(flags)) = (data.get(at), data.get(at + 1)) else { return truncated(data) };
+    let Some(receiver) = data.get(at + 4..at + 10) else { return truncated(data) };
+    let (kind, subtype) = ((control >> 2) & 3, control >> 4);
+    let to_ds = flags & 1 != 0;
+    // With "to DS" alone the destination is the third address.
+    let destination = if to_ds { data.get(at + 16..at + 22).unwrap_or(receiver) } else { receiver };
+    let cast = Some(mac_cast(destination));
+    let mut header = at + if flags & 3 == 3 { 30 } else { 24 };
+    if subtype & 8 != 0 {
+        header += 2;
+        if flags & 0x80 != 0 {
+            header += 4;
+        }
+    }
+    let other = |header: usize| plain(header.min(data.len()), cast, Payload::Other(Cause::NotIp));
+    // Not data, without data, encrypted, or a later fragment of a frame: nothing to read.
+    let fragment = data.get(at + 22).is_some_and(|sequence| sequence & 0x0f != 0);
+    if kind != 2 || subtype & 4 != 0 || flags & 0x40 != 0 || fragment {
+        return other(header);
+    }
+    llc(data, header, cast, 0)
+}

@@ -1,0 +1,203 @@
+//! What one frame says about itself: link layer, IP header, transport header.
+//!
+//! Nothing here panics, allocates or looks further than the bytes captured. [`parse`] is the way in.
+
+mod ip;
+mod link;
+mod transport;
+
+pub use link::LinkType;
+
+/// An address as 16 octets: IPv6 as it is, IPv4 as `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2).
+pub type Address = [u8; 16];
+
+/// One frame as a source hands it over.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Arrival, nanoseconds from the Unix epoch.
+    pub time_ns: i64,
+    /// What the frame begins with.
+    pub link: LinkType,
+    /// The octets captured, from the link layer's header on.
+    pub data: &'a [u8],
+    /// Octets of the whole frame on the wire; never trusted to be at least `data.len()`.
+    pub length: u32,
+    /// VLAN id that the kernel took out of the frame, tag included (4 octets of layer 2).
+    pub vlan: Option<u16>,
+}
+
+/// Layer-2 destination of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cast {
+    /// One station.
+    Unicast,
+    /// A group.
+    Multicast,
+    /// Everybody.
+    Broadcast,
+}
+
+/// Why a packet is in no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Cause {
+    /// No IP packet inside (ARP, LLDP, ...).
+    NotIp,
+    /// The capture ends inside the link layer's or IP's fixed header.
+    Truncated,
+    /// Announced as IP, but its version or header length is impossible.
+    Malformed,
+    /// Of a link type that is not understood (captures of several link types only).
+    LinkType,
+    /// The agent's own packets to or from Kafka.
+    OwnExport,
+}
+
+impl Cause {
+    /// Every cause, in the order of its discriminants.
+    pub const ALL: [Cause; 5] = [Cause::NotIp, Cause::Truncated, Cause::Malformed, Cause::LinkType, Cause::OwnExport];
+
+    /// What the cause means, for a person.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Cause::NotIp => "no IP packet inside: ARP, LLDP, ...",
+            Cause::Truncated => "the capture ends inside the link layer's or IP's fixed header",
+            Cause::Malformed => "announced as IP, but the version or the header's length is impossible",
+            Cause::LinkType => "of a link type that is not understood, in a capture file with several",
+            Cause::OwnExport => "the agent's own packets to or from Kafka",
+        }
+    }
+
+    /// The cause as records, metrics and the summary name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::NotIp => "not_ip",
+            Cause::Truncated => "truncated",
+            Cause::Malformed => "malformed",
+            Cause::LinkType => "link_type",
+            Cause::OwnExport => "own_export",
+        }
+    }
+}
+
+/// TCP flag bits of [`Tcp::flags`] (RFC 9293, section 3.1).
+pub mod tcp {
+    /// No more data from the sender.
+    pub const FIN: u8 = 0x01;
+    /// Synchronise sequence numbers.
+    pub const SYN: u8 = 0x02;
+    /// Reset the connection.
+    pub const RST: u8 = 0x04;
+    /// The acknowledgement number counts.
+    pub const ACK: u8 = 0x10;
+}
+
+/// What is read of a TCP header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tcp {
+    /// FIN, SYN, RST, PSH, ACK, URG, ECE, CWR from the lowest bit.
+    pub flags: u8,
+    /// Sequence number.
+    pub sequence: u32,
+    /// Acknowledgement number.
+    pub acknowledgement: u32,
+}
+
+/// What an ICMP message's type says of its place in a conversation (RFC 792, RFC 4443).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IcmpRole {
+    /// Not ICMP, or a message without a counterpart.
+    #[default]
+    None,
+    /// Asks, as an echo request does.
+    Request,
+    /// Answers, as an echo reply does.
+    Reply,
+    /// Reports an error about another packet.
+    Error,
+}
+
+/// An IP packet: who, and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpPacket {
+    /// Source address.
+    pub src: Address,
+    /// Destination address.
+    pub dst: Address,
+    /// Source port of TCP, UDP, SCTP, UDP-Lite and DCCP; 0 where there is none or a fragment hides it.
+    pub src_port: u16,
+    /// Destination port; for ICMP the *request's* type * 256 + code, so that a reply has its request's number.
+    pub dst_port: u16,
+    /// Protocol above IP and IPv6's extension headers.
+    pub protocol: u8,
+    /// 4 or 6.
+    pub version: u8,
+    /// TCP's header, where it was captured and is no later fragment.
+    pub tcp: Option<Tcp>,
+    /// What an ICMP message is.
+    pub icmp: IcmpRole,
+    /// A fragment other than the first.
+    pub later_fragment: bool,
+}
+
+/// What [`parse`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The IP packet, or why there is none.
+    pub ip: Result<IpPacket, Cause>,
+    /// Layer-3 octets: IP's own length, or what follows the link layer's header.
+    pub octets: u32,
+    /// Octets of the frame on the wire without checksum, a VLAN tag taken out by the kernel included.
+    pub frame_octets: u32,
+    /// Layer-2 destination; links without one show that of IP.
+    pub cast: Cast,
+    /// Outer VLAN id, 0 for none.
+    pub vlan: u16,
+}
+
+/// No packet is longer than this, whatever its headers say: the largest segment a kernel hands over whole.
+const MAX_OCTETS: usize = 1 << 19;
+
+/// Reads a frame's headers.
+pub fn parse(frame: &Frame<'_>) -> Packet {
+    let length = (frame.length as usize).clamp(frame.data.len().min(MAX_OCTETS), MAX_OCTETS);
+    let tag = if frame.vlan.is_some() { 4 } else { 0 };
+    let link = link::parse(frame.link, frame.data);
+    let vlan = frame.vlan.unwrap_or(link.vlan);
+    let available = length.saturating_sub(link.header);
+    let mut packet = Packet {
+        ip: Err(Cause::NotIp),
+        octets: available as u32,
+        frame_octets: (length + tag) as u32,
+        cast: link.cast.unwrap_or(Cast::Unicast),
+        vlan,
+    };
+    let body = frame.data.get(link.header..).unwrap_or(&[]);
+    match link.payload {
+        link::Payload::Ip => match ip::parse(body, available) {
+            Ok((ip, octets)) => {
+                if link.cast.is_none() {
+                    packet.cast = ip::cast(&ip);
+                }
+                packet.ip = Ok(ip);
+                packet.octets = octets;
+            }
+            Err(cause) => packet.ip = Err(cause),
+        },
+        link::Payload::Other(cause) => packet.ip = Err(cause),
+    }
+    packet
+}
+
+/// Two octets in network order at `at`, if captured.
+fn be16(data: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(data.get(at..at + 2)?.try_into().ok()?))
+}
+
+/// Four octets in network order at `at`, if captured.
+fn be32(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(data.get(at..at + 4)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+use super::*;
+use crate::testing as t;
+
+const A: [u8; 4] = [192, 0, 2, 1];
+const B: [u8; 4] = [198, 51, 100, 7];
+
+fn read(link: LinkType, data: &[u8]) -> Packet {
+    parse(&Frame { time_ns: 0, link, data, length: data.len() as u32, vlan: None })
+}
+
+fn eth(data: &[u8]) -> Packet {
+    read(LinkType::Ethernet, data)
+}
+
+fn mapped(v4: [u8; 4]) -> Address {
+    std::net::Ipv4Addr::from(v4).to_ipv6_mapped().octets()
+}
+
+#[test]
+fn tcp_over_ipv4() {
+    let ip = t::ipv4(A, B, 6, &t::tcp((40000, 443), t::SYN, 7, 0, b""));
+    let packet = eth(&t::frame(0x0800, &ip));
+    let found = packet.ip.unwrap();
+    assert_eq!((found.src, found.dst, found.src_port, found.dst_port), (mapped(A), mapped(B), 40000, 443));
+    assert_eq!((found.protocol, found.version), (6, 4));
+    assert_eq!(found.tcp, Some(Tcp { flags: tcp::SYN, sequence: 7, acknowledgement: 0 }));
+    assert_eq!((packet.octets, packet.frame_octets, packet.vlan, packet.cast), (40, 54, 0, Cast::Unicast));
+}
+
+#[test]
+fn ethernet_padding_is_not_counted() {
+    let mut data = t::frame(0x0800, &t::ipv4(A, B, 17, &t::udp((1, 2), b"")));
+    data.resize(60, 0);
+    assert_eq!(eth(&data).octets, 28);
+}
+
+#[test]
+fn options_and_tags_are_passed_over() {
+    let ip = t::ipv4_with(A, B, 17, &[1; 8], 0, &t::udp((53, 5353), b"xx"));
+    let one = t::frame(0x8100, &t::tagged(0x2005, 0x0800, &ip));
+    let two = t::frame(0x88a8, &t::tagged(100, 0x8100, &t::tagged(200, 0x0800, &ip)));
+    for (data, vlan, header) in [(one, 5, 18), (two, 100, 22)] {
+        let packet = eth(&data);
+        let found = packet.ip.unwrap();
+        assert_eq!((found.src_port, found.dst_port, packet.vlan, packet.octets), (53, 5353, vlan, 38));
+        assert_eq!(packet.frame_octets, header + 38);
+    }
+}
+
+#[test]
+fn a_tag_that_the_kernel_took_out_is_the_outer_one() {
+    let data = t::frame(0x8100, &t::tagged(200, 0x0800, &t::ipv4(A, B, 17, &t::udp((1, 2), b""))));
+    let frame = Frame { time_ns: 0, link: LinkType::Ethernet, data: &data, length: data.len() as u32, vlan: Some(100) };
+    let packet = parse(&frame);
+    assert_eq!((packet.vlan, packet.octets, packet.frame_octets), (100, 28, data.len() as u32 + 4));
+}
+
+#[test]
+fn other_ways_to_ip() {
+    let ip = t::ipv4(A, B, 17, &t::udp((9, 10), b""));
+    let v6 = t::ipv6(1, 2, 17, &t::udp((9, 10), b""));
+    let cat = |parts: &[&[u8]]| parts.concat();
+    let snap = cat(&[&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0], &ip]);
+    let ways: Vec<(LinkType, Vec<u8>)> = vec![
+        (LinkType::Ethernet, t::frame(0x8847, &cat(&[&[0, 1, 0, 64, 0, 2, 1, 64], &ip]))),
+        (LinkType::Ethernet, t::frame(0x8864, &cat(&[&[0x11, 0, 0, 1, 0, 30, 0, 0x21], &ip]))),
+        (LinkType::Ethernet, t::frame(0x8864, &cat(&[&[0x11, 0, 0, 1, 0, 50, 0, 0x57], &v6]))),
+        (LinkType::Ethernet, t::frame(snap.len() as u16, &snap)),
+        (LinkType::Ethernet, t::frame(0x88a8, &t::tagged(7, 0x88e7, &cat(&[&[0, 0, 0, 9], &t::frame(0x0800, &ip)])))),
+        (LinkType::Ethernet, t::frame(0x8903, &cat(&[&[0, 0x41], &t::frame(0x0800, &ip)]))),
+        (LinkType::Ethernet, t::frame(0x8926, &cat(&[&[0, 0, 0, 1, 8, 0], &ip]))),
+        (LinkType::Fddi, cat(&[&[0x57], &[2; 12][..], &snap])),
+        (LinkType::NetfilterLog, cat(&[&[2, 0, 0, 0, 5, 0, 10, 0, 0, 0, 0, 0, 32, 0, 9, 0], &ip])),
+        (LinkType::RawIp, ip.clone()),
+        (LinkType::RawIp, v6.clone()),
+        (LinkType::Loopback, cat(&[&[2, 0, 0, 0], &ip])),
+        (LinkType::Loopback, cat(&[&[0, 0, 0, 30], &v6])),
+        (LinkType::LinuxCooked, cat(&[&[0, 0, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 8, 0], &ip])),
+        (LinkType::LinuxCooked2, cat(&[&[0x86, 0xdd, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0], &v6])),
+        (LinkType::Ppp, cat(&[&[0xff, 3, 0, 0x21], &ip])),
+        (LinkType::Ppp, cat(&[&[0x21], &ip])),
+        (LinkType::CiscoHdlc, cat(&[&[0x0f, 0, 8, 0], &ip])),
+        (LinkType::FrameRelay, cat(&[&[0x18, 0x41, 3, 0xcc], &ip])),
+        (LinkType::Wifi, cat(&[&[8, 0, 0, 0], &[0x10; 20][..], &snap])),
+        (
+            LinkType::WifiRadiotap,
+            cat(&[&[0, 0, 8, 0, 0, 0, 0, 0], &[0x88, 1, 0, 0], &[2; 18][..], &[0x10, 0, 0, 0], &snap]),
+        ),
+    ];
+    for (link, data) in ways {
+        let found = read(link, &data).ip.unwrap_or_else(|cause| panic!("{link:?} {data:02x?}: {cause:?}"));
+        assert_eq!((found.src_port, found.dst_port), (9, 10), "{link:?}");
+        let octets = if found.version == 4 { 28 } else { 48 };
+        assert_eq!(read(link, &data).octets, octets, "{link:?}");
+    }
+}
+
+#[test]
+fn ipv6_extension_headers_lead_to_the_ports() {
+    let hop_by_hop = [60, 0, 1, 4, 0, 0, 0, 0];
+    let options = [51, 0, 1, 4, 0, 0, 0, 0];
+    let authentication = [6, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
+    let segment = t::tcp((1000, 80), t::ACK, 1, 2, b"hello");
+    let payload = [&hop_by_hop[..], &options, &authentication, &segment].concat();
+    let packet = eth(&t::frame(0x86dd, &t::ipv6(1, 2, 0, &payload)));
+    let found = packet.ip.unwrap();
+    assert_eq!((found.src_port, found.dst_port, found.protocol), (1000, 80, 6));
+    assert_eq!(packet.octets as usize, 40 + payload.len());
+}
+
+#[test]
+fn later_fragments_have_no_ports_but_are_there() {
+    let v4 = t::ipv4_with(A, B, 17, &[], 0x2001, &t::udp((1, 2), b"not a header"));
+    let v6 = t::ipv6(1, 2, 44, &[&[17, 0, 0, 9, 0, 0, 0, 1][..], &t::udp((1, 2), b"xxxx")].concat());
+    for data in [t::frame(0x0800, &v4), t::frame(0x86dd, &v6)] {
+        let found = eth(&data).ip.unwrap();
+        assert!(found.later_fragment);
+        assert_eq!((found.src_port, found.dst_port, found.protocol), (0, 0, 17));
+    }
+    let first = t::ipv6(1, 2, 44, &[&[17, 0, 0, 1, 0, 0, 0, 1][..], &t::udp((1, 2), b"xxxx")].concat());
+    assert_eq!(eth(&t::frame(0x86dd, &first)).ip.unwrap().src_port, 1);
+}
+
+#[test]
+fn icmp_answers_have_their_requests_type() {
+    let of = |version: u8, kind: u8| {
+        let found = if version == 4 {
+            eth(&t::frame(0x0800, &t::ipv4(A, B, 1, &t::icmp(kind, 3, b""))))
+        } else {
+            eth(&t::frame(0x86dd, &t::ipv6(1, 2, 58, &t::icmp(kind, 3, b""))))
+        };
+        let ip = found.ip.unwrap();
+        (ip.dst_port, ip.icmp)
+    };
+    assert_eq!(of(4, 8), (8 * 256 + 3, IcmpRole::Request));
+    assert_eq!(of(4, 0), (8 * 256 + 3, IcmpRole::Reply));
+    assert_eq!(of(4, 14), (13 * 256 + 3, IcmpRole::Reply));
+    assert_eq!(of(4, 3), (3 * 256 + 3, IcmpRole::Error));
+    assert_eq!(of(6, 129), (128 * 256 + 3, IcmpRole::Reply));
+    assert_eq!(of(6, 1), (256 + 3, IcmpRole::Error));
+    assert_eq!(of(6, 135), (135 * 256 + 3, IcmpRole::None));
+}
+
+#[test]
+fn lengths_that_cannot_be_are_clamped() {
+    let with_total = |total: u16, length: u32| {
+        let mut ip = t::ipv4(A, B, 17, &t::udp((1, 2), &[0; 72]));
+        ip[2..4].copy_from_slice(&total.to_be_bytes());
+        let data = t::frame(0x0800, &ip);
+        parse(&Frame { time_ns: 0, link: LinkType::Ethernet, data: &data, length, vlan: None }).octets
+    };
+    assert_eq!(with_total(100, 114), 100);
+    assert_eq!(with_total(65535, 114), 100, "more than there was on the wire");
+    assert_eq!(with_total(3, 114), 20, "less than its own header");
+    assert_eq!(with_total(0, 114), 100, "a segment handed over whole");
+    assert_eq!(with_total(0, 60_014), 60_000);
+    assert_eq!(with_total(0, u32::MAX), (1 << 19) - 14, "an absurd frame");
+    assert_eq!(with_total(100, 0), 100, "a frame shorter than what was captured of it");
+    assert_eq!(with_total(1400, 1414), 1400, "a capture that was cut short");
+}
+
+#[test]
+fn ipv6_lengths() {
+    let plain = |stated: u16, next: u8, payload: &[u8]| {
+        let mut ip = t::ipv6(1, 2, next, payload);
+        ip[4..6].copy_from_slice(&stated.to_be_bytes());
+        eth(&t::frame(0x86dd, &ip)).octets
+    };
+    assert_eq!(plain(20, 6, &[0; 20]), 60);
+    assert_eq!(plain(0, 6, &[0; 20]), 60, "a segment handed over whole");
+    assert_eq!(plain(0, 59, &[0; 6]), 40, "no next header: padding follows");
+    let jumbo = [&[6, 0, 0xc2, 4, 0, 0, 0, 24][..], &[0; 20]].concat();
+    assert_eq!(plain(0, 0, &jumbo), 64);
+}
+
+#[test]
+fn what_cannot_be_metered_has_a_cause() {
+    let ip = t::ipv4(A, B, 17, &t::udp((1, 2), b""));
+    let cause = |data: &[u8]| eth(data).ip.unwrap_err();
+    assert_eq!(cause(&t::frame(0x0806, &[0; 28])), Cause::NotIp);
+    assert_eq!(eth(&t::frame(0x0806, &[0; 28])).octets, 28);
+    assert_eq!(cause(&t::frame(0x0800, &ip[..19])), Cause::Truncated);
+    assert_eq!(cause(&t::frame(0x0800, &[])), Cause::Truncated);
+    assert_eq!(cause(&[1, 2, 3]), Cause::Truncated);
+    assert_eq!(cause(&[]), Cause::Truncated);
+    assert_eq!(cause(&t::frame(0x0800, &[&[0x44][..], &ip[1..]].concat())), Cause::Malformed);
+    assert_eq!(cause(&t::frame(0x0800, &[&[0x15][..], &ip[1..]].concat())), Cause::Malformed);
+    assert_eq!(read(LinkType::Unknown, &ip).ip.unwrap_err(), Cause::LinkType);
+    let mut tags = ip.clone();
+    for _ in 0..100 {
+        tags = t::tagged(1, 0x8100, &tags);
+    }
+    assert_eq!(cause(&t::frame(0x8100, &tags)), Cause::Malformed);
+}
+
+#[test]
+fn casts() {
+    let ip = t::ipv4(A, [255; 4], 17, &t::udp((68, 67), b""));
+    assert_eq!(eth(&t::ethernet([0xff; 6], 0x0800, &ip)).cast, Cast::Broadcast);
+    assert_eq!(eth(&t::ethernet([1, 0, 0x5e, 0, 0, 1], 0x0800, &ip)).cast, Cast::Multicast);
+    assert_eq!(read(LinkType::RawIp, &ip).cast, Cast::Broadcast);
+    assert_eq!(read(LinkType::RawIp, &t::ipv4(A, [224, 0, 0, 1], 2, b"")).cast, Cast::Multicast);
+    assert_eq!(read(LinkType::RawIp, &t::ipv4(A, B, 2, b"")).cast, Cast::Unicast);
+}
+
+#[test]
+fn frames_within_frames_do_not_exhaust_the_stack() {
+    let fabric_path = t::frame(0x8903, &[0, 1]).repeat(100_000);
+    let snap_in_tags =
+        [&t::frame(0x8100, &[])[..], &[0, 1, 0, 40, 0xaa, 0xaa, 3, 0, 0, 0, 0x81, 0].repeat(100_000)].concat();
+    for data in [fabric_path, snap_in_tags] {
+        assert!(eth(&data).ip.is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! Records as the wire format has them.
+
+use crate::meter::overflow::{OverflowKey, OverflowRecord};
+use crate::meter::record::Record;
+use crate::packet::Address;
+use crate::proto::{Flow, Overflow, RecordKind, overflow::Key};
+
+/// Fills a flow record in place, so that its buffers serve again; fields that this agent never sets are left alone.
+pub fn fill(flow: &mut Flow, record: &Record, interval_start_ms: u64) {
+    let key = &record.key;
+    let (src, dst) = (record.initiator.end, 1 - record.initiator.end);
+    set_address(&mut flow.src_addr, &key.addresses[usize::from(src)], key.version);
+    set_address(&mut flow.dst_addr, &key.addresses[usize::from(dst)], key.version);
+    flow.src_port = u32::from(key.source_port(src));
+    flow.dst_port = u32::from(key.ports[usize::from(dst)]);
+    flow.protocol = u32::from(key.protocol);
+    flow.ip_version = u32::from(key.version);
+    flow.vlan = u32::from(key.vlan);
+    let (fwd, rev) = (record.forward(), record.reverse());
+    flow.fwd_packets = u64::from(fwd.packets);
+    flow.fwd_octets = fwd.octets;
+    flow.rev_packets = u64::from(rev.packets);
+    flow.rev_octets = rev.octets;
+    flow.first_seen_offset_ms = record.first_ms - interval_start_ms as i64;
+    flow.last_seen_offset_ms = record.last_ms.saturating_sub(record.first_ms).max(0) as u64;
+    flow.flow_age_ms = record.first_ms.saturating_sub(record.start_ms).max(0) as u64;
+    flow.initiator_guess = record.initiator.guess;
+    flow.record_kind = RecordKind::Flow as i32;
+    flow.fwd_tcp_syn = u64::from(fwd.syn);
+    flow.rev_tcp_syn = u64::from(rev.syn);
+    flow.fwd_tcp_synack = u64::from(fwd.synack);
+    flow.rev_tcp_synack = u64::from(rev.synack);
+    flow.fwd_tcp_fin = u64::from(fwd.fin);
+    flow.rev_tcp_fin = u64::from(rev.fin);
+    flow.fwd_tcp_rst = u64::from(fwd.rst);
+    flow.rev_tcp_rst = u64::from(rev.rst);
+    flow.tcp_handshake_rtt_us = record.handshake_rtt_us;
+    flow.fwd_icmp_errors = u64::from(fwd.icmp_errors);
+    flow.rev_icmp_errors = u64::from(rev.icmp_errors);
+    flow.overflow = None;
+}
+
+/// An overflow record.
+pub fn overflow(record: &OverflowRecord, interval_start_ms: u64) -> Flow {
+    let mut flow = Flow {
+        fwd_packets: record.volume.packets,
+        fwd_octets: record.volume.octets,
+        fwd_tcp_syn: record.syn,
+        first_seen_offset_ms: record.first_ms - interval_start_ms as i64,
+        last_seen_offset_ms: record.last_ms.saturating_sub(record.first_ms).max(0) as u64,
+        initiator_guess: true,
+        record_kind: RecordKind::Overflow as i32,
+        ..Flow::default()
+    };
+    let (kind, key, inbound) = match record.key {
+        OverflowKey::Source(src, kind, port) => {
+            set_address(&mut flow.src_addr, &src, kind.version);
+            flow.dst_port = u32::from(port);
+            (kind, Key::SourceAndPort, false)
+        }
+        OverflowKey::Destination(dst, kind, port) => {
+            set_address(&mut flow.dst_addr, &dst, kind.version);
+            flow.dst_port = u32::from(port);
+            (kind, Key::DestinationAndPort, false)
+        }
+        OverflowKey::Direction(kind, inbound) => (kind, Key::ProtocolAndDirection, inbound),
+    };
+    flow.protocol = u32::from(kind.protocol);
+    flow.ip_version = u32::from(kind.version);
+    let distinct_sketch = record.distinct.registers().to_vec();
+    flow.overflow = Some(Overflow { key: key as i32, distinct_sketch, inbound });
+    flow
+}
+
+fn set_address(to: &mut Vec<u8>, address: &Address, version: u8) {
+    to.clear();
+    to.extend_from_slice(if version == 4 { &address[12..] } else { address });
+}

@@ -1,0 +1,279 @@
+//! Capture files: opening, telling their format, looking through them once.
+
+use super::pcap::PcapReader;
+use super::pcapng::PcapngReader;
+use crate::packet::LinkType;
+use flate2::read::MultiGzDecoder;
+use memmap2::Mmap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A packet as it stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawPacket<'a> {
+    /// Time, ns from the Unix epoch.
+    pub time_ns: i64,
+    /// The link type's number.
+    pub link: u32,
+    /// The octets captured.
+    pub data: &'a [u8],
+    /// Octets on the wire, as the file states them.
+    pub length: u32,
+}
+
+/// Where and why the packets of a file end early.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Broken {
+    /// The file ends within a packet.
+    #[error("it is cut in mid-packet at octet {at}")]
+    Cut {
+        /// Where that packet begins.
+        at: usize,
+    },
+    /// The file says what cannot be.
+    #[error("it holds {what} at octet {at}")]
+    Nonsense {
+        /// Where.
+        at: usize,
+        /// What, for a person.
+        what: &'static str,
+    },
+    /// The compressed file ends early, or is damaged.
+    #[error("its compression is cut or damaged, after {at} octets of what it holds")]
+    Compression {
+        /// Octets decompressed.
+        at: usize,
+    },
+    /// The compressed file holds more than is read.
+    #[error("it holds more than the {at} octets that a compressed file may")]
+    TooLong {
+        /// Octets decompressed.
+        at: usize,
+    },
+}
+
+/// Octets that are read of what a compressed file holds: it is kept in memory.
+const MAX_DECOMPRESSED: u64 = 16 << 30;
+
+/// Why a file cannot be read at all: one clear line.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The operating system refuses.
+    #[error("cannot read {path}: {error}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// Nothing in it.
+    #[error("{0} is empty: no capture file")]
+    Empty(PathBuf),
+    /// Neither pcap nor pcapng.
+    #[error("{0} is neither a pcap nor a pcapng file (nor one of those compressed with gzip)")]
+    Format(PathBuf),
+    /// Packets of a link type that is not understood.
+    #[error("{path} holds packets of link type {name}, which is not understood")]
+    LinkType {
+        /// The file.
+        path: PathBuf,
+        /// The link type's number, with its name where known.
+        name: String,
+    },
+}
+
+/// The octets of a file.
+enum Octets {
+    Mapped(Mmap),
+    Owned(Vec<u8>),
+}
+
+/// A capture file that was looked through once.
+pub struct CaptureFile {
+    /// Where it was found, `-` for the standard input.
+    pub path: PathBuf,
+    octets: Octets,
+    /// What it holds.
+    pub survey: Survey,
+    /// The compressed file ends early.
+    reader: Reader,
+}
+
+/// What a look through a file found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Whole packets.
+    pub packets: u64,
+    /// Time of the first one in the file, ns.
+    pub first_ns: i64,
+    /// The latest time, ns.
+    pub last_ns: i64,
+    /// Why the packets end early, if they do.
+    pub broken: Option<Broken>,
+}
+
+/// Reads packets in the order of the file.
+#[derive(Clone, Debug)]
+pub enum Reader {
+    /// Of a pcap file.
+    Pcap(PcapReader),
+    /// Of a pcapng file.
+    Pcapng(PcapngReader),
+}
+
+impl Reader {
+    fn new(octets: &[u8]) -> Option<Reader> {
+        PcapReader::new(octets).map(Reader::Pcap).or_else(|| PcapngReader::new(octets).map(Reader::Pcapng))
+    }
+
+    /// The next packet; `Ok(None)` at the end.
+    ///
+    /// # Errors
+    /// Where the file ends within a packet, or cannot be right.
+    pub fn next<'a>(&mut self, octets: &'a [u8]) -> Result<Option<RawPacket<'a>>, Broken> {
+        match self {
+            Reader::Pcap(reader) => reader.next(octets),
+            Reader::Pcapng(reader) => reader.next(octets),
+        }
+    }
+
+    /// Octets read so far.
+    pub fn offset(&self) -> usize {
+        match self {
+            Reader::Pcap(reader) => reader.offset(),
+            Reader::Pcapng(reader) => reader.offset(),
+        }
+    }
+}
+
+impl CaptureFile {
+    /// Opens a file and looks through it; `-` is the standard input, which is read to its end first.
+    ///
+    /// # Errors
+    /// Where it cannot be read at all. A file that breaks off is none of those: see [`Survey::broken`].
+    pub fn open(path: &Path) -> Result<CaptureFile, OpenError> {
+        let unreadable = |error| OpenError::Unreadable { path: path.to_owned(), error };
+        let octets = load(path).map_err(unreadable)?;
+        CaptureFile::from_octets(path, octets)
+    }
+
+    fn from_octets(path: &Path, octets: Octets) -> Result<CaptureFile, OpenError> {
+        if octets.is_empty() {
+            return Err(OpenError::Empty(path.to_owned()));
+        }
+        let (octets, damage) = match octets.starts_with(&[0x1f, 0x8b]) {
+            true => {
+                let (plain, damage) = decompress(&octets, MAX_DECOMPRESSED)
+                    .map_err(|error| OpenError::Unreadable { path: path.to_owned(), error })?;
+                (Octets::Owned(plain), damage)
+            }
+            false => (octets, None),
+        };
+        let reader = Reader::new(&octets).ok_or_else(|| OpenError::Format(path.to_owned()))?;
+        let mut survey = survey(path, reader.clone(), &octets)?;
+        survey.broken = damage.or(survey.broken);
+        Ok(CaptureFile { path: path.to_owned(), octets, survey, reader })
+    }
+
+    /// A reader at the file's first packet, for [`CaptureFile::octets`].
+    pub fn reader(&self) -> Reader {
+        self.reader.clone()
+    }
+
+    /// The file's octets, decompressed.
+    pub fn octets(&self) -> &[u8] {
+        &self.octets
+    }
+}
+
+impl std::ops::Deref for Octets {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Octets::Mapped(map) => map,
+            Octets::Owned(octets) => octets,
+        }
+    }
+}
+
+fn load(path: &Path) -> std::io::Result<Octets> {
+    let mut octets = Vec::new();
+    if path == Path::new("-") {
+        std::io::stdin().lock().read_to_end(&mut octets)?;
+        return Ok(Octets::Owned(octets));
+    }
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.len() > 0 {
+        // SAFETY: the map is only read. Whoever cuts a file that is being read gets the SIGBUS that any reader of
+        // mapped files gets; no memory of ours is aliased.
+        let map = unsafe { Mmap::map(&file)? };
+        // Advice only: reading on is right without it.
+        let _ = map.advise(memmap2::Advice::Sequential);
+        return Ok(Octets::Mapped(map));
+    }
+    file.read_to_end(&mut octets)?;
+    Ok(Octets::Owned(octets))
+}
+
+/// What a compressed file holds, and why that ends early, if it does: then what came before is given.
+fn decompress(octets: &[u8], limit: u64) -> std::io::Result<(Vec<u8>, Option<Broken>)> {
+    let mut plain = Vec::new();
+    let mut decoder = MultiGzDecoder::new(octets);
+    let damage = match decoder.by_ref().take(limit).read_to_end(&mut plain) {
+        Err(error) if plain.is_empty() => return Err(error),
+        Err(_) => Some(Broken::Compression { at: plain.len() }),
+        // The checksum comes after the last octet: a look past it is needed in any case.
+        Ok(_) => match decoder.read(&mut [0]) {
+            Ok(0) => None,
+            Ok(_) => Some(Broken::TooLong { at: plain.len() }),
+            Err(_) => Some(Broken::Compression { at: plain.len() }),
+        },
+    };
+    Ok((plain, damage))
+}
+
+/// Counts the packets, finds the first and the latest time and whether any packet can be understood.
+fn survey(path: &Path, mut reader: Reader, octets: &[u8]) -> Result<Survey, OpenError> {
+    let mut survey = Survey { last_ns: i64::MIN, ..Survey::default() };
+    let mut strange = None;
+    let mut understood = false;
+    loop {
+        match reader.next(octets) {
+            Ok(Some(packet)) => {
+                if survey.packets == 0 {
+                    survey.first_ns = packet.time_ns;
+                }
+                survey.packets += 1;
+                survey.last_ns = survey.last_ns.max(packet.time_ns);
+                match LinkType::from_number(packet.link) {
+                    Some(_) => understood = true,
+                    None => strange = Some(packet.link),
+                }
+            }
+            Ok(None) => break,
+            Err(broken) => {
+                survey.broken = Some(broken);
+                break;
+            }
+        }
+    }
+    if survey.packets == 0 {
+        survey.last_ns = 0;
+        strange = match &reader {
+            Reader::Pcap(reader) => Some(reader.link).filter(|&link| LinkType::from_number(link).is_none()),
+            Reader::Pcapng(reader) => reader.links().find(|&link| LinkType::from_number(link).is_none()),
+        };
+    }
+    match strange {
+        Some(link) if !understood => Err(OpenError::LinkType { path: path.to_owned(), name: LinkType::name(link) }),
+        _ => Ok(survey),
+    }
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! What the operating system says of a network interface.
+
+use crate::packet::LinkType;
+use std::fs;
+use std::io;
+
+/// Hardware type of devices that carry IP alone (`linux/if_arp.h`).
+const ARPHRD_RAWIP: u16 = 519;
+
+/// An interface's own counters, since it came up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceStatistics {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Layer-2 octets received.
+    pub rx_octets: u64,
+    /// Layer-2 octets sent.
+    pub tx_octets: u64,
+    /// Packets dropped on receipt.
+    pub rx_dropped: u64,
+}
+
+impl InterfaceStatistics {
+    /// Reads the counters from `/proc`, which follows the calling thread's network namespace as `/sys` does not.
+    ///
+    /// # Errors
+    /// Where there is no such interface.
+    pub fn read(name: &str) -> io::Result<InterfaceStatistics> {
+        let table = fs::read_to_string("/proc/thread-self/net/dev")?;
+        parse(&table, name).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no interface {name}")))
+    }
+
+    /// What was counted since `earlier`; of a counter that went back (an interface made anew), all that it shows.
+    pub fn since(&self, earlier: &InterfaceStatistics) -> InterfaceStatistics {
+        let since = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
+        InterfaceStatistics {
+            rx_packets: since(self.rx_packets, earlier.rx_packets),
+            tx_packets: since(self.tx_packets, earlier.tx_packets),
+            rx_octets: since(self.rx_octets, earlier.rx_octets),
+            tx_octets: since(self.tx_octets, earlier.tx_octets),
+            rx_dropped: since(self.rx_dropped, earlier.rx_dropped),
+        }
+    }
+
+    /// Packets that a capture sees: both directions, but `lo`'s only once, where everything sent is received.
+    pub fn packets(&self, loopback: bool) -> u64 {
+        if loopback { self.rx_packets } else { self.rx_packets.wrapping_add(self.tx_packets) }
+    }
+}
+
+fn parse(table: &str, name: &str) -> Option<InterfaceStatistics> {
+    let line = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    let field = |index: usize| fields.get(index).copied();
+    Some(InterfaceStatistics {
+        rx_octets: field(0)?,
+        rx_packets: field(1)?,
+        rx_dropped: field(3)?,
+        tx_octets: field(8)?,
+        tx_packets: field(9)?,
+    })
+}
+
+/// An interface that can be captured on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: i32,
+    /// What its frames begin with.
+    pub link: LinkType,
+    /// Whether it is the loopback.
+    pub loopback: bool,
+}
+
+impl Interface {
+    /// Finds an interface by its name.
+    ///
+    /// # Errors
+    /// Where there is none, or its link type is not understood.
+    pub fn find(name: &str) -> io::Result<Interface> {
+        let no = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
+        let mut request = request(name)?;
+        let socket = control_socket()?;
+        // SAFETY: `request` is a valid ifreq and the call writes into it alone.
+        if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFINDEX, &raw mut request) } != 0 {
+            return Err(no(format!("there is no interface {name:?}{}", others())));
+        }
+        // SAFETY: SIOCGIFINDEX has filled this member of the union.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        // SAFETY: as above.
+        if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: SIOCGIFHWADDR has filled this member of the union.
+        let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+        let link = match hardware {
+            libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::Ethernet,
+            libc::ARPHRD_NONE | ARPHRD_RAWIP | libc::ARPHRD_TUNNEL | libc::ARPHRD_TUNNEL6 | libc::ARPHRD_SIT => {
+                LinkType::RawIp
+            }
+            other => {
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    format!(
+                        "interface {name} is of hardware type {other}, which is not understood (Ethernet and IP tunnels are)"
+                    ),
+                ));
+            }
+        };
+        Ok(Interface { name: name.to_owned(), index, link, loopback: hardware == libc::ARPHRD_LOOPBACK })
+    }
+}
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// A socket for requests about interfaces.
+pub(super) fn control_socket() -> io::Result<OwnedFd> {
+    // SAFETY: plain call; a descriptor that is not negative is ours alone.
+    unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// A request about the interface of this name.
+pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: ifreq is plain old data; all zeros is a valid one.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("{name:?} cannot be an interface's name")));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// The names there are, for a message about one there is not.
+fn others() -> String {
+    let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let names: Vec<&str> = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
+    if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:  100       2    0    0    0     0          0         0      100       2    0    0    0     0       0          0
+  eth0: 5000      50    1    3    0     0          0         0     7000      70    0    0    0     0       0          0
+";
+
+    #[test]
+    fn reads_the_line_of_an_interface() {
+        let eth0 = parse(TABLE, "eth0").unwrap();
+        assert_eq!(
+            (eth0.rx_packets, eth0.tx_packets, eth0.rx_octets, eth0.tx_octets, eth0.rx_dropped),
+            (50, 70, 5000, 7000, 3)
+        );
+        assert_eq!(eth0.packets(false), 120);
+        assert_eq!(parse(TABLE, "lo").unwrap().packets(true), 2);
+        assert_eq!(parse(TABLE, "eth"), None);
+    }
+
+    #[test]
+    fn a_counter_that_went_back_counts_from_zero() {
+        let before = InterfaceStatistics { rx_packets: 50, tx_packets: 70, ..InterfaceStatistics::default() };
+        let now = InterfaceStatistics { rx_packets: 3, tx_packets: 75, ..InterfaceStatistics::default() };
+        assert_eq!((now.since(&before).rx_packets, now.since(&before).tx_packets), (3, 5));
+    }
+}

@@ -1,0 +1,73 @@
+//! Where packets come from: capture files and live interfaces.
+//!
+//! A [`Source`] belongs to one worker. It hands over frames by reference and counts what the worker never sees.
+
+pub mod af_packet;
+pub mod file;
+pub mod interface;
+pub mod netns;
+pub mod offload;
+pub mod pcap;
+pub mod pcapng;
+pub mod replay;
+
+use crate::packet::Frame;
+use std::time::Duration;
+
+/// What a call of [`Source::poll`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polled {
+    /// Some packets were handed over; there may be more.
+    Packets,
+    /// There are none for now.
+    Idle,
+    /// There will be none any more.
+    End,
+}
+
+/// Whether the receiver of a frame wants the next one at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Go on.
+    More,
+    /// Return from [`Source::poll`] first; nothing is lost.
+    Pause,
+}
+
+/// What a source knows beside the packets it handed over, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Witness {
+    /// Packets that the interface offered to this worker, dropped ones included.
+    pub offered: u64,
+    /// Of those, packets that the kernel dropped because the ring was full.
+    pub dropped: u64,
+}
+
+/// A worker's packets.
+pub trait Source {
+    /// Hands packets to `take`: those that are there, up to a fair number, or until `take` pauses. Waits up to
+    /// `patience` for the first one.
+    ///
+    /// # Errors
+    /// Where the source broke in a way that time may mend; the caller says so and calls again. `ENODEV`: where its
+    /// interface is gone for good; the caller stops it.
+    fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&Frame<'_>) -> Next) -> std::io::Result<Polled>;
+
+    /// The time up to which every packet was handed over when [`Polled::Idle`] was said, ns from the Unix epoch; `None`
+    /// where only packets tell the time.
+    fn now_ns(&self) -> Option<i64>;
+
+    /// The source's own count; `None` where it has none and what was handed over is all there was.
+    fn witness(&mut self) -> Option<Witness>;
+
+    /// Takes no new packets from now on; those that wait are still handed over, then [`Polled::Idle`] or
+    /// [`Polled::End`] is said. False where new packets may come all the same.
+    fn stop(&mut self) -> bool;
+}
+
+/// The wall clock, ns from the Unix epoch.
+pub fn wall_clock_ns() -> i64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

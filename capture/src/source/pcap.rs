@@ -1,0 +1,95 @@
+//! pcap files (draft-ietf-opsawg-pcap), of either byte order, in micro- or nanoseconds, and Kuznetsov's variant.
+
+use super::file::{Broken, RawPacket};
+
+/// A packet record longer than this is no packet: the file is broken there.
+pub(super) const MAX_CAPTURED: u32 = 1 << 24;
+
+/// Reads the packets of one pcap file; the file's octets are given to every call.
+#[derive(Clone, Debug)]
+pub struct PcapReader {
+    offset: usize,
+    order: Order,
+    unit_ns: i64,
+    record_header: usize,
+    swapped_lengths: bool,
+    /// The link type's number.
+    pub link: u32,
+}
+
+/// Byte order of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Big,
+    Little,
+}
+
+impl Order {
+    pub(super) fn u16(self, data: &[u8], at: usize) -> Option<u16> {
+        let octets = data.get(at..at + 2)?.try_into().ok()?;
+        Some(match self {
+            Order::Big => u16::from_be_bytes(octets),
+            Order::Little => u16::from_le_bytes(octets),
+        })
+    }
+
+    pub(super) fn u32(self, data: &[u8], at: usize) -> Option<u32> {
+        let octets = data.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(match self {
+            Order::Big => u32::from_be_bytes(octets),
+            Order::Little => u32::from_le_bytes(octets),
+        })
+    }
+}
+
+impl PcapReader {
+    /// Reads the file header; `None` where this is no pcap file.
+    pub fn new(file: &[u8]) -> Option<PcapReader> {
+        let (order, unit_ns, record_header) = match file.get(..4)? {
+            [0xa1, 0xb2, 0xc3, 0xd4] => (Order::Big, 1000, 16),
+            [0xd4, 0xc3, 0xb2, 0xa1] => (Order::Little, 1000, 16),
+            [0xa1, 0xb2, 0x3c, 0x4d] => (Order::Big, 1, 16),
+            [0x4d, 0x3c, 0xb2, 0xa1] => (Order::Little, 1, 16),
+            [0xa1, 0xb2, 0xcd, 0x34] => (Order::Big, 1000, 24),
+            [0x34, 0xcd, 0xb2, 0xa1] => (Order::Little, 1000, 24),
+            _ => return None,
+        };
+        let (major, minor) = (order.u16(file, 4)?, order.u16(file, 6)?);
+        // The upper bits may tell the length of the frame check sequence.
+        let link = order.u32(file, 20)? & 0x03ff_ffff;
+        // Files older than version 2.3, and Digital Unix's, have the two lengths in the other order.
+        let swapped_lengths = (major, minor) < (2, 3) || major == 543;
+        Some(PcapReader { offset: 24, order, unit_ns, record_header, swapped_lengths, link })
+    }
+
+    /// The next packet; `Ok(None)` at the end.
+    ///
+    /// # Errors
+    /// Where the file ends within a packet, or cannot be right.
+    pub fn next<'a>(&mut self, file: &'a [u8]) -> Result<Option<RawPacket<'a>>, Broken> {
+        let at = self.offset;
+        if at >= file.len() {
+            return Ok(None);
+        }
+        let header = file.get(at..at + self.record_header).ok_or(Broken::Cut { at })?;
+        let field = |index: usize| self.order.u32(header, index * 4).ok_or(Broken::Cut { at });
+        let (seconds, fraction) = (field(0)?, field(1)?);
+        let (mut captured, mut length) = (field(2)?, field(3)?);
+        if self.swapped_lengths {
+            (captured, length) = (length, captured);
+        }
+        if captured > MAX_CAPTURED {
+            return Err(Broken::Nonsense { at, what: "a packet of an impossible length" });
+        }
+        let start = at + self.record_header;
+        let data = file.get(start..start + captured as usize).ok_or(Broken::Cut { at })?;
+        self.offset = start + captured as usize;
+        let time_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns;
+        Ok(Some(RawPacket { time_ns, link: self.link, data, length }))
+    }
+
+    /// Octets read so far.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+}

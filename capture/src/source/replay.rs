@@ -1,0 +1,161 @@
+//! Capture files as a source: their packets in order, moved in time.
+
+use super::file::{CaptureFile, Reader};
+use super::{Next, Polled, Source, Witness};
+use crate::packet::{Frame, LinkType};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How far packet times are moved: a whole number of these, so that every window keeps its packets.
+const SHIFT_UNIT_NS: i64 = 30_000_000_000;
+
+/// Packets handed over in one go.
+const FAIR: usize = 1024;
+
+/// Which clock packets follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Speed {
+    /// As fast as it goes.
+    Max,
+    /// As the packets' times say.
+    Real,
+}
+
+/// Files in order, each with the move of its packets' times.
+pub struct Plan {
+    /// The files, by the time of their first packet.
+    pub files: Vec<CaptureFile>,
+    /// What is added to the packet times of each file, ns.
+    moves: Vec<i64>,
+    /// The common part of those, ms.
+    pub shift_ms: i64,
+    /// First and last packet time after the moves, ns; now where there are no packets.
+    pub span_ns: (i64, i64),
+    speed: Speed,
+    /// Octets of all files.
+    pub octets: u64,
+}
+
+impl Plan {
+    /// Sorts the files by their first packets' times and chooses the moves.
+    ///
+    /// Without `keep_time` all times are moved by one common multiple of 30 s, so that the last packet (with
+    /// [`Speed::Real`]: the first) is at most 30 s before `now_ns`; a file that begins before the previous one ended
+    /// follows it directly instead. With `keep_time` nothing is moved.
+    pub fn new(mut files: Vec<CaptureFile>, keep_time: bool, speed: Speed, now_ns: i64) -> Plan {
+        files.sort_by_key(|file| file.survey.first_ns);
+        let mut moves = Vec::new();
+        let mut end: Option<i64> = None;
+        let mut begin = None;
+        for file in &files {
+            let survey = &file.survey;
+            let follow = match end {
+                Some(end) if !keep_time && survey.packets > 0 => (end - survey.first_ns).max(0),
+                _ => 0,
+            };
+            moves.push(follow);
+            if survey.packets > 0 {
+                begin = begin.or(Some(survey.first_ns));
+                end = Some(end.unwrap_or(i64::MIN).max(survey.last_ns.saturating_add(follow)));
+            }
+        }
+        let (begin, end) = (begin.unwrap_or(now_ns), end.unwrap_or(now_ns));
+        let anchor = if speed == Speed::Real { begin } else { end };
+        let shift = if keep_time { 0 } else { (now_ns - anchor).div_euclid(SHIFT_UNIT_NS) * SHIFT_UNIT_NS };
+        moves.iter_mut().for_each(|follow| *follow += shift);
+        let octets = files.iter().map(|file| file.octets().len() as u64).sum();
+        Plan { files, moves, shift_ms: shift / 1_000_000, span_ns: (begin + shift, end + shift), speed, octets }
+    }
+
+    /// Packets in all files.
+    pub fn packets(&self) -> u64 {
+        self.files.iter().map(|file| file.survey.packets).sum()
+    }
+}
+
+/// One worker's reading of a [`Plan`]: every worker reads all packets and keeps its own.
+pub struct Replay {
+    plan: Arc<Plan>,
+    file: usize,
+    reader: Option<Reader>,
+    done_octets: u64,
+    progress: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    stopped: bool,
+    started: Instant,
+}
+
+impl Replay {
+    /// A reading from the first packet; `progress` is set to the octets read, and reading ends early once `stop` is set.
+    pub fn new(plan: Arc<Plan>, progress: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> Replay {
+        let reader = plan.files.first().map(CaptureFile::reader);
+        Replay { plan, file: 0, reader, done_octets: 0, progress, stop, stopped: false, started: Instant::now() }
+    }
+
+    fn replay_ns(&self) -> i64 {
+        self.plan.span_ns.0.saturating_add(i64::try_from(self.started.elapsed().as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+impl Source for Replay {
+    fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&Frame<'_>) -> Next) -> std::io::Result<Polled> {
+        let plan = Arc::clone(&self.plan);
+        if self.stopped || self.stop.load(Ordering::Relaxed) {
+            return Ok(Polled::End);
+        }
+        let mut handed = 0;
+        while handed < FAIR {
+            let (Some(reader), Some(file)) = (&mut self.reader, plan.files.get(self.file)) else {
+                return Ok(Polled::End);
+            };
+            let before = (plan.speed == Speed::Real).then(|| reader.clone());
+            // Where a file breaks off was found when it was opened, and is said by whoever opened it.
+            let Ok(Some(packet)) = reader.next(file.octets()) else {
+                self.done_octets += file.octets().len() as u64;
+                self.file += 1;
+                self.reader = plan.files.get(self.file).map(CaptureFile::reader);
+                continue;
+            };
+            let time_ns = packet.time_ns.saturating_add(plan.moves[self.file]);
+            if let Some(before) = before {
+                let wait = time_ns - self.replay_ns();
+                if wait > 0 {
+                    // Not due yet: read it again then.
+                    self.reader = Some(before);
+                    if handed == 0 {
+                        std::thread::sleep(patience.min(Duration::from_nanos(wait as u64)));
+                    }
+                    return Ok(if handed == 0 { Polled::Idle } else { Polled::Packets });
+                }
+            }
+            handed += 1;
+            let frame = Frame {
+                time_ns,
+                link: LinkType::from_number(packet.link).unwrap_or(LinkType::Unknown),
+                data: packet.data,
+                length: packet.length,
+                vlan: None,
+            };
+            if take(&frame) == Next::Pause {
+                break;
+            }
+        }
+        let offset = self.reader.as_ref().map_or(0, Reader::offset) as u64;
+        self.progress.fetch_max(self.done_octets + offset, Ordering::Relaxed);
+        Ok(Polled::Packets)
+    }
+
+    fn now_ns(&self) -> Option<i64> {
+        (self.plan.speed == Speed::Real).then(|| self.replay_ns())
+    }
+
+    fn witness(&mut self) -> Option<Witness> {
+        None
+    }
+
+    fn stop(&mut self) -> bool {
+        self.stopped = true;
+        true
+    }
+}

@@ -1,0 +1,227 @@
+//! Publishing to Kafka: librdkafka's own mock of a cluster.
+
+use crate::probe;
+use crate::testing as t;
+use prost::Message as _;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::Message as _;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use rdkafka::{Offset, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::io::copy;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use weir_probe::metrics::Metrics;
+use weir_probe::proto::flow_message::Body;
+use weir_probe::proto::{CounterMessage, FlowMessage};
+use weir_probe::publish::Sink as _;
+use weir_probe::publish::kafka::{Kafka, KafkaOptions};
+use weir_probe::run::Asked;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn cluster(partitions: i32) -> MockCluster<'static, DefaultProducerContext> {
+    let cluster = MockCluster::new(1).unwrap();
+    for topic in ["weir.flows.lab", "weir.counters.lab"] {
+        cluster.create_topic(topic, partitions, 1).unwrap();
+    }
+    cluster
+}
+
+/// The values of a topic's partition, oldest first, until `enough` of them are there.
+fn consume(brokers: &str, topic: &str, partition: i32, enough: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
+    let consumer: BaseConsumer =
+        ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", "test").create().unwrap();
+    let mut partitions = TopicPartitionList::new();
+    partitions.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
+    consumer.assign(&partitions).unwrap();
+    let mut values: Vec<Vec<u8>> = Vec::new();
+    let deadline = Instant::now() + PATIENCE;
+    while !enough(&values) {
+        assert!(Instant::now() < deadline, "{} messages in {topic}/{partition}", values.len());
+        if let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) {
+            values.push(message.payload().unwrap().to_vec());
+        }
+    }
+    values
+}
+
+fn options(brokers: &str) -> KafkaOptions {
+    KafkaOptions {
+        brokers: brokers.to_owned(),
+        properties: BTreeMap::new(),
+        probe: "lab".to_owned(),
+        workers: 1,
+        queue_octets: 1 << 20,
+        wait: false,
+    }
+}
+
+fn message(sequence: u64, octets: usize) -> FlowMessage {
+    let flow = weir_probe::proto::Flow { server_name: "x".repeat(octets), ..Default::default() };
+    let body = Some(Body::Batch(weir_probe::proto::FlowBatch { flows: vec![flow] }));
+    FlowMessage { major: 1, probe: "lab".to_owned(), sequence, body, ..FlowMessage::default() }
+}
+
+#[test]
+fn a_replay_arrives_in_order_with_closing_records_and_counters() {
+    let cluster = cluster(2);
+    let brokers = cluster.bootstrap_servers();
+    let packets: Vec<_> = (0..3000u32)
+        .map(|number| {
+            let [_, _, high, low] = number.to_be_bytes();
+            let ip = t::ipv4([10, 0, high, low], [198, 51, 100, 1], 17, &t::udp((1, 53), b"x"));
+            t::whole(1_600_000_000_000_000_000 + u64::from(number) * 10_000_000, t::frame(0x0800, &ip))
+        })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capture.pcap");
+    std::fs::write(&file, t::pcap(t::Form::default(), &packets)).unwrap();
+    let output = probe()
+        .arg("read")
+        .arg(&file)
+        .args(["--to", "kafka", "--probe", "lab", "--workers", "2", "--summary", "json", "--brokers", &brokers])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+
+    let (mut records, mut octets, mut batches) = (0, 0, 0);
+    for worker in 0..2 {
+        let is_last = |value: &Vec<u8>| matches!(FlowMessage::decode(&value[..]).unwrap().body, Some(Body::Closing(closing)) if closing.last);
+        let values = consume(&brokers, "weir.flows.lab", worker, |values| values.last().is_some_and(is_last));
+        let mut here = 0;
+        for (number, value) in values.iter().enumerate() {
+            let message = FlowMessage::decode(&value[..]).unwrap();
+            assert_eq!((message.major, message.worker, message.sequence), (1, worker as u32, number as u64));
+            assert_eq!((message.probe.as_str(), message.interval_ms), ("lab", 10_000));
+            assert_eq!(message.epoch, summary["epoch"].as_u64().unwrap());
+            match message.body.unwrap() {
+                Body::Batch(batch) => {
+                    here += batch.flows.len() as u64;
+                    batches += 1;
+                    octets += batch.flows.iter().map(|flow| flow.fwd_octets + flow.rev_octets).sum::<u64>();
+                }
+                Body::Closing(closing) => {
+                    assert_eq!((closing.records, closing.workers), (here, 2));
+                    assert_eq!(closing.source, format!("file:{}", file.display()));
+                    records += here;
+                    here = 0;
+                }
+            }
+        }
+        let counters = consume(&brokers, "weir.counters.lab", worker, |values| values.len() == 3);
+        let message = CounterMessage::decode(&counters[0][..]).unwrap();
+        assert_eq!((message.worker, message.sequence), (worker as u32, 0));
+        assert!(
+            message
+                .counters
+                .iter()
+                .any(|counter| counter.set == "protocol" && counter.label == "udp" && counter.packets > 0)
+        );
+    }
+    assert_eq!((records, octets), (3000, 3000 * 29));
+    assert_eq!(summary["batches"], batches);
+    assert_eq!(summary["records"], records);
+}
+
+#[test]
+fn a_missing_topic_is_named_with_its_cure() {
+    let cluster = cluster(1);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capture.pcap");
+    std::fs::write(&file, t::pcap(t::Form::default(), &[])).unwrap();
+    let run = |more: &[&str]| {
+        let brokers = cluster.bootstrap_servers();
+        let output =
+            probe().arg("read").arg(&file).args(["--to", "kafka", "--brokers", &brokers]).args(more).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, error) = run(&["--probe", "other"]);
+    assert_eq!(status, Some(2));
+    assert!(error.contains("no topic weir.flows.other") && error.contains("run `weir probe add other`"), "{error}");
+    let (status, error) = run(&["--probe", "lab", "--workers", "2"]);
+    assert_eq!(status, Some(2));
+    assert!(error.contains("has 1 partitions for 2 workers"), "{error}");
+}
+
+#[test]
+fn a_client_that_may_not_write_is_told_so() {
+    let cluster = cluster(1);
+    cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED; 20]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capture.pcap");
+    std::fs::write(&file, t::pcap(t::Form::default(), &[])).unwrap();
+    let brokers = cluster.bootstrap_servers();
+    let output = probe()
+        .arg("read")
+        .arg(&file)
+        .args(["--to", "kafka", "--probe", "lab", "--brokers", &brokers])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("refuses this client for weir.") && error.contains("run `weir probe add lab`"), "{error}");
+}
+
+#[test]
+fn what_was_accepted_while_kafka_was_away_arrives_once_it_is_back() {
+    let cluster = cluster(1);
+    // A port where nobody listens yet, and where a way to the cluster opens later.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let kafka = Kafka::start(options(&address.to_string()), Metrics::default(), &Asked::default()).unwrap();
+    let mut sink = kafka.sink();
+    for sequence in 0..100 {
+        sink.flows(&message(sequence, 100)).unwrap();
+    }
+    assert!(sink.queued_octets() > 10_000);
+    drop(sink);
+    let way = TcpListener::bind(address).unwrap();
+    let behind = cluster.bootstrap_servers();
+    std::thread::spawn(move || {
+        for near in way.incoming().flatten() {
+            let Ok(far) = TcpStream::connect(&behind) else { continue };
+            let (near2, far2) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            let pass = |mut from: TcpStream, mut to: TcpStream| {
+                let _ = copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            };
+            std::thread::spawn(move || pass(near, far));
+            std::thread::spawn(move || pass(far2, near2));
+        }
+    });
+    kafka.finish(Some(PATIENCE)).unwrap();
+    let values = consume(&cluster.bootstrap_servers(), "weir.flows.lab", 0, |values| values.len() == 100);
+    let sequences: Vec<u64> = values.iter().map(|value| FlowMessage::decode(&value[..]).unwrap().sequence).collect();
+    assert_eq!(sequences, (0..100).collect::<Vec<u64>>());
+}
+
+#[test]
+fn past_the_bound_messages_are_shed_and_counted() {
+    let metrics = Metrics::default();
+    let asked = Asked::default();
+    let nobody = KafkaOptions { queue_octets: 10_000, ..options("127.0.0.1:1") };
+    let kafka = Kafka::start(nobody, metrics.clone(), &asked).unwrap();
+    let mut sink = kafka.sink();
+    for sequence in 0..100 {
+        sink.flows(&message(sequence, 1000)).unwrap();
+    }
+    assert!(sink.queued_octets() <= 10_000);
+    // A closing record still finds room: the reader learns what is missing.
+    let closing = FlowMessage { body: Some(Body::Closing(Default::default())), ..message(100, 0) };
+    let before = sink.queued_octets();
+    sink.flows(&closing).unwrap();
+    assert!(sink.queued_octets() > before);
+    let text = metrics.text();
+    assert!(text.contains("weir_probe_messages_shed_total{cause=\"queue_full\"} 91"), "{text}");
+    drop(sink);
+    asked.give_up.store(true, Ordering::Relaxed);
+    let error = kafka.finish(Some(PATIENCE)).unwrap_err();
+    assert!(error.to_string().contains("10 messages"), "{error}");
+}

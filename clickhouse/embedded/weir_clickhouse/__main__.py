@@ -1,0 +1,163 @@
+"""The command line: `python -m weir_clickhouse`, see --help."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import threading
+from pathlib import Path
+
+if not __package__:
+    # Run as a directory, `python clickhouse/embedded/weir_clickhouse`: make the package importable by its name.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+_EXAMPLE = """example:
+  export WEIR_PASSWORD_ADMIN=a WEIR_PASSWORD_WRITER=w WEIR_PASSWORD_ANALYST=n WEIR_PASSWORD_DASHBOARD=d
+  python clickhouse/embedded/weir_clickhouse --data /tmp/weir-data --access clickhouse/access.yaml
+  curl 'http://127.0.0.1:8123/?user=analyst&password=n' -d 'SELECT version()'
+
+commands:
+  access-sql FILE   print access.yaml as SQL for a clickhouse-server
+  tables-md FOLDER  print a Markdown reference of the tables that a folder of migrations makes
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; the exit status: 0, or 2 with one line on stderr for what cannot start."""
+    if {"-h", "--help"} & set(arguments):
+        _parser().print_help()
+        return 0
+    if arguments[:1] == ["access-sql"]:
+        return _access_sql(arguments[1:])
+    if arguments[:1] == ["tables-md"]:
+        return _tables_md(arguments[1:])
+    return _serve(_parser().parse_args(arguments))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m weir_clickhouse",
+        description="chDB, ClickHouse's engine, behind ClickHouse's HTTP interface, for one machine.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory of the data; one process at a time")
+    parser.add_argument(
+        "--listen", default="127.0.0.1:8123", metavar="HOST:PORT", help="default 127.0.0.1:8123; port 0: any free"
+    )
+    parser.add_argument("--access", type=Path, required=True, metavar="FILE", help="access.yaml: roles and users")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="further ClickHouse configuration (XML)")
+    parser.add_argument("--memory", type=_octets, default=2 << 30, metavar="SIZE", help="bound of the engine's memory (2GiB)")
+    parser.add_argument("--max-queries", type=_positive, default=32, metavar="N", help="statements at once (32)")
+    parser.add_argument("--max-body", type=_octets, default=16 << 30, metavar="SIZE", help="largest request body (16GiB)")
+    parser.add_argument(
+        "--stop-timeout", type=float, default=20.0, metavar="S", help="time that running statements have to end at SIGTERM (20)"
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def _octets(text: str) -> int:
+    found = re.fullmatch(r"(\d+)\s*([KMGT]?)(i?B)?", text, re.IGNORECASE)
+    if not found or int(found[1]) < 1:
+        raise argparse.ArgumentTypeError(f"not a size: {text} (2GiB, 500M)")
+    return int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}[found[2].upper()]
+
+
+def _say(text: str) -> None:
+    print(f"weir-clickhouse: {text}", file=sys.stderr, flush=True)
+
+
+def _access_sql(arguments: list[str]) -> int:
+    from weir_clickhouse.access import AccessError, access_sql, load
+
+    if len(arguments) != 1:
+        _say("access-sql takes one file: access.yaml")
+        return 2
+    try:
+        print(access_sql(load(Path(arguments[0]), os.environ)), end="")
+    except (AccessError, OSError) as error:
+        _say(str(error))
+        return 2
+    return 0
+
+
+def _tables_md(arguments: list[str]) -> int:
+    from weir_clickhouse.docs import tables
+
+    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
+        _say("tables-md takes one folder: that of the migrations")
+        return 2
+    print(tables(Path(arguments[0])), end="")
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    # The engine takes its time zone from here; all times of Weir are UTC.
+    os.environ["TZ"] = "UTC"
+    host, _, port = options.listen.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        _say(f"--listen: not HOST:PORT: {options.listen}")
+        return 2
+
+    from weir_clickhouse.access import AccessError, load
+    from weir_clickhouse.engine import Engine, EngineBusy
+    from weir_clickhouse.errors import ServerError
+    from weir_clickhouse.server import Front, Server
+
+    try:
+        access = load(options.access, os.environ)
+    except (AccessError, OSError) as error:
+        _say(str(error))
+        return 2
+    for name in (name for name, password in access.passwords.items() if not password):
+        _say(f"user {name} is disabled: WEIR_PASSWORD_{name.upper()} is not set")
+
+    engine = Engine(options.data, access, memory=options.memory, threads=options.max_queries, config=options.config)
+    front = Front(engine, access, options.max_queries, options.max_body)
+    server = Server((host.strip("[]"), int(port)), front)
+    try:
+        # The port first: it is the cheaper question.
+        server.prepare()
+    except OSError as error:
+        _say(f"cannot listen on {options.listen}: {getattr(error, 'strerror', None) or error}")
+        return 2
+    try:
+        engine.start()
+    except (EngineBusy, OSError, ServerError) as error:
+        server.stop()
+        _say(str(error))
+        return 2
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    threading.Thread(target=server.serve, name="http", daemon=True).start()
+    bound = server.bind_addr
+    _say(f"ClickHouse {engine.version} (chDB) listens on http://{bound[0]}:{bound[1]}, data in {engine.directory}")
+    stop.wait()
+    _say("stopping")
+    if not front.drain(options.stop_timeout):
+        _say(f"statements still running after {options.stop_timeout:g} s: stopped")
+        for _ in range(10):
+            engine.kill("")
+            if front.drain(0.5):
+                break
+    server.stop()
+    front.sessions.close()
+    engine.stop()
+    _say("stopped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,279 @@
+"""access.yaml: who may do what, compiled for the embedded engine and for a clickhouse-server.
+
+The engine itself enforces the grants: each role becomes a role of its users.xml, and every request's connection takes
+on exactly one (`SET ROLE`). What the engine cannot enforce is in `statement.py` and in `Role.settings_for`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import yaml
+
+from .errors import ServerError
+from .statement import READS, SAFE_TABLE_FUNCTIONS, SESSION, Statement, settings_clauses
+
+#: What an administrator of the embedded engine may do: everything but opening the machine's files and running code,
+#: which ALL would include.
+_ADMIN = (
+    "SHOW, SELECT, INSERT, ALTER, CREATE, DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, BACKUP, KILL QUERY, SYSTEM, "
+    "INTROSPECTION, dictGet, displaySecretsInShowAndSelect, TABLE ENGINE, CHECK, URL, S3, REMOTE, MYSQL, POSTGRES"
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OBJECT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\.(\*|[A-Za-z_][A-Za-z0-9_]*\*?)")
+_GRANTS = ("all", "insert", "select")
+
+#: Settings that a read-only user may change: they alter how a result is written or how long it may take, not what may
+#: be read. Those with a limit in access.yaml may only be lowered.
+_HARMLESS = re.compile(
+    r"output_format_(?!schema$)\w+|date_time_output_format|bool_(true|false)_representation|session_timezone"
+    r"|max_(threads|block_size|execution_time|memory_usage|result_rows|result_bytes|rows_to_read|bytes_to_read)"
+    r"|(result|read|timeout)_overflow_mode|max_query_size|extremes|join_use_nulls|use_uncompressed_cache|priority"
+    r"|format_(csv_delimiter|tsv_null_representation|csv_null_representation)|limit|offset|log_queries"
+    r"|prefer_column_name_to_alias|allow_experimental_analyzer|enable_analyzer|optimize_\w+|use_query_cache"
+    r"|cast_keep_nullable|union_default_mode|final|empty_result_for_aggregation_by_empty_set|select_sequential_consistency"
+)
+
+
+class AccessError(ValueError):
+    """access.yaml is wrong; the message says where."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """One role: what it may do, on which tables, within which limits (settings of ClickHouse)."""
+
+    name: str
+    what: str
+    grants: tuple[str, ...]
+    tables: tuple[str, ...]
+    readonly: bool
+    limits: Mapping[str, int | float] = field(default_factory=dict)
+
+    @property
+    def is_admin(self) -> bool:
+        return "all" in self.grants
+
+    @property
+    def engine_role(self) -> str:
+        """Name of the role in the engine."""
+        return f"weir_{self.name}"
+
+    def check(self, statement: Statement) -> None:
+        """Raise where this role may not send statements of this kind; tables are the engine's business."""
+        if self.is_admin:
+            return
+        kind = statement.kind
+        allowed = kind in READS or kind in SESSION or (kind == "INSERT" and "insert" in self.grants and not self.readonly)
+        if not allowed:
+            word = kind or "this statement"
+            if self.readonly:
+                raise ServerError(164, f"Cannot execute query in readonly mode: the role {self.name} may not {word}")
+            raise ServerError(497, f"Not enough privileges: the role {self.name} may not {word}")
+        if self.readonly:
+            # The engine checks the SETTINGS of a statement, not those of its subqueries.
+            for name in settings_clauses(statement):
+                if name in self.limits or not _HARMLESS.fullmatch(name):
+                    raise ServerError(164, f"Cannot modify '{name}' setting in readonly mode")
+
+    def check_calls(self, statement: Statement, table_functions: frozenset[str], functions: frozenset[str]) -> None:
+        """Raise where a statement calls a table function that this role may not.
+
+        table_functions, functions: names of the engine's table functions and of its other functions, lower case. A
+        name that is both counts as a table function unless it is a safe one.
+        """
+        if self.is_admin:
+            return
+        for name in sorted(statement.names):
+            if name in table_functions and name not in SAFE_TABLE_FUNCTIONS and name not in functions:
+                raise ServerError(497, f"Not enough privileges: the role {self.name} may not use {name}()")
+
+    def settings_for(self, asked: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
+        """The settings that hold for one request of this role that asks for `asked`.
+
+        current: what the engine has without being asked, to let through what changes nothing.
+        Raises error 164 as ClickHouse does for read-only users.
+        """
+        out = {name: str(value) for name, value in self.limits.items()}
+        for name, value in asked.items():
+            if self.readonly:
+                if value in ("1", "2") if name == "readonly" else current.get(name) == value and name not in self.limits:
+                    continue
+                if not _HARMLESS.fullmatch(name):
+                    raise ServerError(164, f"Cannot modify '{name}' setting in readonly mode")
+            if self.readonly and name in self.limits:
+                try:
+                    wanted = float(value)
+                except ValueError:
+                    raise ServerError(36, f"Setting {name} is not a number: {value}") from None
+                if not 0 < wanted <= float(self.limits[name]):
+                    raise ServerError(164, f"Setting {name} shouldn't be greater than {self.limits[name]}")
+            out[name] = value
+        return out
+
+
+@dataclass(frozen=True)
+class User:
+    """A user: its role, the networks it may come from (any where empty)."""
+
+    name: str
+    role: Role
+    networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
+
+
+@dataclass(frozen=True)
+class Access:
+    """All of access.yaml, and the users' passwords."""
+
+    database: str | None
+    roles: Mapping[str, Role]
+    users: Mapping[str, User]
+    passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def authenticate(self, name: str, password: str, peer: str) -> User:
+        """The user of this name and password, coming from the address `peer`; raises error 516."""
+        user, known = self.users.get(name), self.passwords.get(name)
+        right = hmac.compare_digest((known or "").encode(), password.encode(errors="surrogateescape"))
+        if user is None or not known or not right or not _from(user, peer):
+            raise ServerError(
+                516,
+                f"{name}: Authentication failed: password is incorrect, or there is no user with such name",
+            )
+        return user
+
+
+def _from(user: User, peer: str) -> bool:
+    if not user.networks:
+        return True
+    address = ipaddress.ip_address(peer.split("%", maxsplit=1)[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return any(address in network for network in user.networks)
+
+
+def load(path: Path, environment: Mapping[str, str]) -> Access:
+    """Read access.yaml; passwords are WEIR_PASSWORD_<USER> of `environment`. Raises AccessError, OSError."""
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise AccessError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(tree, dict) or not set(tree) <= {"roles", "users", "database"} or not {"roles", "users"} <= set(tree):
+        raise AccessError(f"{path}: needs the keys roles and users, and may have database")
+    database = tree.get("database")
+    if database is not None and not (isinstance(database, str) and _NAME.fullmatch(database)):
+        raise AccessError(f"{path}: database: not a name")
+    roles = {name: _role(f"{path}: roles.{name}", name, body) for name, body in _mapping(f"{path}: roles", tree["roles"])}
+    users = {}
+    for name, body in _mapping(f"{path}: users", tree["users"]):
+        where = f"{path}: users.{name}"
+        fields = dict(_mapping(where, body))
+        if not set(fields) <= {"role", "networks"} or fields.get("role") not in roles:
+            raise AccessError(f"{where}: needs `role`, one of {', '.join(roles)}; may have `networks`")
+        try:
+            networks = tuple(ipaddress.ip_network(net) for net in fields.get("networks", ()))
+        except (ValueError, TypeError) as error:
+            raise AccessError(f"{where}: networks: {error}") from None
+        users[name] = User(name, roles[fields["role"]], networks)
+    passwords = {name: environment.get(f"WEIR_PASSWORD_{name.upper()}", "") for name in users}
+    return Access(database, roles, users, passwords)
+
+
+def _mapping(where: str, value: Any) -> list[tuple[str, Any]]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) and _NAME.fullmatch(key) for key in value):
+        raise AccessError(f"{where}: not a mapping of names")
+    return list(value.items())
+
+
+def _role(where: str, name: str, body: Any) -> Role:
+    fields = dict(_mapping(where, body))
+    if not set(fields) <= {"what", "grants", "tables", "readonly", "limits"}:
+        raise AccessError(f"{where}: has a key other than what, grants, tables, readonly, limits")
+    grants, tables, limits = fields.get("grants"), fields.get("tables", []), fields.get("limits", {})
+    if not isinstance(grants, list) or not grants or not set(grants) <= set(_GRANTS):
+        raise AccessError(f"{where}: grants: a list of {', '.join(_GRANTS)}")
+    if not isinstance(tables, list) or not all(isinstance(item, str) and _OBJECT.fullmatch(item) for item in tables):
+        raise AccessError(f"{where}: tables: a list of database.table, database.* or database.prefix*")
+    if ("all" in grants) == bool(tables):
+        raise AccessError(f"{where}: `tables` is needed, except with the grant all, which has none")
+    readonly = fields.get("readonly", False)
+    if not isinstance(readonly, bool) or (readonly and grants != ["select"]):
+        raise AccessError(f"{where}: readonly: true goes with grants [select]")
+    for key, value in _mapping(f"{where}: limits", limits):
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise AccessError(f"{where}: limits.{key}: not a positive number")
+    return Role(name, str(fields.get("what", "")), tuple(grants), tuple(tables), readonly, dict(limits))
+
+
+def users_xml(access: Access) -> str:
+    """users.xml of the embedded engine: one role each, and its only user `default`, who has them all.
+
+    Every connection takes on one role before it sees a client's statement, so the rights of `default` itself are none.
+    """
+    roles = []
+    for role in access.roles.values():
+        if role.is_admin:
+            queries = [f"GRANT {_ADMIN} ON *.*"]
+        else:
+            what = ", ".join(grant.upper() for grant in role.grants)
+            queries = [f"GRANT {what} ON {target}" for target in role.tables]
+        grants = "".join(f"<query>{escape(query)}</query>" for query in queries)
+        roles.append(f"<{role.engine_role}><grants>{grants}</grants></{role.engine_role}>")
+    everything = ", ".join(role.engine_role for role in access.roles.values())
+    return (
+        "<clickhouse>\n<profiles><default>"
+        "<async_insert>0</async_insert><fsync_metadata>1</fsync_metadata>"
+        "</default></profiles>\n<quotas><default/></quotas>\n"
+        f"<roles>{''.join(roles)}</roles>\n"
+        f"<users><default><no_password/><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>"
+        f"<grants><query>GRANT {everything}</query></grants></default></users>\n</clickhouse>\n"
+    )
+
+
+def access_sql(access: Access) -> str:
+    """The same for a clickhouse-server: idempotent statements, each ending with `;` at the end of a line.
+
+    Passwords appear as SHA-256 alone; a user without one is made and can log in from nowhere. Read-only roles get
+    readonly = 2 (clients may choose formats), their limits as maxima that nobody can raise.
+    """
+    lines = ["-- Made from access.yaml by `python -m weir_clickhouse access-sql`. Run as a user with ACCESS MANAGEMENT."]
+    for role in access.roles.values():
+        lines += ["", f"-- {role.what}" if role.what else f"-- {role.name}"]
+        settings = [f"{name} = {value} MAX {value}" for name, value in role.limits.items()]
+        if role.readonly:
+            settings.append("readonly = 2")
+        lines.append(
+            f"CREATE SETTINGS PROFILE OR REPLACE {role.engine_role}"
+            + (f" SETTINGS {', '.join(settings)}" if settings else "")
+            + ";"
+        )
+        lines.append(f"CREATE ROLE IF NOT EXISTS {role.engine_role} SETTINGS PROFILE '{role.engine_role}';")
+        if role.is_admin:
+            lines.append(f"GRANT ALL ON *.* TO {role.engine_role} WITH GRANT OPTION;")
+        else:
+            lines.append(f"REVOKE ALL ON *.* FROM {role.engine_role};")
+            what = ", ".join(grant.upper() for grant in role.grants)
+            lines += [f"GRANT {what} ON {target} TO {role.engine_role};" for target in role.tables]
+        lines.append(
+            f"CREATE QUOTA OR REPLACE {role.engine_role} KEYED BY user_name FOR INTERVAL 1 minute TRACKING ONLY TO {role.engine_role};"
+        )
+    lines.append("")
+    for user in access.users.values():
+        password = access.passwords.get(user.name)
+        if password:
+            login = f" IDENTIFIED WITH sha256_hash BY '{hashlib.sha256(password.encode()).hexdigest()}'"
+            login += " HOST " + (", ".join(f"IP '{network}'" for network in user.networks) or "ANY")
+        else:
+            login = " HOST NONE"
+        default = f" DEFAULT DATABASE {access.database}" if access.database else ""
+        lines.append(f"CREATE USER IF NOT EXISTS {user.name} HOST NONE;")
+        lines.append(f"GRANT {user.role.engine_role} TO {user.name};")
+        lines.append(f"ALTER USER {user.name}{login} DEFAULT ROLE {user.role.engine_role}{default};")
+    return "\n".join(lines) + "\n"

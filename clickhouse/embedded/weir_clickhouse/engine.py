@@ -1,0 +1,395 @@
+"""The engine: one chDB in one directory, a connection of its own for every request.
+
+A result is streamed through a named pipe: the engine itself writes it, in any of its formats, and stops when nobody
+reads. (chDB's own streaming calls repeat a format's header in every chunk.) A connection takes on the user's role and
+settings before it sees the client's statement, so nothing leaks from one request to the next.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import socket
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+from chdb.state.sqlitelike import Connection
+
+from .access import Access, Role, users_xml
+from .errors import ServerError
+from .statement import Statement, with_output
+
+_FORMAT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: Largest piece read from a pipe at once; the pipe is made as large.
+PIECE = 1 << 20
+
+
+class EngineBusy(Exception):
+    """Another process has the directory; the message says which."""
+
+
+class Cancelled(Exception):
+    """The client went away, and the query was stopped."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a query runs with: who asks, in which database, with which settings and parameters.
+
+    comment: what the query log says of it in log_comment. tag: unique for each query and known to nobody else; it ends
+    log_comment, and by it the query is found and stopped.
+    """
+
+    role: Role
+    database: str | None
+    settings: Mapping[str, str]
+    params: Mapping[str, str]
+    comment: str
+    tag: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an INSERT wrote. Blocks dropped as repeats are counted too, as in a clickhouse-server."""
+
+    rows: int
+    octets: int
+
+
+class Engine:
+    """The engine over one directory. `start` opens it, `stop` closes it; the directory is locked in between."""
+
+    def __init__(self, directory: Path, access: Access, *, memory: int, threads: int, config: Path | None = None) -> None:
+        """directory: made where absent. memory: bound of the engine, octets. threads: queries at once.
+
+        config: a further configuration file of ClickHouse (XML), for storage policies and the like.
+        """
+        self.directory = directory.resolve()
+        self._access, self._memory, self._threads, self._config = access, memory, threads, config
+        self._front = self.directory / "front"
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="query")
+        self._lock: Any = None
+        self._keep: Connection | None = None
+        self._url = ""
+        self.version = ""
+        self.timezone = ""
+        self.table_functions: frozenset[str] = frozenset()
+        self.functions: frozenset[str] = frozenset()
+        self._current: dict[str, str] = {}
+        self._databases: frozenset[str] = frozenset()
+
+    def start(self) -> None:
+        """Lock the directory and open the engine. Raises EngineBusy, OSError, ServerError."""
+        self._front.mkdir(parents=True, exist_ok=True)
+        # Opened without truncating: what the owner wrote in it is the message for the next.
+        self._lock = open(self._front / "lock", "a+", encoding="utf-8")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.seek(0)
+            owner = self._lock.read().strip() or "unknown"
+            self._lock.close()
+            raise EngineBusy(f"{self.directory} is in use by process {owner}") from None
+        self._lock.truncate(0)
+        self._lock.write(f"{os.getpid()}\n")
+        self._lock.flush()
+        for name in ("user_files", "format_schemas", "pipes"):
+            (self._front / name).mkdir(exist_ok=True)
+        for stale in (self._front / "pipes").iterdir():
+            stale.unlink()
+        (self._front / "users.xml").write_text(users_xml(self._access), encoding="utf-8")
+        (self._front / "config.xml").write_text(self._config_xml(), encoding="utf-8")
+        self._url = f"{self.directory / 'engine'}?config-file={self._front / 'config.xml'}"
+        try:
+            self._keep = Connection(self._url)
+            admin = next((role for role in self._access.roles.values() if role.is_admin), None)
+            if admin is None:
+                raise ServerError(36, "access.yaml has no role with the grant all")
+            self._admin = admin
+            self.version, self.timezone = self.admin_rows("SELECT version(), timezone()")[0]
+            self.table_functions = frozenset(row[0].lower() for row in self.admin_rows("SELECT name FROM system.table_functions"))
+            self.functions = frozenset(row[0].lower() for row in self.admin_rows("SELECT name FROM system.functions"))
+            plain = Request(self._admin, None, {}, {}, "front")
+            with self.connection(plain) as connection:
+                self._current = dict(self.changed(connection))
+        except RuntimeError as error:
+            raise ServerError.from_engine(str(error)) from None
+
+    def stop(self) -> None:
+        """Close the engine and give the directory free; queries must have ended."""
+        self._pool.shutdown(wait=True)
+        if self._keep is not None:
+            self._keep.close()
+            self._keep = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _config_xml(self) -> str:
+        cores = os.cpu_count() or 1
+        front = escape(str(self._front))
+        log = "<partition_by>toYYYYMMDD(event_date)</partition_by><ttl>event_date + INTERVAL 2 DAY DELETE</ttl><flush_interval_milliseconds>10000</flush_interval_milliseconds>"
+        further = ""
+        if self._config is not None:
+            text = self._config.read_text(encoding="utf-8")
+            inner = re.search(r"<(clickhouse|yandex)>(.*)</\1>", text, re.DOTALL)
+            if inner is None:
+                raise ServerError(36, f"{self._config}: no element <clickhouse> in it")
+            further = inner[2]
+        return (
+            "<clickhouse>\n"
+            f"<users_config>{front}/users.xml</users_config>\n"
+            f"<user_files_path>{front}/user_files/</user_files_path>\n"
+            f"<format_schema_path>{front}/format_schemas/</format_schema_path>\n"
+            "<timezone>UTC</timezone>\n"
+            f"<max_server_memory_usage>{self._memory}</max_server_memory_usage>\n"
+            f"<background_pool_size>{max(2, cores)}</background_pool_size>\n"
+            "<background_merges_mutations_concurrency_ratio>2</background_merges_mutations_concurrency_ratio>\n"
+            f"<background_schedule_pool_size>{max(4, 2 * cores)}</background_schedule_pool_size>\n"
+            "<background_common_pool_size>2</background_common_pool_size>\n"
+            f"<mark_cache_size>{self._memory // 8}</mark_cache_size>\n"
+            f"<uncompressed_cache_size>{self._memory // 16}</uncompressed_cache_size>\n"
+            "<merge_tree><number_of_free_entries_in_pool_to_execute_mutation>1</number_of_free_entries_in_pool_to_execute_mutation>"
+            "<number_of_free_entries_in_pool_to_lower_max_size_of_merge>1</number_of_free_entries_in_pool_to_lower_max_size_of_merge>"
+            "<number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>"
+            "</merge_tree>\n"
+            f"<query_log><database>system</database><table>query_log</table>{log}</query_log>\n"
+            f"<part_log><database>system</database><table>part_log</table>{log}</part_log>\n"
+            f"{further}</clickhouse>\n"
+        )
+
+    # -- connections -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def connection(self, request: Request) -> Iterator[Connection]:
+        """A connection with the request's role, database and settings; raises ServerError where they cannot be had."""
+        connection = Connection(self._url)
+        try:
+            self.prepare(connection, request)
+            yield connection
+        finally:
+            connection.close()
+
+    def open(self) -> Connection:
+        """A connection as it comes, for `prepare`."""
+        return Connection(self._url)
+
+    def reset(self, connection: Connection) -> None:
+        """Undo the settings of an earlier request on a connection that is kept."""
+        names = [name for name, _ in self.changed(connection)]
+        if names:
+            connection.query("SET " + ", ".join(f"{name} = DEFAULT" for name in names))
+
+    def changed(self, connection: Connection) -> list[tuple[str, str]]:
+        """The settings of a connection that differ from the engine's own."""
+        text = connection.query("SELECT name, value FROM system.settings", "TSV").bytes().decode()
+        rows = (line.split("\t") for line in text.splitlines())
+        return [(name, unescape(value)) for name, value in rows if self._current.get(name) != unescape(value)]
+
+    def has_database(self, name: str) -> bool:
+        """Whether there is a database of this name."""
+        if name not in self._databases:
+            self._databases = frozenset(row[0] for row in self.admin_rows("SELECT name FROM system.databases"))
+        return name in self._databases
+
+    def prepare(self, connection: Connection, request: Request) -> None:
+        """Take on the request's role, database and settings."""
+        settings = request.role.settings_for(request.settings, self._current)
+        settings["log_comment"] = f"{request.comment} {request.tag}"
+        if request.role.readonly:
+            settings["readonly"] = "1"
+            # One question must leave memory for the inserts.
+            most = self._memory * 6 // 10
+            settings["max_memory_usage"] = str(min(int(float(settings.get("max_memory_usage", most))), most))
+        changes = []
+        for name, value in settings.items():
+            if not _NAME.fullmatch(name):
+                raise ServerError(115, f"Unknown setting '{name}'")
+            changes.append(f"{name} = {quote(value)}")
+        try:
+            connection.query(f"SET ROLE {request.role.engine_role}")
+            if request.database:
+                connection.query(f"USE {identifier(request.database)}".encode(errors="surrogateescape"))
+            connection.query(("SET " + ", ".join(changes)).encode(errors="surrogateescape"))
+        except RuntimeError as error:
+            raise ServerError.from_engine(str(error)) from None
+
+    def admin_rows(self, sql: str) -> list[list[str]]:
+        """The rows of a query of the front's own, as text."""
+        with self.connection(Request(self._admin, None, {}, {}, "front")) as connection:
+            text = connection.query(sql, "TSVRaw").bytes().decode()
+        return [line.split("\t") for line in text.splitlines()]
+
+    def kill(self, tag: str) -> None:
+        """Stop the query of this tag, if it still runs; all of them where the tag is empty."""
+        with suppress(RuntimeError, ServerError), self.connection(Request(self._admin, None, {}, {}, "front")) as connection:
+            connection.query(
+                f"KILL QUERY WHERE endsWith(Settings['log_comment'], {quote(tag)}) AND query NOT LIKE 'KILL%' ASYNC", "Null"
+            )
+
+    # -- queries -----------------------------------------------------------------------------------------------------
+
+    def run(self, connection: Connection, statement: Statement, request: Request, output_format: str) -> bytes:
+        """Run a statement and give all of its result, for statements without one worth streaming."""
+        if not _FORMAT.fullmatch(output_format):
+            raise ServerError(36, f"Unknown format {output_format}")
+        try:
+            return bytes(connection.query(statement.text, output_format, params=dict(request.params)).bytes())
+        except RuntimeError as error:
+            raise ServerError.from_engine(str(error)) from None
+
+    def stream(
+        self,
+        connection: Connection,
+        statement: Statement,
+        request: Request,
+        output_format: str,
+        client: socket.socket | None = None,
+    ) -> Iterator[bytes]:
+        """Run a query and give its result in pieces of at most PIECE octets, as the client's reading allows.
+
+        Raises ServerError, at any piece; Cancelled where `client` is closed meanwhile. Closing the iterator stops the
+        query.
+        """
+        if not _FORMAT.fullmatch(output_format):
+            raise ServerError(36, f"Unknown format {output_format}")
+        path = self._front / "pipes" / uuid.uuid4().hex
+        os.mkfifo(path, 0o600)
+        pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        waker, wake = os.pipe()
+        # The engine's end is opened once only; nothing else needs the name. It is removed when the query is over.
+        text = with_output(statement, str(path), output_format)
+        done: Future[None] | None = None
+
+        def work() -> None:
+            try:
+                connection.query(text, output_format, params=dict(request.params))
+            finally:
+                os.write(wake, b"x")
+
+        try:
+            with suppress(OSError):
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIECE)
+            done = self._pool.submit(work)
+            yield from self._read(pipe, waker, client)
+            try:
+                done.result()
+            except RuntimeError as error:
+                failure = ServerError.from_engine(str(error))
+                if failure.code == 62:
+                    # The text shown would not be the client's: let the engine complain of the client's own.
+                    with suppress(RuntimeError):
+                        result = connection.query(statement.text, output_format, params=dict(request.params))
+                        yield bytes(result.bytes())
+                        return
+                    self.run(connection, statement, request, output_format)
+                raise failure from None
+        finally:
+            if done is not None:
+                self._end(done, pipe, request.tag)
+            os.close(pipe)
+            os.close(waker)
+            os.close(wake)
+            path.unlink(missing_ok=True)
+
+    def _end(self, done: Future[None], pipe: int, tag: str) -> None:
+        """Stop a query that nobody waits for any more, and wait until it has ended.
+
+        It is told so again and again: the engine may not know it yet. Its pipe is emptied meanwhile, not closed: a
+        writer that has not opened it yet would wait for a reader for ever.
+        """
+        turn = 0
+        while not done.done():
+            if turn % 10 == 0:
+                self.kill(tag)
+            turn += 1
+            with suppress(BlockingIOError):
+                while os.read(pipe, PIECE):
+                    pass
+            wait([done], 0.05)
+
+    def _read(self, pipe: int, waker: int, client: socket.socket | None) -> Iterator[bytes]:
+        """The pipe's pieces until the query has ended."""
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        poll.register(waker, select.POLLIN)
+        if client is not None:
+            poll.register(client, select.POLLRDHUP)
+        ended = False
+        while True:
+            events = dict(poll.poll())
+            if client is not None and client.fileno() in events:
+                raise Cancelled
+            ended = ended or waker in events
+            if pipe in events or ended:
+                try:
+                    piece = os.read(pipe, PIECE)
+                except BlockingIOError:
+                    piece = b""
+                if piece:
+                    yield piece
+                elif ended:
+                    return
+                else:
+                    # The engine closed its end; only the query's end is still to come.
+                    poll.unregister(pipe)
+
+    # -- inserts -----------------------------------------------------------------------------------------------------
+
+    def insert(self, connection: Connection, statement: Statement, data_format: str, pieces: Iterable[bytes]) -> Written:
+        """Run an INSERT with its data; returns when the rows are written. Raises ServerError.
+
+        Where `pieces` raises, nothing more is written and the error goes on: the blocks already full remain, as in a
+        clickhouse-server.
+        """
+        if not _FORMAT.fullmatch(data_format):
+            raise ServerError(36, f"Unknown format {data_format}")
+        if "input" in statement.names:
+            raise ServerError(48, "INSERT ... SELECT ... FROM input() with data is not supported by the embedded server")
+        try:
+            inserter = connection.send_insert(statement.text, data_format)
+        except RuntimeError as error:
+            raise ServerError.from_engine(str(error)) from None
+        try:
+            for piece in pieces:
+                inserter.append(piece)
+            result = inserter.finish()
+        except RuntimeError as error:
+            # The engine's own message may be with the insert alone.
+            detail = ""
+            with suppress(Exception):
+                detail = inserter._c_inserter.error_message() or ""
+            raise ServerError.from_engine(detail if "Code:" in detail else str(error)) from None
+        finally:
+            with suppress(RuntimeError):
+                inserter.cancel()
+        return Written(int(result.rows_written), int(result.bytes_written))
+
+    def classify(self, connection: Connection, statement: Statement) -> dict[str, Any]:
+        """The engine's own opinion of a statement: query_class and statement_count."""
+        report = connection._conn.classify_query(statement.text)
+        return {"query_class": report["query_class"].name, "statement_count": int(report["statement_count"])}
+
+
+def quote(value: str) -> str:
+    """A string literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def unescape(text: str) -> str:
+    """A field of TabSeparated."""
+    return re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}.get(m[1], m[1]), text)
+
+
+def identifier(name: str) -> str:
+    """A quoted identifier."""
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"

@@ -1,0 +1,137 @@
+"""Sessions: what `session_id` keeps from one request to the next.
+
+Settings (SET) and the database (USE) are kept here and given to each request's own connection. Only a session that has
+made a temporary table keeps a connection, because the table lives in it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from chdb.state.sqlitelike import Connection
+
+from .engine import Engine, Request
+from .errors import ServerError
+from .lexer import Kind
+from .statement import Statement
+
+_TIMEOUT = 60
+_LONGEST = 3600
+_MOST = 10_000
+#: Seconds that a request waits for another of its session.
+_WAIT = 2.0
+
+
+@dataclass
+class Session:
+    """The state of one session; without a `session_id` one that nobody will ask for again."""
+
+    named: bool
+    settings: dict[str, str] = field(default_factory=dict)
+    database: str | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    expires: float = 0.0
+    _held: Connection | None = None
+
+    @contextmanager
+    def connection(self, engine: Engine, request: Request, statement: Statement) -> Iterator[Connection]:
+        """The connection for one request of this session."""
+        if self._held is None and self.named and _makes_temporary(statement):
+            self._held = engine.open()
+        if self._held is None:
+            with engine.connection(request) as connection:
+                yield connection
+            return
+        # What one request set must not reach the next.
+        engine.reset(self._held)
+        engine.prepare(self._held, request)
+        yield self._held
+
+    def remember(self, engine: Engine, connection: Connection, statement: Statement) -> None:
+        """Keep what a SET or USE that has just run changed."""
+        if not self.named:
+            return
+        if statement.kind == "USE":
+            self.database = connection.query("SELECT currentDatabase()", "TSVRaw").bytes().decode().rstrip("\n")
+        elif statement.kind == "SET":
+            names = [
+                a.value for a, b in zip(statement.items, statement.items[1:], strict=False) if a.is_name and b.is_symbol("=")
+            ]
+            lower = {statement.text[t.start : t.end].decode() for t in statement.items if t.kind is Kind.WORD} | set(names)
+            for name, value in engine.changed(connection):
+                if name in lower:
+                    self.settings[name] = value
+
+    def close(self) -> None:
+        """Give up the held connection."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+
+def _makes_temporary(statement: Statement) -> bool:
+    return statement.kind == "CREATE" and any(token.is_word("TEMPORARY") for token in statement.items[1:4])
+
+
+class Sessions:
+    """All sessions, by user and id."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[tuple[str, str], Session] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def use(self, user: str, params: Mapping[str, str]) -> Iterator[Session]:
+        """The session of a request, for this request alone.
+
+        Raises error 373 while another request has it, 372 where session_check=1 and there is none, 374 for a bad timeout.
+        """
+        name = params.get("session_id")
+        if not name:
+            yield Session(named=False)
+            return
+        try:
+            timeout = int(params.get("session_timeout") or _TIMEOUT)
+        except ValueError:
+            raise ServerError(374, f"Invalid session timeout: '{params['session_timeout']}'") from None
+        if not 0 < timeout <= _LONGEST:
+            raise ServerError(374, f"Session timeout '{timeout}' is larger than max_session_timeout: {_LONGEST}")
+        key = (user, name)
+        with self._lock:
+            self._expire()
+            session = self._sessions.get(key)
+            if session is None:
+                if params.get("session_check") == "1":
+                    raise ServerError(372, f"Session {name} not found")
+                session = self._sessions[key] = Session(named=True, expires=time.monotonic() + timeout)
+        # A client may have its answer, and ask again, a moment before the request that answered is over.
+        if not session.lock.acquire(timeout=_WAIT):
+            raise ServerError(373, f"Session {name} is locked by a concurrent client")
+        with self._lock:
+            self._sessions[key] = session
+        try:
+            yield session
+        finally:
+            session.expires = time.monotonic() + timeout
+            session.lock.release()
+
+    def _expire(self) -> None:
+        """Forget sessions that have ended, and the oldest where there are too many."""
+        now = time.monotonic()
+        idle = [key for key, session in self._sessions.items() if not session.lock.locked()]
+        gone = [key for key in idle if self._sessions[key].expires < now]
+        if len(self._sessions) - len(gone) > _MOST:
+            gone = sorted(idle, key=lambda key: self._sessions[key].expires)[: len(self._sessions) // 2]
+        for key in gone:
+            self._sessions.pop(key).close()
+
+    def close(self) -> None:
+        """Forget all sessions."""
+        with self._lock:
+            for session in self._sessions.values():
+                session.close()
+            self._sessions.clear()

@@ -1,0 +1,197 @@
+"""Servers for the tests: an embedded one in a temporary directory, or the one that WEIR_CLICKHOUSE_URL names.
+
+WEIR_CLICKHOUSE_URL=http://host:8123 with WEIR_CLICKHOUSE_USER and WEIR_CLICKHOUSE_PASSWORD of an administrator runs
+the tests of the interface against any server. Tests of roles then need the users of access.yaml and their passwords in
+WEIR_PASSWORD_<USER>; tests marked `embedded` are left out.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from weir_clickhouse.docs import statements
+
+FOLDER = Path(__file__).resolve().parent.parent
+PASSWORDS = {"admin": "a'dmin", "writer": "wr!ter", "analyst": "anälyst", "dashboard": "dash board"}
+BodyLike = bytes | str | Iterable[bytes] | None
+
+
+@dataclass
+class Answer:
+    """What a server answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def code(self) -> int:
+        return int(self.headers.get("x-clickhouse-exception-code", 0))
+
+
+@dataclass
+class Server:
+    """A server under test; `users` are the names and passwords known."""
+
+    host: str
+    port: int
+    admin: tuple[str, str]
+    users: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
+    data: Path | None = None
+    log: list[str] = field(default_factory=list)
+
+    def ask(
+        self,
+        body: BodyLike = None,
+        *,
+        user: str | None = None,
+        headers: dict[str, str] | None = None,
+        method: str = "POST",
+        path: str = "/",
+        ok: bool = False,
+        **params: object,
+    ) -> Answer:
+        """One request on a connection of its own; an iterable body goes in chunks."""
+        name, password = self.admin if user is None else (user, self.users[user])
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
+        try:
+            query = urllib.parse.urlencode({key: str(value) for key, value in params.items()})
+            sent = {"X-ClickHouse-User": name, "X-ClickHouse-Key": password.encode().decode("latin-1"), **(headers or {})}
+            data = body.encode() if isinstance(body, str) else body
+            chunked = data is not None and not isinstance(data, bytes)
+            if chunked:
+                sent["Transfer-Encoding"] = "chunked"
+            connection.request(method, path + ("?" + query if query else ""), data, sent, encode_chunked=chunked)
+            response = connection.getresponse()
+            answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+        if ok:
+            assert answer.status == 200, answer.text
+        return answer
+
+    def sql(self, text: BodyLike, **params: object) -> str:
+        """Run a statement that must succeed; its text without the last line end."""
+        return self.ask(text, ok=True, **params).text.removesuffix("\n")  # type: ignore[arg-type]
+
+
+def start(data: Path, *arguments: str, memory: str = "1GiB") -> Server:
+    """Start an embedded server on a free port."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
+    environment |= {f"WEIR_PASSWORD_{name.upper()}": password for name, password in PASSWORDS.items()}
+    command = [sys.executable, str(FOLDER / "embedded/weir_clickhouse"), "--data", str(data), "--listen", "127.0.0.1:0"]
+    command += ["--access", str(FOLDER / "access.yaml"), "--memory", memory, *arguments]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    lines: list[str] = []
+    for raw in process.stderr:
+        lines.append(raw.decode())
+        found = re.search(r"listens on http://127\.0\.0\.1:(\d+)", lines[-1])
+        if found:
+            return Server("127.0.0.1", int(found[1]), ("admin", PASSWORDS["admin"]), dict(PASSWORDS), process, data, lines)
+    process.wait()
+    process.stderr.close()
+    pytest.fail(f"the server did not start: {''.join(lines)}")
+
+
+def stop(server: Server, number: int = signal.SIGTERM) -> int:
+    """Send a signal and wait for the end; the exit status."""
+    assert server.process is not None
+    assert server.process.stderr is not None
+    if server.process.poll() is None:
+        server.process.send_signal(number)
+    status = server.process.wait(60)
+    server.process.stderr.close()
+    return status
+
+
+def migrate(server: Server, database: str) -> None:
+    """Apply all migrations to a database."""
+    server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
+    for statement in statements(FOLDER / "migrations"):
+        server.sql(statement, database=database)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """The server that the tests share, with the migrations applied."""
+    url = os.environ.get("WEIR_CLICKHOUSE_URL")
+    if url:
+        parts = urllib.parse.urlsplit(url)
+        admin = (os.environ["WEIR_CLICKHOUSE_USER"], os.environ["WEIR_CLICKHOUSE_PASSWORD"])
+        users = {name: os.environ.get(f"WEIR_PASSWORD_{name.upper()}", "") for name in PASSWORDS}
+        outside = Server(parts.hostname or "127.0.0.1", parts.port or 8123, admin, {k: v for k, v in users.items() if v})
+        migrate(outside, "weir")
+        yield outside
+        return
+    with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
+        running = start(Path(folder) / "data")
+        try:
+            migrate(running, "weir")
+            yield running
+        finally:
+            status = stop(running)
+        assert status == 0
+
+
+@pytest.fixture
+def own_server() -> Iterator[Callable[..., Server]]:
+    """Starts embedded servers that the test alone uses; what still runs at its end is stopped."""
+    running: list[Server] = []
+    with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
+
+        def begin(*arguments: str, **options: str) -> Server:
+            running.append(start(Path(folder) / "data", *arguments, **options))
+            return running[-1]
+
+        yield begin
+        for one in running:
+            stop(one, signal.SIGKILL)
+
+
+@pytest.fixture
+def database(server: Server) -> Iterator[str]:
+    """An empty database of the test's own."""
+    name = f"weir_test_{uuid.uuid4().hex[:12]}"
+    server.sql(f"CREATE DATABASE {name} ENGINE = Atomic", database="default")
+    yield name
+    server.sql(f"DROP DATABASE {name} SYNC", database="default")
+
+
+def eventually(check: Callable[[], bool], seconds: float = 30) -> bool:
+    """Whether something comes true within a generous time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if check():
+            return True
+        time.sleep(0.05)
+    return check()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "embedded: about the embedded server alone")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("WEIR_CLICKHOUSE_URL"):
+        for item in items:
+            if item.get_closest_marker("embedded"):
+                item.add_marker(pytest.mark.skip(reason="WEIR_CLICKHOUSE_URL names another server"))

@@ -1,0 +1,134 @@
+"""What is acknowledged is stored, once: by many at a time, sent again, and after kill -9."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import Server, stop
+
+
+def _insert(server: Server, table: str, first: int, rows: int, **params: object) -> None:
+    body = b"".join(b"%d\t%d\n" % (n, n * 3) for n in range(first, first + rows))
+    server.ask(body, query=f"INSERT INTO {table} FORMAT TSV", ok=True, **params)  # type: ignore[arg-type]
+
+
+def test_eight_threads(server: Server, database: str) -> None:
+    """Inserts, reads and failures mixed; settings of one request are never another's."""
+    table = f"{database}.t"
+    server.sql(f"CREATE TABLE {table} (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY a")
+
+    def work(thread: int) -> int:
+        for turn in range(12):
+            _insert(server, table, (thread * 12 + turn) * 1000, 1000)
+            assert server.sql("SELECT getSetting('max_block_size')", max_block_size=1000 + thread) == str(1000 + thread)
+            assert server.ask("SELECT nothing").code == 47
+            bad = server.ask(b"1\tx\n", query=f"INSERT INTO {table} FORMAT TSV")
+            assert bad.code == 27
+            assert int(server.sql(f"SELECT count() FROM {table}")) % 1000 == 0
+        return 12_000
+
+    with ThreadPoolExecutor(8) as pool:
+        sent = sum(pool.map(work, range(8)))
+    assert server.sql(f"SELECT count(), uniqExact(a), sum(b) - 3 * sum(a) FROM {table}") == f"{sent}\t{sent}\t0"
+
+
+def test_a_token_counts_once(server: Server, database: str) -> None:
+    table = f"{database}.t"
+    server.sql(
+        f"CREATE TABLE {table} (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY a"
+        " SETTINGS non_replicated_deduplication_window = 100"
+    )
+    for _ in range(3):
+        _insert(server, table, 0, 1000, insert_deduplication_token="run/t/1/0/0")
+    assert server.sql(f"SELECT count() FROM {table}") == "1000"
+    # The same rows under another token are other rows.
+    _insert(server, table, 0, 1000, insert_deduplication_token="run/t/1/0/1")
+    assert server.sql(f"SELECT count() FROM {table}") == "2000"
+    # In the statement, as some clients write it.
+    sql = f"INSERT INTO {table} SETTINGS insert_deduplication_token = 'run/t/1/0/1' FORMAT TSV"
+    server.ask(b"7\t7\n", query=sql, ok=True)
+    assert server.sql(f"SELECT count() FROM {table}") == "2000"
+
+
+def test_a_token_holds_for_the_targets_of_views(server: Server, database: str) -> None:
+    server.sql(
+        f"CREATE TABLE {database}.t (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100"
+    )
+    server.sql(
+        f"CREATE TABLE {database}.s (s UInt64) ENGINE = MergeTree ORDER BY s SETTINGS non_replicated_deduplication_window = 100"
+    )
+    server.sql(f"CREATE MATERIALIZED VIEW {database}.v TO {database}.s AS SELECT sum(a) AS s FROM {database}.t")
+    for _ in range(2):
+        _insert(
+            server, f"{database}.t", 0, 100, insert_deduplication_token="x", deduplicate_blocks_in_dependent_materialized_views=1
+        )
+    assert server.sql(f"SELECT sum(s) FROM {database}.s") == "4950"
+
+
+@pytest.mark.embedded
+def test_blocks_do_not_depend_on_the_pieces_of_a_body(server: Server, database: str) -> None:
+    """A body of several blocks that is sent again in other pieces is still recognised, block by block."""
+    table = f"{database}.t"
+    server.sql(
+        f"CREATE TABLE {table} (a UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100"
+    )
+    body = server.ask("SELECT number FROM numbers(2500000) FORMAT RowBinary", ok=True).body
+    for size in (1 << 20, 50_001, 7_777_777):
+        pieces = (body[at : at + size] for at in range(0, len(body), size))
+        server.ask(pieces, query=f"INSERT INTO {table} FORMAT RowBinary", insert_deduplication_token="many", ok=True)
+    assert server.sql(f"SELECT count(), uniqExact(a) FROM {table}") == "2500000\t2500000"
+
+
+@pytest.mark.embedded
+def test_kill_9_keeps_every_acknowledged_row(own_server: Callable[..., Server]) -> None:
+    """Three times: inserts from four threads, kill -9 in the middle, start again; what was not acknowledged is sent
+    again with its token, and in the end everything is there once."""
+    server = own_server()
+    server.sql("CREATE DATABASE d")
+    server.sql(
+        "CREATE TABLE d.t (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 10000"
+    )
+    acknowledged: set[int] = set()
+    sent: set[int] = set()
+    lock = threading.Lock()
+    counter = iter(range(10**9))
+
+    def work(running: Server, until: threading.Event) -> None:
+        while not until.is_set():
+            with lock:
+                batch = next(counter)
+                sent.add(batch)
+            try:
+                _insert(running, "d.t", batch * 500, 500, insert_deduplication_token=f"b{batch}")
+            except (OSError, http.client.HTTPException):
+                return
+            with lock:
+                acknowledged.add(batch)
+
+    for turn in range(3):
+        until = threading.Event()
+        threads = [threading.Thread(target=work, args=(server, until)) for _ in range(4)]
+        before = len(acknowledged)
+        for thread in threads:
+            thread.start()
+        while len(acknowledged) < before + 15:
+            time.sleep(0.01)
+        stop(server, signal.SIGKILL)
+        until.set()
+        for thread in threads:
+            thread.join()
+        server = own_server()
+        rows = server.sql("SELECT DISTINCT intDiv(a, 500) FROM d.t")
+        stored = {int(line) for line in rows.splitlines()}
+        assert acknowledged <= stored <= sent, turn
+        assert server.sql("SELECT count() % 500, count() - uniqExact(a) FROM d.t") == "0\t0"
+    for batch in sent - acknowledged:
+        _insert(server, "d.t", batch * 500, 500, insert_deduplication_token=f"b{batch}")
+    total = len(sent) * 500
+    assert server.sql("SELECT count(), uniqExact(a) FROM d.t") == f"{total}\t{total}"

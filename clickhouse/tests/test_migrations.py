@@ -1,0 +1,193 @@
+"""The migrations, and what the ledger says of rows that the test inserts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import FOLDER, Server, migrate
+from weir_clickhouse.docs import tables
+
+
+@pytest.fixture
+def weir(server: Server, database: str) -> str:
+    """A database with the migrations applied."""
+    migrate(server, database)
+    return database
+
+
+def _shape(server: Server, database: str) -> str:
+    tables = server.sql(
+        f"SELECT name, engine, replaceAll(create_table_query, '{database}', 'd') FROM system.tables WHERE database = '{database}' ORDER BY name"
+    )
+    return tables + server.sql(
+        f"SELECT table, name, type FROM system.columns WHERE database = '{database}' ORDER BY table, position"
+    )
+
+
+def test_migrations_can_be_applied_again(server: Server, weir: str) -> None:
+    _insert(server, weir)
+    before = _shape(server, weir)
+    migrate(server, weir)
+    assert _shape(server, weir) == before
+    assert server.sql(f"SELECT count() FROM {weir}.flows") == "4"
+
+
+def test_every_table_and_column_has_a_comment(server: Server, weir: str) -> None:
+    assert server.sql(f"SELECT table, name FROM system.columns WHERE database = '{weir}' AND comment = ''") == ""
+    assert server.sql(f"SELECT name FROM system.tables WHERE database = '{weir}' AND comment = ''") == ""
+
+
+def test_every_table_knows_repeats(server: Server, weir: str) -> None:
+    """Flink sends a block again after a crash: each table it writes to must drop it."""
+    rows = server.sql(
+        f"SELECT name FROM system.tables WHERE database = '{weir}' AND engine LIKE '%MergeTree'"
+        " AND toUInt64OrZero(extract(engine_full, 'deduplication_window = ([0-9]+)')) < 1000"
+    )
+    assert rows == ""
+
+
+@pytest.mark.embedded
+def test_the_reference_names_every_column() -> None:
+    text = tables(FOLDER / "migrations")
+    for words in ("## v_ledger\n", "## flows\n", "| `stored_packets` | `UInt64` | Packets in them |", "## v_completeness\n"):
+        assert words in text
+
+
+TS = "2026-11-20 10:00:00"
+
+
+def _insert(server: Server, weir: str, **ledger: Any) -> None:
+    """Two batches of two records of one interval, and a ledger row that has seen them."""
+    server.sql(
+        f"INSERT INTO {weir}.flows (ts, interval_ms, probe, worker, epoch, sequence, fwd_packets, rev_packets, fwd_octets, rev_octets)"
+        f" VALUES ('{TS}', 10000, 'p', 0, 7, 1, 10, 5, 1000, 500), ('{TS}', 10000, 'p', 0, 7, 1, 1, 0, 60, 0),"
+        f" ('{TS}', 10000, 'p', 0, 7, 2, 20, 10, 2000, 1000), ('{TS}', 10000, 'p', 0, 7, 2, 1, 1, 40, 40)"
+    )
+    _ledger(server, weir, **ledger)
+
+
+def _ledger(server: Server, weir: str, **changes: Any) -> None:
+    row = {
+        "ts": f"'{TS}'",
+        "interval_ms": 10000,
+        "probe": "'p'",
+        "worker": 0,
+        "version": 1,
+        "state": "'closed'",
+        "epoch": 7,
+        "epochs": 1,
+        "on_interface_packets": 50,
+        "captured_packets": 49,
+        "captured_octets": 4700,
+        "dropped": "map('ring', 1)",
+        "flow_packets": 48,
+        "flow_octets": 4640,
+        "not_metered_packets": "map('arp', 1)",
+        "published_batches": 2,
+        "published_records": 4,
+        "received_batches": 2,
+        "received_records": 4,
+        "received_packets": 48,
+        "received_octets": 4640,
+    } | changes
+    server.sql(f"INSERT INTO {weir}.ledger ({', '.join(row)}) VALUES ({', '.join(str(v) for v in row.values())})")
+
+
+def _row(server: Server, weir: str, columns: str, view: str = "v_ledger") -> str:
+    return server.sql(f"SELECT {columns} FROM {weir}.{view} WHERE ts = '{TS}'")
+
+
+STORED = "state, published_batches, stored_batches, stored_records, stored_packets, stored_octets, lost_packets, lost_octets"
+
+
+def test_a_whole_interval_balances(server: Server, weir: str) -> None:
+    _insert(server, weir)
+    assert _row(server, weir, STORED) == "closed\t2\t2\t4\t48\t4640\t0\t0"
+    columns = "wire_packets, captured_packets, dropped_packets, not_metered_packets, stored_packets, lost_packets, completeness"
+    assert _row(server, weir, columns, "v_completeness") == "50\t49\t1\t1\t48\t0\t0.98"
+
+
+@pytest.mark.parametrize("how", ["DELETE FROM {}.flows WHERE sequence = 2", "ALTER TABLE {}.flows DELETE WHERE sequence = 2"])
+def test_a_deleted_batch_is_named(server: Server, weir: str, how: str) -> None:
+    _insert(server, weir)
+    server.sql(how.format(weir), mutations_sync=2)
+    assert _row(server, weir, STORED) == "closed\t2\t1\t2\t16\t1560\t32\t3080"
+    assert _row(server, weir, "lost_packets", "v_completeness") == "32"
+
+
+def test_a_batch_stored_twice_shows_below_zero(server: Server, weir: str) -> None:
+    _insert(server, weir)
+    server.sql(f"INSERT INTO {weir}.flows SELECT * FROM {weir}.flows WHERE sequence = 1")
+    assert _row(server, weir, STORED) == "closed\t2\t2\t6\t64\t6200\t-16\t-1560"
+
+
+def test_the_newest_version_holds(server: Server, weir: str) -> None:
+    _insert(
+        server,
+        weir,
+        version=1,
+        state="'closing_missing'",
+        flow_packets=0,
+        flow_octets=0,
+        published_batches=0,
+        on_interface_packets=0,
+    )
+    # Without the closing record, what Flink received is what must be stored.
+    assert _row(server, weir, STORED) == "closing_missing\t0\t2\t4\t48\t4640\t0\t0"
+    assert _row(server, weir, "workers_incomplete, completeness", "v_completeness") == "1\t0"
+    _ledger(server, weir, version=2)
+    assert _row(server, weir, "version, state, lost_packets") == "2\tclosed\t0"
+    _ledger(server, weir, version=1, state="'missing'")
+    assert _row(server, weir, "version, state, lost_packets") == "2\tclosed\t0"
+
+
+def test_a_missing_interval_and_a_silent_one(server: Server, weir: str) -> None:
+    zero = dict.fromkeys(
+        ("on_interface_packets", "captured_packets", "flow_packets", "flow_octets", "received_packets", "received_octets"), 0
+    )
+    empty = zero | {"dropped": "map()", "not_metered_packets": "map()"}
+    _ledger(server, weir, state="'missing'", **empty)
+    _ledger(server, weir, state="'closed'", worker=1, **empty)
+    assert _row(server, weir, "count(), sum(stored_packets), sum(lost_packets)") == "2\t0\t0"
+    assert _row(server, weir, "workers, workers_incomplete, completeness", "v_completeness") == "2\t1\t0"
+    _ledger(server, weir, state="'stopped'", version=2, **empty)
+    assert _row(server, weir, "workers_incomplete, completeness", "v_completeness") == "0\t1"
+
+
+def test_a_condition_reaches_the_projection(server: Server, weir: str) -> None:
+    """The ledger's question must not read the flows themselves, nor those of other days."""
+    server.sql(
+        f"INSERT INTO {weir}.flows (ts, probe, worker, sequence, fwd_packets) SELECT toDateTime('{TS}') + intDiv(number, 100) * 10,"
+        " 'p' || toString(number % 2), 0, intDiv(number, 50), 1 FROM numbers(200000)"
+    )
+    plan = server.sql(
+        f"EXPLAIN indexes = 1, projections = 1 SELECT sum(lost_packets) FROM {weir}.v_ledger WHERE ts = '{TS}' AND probe = 'p1'"
+    )
+    assert "(stored)" in plan
+    assert f"({weir}.flows)" not in plan
+
+
+def test_top_flows_show_the_newest_version(server: Server, weir: str) -> None:
+    for version, octets in ((1, 100), (2, 250)):
+        server.sql(
+            f"INSERT INTO {weir}.top_flows (ts, window_s, scope, rank, version, src_addr, dst_addr, protocol, octets, window_octets)"
+            f" VALUES ('{TS}', 30, 'all', 1, {version}, '::ffff:10.0.0.1', '2001:db8::1', 6, {octets}, 1000)"
+        )
+    assert (
+        _row(server, weir, "version, src, dst, protocol_name, octets, share", "v_top_flows")
+        == "2\t10.0.0.1\t2001:db8::1\tTCP\t250\t0.25"
+    )
+
+
+def test_flows_are_readable(server: Server, weir: str) -> None:
+    server.sql(
+        f"INSERT INTO {weir}.flows (ts, probe, src_addr, dst_addr, src_port, dst_port, protocol, fwd_packets, rev_packets, fwd_octets, rev_octets)"
+        f" VALUES ('{TS}', 'p', '::ffff:192.0.2.1', '::ffff:192.0.2.2', 5, 53, 17, 1, 2, 3, 4), ('{TS}', 'p', '2001:db8::1', '::', 0, 0, 99, 1, 0, 60, 0)"
+    )
+    assert server.sql(f"SELECT src, dst, protocol_name, packets, octets FROM {weir}.v_flows ORDER BY protocol_name DESC") == (
+        "192.0.2.1\t192.0.2.2\tUDP\t3\t7\n2001:db8::1\t::\t99\t1\t60"
+    )
+    assert server.sql(f"SELECT host, sent_octets, received_octets FROM {weir}.v_hosts ORDER BY host") == (
+        "192.0.2.1\t3\t4\n192.0.2.2\t4\t3\n2001:db8::1\t60\t0"
+    )

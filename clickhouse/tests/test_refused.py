@@ -1,0 +1,267 @@
+"""What must be refused, with the tricks that try to hide it; and what looks like it and must not be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Server
+
+SECRET = "weir-secret-in-a-file"
+
+#: Refused for everybody, the administrator included.
+ALWAYS = [
+    "SELECT 1 INTO OUTFILE '{file}.out'",
+    "SELECT 1 into/**/outfile '{file}.out'",
+    "SELECT 1 INTO--\nOUTFILE '{file}.out' FORMAT CSV",
+    "SELECT 1 // ' \n INTO OUTFILE '{file}.out' -- '",
+    "SELECT 1 //\n; SELECT 2",
+    "SELECT x'\\' INTO OUTFILE '{file}.out' -- '",
+    "SELECT 1 /* /* */ ' */ INTO OUTFILE '{file}.out' -- '",
+    "SELECT 3HE--' \n INTO OUTFILE '{file}.out' -- '",
+    "SELECT 1 INTO # x\n OUTFILE '{file}.out' TRUNCATE",
+    "SELECT 1 INTO\u00a0OUTFILE '{file}.out'",
+    "SELECT 1 INTO\u2003OUTFILE '{file}.out'",
+    "SELECT '\\'' INTO OUTFILE '{file}.out' -- '",
+    "SELECT 'it''s' INTO OUTFILE '{file}.out'",
+    "SELECT $a$ ' $a$ INTO OUTFILE '{file}.out' -- ' $a$",
+    "SELECT ‘'’ INTO OUTFILE '{file}.out' -- '",
+    "SELECT 1 AS `a\\`b` INTO OUTFILE '{file}.out' -- `",
+    "SHOW TABLES INTO OUTFILE '{file}.out'",
+    "(SELECT 1) UNION ALL SELECT 2 INTO OUTFILE '{file}.out'",
+    "EXPLAIN SELECT 1 INTO OUTFILE '{file}.out'",
+    "INSERT INTO t FROM INFILE '{file}' FORMAT TSV",
+    "INSERT INTO t FROM/* */INFILE '{file}' FORMAT TSV",
+    "SELECT * FROM file('{file}', 'LineAsString')",
+    "SELECT * FROM FILE('{file}', 'LineAsString')",
+    "SELECT * FROM file/**/('{file}', 'LineAsString')",
+    "SELECT * FROM file -- \n ('{file}', 'LineAsString')",
+    "SELECT * FROM `file`('{file}', 'LineAsString')",
+    "SELECT * FROM \"file\"('{file}', 'LineAsString')",
+    "SELECT * FROM `f\\x69le`('{file}', 'LineAsString')",
+    "SELECT * FROM “file”('{file}', 'LineAsString')",
+    "SELECT * FROM (SELECT * FROM (SELECT * FROM file('{file}', 'LineAsString')))",
+    "SELECT (SELECT any(line) FROM file('{file}', 'LineAsString', 'line String'))",
+    "WITH x AS (SELECT * FROM file('{file}', 'LineAsString')) SELECT * FROM x",
+    "SELECT * FROM view(SELECT * FROM file('{file}', 'LineAsString'))",
+    "SELECT * FROM system.one WHERE 'a' IN (SELECT * FROM file('{file}', 'LineAsString'))",
+    "SELECT * FROM fileCluster('c', '{file}', 'LineAsString')",
+    "SELECT * FROM filesystem('/etc')",
+    "SELECT file('{file}')",
+    "DESCRIBE TABLE file('{file}', 'LineAsString')",
+    "EXPLAIN SELECT * FROM file('{file}', 'LineAsString')",
+    "INSERT INTO FUNCTION file('{file}.out', 'CSV', 'a UInt8') VALUES (1)",
+    "INSERT INTO TABLE FUNCTION file('{file}.out', 'CSV', 'a UInt8') SELECT 1",
+    "SELECT * FROM default.`{file}`",
+    "SELECT * FROM `{file}`",
+    "SELECT * FROM '{file}'",
+    "SELECT * FROM sqlite('{file}', 't')",
+    "SELECT * FROM Python(os)",
+    "SELECT * FROM python(os)",
+    "SELECT * FROM Python/* */(os)",
+    "SELECT * FROM `Python`(os)",
+    "SELECT * FROM executable('id', TabSeparated, 'a String')",
+    "SELECT * FROM `executable`('id', TabSeparated, 'a String')",
+    "CREATE TABLE weir.x (a String) ENGINE = File(CSV, '{file}')",
+    "CREATE TABLE weir.x (a String) ENGINE = `File`(CSV, '{file}')",
+    "CREATE TABLE weir.x (a String) ENGINE File(CSV)",
+    "CREATE TABLE weir.x (a String) ENGINE = Executable('id', TabSeparated)",
+    "CREATE TABLE weir.x (a String) ENGINE = ExecutablePool('id', TabSeparated)",
+    "CREATE DICTIONARY weir.x (a String) PRIMARY KEY a SOURCE(EXECUTABLE(COMMAND 'id' FORMAT TabSeparated)) LIFETIME(1) LAYOUT(COMPLEX_KEY_DIRECT())",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; DROP DATABASE weir",
+    "SELECT 1;;; SELECT 2",
+    "SELECT ';'; SELECT 2",
+    "SELECT 1 /* ; */; SELECT 2",
+    "SELECT 1; -- \nSELECT 2",
+    "SET ROLE weir_admin",
+    "set/**/role ALL",
+    "SET DEFAULT ROLE weir_admin TO default",
+    "EXECUTE AS default SELECT 1",
+    "DROP TABLE IF EXISTS weir.nothing PARALLEL WITH DROP TABLE IF EXISTS weir.nothing2",
+    "SYSTEM SHUTDOWN",
+    "SYSTEM KILL",
+    "CREATE USER mallory",
+    "GRANT ALL ON *.* TO default",
+    "SELECT 'open",
+    "SELECT 1 /* open",
+    "SELECT `open",
+    "SELECT 1 \x00; SELECT 2",
+]
+
+#: Refused for readers, and for the writer.
+READERS = [
+    "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
+    "SELECT * FROM `url`('http://127.0.0.1:1/', 'LineAsString')",
+    "SELECT * FROM s3('http://127.0.0.1:1/b/k', 'CSV')",
+    "SELECT * FROM gcs('http://127.0.0.1:1/b/k', 'CSV')",
+    "SELECT * FROM remote('127.0.0.1', 'system.one')",
+    "SELECT * FROM remoteSecure('127.0.0.1', 'system.one')",
+    "SELECT * FROM cluster('default', system.one)",
+    "SELECT * FROM clusterAllReplicas('default', system.one)",
+    "SELECT * FROM mysql('127.0.0.1:1', 'd', 't', 'u', 'p')",
+    "SELECT * FROM postgresql('127.0.0.1:1', 'd', 't', 'u', 'p')",
+    "SELECT * FROM mongodb('127.0.0.1:1', 'd', 't', 'u', 'p', 'a String')",
+    "SELECT * FROM redis('127.0.0.1:1', 'k', 'k String, v String')",
+    "SELECT * FROM jdbc('x', 'd', 't')",
+    "SELECT * FROM odbc('x', 'd', 't')",
+    "SELECT * FROM hdfs('hdfs://127.0.0.1:1/x', 'CSV')",
+    "SELECT * FROM azureBlobStorage('x', 'c', 'b')",
+    "SELECT * FROM iceberg('http://127.0.0.1:1/b/k')",
+    "SELECT * FROM icebergLocal('/etc')",
+    "SELECT * FROM deltaLake('http://127.0.0.1:1/b/k')",
+    "SELECT * FROM hudi('http://127.0.0.1:1/b/k')",
+    "SYSTEM FLUSH LOGS",
+    "SYSTEM DROP MARK CACHE",
+    "SYSTEM RELOAD CONFIG",
+    "ATTACH TABLE weir.flows",
+    "DETACH TABLE weir.flows",
+    "KILL QUERY WHERE 1",
+    "KILL MUTATION WHERE 1",
+    "CREATE TABLE weir.x (a UInt8) ENGINE = Memory",
+    "CREATE DATABASE x",
+    "CREATE VIEW weir.x AS SELECT 1",
+    "CREATE FUNCTION x AS (a) -> a",
+    "CREATE TEMPORARY TABLE x (a UInt8)",
+    "CREATE NAMED COLLECTION x AS a = 1",
+    "ALTER TABLE weir.flows DELETE WHERE 1",
+    "ALTER TABLE weir.flows MODIFY TTL ts + INTERVAL 1 SECOND",
+    "DELETE FROM weir.flows WHERE 1",
+    "UPDATE weir.flows SET vlan = 1 WHERE 1",
+    "TRUNCATE TABLE weir.flows",
+    "DROP TABLE weir.flows",
+    "DROP VIEW weir.v_flows",
+    "RENAME TABLE weir.flows TO weir.x",
+    "EXCHANGE TABLES weir.flows AND weir.top_flows",
+    "OPTIMIZE TABLE weir.flows FINAL",
+    "BACKUP TABLE weir.flows TO File('/tmp/x')",
+    "RESTORE TABLE weir.flows FROM File('/tmp/x')",
+    "GRANT SELECT ON weir.* TO default",
+    "CREATE ROLE x",
+    "/* hidden */ DROP TABLE weir.flows",
+    "-- hidden\nDROP TABLE weir.flows",
+    "#! hidden\nDROP TABLE weir.flows",
+    "\ufeffDROP TABLE weir.flows",
+    "WITH x AS (SELECT 1) INSERT INTO weir.flows (vlan) SELECT nothing FROM x",
+    "EXPLAIN AST DROP TABLE weir.flows; DROP TABLE weir.flows",
+]
+
+#: Refused for readers alone.
+READONLY = [
+    "INSERT INTO weir.flows (vlan) VALUES (1)",
+    "INSERT INTO weir.flows (vlan) SELECT 1",
+    "SELECT 1 SETTINGS readonly = 0",
+    "SELECT 1 SETTINGS max_memory_usage = 0",
+    "SELECT 1 SETTINGS max_execution_time = 0",
+    "SET readonly = 0",
+    "SET max_execution_time = 0",
+    "SELECT * FROM (SELECT 1 SETTINGS readonly = 0)",
+]
+
+#: Things that only look like what is refused.
+ALLOWED = [
+    "SELECT 'INTO OUTFILE ''x''; DROP TABLE weir.flows'",
+    "SELECT 1 -- ; SELECT 2",
+    "SELECT 1 /* INTO OUTFILE 'x' */",
+    "SELECT $t$ file('/etc/passwd'); SET ROLE x $t$",
+    "SELECT 1 AS `file('x')`",
+    'SELECT 1 AS "INTO OUTFILE"',
+    "SELECT 1 AS file, 2 AS outfile, 3 AS `into`",
+    "WITH file AS (SELECT 1 AS a) SELECT a FROM file",
+    "SELECT 1;",
+    "SELECT 1 ; -- done",
+    "SELECT ‘quoted’",
+    "SELECT number FROM numbers(3)",
+    "SELECT count() FROM generateRandom('a UInt8', 1, 1, 1) LIMIT 0",
+    "SELECT * FROM values('a UInt8', 1, 2)",
+    "SELECT * FROM view(SELECT 1)",
+    "(SELECT 1) UNION ALL (SELECT 2)",
+    "SELECT format('{}', 1), formatRow('CSV', 1)",
+    "EXPLAIN SELECT 1",
+    "SHOW TABLES",
+    "SHOW DATABASES",
+    "DESCRIBE TABLE v_flows",
+    "EXISTS TABLE v_flows",
+    "SELECT name FROM system.columns WHERE table = 'v_flows' LIMIT 1",
+    "SELECT name, value FROM system.settings LIMIT 1",
+    "SELECT currentUser(), version(), timezone()",
+]
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret.csv"
+    path.write_text(SECRET + "\n")
+    return path
+
+
+def _refused(server: Server, user: str, sql: str, secret: Path) -> None:
+    answer = server.ask(sql.replace("{file}", str(secret)), user=user, database="weir")
+    assert answer.status >= 400, answer.text
+    assert answer.code not in (0, 516), answer.text
+    assert SECRET not in answer.text
+    assert [path.name for path in secret.parent.iterdir()] == ["secret.csv"]
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("sql", ALWAYS)
+def test_refused_for_everybody(server: Server, secret: Path, sql: str) -> None:
+    for user in server.users:
+        _refused(server, user, sql, secret)
+
+
+@pytest.mark.parametrize("sql", READERS)
+def test_refused_for_all_but_the_administrator(server: Server, secret: Path, sql: str) -> None:
+    for user in set(server.users) - {"admin"}:
+        _refused(server, user, sql, secret)
+
+
+@pytest.mark.parametrize("sql", READONLY)
+def test_refused_for_readers(server: Server, secret: Path, sql: str) -> None:
+    for user in set(server.users) & {"analyst", "dashboard"}:
+        _refused(server, user, sql, secret)
+
+
+@pytest.mark.parametrize("sql", ALLOWED)
+def test_allowed(server: Server, sql: str) -> None:
+    for user in server.users:
+        answer = server.ask(sql, user=user, database="weir")
+        assert answer.status == 200, f"{user}: {answer.text}"
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("sql", ["INSERT INTO t VALUES (1); DROP TABLE t", "INSERT INTO t FORMAT TSV\n1\n; DROP TABLE t"])
+def test_nothing_runs_behind_the_data_of_an_insert(server: Server, database: str, sql: str) -> None:
+    server.sql("CREATE TABLE t (a UInt8) ENGINE = Memory", database=database)
+    server.ask(sql, database=database)
+    assert server.sql("EXISTS TABLE t", database=database) == "1"
+
+
+@pytest.mark.embedded
+def test_a_parameter_cannot_smuggle_a_statement(server: Server, secret: Path) -> None:
+    for sql, value in (
+        ("SELECT * FROM {p:Identifier}", f"file('{secret}')"),
+        ("SELECT * FROM {p:Identifier}", str(secret)),
+        ("SELECT {p:String}", "'; DROP DATABASE weir"),
+    ):
+        answer = server.ask(sql, user="analyst", param_p=value)
+        assert SECRET not in answer.text
+    assert server.sql("EXISTS DATABASE weir") == "1"
+
+
+@pytest.mark.embedded
+def test_settings_of_the_url_cannot_free_a_reader(server: Server, secret: Path) -> None:
+    for name, value in (
+        ("readonly", "0"),
+        ("allow_ddl", "2"),
+        ("max_memory_usage", "0"),
+        ("max_memory_usage", "99000000000"),
+        ("max_execution_time", "0"),
+        ("additional_table_filters", "{'weir.flows': '1'}"),
+        ("format_schema", "x"),
+        ("output_format_schema", str(secret) + ".out"),
+        ("log_comment' = 1, readonly", "0"),
+    ):
+        answer = server.ask("SELECT 1", user="analyst", **{name: value})  # type: ignore[arg-type]
+        assert answer.code in (164, 115, 36), name
+    assert server.ask("SELECT 1", user="analyst", max_execution_time=5, output_format_json_quote_64bit_integers=0).status == 200

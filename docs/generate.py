@@ -1,0 +1,185 @@
+"""Write `docs/reference` anew from what is the truth: schemas, topics, tables, and each program's own help.
+
+`python docs/generate.py` writes, `--check` only says what would change and exits with status 1 where something does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+from google.protobuf import descriptor_pb2
+from grpc_tools import protoc
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+REFERENCE = CHECKOUT / "docs/reference"
+BUILT = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir"))
+NOTE = "<!-- Written by docs/generate.py from {}; do not edit. -->\n\n"
+TYPES = {
+    number: name.removeprefix("TYPE_").lower() for name, number in descriptor_pb2.FieldDescriptorProto.Type.items()
+}
+
+
+def schemas() -> str:
+    """Every message and field, with its comment."""
+    names = sorted(path.name for path in (CHECKOUT / "schemas").glob("*.proto"))
+    with tempfile.NamedTemporaryFile() as file:
+        arguments = [
+            "protoc",
+            f"-I{CHECKOUT / 'schemas'}",
+            "--include_source_info",
+            f"--descriptor_set_out={file.name}",
+        ]
+        if protoc.main([*arguments, *names]):
+            raise SystemExit("the schemas do not compile")
+        files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
+    text = NOTE.format("schemas/*.proto") + "# Messages\n\nWhat travels over Kafka, as protobuf (package `weir.v1`).\n"
+    for one in files.file:
+        comments = {
+            tuple(place.path): (place.leading_comments or place.trailing_comments).strip()
+            for place in one.source_code_info.location
+        }
+        detached: list[str] = next(
+            (place.leading_detached_comments for place in one.source_code_info.location if tuple(place.path) == (12,)),
+            [],
+        )
+        head = comments.get((12,), "") or "\n".join(detached)
+        text += f"\n## {one.name}\n\n" + "\n".join(line.removeprefix(" ") for line in head.splitlines()) + "\n"
+        for index, message in enumerate(one.message_type):
+            text += _message(message, (4, index), comments, 3)
+        for index, enum in enumerate(one.enum_type):
+            text += _enum(enum, (5, index), comments, 3)
+    return text
+
+
+def _flat(comment: str) -> str:
+    return " ".join(comment.split()).replace("|", "\\|")
+
+
+def _message(
+    message: descriptor_pb2.DescriptorProto, place: tuple[int, ...], comments: dict[tuple[int, ...], str], depth: int
+) -> str:
+    if message.options.map_entry:
+        return ""
+    text = f"\n{'#' * depth} {message.name}\n\n{_flat(comments.get(place, ''))}\n\n| number | field | type | meaning |\n|---|---|---|---|\n"
+    maps = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
+    for index, field in enumerate(message.field):
+        kind = field.type_name.rsplit(".", 1)[-1] or TYPES[field.type]
+        if kind in maps:
+            key, value = maps[kind].field
+            kind = f"map of {TYPES[key.type]} to {TYPES[value.type]}"
+        elif field.label == field.LABEL_REPEATED:
+            kind = f"repeated {kind}"
+        text += f"| {field.number} | `{field.name}` | {kind} | {_flat(comments.get((*place, 2, index), ''))} |\n"
+    for index, nested in enumerate(message.nested_type):
+        text += _message(nested, (*place, 3, index), comments, depth + 1)
+    for index, enum in enumerate(message.enum_type):
+        text += _enum(enum, (*place, 4, index), comments, depth + 1)
+    return text
+
+
+def _enum(
+    enum: descriptor_pb2.EnumDescriptorProto, place: tuple[int, ...], comments: dict[tuple[int, ...], str], depth: int
+) -> str:
+    text = f"\n{'#' * depth} {enum.name}\n\n{_flat(comments.get(place, ''))}\n\n| number | value | meaning |\n|---|---|---|\n"
+    for index, value in enumerate(enum.value):
+        text += f"| {value.number} | `{value.name}` | {_flat(comments.get((*place, 2, index), ''))} |\n"
+    return text
+
+
+def topics() -> str:
+    """The list of topics."""
+    text = (
+        NOTE.format("schemas/topics.yaml")
+        + "# Topics\n\n| topic | message | partitions | what | configuration |\n|---|---|---|---|---|\n"
+    )
+    for topic in yaml.safe_load((CHECKOUT / "schemas/topics.yaml").read_text())["topics"]:
+        configuration = ", ".join(f"`{key}={value}`" for key, value in topic["config"].items())
+        text += f"| `{topic['name']}` | `{topic['message']}` | {topic['partitions']} | {topic['what']} | {configuration} |\n"
+    return text
+
+
+def tables() -> str:
+    """Tables and views with the comments of their columns, asked from the engine after all migrations."""
+    python = BUILT / "venvs/clickhouse/bin/python"
+    return NOTE.format("clickhouse/migrations") + _run(
+        [str(python), "-m", "weir_clickhouse", "tables-md", str(CHECKOUT / "clickhouse/migrations")],
+        CHECKOUT / "clickhouse/embedded",
+    )
+
+
+def weir() -> str:
+    """The command `weir`."""
+    shown = _run([sys.executable, "-m", "typer", "weir.cli", "utils", "docs", "--name", "weir"], CHECKOUT / "stack")
+    return NOTE.format("stack/weir/cli.py") + html.unescape(shown).replace("# `weir`", "# The command `weir`", 1)
+
+
+def weir_probe() -> str:
+    """The agent."""
+    return NOTE.format("`weir-probe docs`") + _run([str(CHECKOUT / "capture/target/release/weir-probe"), "docs"])
+
+
+def flink_jobs() -> str:
+    """The jobs."""
+    return NOTE.format("the jobs' `--docs`") + _run(
+        ["java", "-jar", str(CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"), "--docs"]
+    )
+
+
+def configuration() -> str:
+    """The two configuration files, as their commented examples."""
+    text = NOTE.format("the commented examples") + "# Configuration\n"
+    for title, path, language in (
+        ("The stack: `weir.yaml`", "stack/weir.example.yaml", "yaml"),
+        ("The agent: `weir-probe.toml`", "capture/weir-probe.example.toml", "toml"),
+        ("Users and roles: `access.yaml`", "clickhouse/access.yaml", "yaml"),
+    ):
+        text += f"\n## {title}\n\n```{language}\n{(CHECKOUT / path).read_text().rstrip()}\n```\n"
+    return text
+
+
+def _run(command: list[str], python_path: Path | None = None) -> str:
+    environment = os.environ | ({"PYTHONPATH": str(python_path)} if python_path else {})
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout.rstrip() + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "messages.md": schemas,
+    "topics.md": topics,
+    "tables.md": tables,
+    "weir.md": weir,
+    "weir-probe.md": weir_probe,
+    "flink-jobs.md": flink_jobs,
+    "configuration.md": configuration,
+}
+
+
+def main() -> None:
+    """Write or check every page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with status 1 where a page is stale")
+    options = parser.parse_args()
+    stale = []
+    for name, page in PAGES.items():
+        path, text = REFERENCE / name, page()
+        if not path.exists() or path.read_text() != text:
+            stale.append(name)
+            if not options.check:
+                path.write_text(text)
+    if options.check and stale:
+        raise SystemExit(f"stale: {', '.join(stale)}; run 'make docs'")
+    print(f"written: {', '.join(stale)}" if stale else "nothing new")
+
+
+if __name__ == "__main__":
+    main()

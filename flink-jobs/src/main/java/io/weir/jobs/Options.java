@@ -1,0 +1,320 @@
+package io.weir.jobs;
+
+import io.weir.jobs.sink.ClickHouse;
+import java.net.URI;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** What the command line says. Every option has a default, but for {@code --checkpoints}. */
+public final class Options {
+  /**
+   * Environment variable that holds the password of {@code --user}: this and the user's name in
+   * capitals.
+   */
+  static final String PASSWORD = "WEIR_PASSWORD_";
+
+  /** The jobs, in the order that they are described in. */
+  public enum Job {
+    INGEST("stores every flow record, sets aside what cannot be understood, keeps the ledger"),
+    TOPN("the largest flows of each window, per probe and over all"),
+    COUNTERS("stores the agents' counters");
+
+    private final String what;
+
+    Job(String what) {
+      this.what = what;
+    }
+
+    String word() {
+      return name().toLowerCase(Locale.ROOT);
+    }
+
+    String what() {
+      return what;
+    }
+  }
+
+  /** One option: its name, what its value looks like, its default and what it is for. */
+  record Option(String name, String value, String defaultValue, String what) {}
+
+  static final List<Option> ALL =
+      List.of(
+          new Option("jobs", "NAMES", "ingest,topn,counters", "Jobs of this process, with commas"),
+          new Option("brokers", "HOST:PORT", "127.0.0.1:9092", "Kafka, several with commas"),
+          new Option("group", "NAME", "weir", "Consumer group that read offsets are shown under"),
+          new Option("clickhouse", "URL", "http://127.0.0.1:8123", "ClickHouse's HTTP interface"),
+          new Option("database", "NAME", "weir", "Database in ClickHouse"),
+          new Option(
+              "user", "NAME", "writer", "User of ClickHouse; its password: WEIR_PASSWORD_<USER>"),
+          new Option(
+              "checkpoints",
+              "DIR",
+              "",
+              "Where state and rows on their way are kept; one process each"),
+          new Option("checkpoint-interval", "TIME", "3s", "Rows are stored this often"),
+          new Option("parallelism", "N", "2", "Subtasks of each operator"),
+          new Option(
+              "start",
+              "committed|earliest|latest",
+              "committed",
+              "Where to read from without state; committed: earliest where there is none"),
+          new Option(
+              "resume",
+              "latest|none|PATH",
+              "latest",
+              "State to go on from: the newest checkpoint, none, or a path (`flink run`: use -s)"),
+          new Option("listen", "ADDRESS", "127.0.0.1", "Address of the next two"),
+          new Option(
+              "rest-port",
+              "PORT",
+              "8081",
+              "Flink's REST interface and web page (not with `flink run`)"),
+          new Option("metrics-port", "PORT", "9249", "Prometheus metrics (not with `flink run`)"),
+          new Option("window", "TIME", "30s", "Window of topn"),
+          new Option("top", "N", "50", "Flows in a list of topn"),
+          new Option(
+              "national-delay",
+              "TIME",
+              "15s",
+              "How long after its end a window over all probes waits for probes"),
+          new Option("discovery-interval", "TIME", "5s", "How often new probes are looked for"),
+          new Option(
+              "max-pending",
+              "SIZE",
+              "1GiB",
+              "Rows waiting for ClickHouse, compressed, before the source waits"),
+          new Option(
+              "retry-for",
+              "TIME",
+              "7d",
+              "How long ClickHouse remembers a block: older ones are not tried again after a restart"));
+
+  /** The command line is wrong; the message is one line for the user. */
+  static final class BadOption extends Exception {
+    private static final long serialVersionUID = 1;
+
+    BadOption(String message) {
+      super(message);
+    }
+  }
+
+  final Set<Job> jobs;
+  final String brokers;
+  final String group;
+  final ClickHouse.Endpoint clickhouse;
+  final String checkpoints;
+  final Duration checkpointInterval;
+  final int parallelism;
+  final String start;
+  final String resume;
+  final String listen;
+  final int restPort;
+  final int metricsPort;
+  final Duration window;
+  final int top;
+  final Duration nationalDelay;
+  final Duration discoveryInterval;
+  final long maxPending;
+  final Duration retryFor;
+
+  private Options(Map<String, String> values, Map<String, String> environment) throws BadOption {
+    jobs = jobs(values.get("jobs"));
+    brokers = values.get("brokers");
+    group = values.get("group");
+    String url = values.get("clickhouse").replaceAll("/+$", "");
+    checkUrl(url);
+    String user = values.get("user");
+    String variable = PASSWORD + user.toUpperCase(Locale.ROOT);
+    String password = environment.getOrDefault(variable, "");
+    clickhouse = new ClickHouse.Endpoint(url, values.get("database"), user, password);
+    checkpoints = values.get("checkpoints");
+    if (checkpoints.isEmpty()) {
+      throw new BadOption("--checkpoints is missing: a directory for state and rows on their way");
+    }
+    checkpointInterval = duration("checkpoint-interval", values);
+    parallelism = number("parallelism", values, 1, 1024);
+    start = oneOf("start", values, "committed", "earliest", "latest");
+    resume = values.get("resume");
+    listen = values.get("listen");
+    restPort = number("rest-port", values, 0, 65535);
+    metricsPort = number("metrics-port", values, 0, 65535);
+    window = duration("window", values);
+    if (window.toMillis() % 30_000 != 0 || window.toSeconds() > 0xffff) {
+      throw new BadOption(
+          "--window is a multiple of 30s (every interval length divides that), up to 18h");
+    }
+    top = number("top", values, 1, 10_000);
+    nationalDelay = duration("national-delay", values);
+    discoveryInterval = duration("discovery-interval", values);
+    maxPending = size("max-pending", values);
+    retryFor = duration("retry-for", values);
+  }
+
+  /** Reads arguments; {@code environment} is for the password. */
+  static Options parse(String[] arguments, Map<String, String> environment) throws BadOption {
+    Map<String, String> values = new LinkedHashMap<>();
+    for (Option option : ALL) {
+      values.put(option.name(), option.defaultValue());
+    }
+    for (int i = 0; i < arguments.length; i++) {
+      String argument = arguments[i];
+      int equals = argument.indexOf('=');
+      String name = equals < 0 ? argument : argument.substring(0, equals);
+      if (!name.startsWith("--") || !values.containsKey(name.substring(2))) {
+        throw new BadOption("no such option: " + name + " (see --help)");
+      }
+      if (equals < 0 && i + 1 == arguments.length) {
+        throw new BadOption(name + " needs a value");
+      }
+      values.put(name.substring(2), equals < 0 ? arguments[++i] : argument.substring(equals + 1));
+    }
+    return new Options(values, environment);
+  }
+
+  boolean has(Job job) {
+    return jobs.contains(job);
+  }
+
+  private static Set<Job> jobs(String text) throws BadOption {
+    Set<Job> jobs = EnumSet.noneOf(Job.class);
+    for (String word : text.split(",", -1)) {
+      try {
+        jobs.add(Job.valueOf(word.strip().toUpperCase(Locale.ROOT)));
+      } catch (IllegalArgumentException e) {
+        throw new BadOption(
+            "--jobs: no job is called '" + word + "'; there are ingest, topn, counters");
+      }
+    }
+    return jobs;
+  }
+
+  private static void checkUrl(String url) throws BadOption {
+    try {
+      URI uri = URI.create(url);
+      if (uri.getHost() == null || uri.getScheme() == null || !uri.getScheme().matches("https?")) {
+        throw new BadOption(
+            "--clickhouse is a URL such as http://127.0.0.1:8123, not '" + url + "'");
+      }
+    } catch (IllegalArgumentException e) {
+      throw new BadOption("--clickhouse is not a URL: " + e.getMessage());
+    }
+  }
+
+  private static String oneOf(String name, Map<String, String> values, String... words)
+      throws BadOption {
+    String value = values.get(name);
+    if (!List.of(words).contains(value)) {
+      throw new BadOption(
+          "--" + name + " is one of " + String.join(", ", words) + ", not '" + value + "'");
+    }
+    return value;
+  }
+
+  private static int number(String name, Map<String, String> values, int low, int high)
+      throws BadOption {
+    try {
+      int number = Integer.parseInt(values.get(name));
+      if (number >= low && number <= high) {
+        return number;
+      }
+    } catch (NumberFormatException e) {
+      // said below
+    }
+    throw new BadOption(
+        "--"
+            + name
+            + " is a number from "
+            + low
+            + " to "
+            + high
+            + ", not '"
+            + values.get(name)
+            + "'");
+  }
+
+  private static final Pattern QUANTITY = Pattern.compile("(\\d{1,9})([a-zA-Z]*)");
+
+  static Duration duration(String name, Map<String, String> values) throws BadOption {
+    Matcher match = QUANTITY.matcher(values.get(name));
+    if (match.matches()) {
+      long number = Long.parseLong(match.group(1));
+      Duration duration =
+          switch (match.group(2)) {
+            case "ms" -> Duration.ofMillis(number);
+            case "s" -> Duration.ofSeconds(number);
+            case "m", "min" -> Duration.ofMinutes(number);
+            case "h" -> Duration.ofHours(number);
+            case "d" -> Duration.ofDays(number);
+            default -> Duration.ZERO;
+          };
+      if (!duration.isZero()) {
+        return duration;
+      }
+    }
+    throw new BadOption(
+        "--" + name + " is a time such as 500ms, 3s, 5m, 2h, 7d, not '" + values.get(name) + "'");
+  }
+
+  private static long size(String name, Map<String, String> values) throws BadOption {
+    Matcher match = QUANTITY.matcher(values.get(name));
+    if (match.matches()) {
+      long number = Long.parseLong(match.group(1));
+      int shift =
+          switch (match.group(2)) {
+            case "KiB" -> 10;
+            case "MiB" -> 20;
+            case "GiB" -> 30;
+            default -> -1;
+          };
+      if (shift > 0 && number > 0) {
+        return number << shift;
+      }
+    }
+    throw new BadOption(
+        "--" + name + " is a size such as 512MiB or 1GiB, not '" + values.get(name) + "'");
+  }
+
+  /** The text of {@code --help}. */
+  static String help() {
+    List<String> lines = new ArrayList<>();
+    lines.add("Weir's Flink jobs: from Kafka to ClickHouse.");
+    lines.add("");
+    lines.add(
+        "  java -jar weir-flink-jobs.jar --checkpoints DIR [options]     in one process, with its own small cluster");
+    lines.add("  flink run weir-flink-jobs.jar --checkpoints DIR [options]     on a Flink cluster");
+    lines.add("");
+    lines.add("Jobs:");
+    for (Job job : Job.values()) {
+      lines.add(String.format("  %-10s%s", job.word(), job.what()));
+    }
+    lines.add("");
+    lines.add("Options:");
+    for (Option option : ALL) {
+      String line = "  --" + option.name() + " " + option.value();
+      String rest =
+          option.what()
+              + (option.defaultValue().isEmpty() ? "" : " [" + option.defaultValue() + "]");
+      lines.add(
+          String.format("%-34s%s", line, line.length() > 32 ? "\n" + " ".repeat(34) + rest : rest));
+    }
+    lines.add("  --help, --docs                  This text; options and metrics as Markdown");
+    lines.add("");
+    lines.add("Example:");
+    lines.add("  WEIR_PASSWORD_WRITER=secret java -Xmx1g -jar weir-flink-jobs.jar \\");
+    lines.add(
+        "      --brokers 127.0.0.1:9092 --clickhouse http://127.0.0.1:8123 --checkpoints /var/lib/weir/flink");
+    lines.add("");
+    lines.add(
+        "Exit status: 0 stopped, 1 failed, 2 wrong arguments. Ctrl-C or SIGTERM stops; the next start goes on");
+    lines.add("from the newest checkpoint.");
+    return String.join("\n", lines);
+  }
+}

@@ -1,0 +1,161 @@
+package io.weir.jobs;
+
+import io.weir.jobs.Options.Job;
+import io.weir.jobs.counters.CounterRows;
+import io.weir.jobs.ingest.FlowBlocks;
+import io.weir.jobs.ledger.LedgerFunction;
+import io.weir.jobs.sink.ClickHouseSink;
+import io.weir.jobs.sink.NativeBlock;
+import io.weir.jobs.sink.RowBlocks;
+import io.weir.jobs.sink.Table;
+import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.source.Accept;
+import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.DeadLetter;
+import io.weir.jobs.source.DeadLetterRecords;
+import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.source.EnrolmentPoll;
+import io.weir.jobs.source.RawMessage;
+import io.weir.jobs.source.RawMessageDeserializer;
+import io.weir.jobs.topn.TopFlows;
+import java.util.Locale;
+import java.util.Properties;
+import java.util.regex.Pattern;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.connector.base.DeliveryGuarantee;
+import org.apache.flink.connector.kafka.sink.KafkaSink;
+import org.apache.flink.connector.kafka.source.KafkaSource;
+import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+
+/**
+ * Joins the jobs to the source they share and to their sinks. Every operator has a uid: state finds
+ * its place by it.
+ */
+final class Pipeline {
+  private final Options options;
+  private final StreamExecutionEnvironment environment;
+
+  Pipeline(Options options, StreamExecutionEnvironment environment) {
+    this.options = options;
+    this.environment = environment;
+  }
+
+  void build() {
+    SingleOutputStreamOperator<Accepted> accepted =
+        environment
+            .fromSource(source(), WatermarkStrategy.noWatermarks(), "kafka")
+            .uid("kafka")
+            .process(new Accept())
+            .returns(Accepted.TYPE)
+            .name("accept")
+            .uid("accept");
+    if (options.has(Job.INGEST) || options.has(Job.COUNTERS)) {
+      accepted
+          .getSideOutput(Accept.DEAD_LETTERS)
+          .sinkTo(deadLetters())
+          .name("dead-letters")
+          .uid("dead-letters");
+    }
+    DataStream<Enrolment> enrolments =
+        options.has(Job.INGEST) || options.has(Job.TOPN)
+            ? EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval)
+            : null;
+    if (options.has(Job.INGEST)) {
+      SingleOutputStreamOperator<NativeBlock> blocks =
+          accepted.transform("flows", NativeBlock.TYPE, new FlowBlocks()).uid("flows");
+      store(Table.FLOWS, blocks);
+      storeRows(
+          Table.LEDGER,
+          LedgerFunction.rows(
+              accepted.getSideOutput(Accept.LEDGER),
+              enrolments,
+              options.nationalDelay.plus(options.discoveryInterval),
+              options.start.equals("latest")));
+    }
+    if (options.has(Job.TOPN)) {
+      storeRows(
+          Table.TOP_FLOWS,
+          TopFlows.rows(accepted, enrolments, options.window, options.nationalDelay, options.top));
+    }
+    if (options.has(Job.COUNTERS)) {
+      storeRows(
+          Table.COUNTERS,
+          accepted
+              .flatMap(new CounterRows())
+              .returns(TableRow.TYPE)
+              .name("counters")
+              .uid("counters"));
+    }
+  }
+
+  private KafkaSource<RawMessage> source() {
+    boolean flows = options.has(Job.INGEST) || options.has(Job.TOPN);
+    String kinds = flows ? options.has(Job.COUNTERS) ? "(flows|counters)" : "flows" : "counters";
+    return KafkaSource.<RawMessage>builder()
+        .setBootstrapServers(options.brokers)
+        .setGroupId(options.group)
+        .setTopicPattern(Pattern.compile("weir\\." + kinds + "\\..+"))
+        .setStartingOffsets(start())
+        .setDeserializer(new RawMessageDeserializer())
+        .setProperty("client.id.prefix", options.group)
+        .setProperty(
+            "partition.discovery.interval.ms", Long.toString(options.discoveryInterval.toMillis()))
+        .setProperty("allow.auto.create.topics", "false")
+        .setProperty("commit.offsets.on.checkpoint", "true")
+        // A message is up to 4 MiB and holds 500 records: few at a time are enough, and memory
+        // stays bounded.
+        .setProperty("max.poll.records", "200")
+        .setProperty("max.partition.fetch.bytes", Integer.toString(4 << 20))
+        .setProperty("fetch.max.bytes", Integer.toString(16 << 20))
+        .build();
+  }
+
+  @SuppressWarnings("deprecation") // the connector takes no other type
+  private OffsetsInitializer start() {
+    return switch (options.start) {
+      case "earliest" -> OffsetsInitializer.earliest();
+      case "latest" -> OffsetsInitializer.latest();
+      default ->
+          OffsetsInitializer.committedOffsets(
+              org.apache.kafka.clients.consumer.OffsetResetStrategy.EARLIEST);
+    };
+  }
+
+  private KafkaSink<DeadLetter> deadLetters() {
+    Properties properties = new Properties();
+    properties.setProperty("compression.type", "zstd");
+    properties.setProperty("max.request.size", Integer.toString(8 << 20));
+    return KafkaSink.<DeadLetter>builder()
+        .setBootstrapServers(options.brokers)
+        .setKafkaProducerConfig(properties)
+        .setRecordSerializer(new DeadLetterRecords())
+        .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        .build();
+  }
+
+  private void storeRows(Table table, DataStream<TableRow> rows) {
+    String name = table.sqlName() + "-rows";
+    store(table, rows.transform(name, NativeBlock.TYPE, new RowBlocks(table)).uid(name));
+  }
+
+  private void store(Table table, DataStream<NativeBlock> blocks) {
+    String name = "store-" + table.sqlName().toLowerCase(Locale.ROOT);
+    ClickHouseSink.Config config =
+        new ClickHouseSink.Config(
+            options.clickhouse,
+            WeirJobs.uri(options.checkpoints) + "/rows/" + table.sqlName(),
+            options.maxPending / options.parallelism,
+            options.retryFor);
+    blocks
+        .transform(name, Types.VOID, new ClickHouseSink(config))
+        .uid(name)
+        .sinkTo(new DiscardingSink<>())
+        .name(name + "-end")
+        .uid(name + "-end");
+  }
+}

@@ -1,0 +1,106 @@
+package io.weir.jobs.ledger;
+
+import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.WireType;
+import java.io.IOException;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * What the ledger hears of one message on a flows topic, or of Kafka as a whole.
+ *
+ * @param kind what came
+ * @param probe the topic's, whatever the message says
+ * @param worker the partition
+ * @param epoch run of the agent
+ * @param sequence of the message
+ * @param interval start of its interval, ms from 1970
+ * @param length of its interval, ms
+ * @param offset in Kafka; {@link #NO_OFFSET} where it is unknown
+ * @param records of a batch
+ * @param packets of a batch, both directions
+ * @param octets of a batch, both directions
+ * @param body a ClosingRecord or an {@link io.weir.jobs.source.Enrolment}, else empty
+ */
+public record LedgerEvent(
+    Kind kind,
+    String probe,
+    int worker,
+    long epoch,
+    long sequence,
+    long interval,
+    int length,
+    long offset,
+    long records,
+    long packets,
+    long octets,
+    byte[] body) {
+  public static final WireType<LedgerEvent> TYPE =
+      new WireType<>(LedgerEvent.class, new Serializer());
+
+  /** Offset of what did not come from a partition. */
+  public static final long NO_OFFSET = -1;
+
+  private static final byte[] EMPTY = {};
+
+  /** What came. */
+  public enum Kind {
+    /** A batch, the first time. */
+    BATCH,
+    /** A batch that had come before. */
+    REPEAT,
+    /** A closing record. */
+    CLOSING,
+    /** Something that says no more than that the partition was read so far: a dead letter. */
+    READ,
+    /** The probe is enrolled; where its partitions end. */
+    ENROLMENT
+  }
+
+  /** A message of which only the place is known. */
+  public static LedgerEvent read(String probe, int worker, long offset) {
+    return new LedgerEvent(Kind.READ, probe, worker, 0, 0, 0, 0, offset, 0, 0, 0, EMPTY);
+  }
+
+  /** Writes a {@link LedgerEvent}. */
+  public static final class Serializer extends WireSerializer<LedgerEvent> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public void write(LedgerEvent event, DataOutputView out) throws IOException {
+      out.writeByte(event.kind.ordinal());
+      out.writeUTF(event.probe);
+      out.writeInt(event.worker);
+      out.writeLong(event.epoch);
+      out.writeLong(event.sequence);
+      out.writeLong(event.interval);
+      out.writeInt(event.length);
+      out.writeLong(event.offset);
+      out.writeLong(event.records);
+      out.writeLong(event.packets);
+      out.writeLong(event.octets);
+      out.writeInt(event.body.length);
+      out.write(event.body);
+    }
+
+    @Override
+    public LedgerEvent read(DataInputView in) throws IOException {
+      Kind kind = Kind.values()[in.readByte()];
+      String probe = in.readUTF();
+      int worker = in.readInt();
+      long epoch = in.readLong();
+      long sequence = in.readLong();
+      long interval = in.readLong();
+      int length = in.readInt();
+      long offset = in.readLong();
+      long records = in.readLong();
+      long packets = in.readLong();
+      long octets = in.readLong();
+      byte[] body = new byte[in.readInt()];
+      in.readFully(body);
+      return new LedgerEvent(
+          kind, probe, worker, epoch, sequence, interval, length, offset, records, packets, octets,
+          body);
+    }
+  }
+}

@@ -1,0 +1,284 @@
+package io.weir.jobs.ledger;
+
+import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.jobs.ledger.Interval.Part;
+import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.sink.Table;
+import io.weir.jobs.sink.TableRow;
+import io.weir.proto.ClosingRecord;
+import java.io.IOException;
+import java.util.Collection;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Consumer;
+import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * The ledger of one probe. Every message on its topic comes here, and every few seconds Kafka's
+ * word on how far its partitions reach; out go rows of {@code ledger}, each interval's again with
+ * the next version when more is known.
+ *
+ * <p>An interval of which nothing came is {@code missing} when the clock says that it is over and
+ * nothing is unread in the worker's partition. What an agent reads from a file has times of its
+ * own, so the clock says nothing about it.
+ */
+final class ProbeLedger {
+  /** Length of intervals until a closing record tells. */
+  static final int DEFAULT_LENGTH = 10_000;
+
+  private static final long KEEP_DECLARED_MS = 30L * 86_400_000;
+  private static final int MAX_ROWS_A_LOOK = 2_000;
+
+  private final TreeMap<Integer, WorkerLedger> workers = new TreeMap<>();
+  private int length = DEFAULT_LENGTH;
+
+  /** Workers of the agent by its newest closing record, 0 before the first. */
+  private int expected;
+
+  private long newestEpoch;
+
+  /** The newest closing record was of a capture file. */
+  private boolean file;
+
+  /** Takes in one event. {@code grace} is how long after its end an interval may still close. */
+  void accept(LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out)
+      throws InvalidProtocolBufferException {
+    if (event.kind() == LedgerEvent.Kind.ENROLMENT) {
+      look(event, now, grace, fromLatest, out);
+      return;
+    }
+    WorkerLedger worker = workers.computeIfAbsent(event.worker(), key -> new WorkerLedger());
+    worker.offset = Math.max(worker.offset, event.offset());
+    switch (event.kind()) {
+      case BATCH -> write(event.probe(), event.worker(), worker.batch(event, now), now, out);
+      case REPEAT -> worker.repeat(event, now);
+      case CLOSING -> {
+        ClosingRecord record = ClosingRecord.parseFrom(event.body());
+        if (event.epoch() >= newestEpoch) {
+          newestEpoch = event.epoch();
+          length = event.length();
+          expected = Math.max(1, record.getWorkers());
+          file = record.getSource().startsWith("file:");
+        }
+        write(event.probe(), event.worker(), worker.closing(event, now), now, out);
+      }
+      default -> {
+        // only the offset
+      }
+    }
+  }
+
+  /** Looks at the clock: what should have come by now? */
+  private void look(
+      LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out) {
+    long[] offsets = LedgerFunction.offsets(event.body());
+    int partitions = offsets.length / 2;
+    for (int number = 0; number < partitions; number++) {
+      WorkerLedger worker = workers.computeIfAbsent(number, key -> new WorkerLedger());
+      long begin = offsets[2 * number];
+      long end = offsets[2 * number + 1];
+      if (worker.offset < 0 && fromLatest) {
+        worker.offset = end - 1;
+      }
+      boolean idle = worker.idle(end, event.interval(), grace);
+      boolean atEnd = idle || Math.max(worker.offset + 1, begin) >= end;
+      // Kafka answered at event.interval(): what was in the topic then has been read.
+      Collection<Long> changes = worker.changes(event.interval(), grace, atEnd);
+      write(event.probe(), number, changes, now, out);
+      if (worker.nextDue == 0) {
+        worker.nextDue = (event.interval() / length + 1) * length;
+      }
+      boolean due = worker.reported() || number < (expected > 0 ? expected : partitions);
+      int rows = 0;
+      while (atEnd
+          && rows < MAX_ROWS_A_LOOK
+          && worker.nextDue + length + grace <= event.interval()) {
+        long start = worker.nextDue;
+        if (due && !worker.covered.contains(start / 1000) && (worker.stopped || !file)) {
+          boolean stopped = file ? worker.stopped : worker.stoppedAt(start);
+          LedgerState state = stopped ? LedgerState.STOPPED : LedgerState.MISSING;
+          if (!worker.declared.contains(start / 1000)) {
+            out.accept(nothing(event.probe(), number, start, state, now));
+            worker.declared.addRange(start / 1000, (start + length) / 1000 - 1);
+            rows++;
+          }
+        }
+        worker.nextDue = (start / length + 1) * length;
+      }
+      worker.forget(now, KEEP_DECLARED_MS);
+    }
+  }
+
+  private void write(
+      String probe, int number, Collection<Long> starts, long now, Consumer<TableRow> out) {
+    WorkerLedger worker = workers.get(number);
+    for (long start : starts) {
+      Interval interval = worker.intervals.get(start);
+      if (interval != null) {
+        worker.written(start);
+        out.accept(row(probe, number, start, interval, now));
+      }
+    }
+  }
+
+  private TableRow nothing(String probe, int worker, long start, LedgerState state, long now) {
+    Interval empty = new Interval(length);
+    empty.version = 1;
+    TableRow row = row(probe, worker, start, empty, now);
+    row.cells()[Table.LEDGER.index("state")] = state.number();
+    return row;
+  }
+
+  private static TableRow row(String probe, int worker, long start, Interval interval, long now) {
+    Sums sums = new Sums();
+    long publishedBatches = 0;
+    long publishedRecords = 0;
+    long batches = 0;
+    long records = 0;
+    long packets = 0;
+    long octets = 0;
+    long repeated = 0;
+    long missing = 0;
+    long[] missingSequences = {};
+    long gap = 0;
+    long interfacePackets = 0;
+    long interfaceOctets = 0;
+    long newest = 0;
+    int epochs = 0;
+    ClosingRecord last = ClosingRecord.getDefaultInstance();
+    for (Map.Entry<Long, Part> entry : interval.parts.entrySet()) {
+      Part part = entry.getValue();
+      if (part.closing != null) {
+        last = part.closing;
+        sums.add(part.closing.getInterval());
+        publishedBatches += Integer.toUnsignedLong(part.closing.getBatches());
+        publishedRecords += part.closing.getRecords();
+        gap += part.closing.getGapPackets();
+      } else {
+        if (part.inferred != null) {
+          sums.addFlowing(part.inferred, 1);
+        } else {
+          // Nobody tells what else was published: at least what came.
+          sums.flowPackets += part.packets;
+          sums.flowOctets += part.octets;
+        }
+        publishedBatches += part.batches + part.missing;
+        publishedRecords += part.records;
+      }
+      batches += part.batches;
+      records += part.records;
+      packets += part.packets;
+      octets += part.octets;
+      repeated += part.repeated;
+      missing += part.missing;
+      missingSequences = missingSequences.length == 0 ? part.missingSequences : missingSequences;
+      interfacePackets += part.interfacePackets;
+      interfaceOctets += part.interfaceOctets;
+      newest = Math.max(newest, entry.getKey());
+      epochs++;
+    }
+    Object[] cells = {
+      start / 1000,
+      interval.length,
+      probe,
+      worker,
+      interval.version,
+      interval.state().number(),
+      newest,
+      epochs,
+      sums.onInterface,
+      sums.capturedPackets,
+      sums.capturedOctets,
+      sums.dropped,
+      sums.inRing,
+      sums.carriedInPackets,
+      sums.carriedInOctets,
+      sums.carriedOutPackets,
+      sums.carriedOutOctets,
+      sums.flowPackets,
+      sums.flowOctets,
+      sums.overflowPackets,
+      sums.overflowOctets,
+      sums.notMeteredPackets,
+      sums.notMeteredOctets,
+      sums.late,
+      publishedBatches,
+      publishedRecords,
+      batches,
+      records,
+      packets,
+      octets,
+      repeated,
+      missing,
+      missingSequences,
+      gap,
+      interfacePackets,
+      interfaceOctets,
+      last.hasClockOffsetUs() ? (Long) last.getClockOffsetUs() : null,
+      last.getAgentVersion(),
+      last.getSource(),
+      last.getTimeShiftMs(),
+      last.getLoad().getCpuPermille(),
+      last.getLoad().getRssOctets(),
+      last.getLoad().getCloseStallUs(),
+      now
+    };
+    return new TableRow(Table.LEDGER, cells);
+  }
+
+  /** Writes a {@link ProbeLedger}. */
+  public static final class Serializer extends WireSerializer<ProbeLedger> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public boolean isImmutableType() {
+      return false;
+    }
+
+    @Override
+    public ProbeLedger copy(ProbeLedger from) {
+      try {
+        DataOutputSerializer out = new DataOutputSerializer(4096);
+        write(from, out);
+        ProbeLedger copy = read(new DataInputDeserializer(out.getSharedBuffer(), 0, out.length()));
+        from.workers.forEach(
+            (number, worker) -> {
+              copy.workers.get(number).idleEnd = worker.idleEnd;
+              copy.workers.get(number).idleSince = worker.idleSince;
+            });
+        return copy;
+      } catch (IOException e) {
+        throw new IllegalStateException(e); // nothing but memory is written to
+      }
+    }
+
+    @Override
+    public void write(ProbeLedger ledger, DataOutputView out) throws IOException {
+      out.writeInt(ledger.length);
+      out.writeInt(ledger.expected);
+      out.writeLong(ledger.newestEpoch);
+      out.writeBoolean(ledger.file);
+      out.writeInt(ledger.workers.size());
+      for (Map.Entry<Integer, WorkerLedger> entry : ledger.workers.entrySet()) {
+        out.writeInt(entry.getKey());
+        entry.getValue().write(out);
+      }
+    }
+
+    @Override
+    public ProbeLedger read(DataInputView in) throws IOException {
+      ProbeLedger ledger = new ProbeLedger();
+      ledger.length = in.readInt();
+      ledger.expected = in.readInt();
+      ledger.newestEpoch = in.readLong();
+      ledger.file = in.readBoolean();
+      for (int left = in.readInt(); left > 0; left--) {
+        ledger.workers.put(in.readInt(), WorkerLedger.read(in));
+      }
+      return ledger;
+    }
+  }
+}

@@ -1,0 +1,81 @@
+package io.weir.jobs.ledger;
+
+import io.weir.jobs.source.RangeSet;
+import io.weir.proto.ClosingRecord;
+import io.weir.proto.InterfaceCounters;
+import java.io.IOException;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** One run of an agent's worker (an epoch): which messages came, and its last closing records. */
+final class Run {
+  /** Closing records kept: enough to find what lies between two of them when one comes late. */
+  static final int MAX_CLOSINGS = 16;
+
+  private static final int MAX_RANGES = 10_000;
+
+  /** A closing record and the interval that it closes. */
+  record Closed(long start, int length, ClosingRecord record) {
+    long interfacePackets() {
+      long packets = 0;
+      for (InterfaceCounters counters : record.getInterfacesList()) {
+        packets += counters.getRxPackets() + counters.getTxPackets();
+      }
+      return packets;
+    }
+
+    long interfaceOctets() {
+      long octets = 0;
+      for (InterfaceCounters counters : record.getInterfacesList()) {
+        octets += counters.getRxOctets() + counters.getTxOctets();
+      }
+      return octets;
+    }
+  }
+
+  /** Whether nothing of the run can have gone by before the ledger began to look. */
+  final boolean fromStart;
+
+  final RangeSet seen = new RangeSet(MAX_RANGES);
+
+  /** By sequence. */
+  final TreeMap<Long, Closed> closings = new TreeMap<>();
+
+  Run(boolean fromStart) {
+    this.fromStart = fromStart;
+  }
+
+  void addClosing(long sequence, Closed closed) {
+    closings.put(sequence, closed);
+    if (closings.size() > MAX_CLOSINGS) {
+      closings.pollFirstEntry();
+    }
+  }
+
+  void write(DataOutputView out) throws IOException {
+    out.writeBoolean(fromStart);
+    Bytes.writeRanges(seen, out);
+    out.writeInt(closings.size());
+    for (Map.Entry<Long, Closed> entry : closings.entrySet()) {
+      out.writeLong(entry.getKey());
+      out.writeLong(entry.getValue().start);
+      out.writeInt(entry.getValue().length);
+      Bytes.write(entry.getValue().record.toByteArray(), out);
+    }
+  }
+
+  static Run read(DataInputView in) throws IOException {
+    Run run = new Run(in.readBoolean());
+    Bytes.readRanges(run.seen, in);
+    for (int left = in.readInt(); left > 0; left--) {
+      long sequence = in.readLong();
+      long start = in.readLong();
+      int length = in.readInt();
+      run.closings.put(
+          sequence, new Closed(start, length, ClosingRecord.parseFrom(Bytes.read(in))));
+    }
+    return run;
+  }
+}

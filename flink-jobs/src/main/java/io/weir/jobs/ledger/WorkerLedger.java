@@ -1,0 +1,445 @@
+package io.weir.jobs.ledger;
+
+import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.jobs.ledger.Interval.Part;
+import io.weir.jobs.ledger.Run.Closed;
+import io.weir.jobs.source.RangeSet;
+import io.weir.proto.ClosingRecord;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * The ledger of one worker: what came of each of its intervals. Times are ms from 1970.
+ *
+ * <p>Bounded: {@link #MAX_FINISHED} intervals of which all came and {@link #MAX_UNFINISHED} others
+ * are kept in detail, {@link #MAX_RUNS} runs of the agent; intervals of which nothing came are
+ * ranges.
+ */
+final class WorkerLedger {
+  static final int MAX_FINISHED = 500;
+  static final int MAX_UNFINISHED = 5_000;
+  static final int MAX_RUNS = 16;
+
+  /** Sequence numbers that a row names. */
+  static final int MAX_NAMED = 100;
+
+  private static final int MAX_RANGES = 10_000;
+  private static final int MAX_LOST_INTERVALS = 1_000;
+
+  /** Offset of the last message read, -1 where none was. */
+  long offset = -1;
+
+  /** Newest run, 0 where none was seen. */
+  long epoch;
+
+  /** The newest run said that it stops. */
+  boolean stopped;
+
+  /** Interval that is to be looked at next by the clock; 0 before the first look. */
+  long nextDue;
+
+  /**
+   * Where the partition ended while nothing of it was read, and since when, ms from 1970; not part
+   * of the state: after a start it is looked at anew.
+   */
+  long idleEnd = -1;
+
+  long idleSince;
+
+  final TreeMap<Long, Interval> intervals = new TreeMap<>();
+  private final TreeMap<Long, Run> runs = new TreeMap<>();
+
+  /** Seconds of which something came, from nextDue on. */
+  final RangeSet covered = new RangeSet(MAX_RANGES);
+
+  /** Seconds for which a first row said that nothing came. */
+  final RangeSet declared = new RangeSet(MAX_RANGES);
+
+  /**
+   * Seconds of intervals that were kept in detail and are not any more: their rows stay as they
+   * are.
+   */
+  private final RangeSet forgotten = new RangeSet(MAX_RANGES);
+
+  /** Intervals that came since and have no row yet, or have changed. */
+  private final TreeSet<Long> open = new TreeSet<>();
+
+  /**
+   * Whether the run of the agent that was the last to begin before {@code start} had said by then
+   * that it stops.
+   */
+  boolean stoppedAt(long start) {
+    Map.Entry<Long, Run> run = runs.floorEntry(start * 1000); // an epoch is a time in µs
+    Map.Entry<Long, Closed> closed = run == null ? null : run.getValue().closings.lastEntry();
+    if (closed == null || !closed.getValue().record().getLast()) {
+      return false;
+    }
+    return closed.getValue().start() < start
+        || closed.getValue().record().getSource().startsWith("file:");
+  }
+
+  /**
+   * Whether nothing of the partition was read and nothing came to it for longer than {@code grace}:
+   * what is in it was read before, by a job whose state is gone.
+   */
+  boolean idle(long end, long at, long grace) {
+    if (offset >= 0) {
+      return false;
+    }
+    if (end != idleEnd) {
+      idleEnd = end;
+      idleSince = at;
+    }
+    return at - idleSince > grace;
+  }
+
+  boolean reported() {
+    return epoch != 0;
+  }
+
+  /** A batch came, for the first time. Returns intervals whose rows are to be written at once. */
+  Collection<Long> batch(LedgerEvent event, long now) {
+    TreeSet<Long> due = new TreeSet<>();
+    Run run = run(event, due);
+    run.seen.add(event.sequence());
+    Interval interval = interval(event, now);
+    if (interval == null) {
+      return due;
+    }
+    Part part = interval.part(event.epoch());
+    part.batches++;
+    part.records += event.records();
+    part.packets += event.packets();
+    part.octets += event.octets();
+    part.highest = Math.max(part.highest, event.sequence());
+    changed(event.interval(), interval);
+    if (part.closing != null) {
+      count(run, part);
+    } else {
+      between(event.epoch(), run, run.closings.higherKey(event.sequence()));
+    }
+    return due;
+  }
+
+  /** A batch came again. */
+  void repeat(LedgerEvent event, long now) {
+    Interval interval = intervals.get(event.interval());
+    if (interval != null) {
+      interval.part(event.epoch()).repeated++;
+      interval.touched = now;
+      changed(event.interval(), interval);
+    }
+  }
+
+  /** A closing record came. Returns intervals whose rows are to be written at once. */
+  Collection<Long> closing(LedgerEvent event, long now) throws InvalidProtocolBufferException {
+    TreeSet<Long> due = new TreeSet<>();
+    Run run = run(event, due);
+    ClosingRecord record = ClosingRecord.parseFrom(event.body());
+    run.seen.add(event.sequence());
+    run.addClosing(event.sequence(), new Closed(event.interval(), event.length(), record));
+    if (event.epoch() == epoch) {
+      stopped |= record.getLast();
+    }
+    Interval interval = interval(event, now);
+    if (interval != null) {
+      Part part = interval.part(event.epoch());
+      part.closing = record.toBuilder().clearEpochTotal().clearInterfaces().build();
+      part.inferred = null;
+      count(run, part);
+      changed(event.interval(), interval);
+      due.add(event.interval());
+    }
+    due.addAll(between(event.epoch(), run, event.sequence()));
+    due.addAll(between(event.epoch(), run, run.closings.higherKey(event.sequence())));
+    return due;
+  }
+
+  /**
+   * Intervals that changed since their row was written, or that are overdue without a closing
+   * record.
+   */
+  Collection<Long> changes(long now, long grace, boolean atEnd) {
+    List<Long> due = new ArrayList<>();
+    int surplus = open.size() - MAX_UNFINISHED;
+    if (surplus > 0) { // of a clock that is ahead, say: they are not waited for
+      List<Long> oldest = new ArrayList<>(open);
+      oldest.sort((a, b) -> Long.compare(intervals.get(a).touched, intervals.get(b).touched));
+      due.addAll(oldest.subList(0, surplus));
+      return due;
+    }
+    for (long start : open) {
+      Interval interval = intervals.get(start);
+      boolean overdue =
+          atEnd
+              && start + interval.length + grace <= now
+              && interval.touched + interval.length + grace <= now;
+      // A run that began in an interval already written is given the time to close it.
+      if (overdue || (interval.version > 0 && !interval.running())) {
+        due.add(start);
+      }
+    }
+    return due;
+  }
+
+  /** The row of {@code start} is written. */
+  void written(long start) {
+    Interval interval = intervals.get(start);
+    interval.version++;
+    interval.changed = false;
+    open.remove(start);
+  }
+
+  /** Keeps what is kept within its bounds. */
+  void forget(long now, long keepDeclared) {
+    List<Long> finished = new ArrayList<>();
+    List<Long> unfinished = new ArrayList<>();
+    if (intervals.size() > MAX_FINISHED) {
+      for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
+        if (!entry.getValue().changed) {
+          (entry.getValue().state() == LedgerState.CLOSED ? finished : unfinished)
+              .add(entry.getKey());
+        }
+      }
+    }
+    forget(finished, MAX_FINISHED);
+    forget(unfinished, MAX_UNFINISHED);
+    declared.removeBelow((now - keepDeclared) / 1000);
+    covered.removeBelow(nextDue / 1000);
+  }
+
+  private void forget(List<Long> starts, int keep) {
+    if (starts.size() > keep) {
+      starts.sort((a, b) -> Long.compare(intervals.get(a).touched, intervals.get(b).touched));
+      for (long start : starts.subList(0, starts.size() - keep)) {
+        Interval interval = intervals.remove(start);
+        forgotten.addRange(start / 1000, (start + interval.length) / 1000 - 1);
+      }
+    }
+  }
+
+  /**
+   * The run of a message; when it is a new one, the open intervals of older runs get no closing
+   * record any more.
+   */
+  private Run run(LedgerEvent event, Collection<Long> due) {
+    Run run = runs.get(event.epoch());
+    if (run == null) {
+      boolean newer = event.epoch() > epoch;
+      run = new Run(event.sequence() == 0 || (reported() && newer));
+      runs.put(event.epoch(), run);
+      if (runs.size() > MAX_RUNS) {
+        runs.pollFirstEntry();
+      }
+      if (newer) {
+        epoch = event.epoch();
+        stopped = false;
+        for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
+          for (Map.Entry<Long, Part> part : entry.getValue().parts.entrySet()) {
+            if (part.getKey() < epoch
+                && part.getValue().closing == null
+                && !part.getValue().abandoned) {
+              part.getValue().abandoned = true;
+              changed(entry.getKey(), entry.getValue());
+              due.add(entry.getKey());
+            }
+          }
+        }
+        due.remove(event.interval()); // the new run will close it
+      }
+    }
+    return run;
+  }
+
+  /** The interval of a message, null where it is not kept any more. */
+  private Interval interval(LedgerEvent event, long now) {
+    long from = event.interval() / 1000;
+    long to = (event.interval() + event.length()) / 1000 - 1;
+    Interval interval = intervals.get(event.interval());
+    if (interval == null) {
+      if (forgotten.contains(from)) {
+        return null;
+      }
+      interval = newInterval(event.interval(), event.length());
+    }
+    interval.touched = now;
+    if (event.interval() >= nextDue) {
+      covered.addRange(from, to);
+    }
+    return interval;
+  }
+
+  private Interval newInterval(long start, int length) {
+    Interval interval = new Interval(length);
+    interval.version = declared.contains(start / 1000) ? 1 : 0;
+    intervals.put(start, interval);
+    return interval;
+  }
+
+  private void changed(long start, Interval interval) {
+    interval.changed = true;
+    open.add(start);
+  }
+
+  /** Counts the batches of a closed part that did not come. */
+  private static void count(Run run, Part part) {
+    long first = part.closing.getFirstSequence();
+    long count = Integer.toUnsignedLong(part.closing.getBatches());
+    long last = first + count - 1;
+    part.missing = count - run.seen.countIn(first, last);
+    part.missingSequences = run.seen.missingIn(first, last, MAX_NAMED);
+  }
+
+  /**
+   * Works out what lies between the closing record with {@code sequence} and the one known before
+   * it: the interfaces' counters, and, where numbers are missing, what the closing records that did
+   * not come must have said, by the sums over the epoch. The packets of several lost intervals are
+   * told apart only by what came of them; the rest is the last one's. Returns the intervals that
+   * changed.
+   */
+  private Collection<Long> between(long epochOf, Run run, Long sequence) {
+    List<Long> changed = new ArrayList<>();
+    if (sequence == null) {
+      return changed;
+    }
+    Closed closed = run.closings.get(sequence);
+    Map.Entry<Long, Closed> before = run.closings.lowerEntry(sequence);
+    boolean first = before == null;
+    if (first && !run.fromStart) {
+      return changed;
+    }
+    Interval own = intervals.get(closed.start());
+    if (own != null && closed.record().getInterfacesCount() > 0) {
+      Part part = own.part(epochOf);
+      long packets = closed.interfacePackets() - (first ? 0 : before.getValue().interfacePackets());
+      long octets = closed.interfaceOctets() - (first ? 0 : before.getValue().interfaceOctets());
+      part.interfacePackets = Math.max(0, packets);
+      part.interfaceOctets = Math.max(0, octets);
+    }
+    long from = first ? 0 : before.getKey() + 1;
+    long to = closed.record().getFirstSequence() - 1;
+    if (from > to) {
+      return changed;
+    }
+    List<Long> lost = lost(epochOf, closed, first ? null : before.getValue());
+    if (lost.isEmpty()) {
+      return changed;
+    }
+    Sums rest = new Sums();
+    rest.addFlowing(closed.record().getEpochTotal(), 1);
+    rest.addFlowing(closed.record().getInterval(), -1);
+    if (!first) {
+      rest.addFlowing(before.getValue().record().getEpochTotal(), -1);
+    }
+    long lastLost = lost.get(lost.size() - 1);
+    for (long start : lost) {
+      Interval interval = intervals.get(start);
+      if (interval == null) {
+        interval = newInterval(start, closed.length());
+      }
+      Part part = interval.part(epochOf);
+      part.abandoned = true;
+      if (start != lastLost) {
+        Sums came = new Sums();
+        came.subtractPublished(-part.packets, -part.octets);
+        rest.subtractPublished(part.packets, part.octets);
+        part.inferred = came.toMessage();
+      } else {
+        rest.clamp();
+        part.inferred = rest.toMessage();
+        // Of the numbers that did not come one is each lost closing record's, the highest this
+        // one's.
+        long missing = to - from + 1 - run.seen.countIn(from, to) - lost.size();
+        part.missing = Math.max(0, missing);
+        part.missingSequences =
+            run.seen.missingIn(from, to - 1, (int) Math.min(MAX_NAMED, part.missing));
+      }
+      changed(start, interval);
+      changed.add(start);
+      if (start >= nextDue) {
+        covered.addRange(start / 1000, (start + interval.length) / 1000 - 1);
+      }
+    }
+    return changed;
+  }
+
+  /** Intervals before {@code closed} whose closing record did not come. */
+  private List<Long> lost(long epochOf, Closed closed, Closed before) {
+    TreeSet<Long> lost = new TreeSet<>();
+    long end = closed.start() - closed.record().getSkippedIntervals() * closed.length();
+    if (before != null) {
+      long from = before.start() + before.length();
+      long first = Math.max(from, end - (long) MAX_LOST_INTERVALS * closed.length());
+      for (long start = first; start < end; start += closed.length()) {
+        lost.add(start);
+      }
+    } else {
+      // The run's first closing record did not come: its intervals are those that batches came of.
+      for (Map.Entry<Long, Interval> entry : intervals.headMap(closed.start()).entrySet()) {
+        if (entry.getValue().parts.containsKey(epochOf)) {
+          lost.add(entry.getKey());
+        }
+      }
+      if (lost.isEmpty()) {
+        lost.add(end - closed.length());
+      }
+    }
+    lost.removeIf(
+        start -> {
+          Interval interval = intervals.get(start);
+          Part part = interval == null ? null : interval.parts.get(epochOf);
+          return (part != null && part.closing != null) || forgotten.contains(start / 1000);
+        });
+    return new ArrayList<>(lost);
+  }
+
+  void write(DataOutputView out) throws IOException {
+    out.writeLong(offset);
+    out.writeLong(epoch);
+    out.writeBoolean(stopped);
+    out.writeLong(nextDue);
+    out.writeInt(intervals.size());
+    for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
+      out.writeLong(entry.getKey());
+      entry.getValue().write(out);
+    }
+    out.writeInt(runs.size());
+    for (Map.Entry<Long, Run> entry : runs.entrySet()) {
+      out.writeLong(entry.getKey());
+      entry.getValue().write(out);
+    }
+    Bytes.writeRanges(covered, out);
+    Bytes.writeRanges(declared, out);
+    Bytes.writeRanges(forgotten, out);
+  }
+
+  static WorkerLedger read(DataInputView in) throws IOException {
+    WorkerLedger worker = new WorkerLedger();
+    worker.offset = in.readLong();
+    worker.epoch = in.readLong();
+    worker.stopped = in.readBoolean();
+    worker.nextDue = in.readLong();
+    for (int left = in.readInt(); left > 0; left--) {
+      long start = in.readLong();
+      Interval interval = Interval.read(in);
+      worker.intervals.put(start, interval);
+      if (interval.changed) {
+        worker.open.add(start);
+      }
+    }
+    for (int left = in.readInt(); left > 0; left--) {
+      worker.runs.put(in.readLong(), Run.read(in));
+    }
+    Bytes.readRanges(worker.covered, in);
+    Bytes.readRanges(worker.declared, in);
+    Bytes.readRanges(worker.forgotten, in);
+    return worker;
+  }
+}

@@ -1,0 +1,45 @@
+package io.weir.jobs.sink;
+
+/**
+ * How a column is written in ClickHouse's Native format. The server converts to the column's own
+ * type where it differs (String to LowCardinality(String), Int8 to Enum8): {@code
+ * input_format_native_allow_types_conversion}.
+ */
+public enum ColumnType {
+  BOOL("Bool", 1),
+  INT8("Int8", 1),
+  UINT8("UInt8", 1),
+  UINT16("UInt16", 2),
+  UINT32("UInt32", 4),
+  UINT64("UInt64", 8),
+  INT64("Int64", 8),
+  /** Seconds from 1970. */
+  DATE_TIME("DateTime('UTC')", 4),
+  /** Milliseconds from 1970. */
+  DATE_TIME64("DateTime64(3, 'UTC')", 8),
+  /** 16 octets in network order. */
+  IPV6("IPv6", 16),
+  STRING("String", 0),
+  NULLABLE_INT64("Nullable(Int64)", 8),
+  /** Map of words to counts. */
+  MAP("Map(String, UInt64)", 0),
+  ARRAY_UINT64("Array(UInt64)", 0);
+
+  private final String sql;
+  private final int width;
+
+  ColumnType(String sql, int width) {
+    this.sql = sql;
+    this.width = width;
+  }
+
+  /** Name of the type in the Native format. */
+  public String sql() {
+    return sql;
+  }
+
+  /** Octets of one value, 0 where they vary. */
+  public int width() {
+    return width;
+  }
+}

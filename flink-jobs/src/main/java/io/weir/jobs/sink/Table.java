@@ -1,0 +1,156 @@
+package io.weir.jobs.sink;
+
+import static io.weir.jobs.sink.ColumnType.*;
+
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * The tables that jobs write, as {@code clickhouse/migrations} declares them; a test holds the two
+ * against each other. The first column is always {@code ts}, by which a table is partitioned.
+ */
+public enum Table {
+  FLOWS(
+      true,
+      with()
+          .add(DATE_TIME, "ts")
+          .add(UINT32, "interval_ms")
+          .add(STRING, "probe")
+          .add(UINT16, "worker")
+          .add(UINT64, "epoch", "sequence")
+          .add(INT8, "record_kind", "overflow_key")
+          .add(BOOL, "overflow_inbound")
+          .add(STRING, "overflow_distinct")
+          .add(IPV6, "src_addr", "dst_addr")
+          .add(UINT16, "src_port", "dst_port")
+          .add(UINT8, "protocol", "ip_version")
+          .add(UINT16, "vlan")
+          .add(BOOL, "initiator_guess")
+          .add(DATE_TIME64, "first_seen", "last_seen", "flow_start")
+          .add(UINT64, "fwd_packets", "fwd_octets", "rev_packets", "rev_octets")
+          .add(UINT32, "fwd_tcp_syn", "rev_tcp_syn", "fwd_tcp_synack", "rev_tcp_synack")
+          .add(UINT32, "fwd_tcp_fin", "rev_tcp_fin", "fwd_tcp_rst", "rev_tcp_rst")
+          .add(UINT32, "fwd_tcp_retransmissions", "rev_tcp_retransmissions")
+          .add(UINT32, "fwd_tcp_out_of_order", "rev_tcp_out_of_order", "tcp_handshake_rtt_us")
+          .add(UINT32, "fwd_icmp_errors", "rev_icmp_errors")
+          .add(IPV6, "icmp_quoted_src_addr", "icmp_quoted_dst_addr")
+          .add(UINT16, "icmp_quoted_src_port", "icmp_quoted_dst_port")
+          .add(UINT8, "icmp_quoted_protocol")
+          .add(UINT16, "application_id")
+          .add(STRING, "server_name", "dns_query")
+          .add(IPV6, "exporter_addr")
+          .add(UINT32, "sampling_rate", "input_interface", "output_interface")),
+  TOP_FLOWS(
+      false,
+      with()
+          .add(DATE_TIME, "ts")
+          .add(UINT16, "window_s")
+          .add(INT8, "scope")
+          .add(STRING, "probe")
+          .add(UINT16, "rank")
+          .add(UINT32, "version")
+          .add(IPV6, "src_addr", "dst_addr")
+          .add(UINT16, "src_port", "dst_port")
+          .add(UINT8, "protocol")
+          .add(UINT64, "octets", "packets", "fwd_octets", "fwd_packets", "rev_octets")
+          .add(UINT64, "rev_packets", "window_octets", "window_packets", "window_flows")
+          .add(UINT64, "overflow_octets")
+          .add(UINT32, "probes_reported", "probes_expected")),
+  COUNTERS(
+      false,
+      with()
+          .add(DATE_TIME, "ts")
+          .add(UINT32, "interval_ms")
+          .add(STRING, "probe")
+          .add(UINT16, "worker")
+          .add(STRING, "counter_set", "label")
+          .add(UINT64, "packets", "octets")),
+  LEDGER(
+      false,
+      with()
+          .add(DATE_TIME, "ts")
+          .add(UINT32, "interval_ms")
+          .add(STRING, "probe")
+          .add(UINT16, "worker")
+          .add(UINT32, "version")
+          .add(INT8, "state")
+          .add(UINT64, "epoch")
+          .add(UINT16, "epochs")
+          .add(UINT64, "on_interface_packets", "captured_packets", "captured_octets")
+          .add(MAP, "dropped")
+          .add(UINT64, "in_ring_packets", "carried_in_packets", "carried_in_octets")
+          .add(UINT64, "carried_out_packets", "carried_out_octets")
+          .add(UINT64, "flow_packets", "flow_octets", "overflow_packets", "overflow_octets")
+          .add(MAP, "not_metered_packets", "not_metered_octets")
+          .add(UINT64, "late_packets", "published_batches", "published_records")
+          .add(UINT64, "received_batches", "received_records", "received_packets")
+          .add(UINT64, "received_octets", "repeated_batches", "missing_batches")
+          .add(ARRAY_UINT64, "missing_sequences")
+          .add(UINT64, "gap_packets", "interface_packets", "interface_octets")
+          .add(NULLABLE_INT64, "clock_offset_us")
+          .add(STRING, "agent_version", "source")
+          .add(INT64, "time_shift_ms")
+          .add(UINT32, "cpu_permille")
+          .add(UINT64, "rss_octets", "close_stall_us")
+          .add(DATE_TIME64, "updated_at"));
+
+  /** One column. */
+  public record Column(String name, ColumnType type) {}
+
+  private final boolean daily;
+
+  @SuppressWarnings("ImmutableEnumChecker") // it is a copy that does not change
+  private final List<Column> columns;
+
+  Table(boolean daily, Columns columns) {
+    this.daily = daily;
+    this.columns = List.copyOf(columns.list);
+  }
+
+  /** Name of the table. */
+  public String sqlName() {
+    return name().toLowerCase(java.util.Locale.ROOT);
+  }
+
+  /** The columns in the order that rows are given in. */
+  public List<Column> columns() {
+    return columns;
+  }
+
+  /** Place of a column in {@link #columns()}. */
+  public int index(String column) {
+    for (int i = 0; i < columns.size(); i++) {
+      if (columns.get(i).name().equals(column)) {
+        return i;
+      }
+    }
+    throw new IllegalArgumentException("no column " + column + " in " + sqlName());
+  }
+
+  /**
+   * Partition that a row with this {@code ts} (seconds from 1970) belongs to: yyyymmdd or yyyymm.
+   */
+  public int partition(long ts) {
+    LocalDate day = LocalDate.ofInstant(Instant.ofEpochSecond(ts), ZoneOffset.UTC);
+    int month = day.getYear() * 100 + day.getMonthValue();
+    return daily ? month * 100 + day.getDayOfMonth() : month;
+  }
+
+  private static Columns with() {
+    return new Columns();
+  }
+
+  private static final class Columns {
+    final List<Column> list = new ArrayList<>();
+
+    Columns add(ColumnType type, String... names) {
+      for (String name : names) {
+        list.add(new Column(name, type));
+      }
+      return this;
+    }
+  }
+}

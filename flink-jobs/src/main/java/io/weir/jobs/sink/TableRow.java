@@ -1,0 +1,108 @@
+package io.weir.jobs.sink;
+
+import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.WireType;
+import java.io.IOException;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * One row of a table that gets few of them: {@code cells} in the order of {@link Table#columns()},
+ * each of a kind that {@link BlockBuilder#setObject} takes. The many rows of {@code flows} never
+ * take this shape.
+ */
+public record TableRow(Table table, Object[] cells) {
+  public static final WireType<TableRow> TYPE = new WireType<>(TableRow.class, new Serializer());
+
+  /** Start of the row's interval or window, seconds from 1970. */
+  public long ts() {
+    return ((Number) cells[0]).longValue();
+  }
+
+  /** The value of a column. */
+  public Object get(String column) {
+    return cells[table.index(column)];
+  }
+
+  /** Writes a {@link TableRow}; only used where operators are not chained. */
+  public static final class Serializer extends WireSerializer<TableRow> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public void write(TableRow row, DataOutputView out) throws IOException {
+      out.writeByte(row.table.ordinal());
+      for (Object cell : row.cells) {
+        if (cell == null) {
+          out.writeByte(0);
+        } else if (cell instanceof Number number) {
+          out.writeByte(1);
+          out.writeLong(number.longValue());
+        } else if (cell instanceof String text) {
+          out.writeByte(2);
+          out.writeUTF(text);
+        } else if (cell instanceof byte[] bytes) {
+          out.writeByte(3);
+          out.writeInt(bytes.length);
+          out.write(bytes);
+        } else if (cell instanceof Map<?, ?> map) {
+          out.writeByte(4);
+          out.writeInt(map.size());
+          for (Map.Entry<?, ?> entry : map.entrySet()) {
+            out.writeUTF((String) entry.getKey());
+            out.writeLong((Long) entry.getValue());
+          }
+        } else if (cell instanceof long[] numbers) {
+          out.writeByte(5);
+          out.writeInt(numbers.length);
+          for (long number : numbers) {
+            out.writeLong(number);
+          }
+        } else {
+          throw new IOException("no column holds a " + cell.getClass());
+        }
+      }
+    }
+
+    @Override
+    public TableRow read(DataInputView in) throws IOException {
+      Table table = Table.values()[in.readByte()];
+      Object[] cells = new Object[table.columns().size()];
+      for (int i = 0; i < cells.length; i++) {
+        cells[i] = readCell(in);
+      }
+      return new TableRow(table, cells);
+    }
+
+    private static Object readCell(DataInputView in) throws IOException {
+      byte kind = in.readByte();
+      switch (kind) {
+        case 0:
+          return null;
+        case 1:
+          return in.readLong();
+        case 2:
+          return in.readUTF();
+        case 3:
+          byte[] bytes = new byte[in.readInt()];
+          in.readFully(bytes);
+          return bytes;
+        case 4:
+          Map<String, Long> map = new TreeMap<>();
+          for (int left = in.readInt(); left > 0; left--) {
+            map.put(in.readUTF(), in.readLong());
+          }
+          return map;
+        case 5:
+          long[] numbers = new long[in.readInt()];
+          for (int i = 0; i < numbers.length; i++) {
+            numbers[i] = in.readLong();
+          }
+          return numbers;
+        default:
+          throw new IOException("no cell of kind " + kind);
+      }
+    }
+  }
+}

@@ -1,0 +1,170 @@
+package io.weir.jobs.source;
+
+import io.weir.jobs.ledger.LedgerEvent;
+import io.weir.jobs.source.SeenSequences.Worker;
+import io.weir.proto.Flow;
+import io.weir.proto.FlowMessage;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.state.ListState;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.metrics.Counter;
+import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.runtime.state.FunctionInitializationContext;
+import org.apache.flink.runtime.state.FunctionSnapshotContext;
+import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
+import org.apache.flink.streaming.api.functions.ProcessFunction;
+import org.apache.flink.util.Collector;
+import org.apache.flink.util.OutputTag;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The door of every job: reads messages, sets aside what it cannot understand, drops what it has
+ * seen before, and tells the ledger of all three. Runs where the partition is read, without a
+ * shuffle: a partition is a worker, and one subtask reads it, so what that worker has sent is known
+ * there. The state is small and every subtask restores all of it, as partitions may have moved.
+ */
+public final class Accept extends ProcessFunction<RawMessage, Accepted>
+    implements CheckpointedFunction {
+  private static final long serialVersionUID = 1;
+  private static final Logger LOG = LoggerFactory.getLogger(Accept.class);
+  private static final long LOG_EVERY_MS = 60_000;
+  private static final byte[] EMPTY = {};
+
+  /** Messages that could not be understood. */
+  public static final OutputTag<DeadLetter> DEAD_LETTERS =
+      new OutputTag<>("dead-letters", DeadLetter.TYPE);
+
+  /** What the ledger hears of each message on a flows topic. */
+  public static final OutputTag<LedgerEvent> LEDGER = new OutputTag<>("ledger", LedgerEvent.TYPE);
+
+  private transient SeenSequences seen;
+  private transient ListState<SeenSequences.Entry> state;
+  private transient MetricGroup metrics;
+  private transient Counter messages;
+  private transient Counter records;
+  private transient Counter repeated;
+  private transient Map<String, Counter> deadLetters;
+  private transient Map<String, Long> logged;
+
+  @Override
+  public void initializeState(FunctionInitializationContext context) throws Exception {
+    seen = new SeenSequences();
+    state =
+        context
+            .getOperatorStateStore()
+            .getUnionListState(
+                new ListStateDescriptor<>("seen", new SeenSequences.EntrySerializer()));
+    for (SeenSequences.Entry entry : state.get()) {
+      seen.restore(entry);
+    }
+  }
+
+  @Override
+  public void snapshotState(FunctionSnapshotContext context) throws Exception {
+    state.clear();
+    for (SeenSequences.Entry entry : seen.entries()) {
+      state.add(entry);
+    }
+  }
+
+  @Override
+  public void open(OpenContext context) {
+    metrics = getRuntimeContext().getMetricGroup().addGroup("weir");
+    messages = metrics.counter("received_messages");
+    records = metrics.counter("received_records");
+    repeated = metrics.counter("repeated_messages");
+    deadLetters = new HashMap<>();
+    logged = new HashMap<>();
+  }
+
+  @Override
+  public void processElement(RawMessage raw, Context context, Collector<Accepted> out) {
+    messages.inc();
+    TopicKind kind = TopicKind.of(raw.topic());
+    Accepted message;
+    try {
+      message = kind == TopicKind.FLOWS ? Checks.flows(raw) : Checks.counters(raw);
+    } catch (Checks.Refused e) {
+      refuse(raw, kind, e.getMessage(), context);
+      return;
+    }
+    if (kind == TopicKind.COUNTERS) {
+      var header = message.counter();
+      if (isNew(raw, kind, header.getProbe(), header.getEpoch(), header.getSequence())) {
+        out.collect(message);
+      }
+      return;
+    }
+    FlowMessage flow = message.flow();
+    boolean isNew = isNew(raw, kind, flow.getProbe(), flow.getEpoch(), flow.getSequence());
+    context.output(LEDGER, event(raw, flow, isNew));
+    if (isNew) {
+      records.inc(flow.getBatch().getFlowsCount());
+      out.collect(message);
+    }
+  }
+
+  private boolean isNew(RawMessage raw, TopicKind kind, String probe, long epoch, long sequence) {
+    Worker worker = new Worker(kind, probe, raw.partition());
+    boolean isNew = seen.add(worker, epoch, sequence, System.currentTimeMillis());
+    if (!isNew) {
+      repeated.inc();
+    }
+    return isNew;
+  }
+
+  private static LedgerEvent event(RawMessage raw, FlowMessage message, boolean isNew) {
+    long packets = 0;
+    long octets = 0;
+    LedgerEvent.Kind kind;
+    byte[] body = EMPTY;
+    if (message.hasClosing()) {
+      kind = isNew ? LedgerEvent.Kind.CLOSING : LedgerEvent.Kind.READ;
+      body = isNew ? message.getClosing().toByteArray() : EMPTY;
+    } else {
+      kind = isNew ? LedgerEvent.Kind.BATCH : LedgerEvent.Kind.REPEAT;
+      for (Flow flow : message.getBatch().getFlowsList()) {
+        packets += flow.getFwdPackets() + flow.getRevPackets();
+        octets += flow.getFwdOctets() + flow.getRevOctets();
+      }
+    }
+    return new LedgerEvent(
+        kind,
+        message.getProbe(),
+        message.getWorker(),
+        message.getEpoch(),
+        message.getSequence(),
+        message.getIntervalStartMs(),
+        message.getIntervalMs(),
+        raw.offset(),
+        message.getBatch().getFlowsCount(),
+        packets,
+        octets,
+        body);
+  }
+
+  private void refuse(RawMessage raw, TopicKind kind, String cause, Context context) {
+    String word = cause.substring(0, cause.indexOf(':'));
+    deadLetters
+        .computeIfAbsent(word, w -> metrics.addGroup("cause", w).counter("dead_letters"))
+        .inc();
+    long now = System.currentTimeMillis();
+    if (now - logged.getOrDefault(word, 0L) >= LOG_EVERY_MS) {
+      logged.put(word, now);
+      LOG.warn(
+          "set aside {}/{} offset {}: {} (further ones for this cause are counted only, for a minute)",
+          raw.topic(),
+          raw.partition(),
+          raw.offset(),
+          cause);
+    }
+    if (kind == TopicKind.FLOWS) {
+      String probe = raw.topic().substring(kind.prefix().length());
+      context.output(LEDGER, LedgerEvent.read(probe, raw.partition(), raw.offset()));
+    }
+    context.output(DEAD_LETTERS, new DeadLetter(raw, cause));
+  }
+}

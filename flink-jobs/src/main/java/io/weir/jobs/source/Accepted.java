@@ -1,0 +1,48 @@
+package io.weir.jobs.source;
+
+import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.WireType;
+import io.weir.proto.CounterMessage;
+import io.weir.proto.FlowMessage;
+import java.io.IOException;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * A message that was understood and not seen before.
+ *
+ * @param flow set for {@link TopicKind#FLOWS}, else null
+ * @param counter set for {@link TopicKind#COUNTERS}, else null
+ */
+public record Accepted(FlowMessage flow, CounterMessage counter) {
+  public static final WireType<Accepted> TYPE = new WireType<>(Accepted.class, new Serializer());
+
+  /** Writes an {@link Accepted} as it came; only used where operators are not chained. */
+  public static final class Serializer extends WireSerializer<Accepted> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public void write(Accepted message, DataOutputView out) throws IOException {
+      out.writeBoolean(message.flow != null);
+      byte[] bytes =
+          message.flow != null ? message.flow.toByteArray() : message.counter.toByteArray();
+      out.writeInt(bytes.length);
+      out.write(bytes);
+    }
+
+    @Override
+    public Accepted read(DataInputView in) throws IOException {
+      boolean flow = in.readBoolean();
+      byte[] bytes = new byte[in.readInt()];
+      in.readFully(bytes);
+      try {
+        return flow
+            ? new Accepted(FlowMessage.parseFrom(bytes), null)
+            : new Accepted(null, CounterMessage.parseFrom(bytes));
+      } catch (InvalidProtocolBufferException e) {
+        throw new IOException(e);
+      }
+    }
+  }
+}

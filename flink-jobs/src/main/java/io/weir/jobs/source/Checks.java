@@ -1,0 +1,158 @@
+package io.weir.jobs.source;
+
+import com.google.protobuf.ByteString;
+import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.proto.ClosingRecord;
+import io.weir.proto.CounterMessage;
+import io.weir.proto.Flow;
+import io.weir.proto.FlowMessage;
+import io.weir.proto.QuotedFlow;
+
+/**
+ * Says whether a message is one that the jobs understand. The causes, first words of a dead
+ * letter's header {@code weir-cause}: {@code malformed} (not the protobuf it should be), {@code
+ * major} (of a newer schema, or of none), {@code wrong_probe}, {@code wrong_worker} (not those of
+ * its topic and partition), {@code no_body}, {@code bad_interval}, {@code bad_record} (a value that
+ * its column cannot hold).
+ */
+final class Checks {
+  /** The version of the schema that the jobs read. */
+  static final int MAJOR = 1;
+
+  private static final int MAX_INTERVAL_MS = 3_600_000;
+  private static final int MAX_SKETCH = 128;
+
+  /** A message cannot be understood; the text is the cause. */
+  static final class Refused extends Exception {
+    private static final long serialVersionUID = 1;
+
+    Refused(String cause) {
+      super(cause, null, false, false);
+    }
+  }
+
+  private Checks() {}
+
+  static Accepted flows(RawMessage raw) throws Refused {
+    FlowMessage message;
+    try {
+      message = FlowMessage.parseFrom(raw.value());
+    } catch (InvalidProtocolBufferException e) {
+      throw new Refused("malformed: " + firstSentence(e.getMessage()));
+    }
+    header(raw, TopicKind.FLOWS, message.getMajor(), message.getProbe(), message.getWorker());
+    interval(message.getIntervalStartMs(), message.getIntervalMs());
+    switch (message.getBodyCase()) {
+      case BATCH -> {
+        for (Flow flow : message.getBatch().getFlowsList()) {
+          record(flow);
+        }
+      }
+      case CLOSING -> {
+        ClosingRecord closing = message.getClosing();
+        if (closing.getFirstSequence() + Integer.toUnsignedLong(closing.getBatches())
+            != message.getSequence()) {
+          throw new Refused(
+              "bad_record: closing record "
+                  + message.getSequence()
+                  + " does not follow its batches "
+                  + closing.getFirstSequence()
+                  + " + "
+                  + closing.getBatches());
+        }
+        long skipped = closing.getSkippedIntervals();
+        if (skipped < 0 || skipped > message.getIntervalStartMs() / message.getIntervalMs()) {
+          throw new Refused("bad_record: skipped_intervals " + Long.toUnsignedString(skipped));
+        }
+      }
+      default -> throw new Refused("no_body: neither a batch nor a closing record");
+    }
+    return new Accepted(message, null);
+  }
+
+  static Accepted counters(RawMessage raw) throws Refused {
+    CounterMessage message;
+    try {
+      message = CounterMessage.parseFrom(raw.value());
+    } catch (InvalidProtocolBufferException e) {
+      throw new Refused("malformed: " + firstSentence(e.getMessage()));
+    }
+    header(raw, TopicKind.COUNTERS, message.getMajor(), message.getProbe(), message.getWorker());
+    interval(message.getIntervalStartMs(), message.getIntervalMs());
+    return new Accepted(null, message);
+  }
+
+  private static String firstSentence(String text) {
+    int end = text.indexOf(". ");
+    return end < 0 ? text : text.substring(0, end);
+  }
+
+  private static void header(RawMessage raw, TopicKind kind, int major, String probe, int worker)
+      throws Refused {
+    if (major != MAJOR) {
+      throw new Refused("major: " + Integer.toUnsignedString(major) + ", understood is " + MAJOR);
+    }
+    String owner = raw.topic().substring(kind.prefix().length());
+    if (!owner.equals(probe)) {
+      String named = probe.length() > 63 ? probe.substring(0, 63) + "..." : probe;
+      throw new Refused("wrong_probe: " + named + " on the topic of " + owner);
+    }
+    if (worker != raw.partition()) {
+      throw new Refused(
+          "wrong_worker: " + Integer.toUnsignedString(worker) + " in partition " + raw.partition());
+    }
+  }
+
+  private static void interval(long start, int length) throws Refused {
+    if (length < 1000 || length > MAX_INTERVAL_MS || length % 1000 != 0) {
+      throw new Refused("bad_interval: length " + Integer.toUnsignedString(length) + " ms");
+    }
+    if (start < 0 || start % 1000 != 0 || start / 1000 > 0xffff_ffffL - MAX_INTERVAL_MS / 1000) {
+      throw new Refused("bad_interval: start " + Long.toUnsignedString(start) + " ms");
+    }
+  }
+
+  private static void record(Flow flow) throws Refused {
+    address("src_addr", flow.getSrcAddr());
+    address("dst_addr", flow.getDstAddr());
+    below("src_port", flow.getSrcPort(), 0xffff);
+    below("dst_port", flow.getDstPort(), 0xffff);
+    below("protocol", flow.getProtocol(), 0xff);
+    below("ip_version", flow.getIpVersion(), 0xff);
+    below("vlan", flow.getVlan(), 0xffff);
+    below("application_id", flow.getApplicationId(), 0xffff);
+    address("exporter_addr", flow.getExporterAddr());
+    if (flow.hasIcmpQuotedFlow()) {
+      QuotedFlow quoted = flow.getIcmpQuotedFlow();
+      address("icmp_quoted_flow.src_addr", quoted.getSrcAddr());
+      address("icmp_quoted_flow.dst_addr", quoted.getDstAddr());
+      below("icmp_quoted_flow.src_port", quoted.getSrcPort(), 0xffff);
+      below("icmp_quoted_flow.dst_port", quoted.getDstPort(), 0xffff);
+      below("icmp_quoted_flow.protocol", quoted.getProtocol(), 0xff);
+    }
+    if (flow.getRecordKindValue() >>> 1 != 0) {
+      throw new Refused("bad_record: record_kind " + flow.getRecordKindValue());
+    }
+    if (flow.hasOverflow()) {
+      if (flow.getOverflow().getKeyValue() >>> 2 != 0) {
+        throw new Refused("bad_record: overflow.key " + flow.getOverflow().getKeyValue());
+      }
+      if (flow.getOverflow().getDistinctSketch().size() > MAX_SKETCH) {
+        throw new Refused("bad_record: overflow.distinct_sketch is too long");
+      }
+    }
+  }
+
+  private static void address(String field, ByteString address) throws Refused {
+    int length = address.size();
+    if (length != 4 && length != 16 && length != 0) {
+      throw new Refused("bad_record: " + field + " of " + length + " octets");
+    }
+  }
+
+  private static void below(String field, int value, int max) throws Refused {
+    if ((value & ~max) != 0) {
+      throw new Refused("bad_record: " + field + " " + Integer.toUnsignedString(value));
+    }
+  }
+}

@@ -1,0 +1,48 @@
+package io.weir.jobs.source;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+
+/**
+ * Dead letters as Kafka records: the bytes unchanged, cause and origin in headers. Of a message of
+ * more than {@link #MAX_VALUE} octets, which the producer would refuse, only the first come, and
+ * the header {@code weir-truncated} says how many it had.
+ */
+public final class DeadLetterRecords implements KafkaRecordSerializationSchema<DeadLetter> {
+  private static final long serialVersionUID = 1;
+
+  /** The topic for what could not be understood. */
+  public static final String TOPIC = "weir.dead-letters";
+
+  /** Octets of a message that are kept; a record, with its headers, has at most 8 MiB. */
+  static final int MAX_VALUE = 7 << 20;
+
+  @Override
+  public ProducerRecord<byte[], byte[]> serialize(
+      DeadLetter letter, KafkaSinkContext context, Long timestamp) {
+    RawMessage message = letter.message();
+    List<Header> headers =
+        new ArrayList<>(
+            List.of(
+                header("weir-cause", letter.cause()),
+                header("weir-topic", message.topic()),
+                header("weir-partition", Integer.toString(message.partition())),
+                header("weir-offset", Long.toString(message.offset()))));
+    byte[] value = message.value();
+    if (value.length > MAX_VALUE) {
+      headers.add(header("weir-truncated", Integer.toString(value.length)));
+      value = Arrays.copyOf(value, MAX_VALUE);
+    }
+    return new ProducerRecord<>(TOPIC, null, null, null, value, headers);
+  }
+
+  private static Header header(String name, String value) {
+    return new RecordHeader(name, value.getBytes(StandardCharsets.UTF_8));
+  }
+}

@@ -1,0 +1,156 @@
+package io.weir.jobs.source;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.connector.source.SourceReaderContext;
+import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
+import org.apache.flink.connector.datagen.source.DataGeneratorSource;
+import org.apache.flink.connector.datagen.source.GeneratorFunction;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Asks Kafka every so often which probes are enrolled and how far their partitions reach. A thread
+ * of its own asks; the source hands on the newest answer, so that Kafka's being away holds nobody
+ * up. No answer, no element: what is not known is not said.
+ */
+public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
+  private static final long serialVersionUID = 1;
+  private static final Logger LOG = LoggerFactory.getLogger(EnrolmentPoll.class);
+  private static final int TIMEOUT_MS = 10_000;
+
+  private final String brokers;
+  private final long everyMs;
+
+  private transient Thread thread;
+  private transient volatile Enrolment newest;
+
+  private EnrolmentPoll(String brokers, Duration every) {
+    this.brokers = brokers;
+    this.everyMs = every.toMillis();
+  }
+
+  /** The stream of answers. */
+  public static DataStream<Enrolment> stream(
+      StreamExecutionEnvironment environment, String brokers, Duration every) {
+    DataGeneratorSource<Enrolment> source =
+        new DataGeneratorSource<>(
+            new EnrolmentPoll(brokers, every),
+            Long.MAX_VALUE,
+            RateLimiterStrategy.perSecond(1000.0 / every.toMillis()),
+            Enrolment.TYPE);
+    return environment
+        .fromSource(source, WatermarkStrategy.noWatermarks(), "enrolment")
+        .uid("enrolment")
+        .setParallelism(1)
+        .filter(enrolment -> enrolment.at() > 0)
+        .name("enrolment-known")
+        .uid("enrolment-known")
+        .setParallelism(1);
+  }
+
+  @Override
+  public void open(SourceReaderContext context) {
+    newest = new Enrolment(0, List.of());
+    thread = new Thread(this::poll, "enrolment");
+    thread.setDaemon(true);
+    thread.setContextClassLoader(context.getUserCodeClassLoader().asClassLoader());
+    thread.start();
+  }
+
+  @Override
+  public Enrolment map(Long number) {
+    return newest;
+  }
+
+  @Override
+  public void close() throws Exception {
+    if (thread != null) {
+      thread.interrupt();
+      thread.join(1_000);
+    }
+  }
+
+  private void poll() {
+    Properties properties = new Properties();
+    properties.setProperty("bootstrap.servers", brokers);
+    properties.setProperty("client.id", "weir-enrolment");
+    properties.setProperty("default.api.timeout.ms", Integer.toString(TIMEOUT_MS));
+    properties.setProperty("request.timeout.ms", Integer.toString(TIMEOUT_MS / 2));
+    boolean told = false;
+    while (!Thread.currentThread().isInterrupted()) {
+      try (Admin admin = Admin.create(properties)) {
+        while (true) {
+          newest = ask(admin);
+          told = false;
+          Thread.sleep(Math.max(500, everyMs / 2));
+        }
+      } catch (InterruptedException | org.apache.kafka.common.errors.InterruptException e) {
+        return;
+      } catch (Exception e) {
+        if (!told) {
+          LOG.warn("Kafka does not say which probes are enrolled: {}", e.toString());
+          told = true;
+        }
+        try {
+          Thread.sleep(1_000);
+        } catch (InterruptedException interrupted) {
+          return;
+        }
+      }
+    }
+  }
+
+  private static Enrolment ask(Admin admin) throws Exception {
+    long at = System.currentTimeMillis();
+    List<String> topics =
+        admin.listTopics().names().get(TIMEOUT_MS, TimeUnit.MILLISECONDS).stream()
+            .filter(topic -> topic.startsWith(TopicKind.FLOWS.prefix()))
+            .toList();
+    Map<String, TopicDescription> described =
+        new TreeMap<>(
+            admin.describeTopics(topics).allTopicNames().get(TIMEOUT_MS, TimeUnit.MILLISECONDS));
+    Map<TopicPartition, OffsetSpec> earliest = new HashMap<>();
+    Map<TopicPartition, OffsetSpec> latest = new HashMap<>();
+    described.forEach(
+        (topic, description) -> {
+          for (int i = 0; i < description.partitions().size(); i++) {
+            earliest.put(new TopicPartition(topic, i), OffsetSpec.earliest());
+            latest.put(new TopicPartition(topic, i), OffsetSpec.latest());
+          }
+        });
+    // The ends as they are after `at`: what was written before that is below them.
+    Map<TopicPartition, ListOffsetsResultInfo> ends =
+        admin.listOffsets(latest).all().get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+    Map<TopicPartition, ListOffsetsResultInfo> begins =
+        admin.listOffsets(earliest).all().get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+    List<Enrolment.Probe> probes = new ArrayList<>();
+    described.forEach(
+        (topic, description) -> {
+          int count = description.partitions().size();
+          long[] begin = new long[count];
+          long[] end = new long[count];
+          for (int i = 0; i < count; i++) {
+            begin[i] = begins.get(new TopicPartition(topic, i)).offset();
+            end[i] = ends.get(new TopicPartition(topic, i)).offset();
+          }
+          probes.add(
+              new Enrolment.Probe(topic.substring(TopicKind.FLOWS.prefix().length()), begin, end));
+        });
+    return new Enrolment(at, probes);
+  }
+}

@@ -1,0 +1,122 @@
+package io.weir.jobs.source;
+
+import io.weir.jobs.serde.WireSerializer;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * Which messages have been accepted, by (topic kind, probe, worker, epoch): the sequence numbers as
+ * ranges. What is asked twice is a repeat. Ranges and not a highest number, because a dead letter
+ * or a spool comes back out of order.
+ *
+ * <p>Bounded by {@link #MAX_EPOCHS} runs of an agent for each worker (the one not touched for
+ * longest goes) and {@link #MAX_RANGES} ranges for each of them.
+ */
+public final class SeenSequences {
+  /** Runs of an agent remembered for each worker. */
+  public static final int MAX_EPOCHS = 256;
+
+  /** Ranges remembered for each run. */
+  public static final int MAX_RANGES = 10_000;
+
+  /** Whose messages: one partition's. {@code kind} is that of the topic. */
+  public record Worker(TopicKind kind, String probe, int worker) {}
+
+  /** One entry of the state: one run of one worker. */
+  public record Entry(Worker worker, long epoch, long touched, long[] ranges) {}
+
+  private static final class Run {
+    final RangeSet sequences = new RangeSet(MAX_RANGES);
+    long touched;
+  }
+
+  private final Map<Worker, Map<Long, Run>> workers = new HashMap<>();
+
+  /**
+   * Remembers the message; false where it was known. {@code now} is in ms and orders what is
+   * forgotten first.
+   */
+  public boolean add(Worker worker, long epoch, long sequence, long now) {
+    Run run = run(worker, epoch);
+    run.touched = now;
+    return run.sequences.add(sequence);
+  }
+
+  /** Adds an entry of a restored state; entries of the same run are merged. */
+  public void restore(Entry entry) {
+    Run run = run(entry.worker(), entry.epoch());
+    run.touched = Math.max(run.touched, entry.touched());
+    for (int i = 0; i + 1 < entry.ranges().length; i += 2) {
+      run.sequences.addRange(entry.ranges()[i], entry.ranges()[i + 1]);
+    }
+  }
+
+  /** The whole state. */
+  public Iterable<Entry> entries() {
+    return () ->
+        workers.entrySet().stream()
+            .flatMap(
+                worker ->
+                    worker.getValue().entrySet().stream()
+                        .map(
+                            run ->
+                                new Entry(
+                                    worker.getKey(),
+                                    run.getKey(),
+                                    run.getValue().touched,
+                                    run.getValue().sequences.toArray())))
+            .iterator();
+  }
+
+  private Run run(Worker worker, long epoch) {
+    Map<Long, Run> runs = workers.computeIfAbsent(worker, key -> new HashMap<>());
+    Run run = runs.get(epoch);
+    if (run == null) {
+      if (runs.size() >= MAX_EPOCHS) {
+        long oldest =
+            runs.entrySet().stream()
+                .min((a, b) -> Long.compare(a.getValue().touched, b.getValue().touched))
+                .orElseThrow()
+                .getKey();
+        runs.remove(oldest);
+      }
+      run = new Run();
+      runs.put(epoch, run);
+    }
+    return run;
+  }
+
+  /** Writes one {@link Entry}. */
+  public static final class EntrySerializer extends WireSerializer<Entry> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public void write(Entry entry, DataOutputView out) throws IOException {
+      out.writeUTF(entry.worker().kind().prefix());
+      out.writeUTF(entry.worker().probe());
+      out.writeInt(entry.worker().worker());
+      out.writeLong(entry.epoch());
+      out.writeLong(entry.touched());
+      out.writeInt(entry.ranges().length);
+      for (long bound : entry.ranges()) {
+        out.writeLong(bound);
+      }
+    }
+
+    @Override
+    public Entry read(DataInputView in) throws IOException {
+      TopicKind kind = TopicKind.of(in.readUTF());
+      Worker worker = new Worker(kind, in.readUTF(), in.readInt());
+      long epoch = in.readLong();
+      long touched = in.readLong();
+      long[] ranges = new long[in.readInt()];
+      for (int i = 0; i < ranges.length; i++) {
+        ranges[i] = in.readLong();
+      }
+      return new Entry(worker, epoch, touched, ranges);
+    }
+  }
+}

@@ -1,0 +1,30 @@
+package io.weir.jobs.source;
+
+/** The kinds of topics that jobs read; the rest of a topic's name is the probe's. */
+public enum TopicKind {
+  /** {@code weir.flows.<probe>}: FlowMessage. */
+  FLOWS("weir.flows."),
+  /** {@code weir.counters.<probe>}: CounterMessage. */
+  COUNTERS("weir.counters.");
+
+  private final String prefix;
+
+  TopicKind(String prefix) {
+    this.prefix = prefix;
+  }
+
+  /** What the topic's name begins with. */
+  public String prefix() {
+    return prefix;
+  }
+
+  /** The kind of {@code topic}, null for another topic. */
+  public static TopicKind of(String topic) {
+    for (TopicKind kind : values()) {
+      if (topic.startsWith(kind.prefix)) {
+        return kind;
+      }
+    }
+    return null;
+  }
+}

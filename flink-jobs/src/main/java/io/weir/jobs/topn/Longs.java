@@ -1,0 +1,36 @@
+package io.weir.jobs.topn;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** Writes arrays of numbers at once. */
+final class Longs {
+  private static final int CHUNK = 1024;
+
+  private Longs() {}
+
+  static void write(long[] numbers, int length, DataOutputView out) throws IOException {
+    out.writeInt(length);
+    byte[] bytes = new byte[Math.min(length, CHUNK) * 8];
+    ByteBuffer buffer = ByteBuffer.wrap(bytes);
+    for (int from = 0; from < length; from += CHUNK) {
+      int count = Math.min(CHUNK, length - from);
+      buffer.asLongBuffer().put(numbers, from, count);
+      out.write(bytes, 0, count * 8);
+    }
+  }
+
+  static long[] read(DataInputView in) throws IOException {
+    long[] numbers = new long[in.readInt()];
+    byte[] bytes = new byte[Math.min(numbers.length, CHUNK) * 8];
+    ByteBuffer buffer = ByteBuffer.wrap(bytes);
+    for (int from = 0; from < numbers.length; from += CHUNK) {
+      int count = Math.min(CHUNK, numbers.length - from);
+      in.readFully(bytes, 0, count * 8);
+      buffer.asLongBuffer().get(numbers, from, count);
+    }
+    return numbers;
+  }
+}

@@ -1,0 +1,280 @@
+package io.weir.jobs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+
+import io.weir.jobs.Trace.Event;
+import io.weir.jobs.counters.CounterRows;
+import io.weir.jobs.ingest.FlowBlocks;
+import io.weir.jobs.ledger.LedgerEvent;
+import io.weir.jobs.ledger.LedgerStages;
+import io.weir.jobs.sink.NativeBlock;
+import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.source.Accept;
+import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.DeadLetter;
+import io.weir.jobs.source.RawMessage;
+import io.weir.jobs.topn.TopnStages;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeSet;
+import java.util.stream.Stream;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.operators.ProcessOperator;
+import org.apache.flink.streaming.api.operators.StreamFlatMap;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/**
+ * Every job on every trace in its folder of {@code src/test/resources}: what comes out is the
+ * golden file of the same name, and the same comes out where every operator is stopped and started
+ * again from its state in mid-stream.
+ */
+class JobTraceTest {
+  private static final Path RESOURCES = Path.of("src/test/resources");
+
+  /** A job: takes events, gives lines. */
+  interface Job extends AutoCloseable {
+    void event(Event event, List<String> out) throws Exception;
+
+    void restart(List<String> out) throws Exception;
+
+    void end(List<String> out) throws Exception;
+  }
+
+  static Stream<Path> ingest() throws IOException {
+    return traces("ingest");
+  }
+
+  static Stream<Path> topn() throws IOException {
+    return traces("topn");
+  }
+
+  static Stream<Path> counters() throws IOException {
+    return traces("counters");
+  }
+
+  private static Stream<Path> traces(String job) throws IOException {
+    try (Stream<Path> files = Files.list(RESOURCES.resolve(job))) {
+      return files.filter(path -> path.toString().endsWith(".trace")).sorted().toList().stream();
+    }
+  }
+
+  @ParameterizedTest
+  @MethodSource("ingest")
+  void ingest(Path trace) throws Exception {
+    check(trace, Ingest::new);
+  }
+
+  @ParameterizedTest
+  @MethodSource("topn")
+  void topn(Path trace) throws Exception {
+    check(trace, Topn::new);
+  }
+
+  @ParameterizedTest
+  @MethodSource("counters")
+  void counters(Path trace) throws Exception {
+    check(trace, Counters::new);
+  }
+
+  private interface Factory {
+    Job make() throws Exception;
+  }
+
+  private static void check(Path trace, Factory factory) throws Exception {
+    List<Event> events = Trace.read(trace);
+    List<String> lines = run(events, factory, new TreeSet<>());
+    assertFalse(lines.isEmpty());
+    Golden.check(Path.of(trace.toString().replace(".trace", ".golden")), lines);
+    for (int at = 1; at < events.size(); at++) {
+      List<String> again = run(events, factory, new TreeSet<>(List.of(at)));
+      assertEquals(
+          String.join("\n", lines), String.join("\n", again), "with a restart before event " + at);
+    }
+    TreeSet<Integer> all = new TreeSet<>();
+    for (int at = 1; at < events.size(); at++) {
+      all.add(at);
+    }
+    assertEquals(
+        String.join("\n", lines),
+        String.join("\n", run(events, factory, all)),
+        "with a restart before every event");
+  }
+
+  private static List<String> run(List<Event> events, Factory factory, TreeSet<Integer> restarts)
+      throws Exception {
+    List<String> lines = new ArrayList<>();
+    try (Job job = factory.make()) {
+      for (int i = 0; i < events.size(); i++) {
+        if (restarts.contains(i)) {
+          job.restart(lines);
+        }
+        job.event(events.get(i), lines);
+      }
+      job.end(lines);
+    }
+    return lines;
+  }
+
+  private static Stage<RawMessage, Accepted> accept() throws Exception {
+    return Stage.of(() -> new ProcessOperator<>(new Accept()), Accepted.TYPE);
+  }
+
+  /** ingest: the rows of flows, the ledger and the dead letters. */
+  private static final class Ingest implements Job {
+    private final Stage<RawMessage, Accepted> accept = accept();
+    private final Stage<Accepted, NativeBlock> flows = Stage.of(FlowBlocks::new, NativeBlock.TYPE);
+    private final Stage<LedgerEvent, TableRow> ledger =
+        Stage.keyed(LedgerStages::operator, LedgerEvent::probe, Types.STRING, TableRow.TYPE);
+
+    /** Rows wait for a barrier, so they are put in order at the end. */
+    private final List<String> rows = new ArrayList<>();
+
+    Ingest() throws Exception {}
+
+    @Override
+    public void event(Event event, List<String> out) throws Exception {
+      ledger.time(event.at());
+      if (event.enrolment() != null) {
+        for (LedgerEvent enrolled : LedgerStages.enrolled(event.enrolment())) {
+          lines(ledger.give(enrolled), out);
+        }
+      }
+      if (event.message() != null) {
+        for (Accepted message : accept.give(event.message())) {
+          blocks(flows.give(message));
+        }
+        for (LedgerEvent heard : accept.aside(Accept.LEDGER)) {
+          lines(ledger.give(heard), out);
+        }
+        for (DeadLetter letter : accept.aside(Accept.DEAD_LETTERS)) {
+          RawMessage message = letter.message();
+          String place = message.topic() + "/" + message.partition() + "@" + message.offset();
+          out.add("dead letter " + place + " " + letter.cause());
+        }
+      }
+    }
+
+    private static void lines(List<TableRow> rows, List<String> out) throws IOException {
+      for (TableRow row : rows) {
+        out.add("ledger " + Golden.line(row));
+      }
+    }
+
+    private void blocks(List<NativeBlock> blocks) {
+      for (NativeBlock block : blocks) {
+        rows.addAll(Golden.lines(block));
+      }
+    }
+
+    @Override
+    public void restart(List<String> out) throws Exception {
+      blocks(flows.barrier());
+      accept.restart();
+      flows.restart();
+      ledger.restart();
+    }
+
+    @Override
+    public void end(List<String> out) throws Exception {
+      blocks(flows.barrier());
+      rows.forEach(row -> out.add("flows " + row));
+    }
+
+    @Override
+    public void close() throws Exception {
+      accept.close();
+      flows.close();
+      ledger.close();
+    }
+  }
+
+  /** topn: the rows of top_flows. */
+  private static final class Topn implements Job {
+    private final Stage<RawMessage, Accepted> accept = accept();
+    private final TopnStages stages = new TopnStages();
+
+    Topn() throws Exception {}
+
+    @Override
+    public void event(Event event, List<String> out) throws Exception {
+      lines(stages.time(event.at()), out);
+      if (event.enrolment() != null) {
+        lines(stages.enrolment(event.enrolment()), out);
+      }
+      if (event.message() != null) {
+        for (Accepted message : accept.give(event.message())) {
+          lines(stages.message(message), out);
+        }
+        // In the job a barrier does it at least every few seconds; here at once, so that when does
+        // not matter.
+        lines(stages.barrier(), out);
+      }
+    }
+
+    private static void lines(List<TableRow> rows, List<String> out) throws IOException {
+      for (TableRow row : rows) {
+        out.add(Golden.line(row));
+      }
+    }
+
+    @Override
+    public void restart(List<String> out) throws Exception {
+      lines(stages.barrier(), out);
+      accept.restart();
+      stages.restart();
+    }
+
+    @Override
+    public void end(List<String> out) {}
+
+    @Override
+    public void close() throws Exception {
+      accept.close();
+      stages.close();
+    }
+  }
+
+  /** counters: the rows of counters. */
+  private static final class Counters implements Job {
+    private final Stage<RawMessage, Accepted> accept = accept();
+    private final Stage<Accepted, TableRow> rows =
+        Stage.of(() -> new StreamFlatMap<>(new CounterRows()), TableRow.TYPE);
+
+    Counters() throws Exception {}
+
+    @Override
+    public void event(Event event, List<String> out) throws Exception {
+      if (event.message() == null) {
+        return;
+      }
+      for (Accepted message : accept.give(event.message())) {
+        for (TableRow row : rows.give(message)) {
+          out.add(Golden.line(row));
+        }
+      }
+      for (DeadLetter letter : accept.aside(Accept.DEAD_LETTERS)) {
+        out.add("dead letter " + letter.message().topic() + " " + letter.cause());
+      }
+    }
+
+    @Override
+    public void restart(List<String> out) throws Exception {
+      accept.restart();
+      rows.restart();
+    }
+
+    @Override
+    public void end(List<String> out) {}
+
+    @Override
+    public void close() throws Exception {
+      accept.close();
+      rows.close();
+    }
+  }
+}

@@ -1,0 +1,66 @@
+package io.weir.jobs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.weir.jobs.Options.Job;
+import java.time.Duration;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class OptionsTest {
+  @Test
+  void theExampleOfTheHelpIsRead() throws Exception {
+    String help = Options.help();
+    String example = help.substring(help.indexOf("--brokers 127.0.0.1:9092 --clickhouse"));
+    String[] arguments = example.substring(0, example.indexOf('\n')).split(" ");
+    Options options = Options.parse(arguments, Map.of("WEIR_PASSWORD_WRITER", "secret"));
+    assertEquals("secret", options.clickhouse.password());
+    assertFalse(options.clickhouse.toString().contains("secret"));
+    assertEquals(Duration.ofSeconds(3), options.checkpointInterval);
+    assertEquals(1L << 30, options.maxPending);
+    assertTrue(options.has(Job.INGEST) && options.has(Job.TOPN) && options.has(Job.COUNTERS));
+  }
+
+  @Test
+  void everyOptionIsInTheHelp() {
+    String help = Options.help();
+    for (Options.Option option : Options.ALL) {
+      assertTrue(help.contains("--" + option.name() + " " + option.value()), option.name());
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "--jobs mixes",
+        "--nonsense 1",
+        "jobs=ingest",
+        "--parallelism 0",
+        "--parallelism two",
+        "--window 45s",
+        "--max-pending 1GB",
+        "--checkpoint-interval 3",
+        "--start now",
+        "--clickhouse 127.0.0.1:8123",
+        "--rest-port 65536",
+        "--checkpoints"
+      })
+  void wrongArgumentsAreRefusedInOneLine(String line) {
+    String[] arguments = ("--checkpoints=/tmp/x " + line).split(" ");
+    Options.BadOption error =
+        assertThrows(Options.BadOption.class, () -> Options.parse(arguments, Map.of()));
+    assertFalse(error.getMessage().contains("\n"));
+    String name = line.split(" ")[0].split("=")[0];
+    assertTrue(error.getMessage().contains(name), error.getMessage());
+  }
+
+  @Test
+  void withoutADirectoryThereIsNoStart() {
+    assertThrows(Options.BadOption.class, () -> Options.parse(new String[0], Map.of()));
+  }
+}

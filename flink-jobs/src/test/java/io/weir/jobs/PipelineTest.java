@@ -1,0 +1,64 @@
+package io.weir.jobs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.PipelineOptions;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.graph.StreamGraph;
+import org.apache.flink.streaming.api.graph.StreamNode;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The graph of each choice of jobs. */
+class PipelineTest {
+  private static StreamGraph graph(String jobs) throws Exception {
+    String[] arguments = {"--checkpoints", "/nowhere", "--jobs", jobs};
+    Configuration configuration = new Configuration();
+    configuration.set(PipelineOptions.GENERIC_TYPES, false); // fails where Kryo would be used
+    StreamExecutionEnvironment environment =
+        StreamExecutionEnvironment.createLocalEnvironment(2, configuration);
+    new Pipeline(Options.parse(arguments, Map.of()), environment).build();
+    return environment.getStreamGraph();
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"ingest", "topn", "counters", "ingest,topn,counters", "topn,counters"})
+  void everyOperatorHasAUidOfItsOwn(String jobs) throws Exception {
+    List<String> uids = new ArrayList<>();
+    for (StreamNode node : graph(jobs).getStreamNodes()) {
+      // A sink's parts are numbered after the sink's uid by Flink.
+      assertNotNull(node.getTransformationUID(), node.getOperatorName());
+      uids.add(node.getTransformationUID());
+    }
+    assertEquals(new TreeSet<>(uids).size(), uids.size(), uids::toString);
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"ingest", "topn", "counters"})
+  void aJobAloneStoresItsOwnTablesOnly(String job) throws Exception {
+    Map<String, List<String>> tables =
+        Map.of(
+            "ingest", List.of("flows", "ledger"),
+            "topn", List.of("top_flows"),
+            "counters", List.of("counters"));
+    String plan = graph(job).getStreamNodes().toString();
+    tables.forEach(
+        (name, stored) -> {
+          for (String table : stored) {
+            if (name.equals(job)) {
+              assertTrue(plan.contains("store-" + table), plan);
+            } else {
+              assertFalse(plan.contains("store-" + table), plan);
+            }
+          }
+        });
+  }
+}

@@ -1,0 +1,436 @@
+package io.weir.jobs;
+
+import com.google.protobuf.ByteString;
+import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.source.RawMessage;
+import io.weir.proto.CauseVolume;
+import io.weir.proto.ClosingRecord;
+import io.weir.proto.Conservation;
+import io.weir.proto.CounterMessage;
+import io.weir.proto.Flow;
+import io.weir.proto.FlowBatch;
+import io.weir.proto.FlowMessage;
+import io.weir.proto.InterfaceCounters;
+import io.weir.proto.Overflow;
+import io.weir.proto.RecordKind;
+import io.weir.proto.Volume;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * What goes into a job, written so that a person can read it. Each line is a time (seconds after
+ * {@link #BASE_MS}), what happens then, and to which worker:
+ *
+ * <pre>
+ *   0  probe alpha partitions=2 workers=2       enrols a probe; its list is polled every 5 s from then on
+ *   3  batch alpha/0 SRC:PORT>DST:PORT/PROTOCOL FWD_PACKETS,FWD_OCTETS,REV_PACKETS,REV_OCTETS ...
+ *   4  overflow alpha/0 PACKETS,OCTETS          a batch of one overflow record
+ *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
+ *   11 counters alpha/0 SET/LABEL=PACKETS,OCTETS ...
+ *   12 repeat alpha/0 N                         message N (from 0) of the partition comes again
+ *   13 restart alpha/0 [interval=SECONDS]       the agent's worker begins a new run
+ *   14 raw alpha/0 cause TEXT                   a message that is not one; or `raw alpha/0 major`, `probe`, `worker`, `port`
+ *   50 now                                      time passes
+ * </pre>
+ *
+ * A line whose action begins with {@code lost-} counts for the agent, but its message does not
+ * come; {@code late} N brings the Nth lost message of the partition. The agent's sequences, sums
+ * and closing records follow by themselves.
+ */
+final class Trace {
+  /** 2026-01-01T00:00:00Z. */
+  static final long BASE_MS = 1_767_225_600_000L;
+
+  private static final int INTERVAL_MS = 10_000;
+  private static final long POLL_MS = 5_000;
+
+  /** Something that happens: a message or a list of probes; both null where only time passes. */
+  record Event(long at, RawMessage message, Enrolment enrolment) {}
+
+  private static final class Worker {
+    long epoch;
+    long sequence;
+    long counterSequence;
+    long first;
+    long start;
+    long packets;
+    long octets;
+    long overflowPackets;
+    long overflowOctets;
+    int records;
+    boolean opened = true;
+    Conservation.Builder total = Conservation.newBuilder();
+    long interfacePackets;
+    long interfaceOctets;
+    final List<RawMessage> sent = new ArrayList<>();
+    final List<RawMessage> lost = new ArrayList<>();
+  }
+
+  private final List<Event> events = new ArrayList<>();
+  private final Map<String, Worker> workers = new TreeMap<>();
+  private final Map<String, Integer> probes = new TreeMap<>();
+  private final Map<String, Integer> agents = new HashMap<>();
+  private final Map<String, Long> ends = new HashMap<>();
+  private long polled = Long.MIN_VALUE;
+
+  static List<Event> read(Path file) throws IOException {
+    Trace trace = new Trace();
+    for (String line : Files.readAllLines(file)) {
+      String text = line.replaceAll("#.*", "").strip();
+      if (!text.isEmpty()) {
+        try {
+          trace.line(text.split("\\s+"));
+        } catch (RuntimeException | IOException e) {
+          throw new IOException(file + ": " + line, e);
+        }
+      }
+    }
+    return trace.events;
+  }
+
+  private void line(String[] words) throws IOException {
+    long at = BASE_MS + (long) (Double.parseDouble(words[0]) * 1000);
+    poll(at);
+    String action = words[1];
+    List<String> rest = Arrays.asList(words).subList(Math.min(3, words.length), words.length);
+    if (action.equals("now")) {
+      events.add(new Event(at, null, null));
+      return;
+    }
+    if (action.equals("probe")) {
+      int partitions = Integer.parseInt(option(rest, "partitions", "1"));
+      probes.put(words[2], partitions);
+      agents.put(words[2], Integer.parseInt(option(rest, "workers", "" + partitions)));
+      polled = Long.MIN_VALUE;
+      poll(at);
+      return;
+    }
+    boolean lost = action.startsWith("lost-");
+    String probe = words[2].substring(0, words[2].indexOf('/'));
+    int number = Integer.parseInt(words[2].substring(words[2].indexOf('/') + 1));
+    Worker worker = workers.computeIfAbsent(words[2], key -> begin(at, number));
+    switch (lost ? action.substring(5) : action) {
+      case "batch" -> send(at, lost, probe, number, worker, batch(probe, number, worker, rest));
+      case "overflow" ->
+          send(at, lost, probe, number, worker, overflow(probe, number, worker, rest));
+      case "close" -> {
+        FlowMessage closing = close(probe, number, worker, rest);
+        send(at, lost, probe, number, worker, closing);
+        worker.start += INTERVAL_MS * (1 + Long.parseLong(option(rest, "skip-after", "0")));
+      }
+      case "skip" -> worker.start += INTERVAL_MS * Long.parseLong(rest.get(0));
+      case "restart" -> {
+        Worker next = begin(at, number);
+        next.sent.addAll(worker.sent);
+        next.lost.addAll(worker.lost);
+        next.counterSequence = 0;
+        workers.put(words[2], next);
+      }
+      case "to" -> worker.start = BASE_MS + 1000 * Long.parseLong(rest.get(0));
+      case "counters" -> counters(at, probe, number, worker, rest);
+      case "repeat" -> add(at, worker.sent.get(Integer.parseInt(rest.get(0))));
+      case "late" -> add(at, worker.lost.get(Integer.parseInt(rest.get(0))));
+      case "raw" -> raw(at, probe, number, worker, rest);
+      default -> throw new IOException("no such action: " + action);
+    }
+  }
+
+  private static Worker begin(long at, int number) {
+    Worker worker = new Worker();
+    worker.epoch = at * 1000 + number;
+    worker.start = at / INTERVAL_MS * INTERVAL_MS;
+    return worker;
+  }
+
+  private void poll(long until) {
+    if (probes.isEmpty()) {
+      return;
+    }
+    long first = polled == Long.MIN_VALUE ? until : polled + POLL_MS;
+    for (long at = first; at <= until; at += POLL_MS) {
+      List<Enrolment.Probe> list = new ArrayList<>();
+      probes.forEach(
+          (name, partitions) -> {
+            long[] end = new long[partitions];
+            for (int i = 0; i < partitions; i++) {
+              end[i] = ends.getOrDefault("weir.flows." + name + "/" + i, 0L);
+            }
+            list.add(new Enrolment.Probe(name, new long[partitions], end));
+          });
+      events.add(new Event(at, null, new Enrolment(at, list)));
+      polled = at;
+    }
+  }
+
+  private void send(
+      long at, boolean lost, String probe, int number, Worker worker, FlowMessage message) {
+    RawMessage raw = new RawMessage("weir.flows." + probe, number, -1, message.toByteArray());
+    if (lost) {
+      worker.lost.add(raw);
+    } else {
+      worker.sent.add(raw);
+      add(at, raw);
+    }
+  }
+
+  private void add(long at, RawMessage raw) {
+    long offset = ends.merge(raw.topic() + "/" + raw.partition(), 1L, Long::sum) - 1;
+    events.add(
+        new Event(at, new RawMessage(raw.topic(), raw.partition(), offset, raw.value()), null));
+  }
+
+  private static FlowMessage.Builder header(String probe, int number, Worker worker) {
+    return FlowMessage.newBuilder()
+        .setMajor(1)
+        .setProbe(probe)
+        .setWorker(number)
+        .setEpoch(worker.epoch)
+        .setSequence(worker.sequence++)
+        .setIntervalStartMs(worker.start)
+        .setIntervalMs(INTERVAL_MS);
+  }
+
+  private static FlowMessage batch(String probe, int number, Worker worker, List<String> words)
+      throws IOException {
+    FlowBatch.Builder batch = FlowBatch.newBuilder();
+    for (int i = 0; i + 1 < words.size(); i += 2) {
+      String[] ends = words.get(i).split("[>/]");
+      long[] counts = numbers(words.get(i + 1));
+      Flow.Builder flow =
+          Flow.newBuilder()
+              .setSrcAddr(address(ends[0]))
+              .setSrcPort(port(ends[0]))
+              .setDstAddr(address(ends[1]))
+              .setDstPort(port(ends[1]))
+              .setProtocol(Integer.parseInt(ends[2]))
+              .setIpVersion(ends[0].contains("[") ? 6 : 4)
+              .setFwdPackets(counts[0])
+              .setFwdOctets(counts[1])
+              .setRevPackets(counts[2])
+              .setRevOctets(counts[3])
+              .setFirstSeenOffsetMs(100 + i)
+              .setLastSeenOffsetMs(1000)
+              .setFlowAgeMs(50);
+      if (ends[2].equals("6")) {
+        flow.setFwdTcpSyn(1).setServerName("example.org");
+      }
+      batch.addFlows(flow);
+      worker.packets += counts[0] + counts[2];
+      worker.octets += counts[1] + counts[3];
+      worker.records++;
+    }
+    return header(probe, number, worker).setBatch(batch).build();
+  }
+
+  private static FlowMessage overflow(String probe, int number, Worker worker, List<String> words) {
+    long[] counts = numbers(words.get(0));
+    worker.overflowPackets += counts[0];
+    worker.overflowOctets += counts[1];
+    worker.records++;
+    Flow flow =
+        Flow.newBuilder()
+            .setRecordKind(RecordKind.RECORD_KIND_OVERFLOW)
+            .setProtocol(17)
+            .setIpVersion(4)
+            .setFwdPackets(counts[0])
+            .setFwdOctets(counts[1])
+            .setOverflow(
+                Overflow.newBuilder()
+                    .setKey(Overflow.Key.KEY_PROTOCOL_AND_DIRECTION)
+                    .setInbound(true)
+                    .setDistinctSketch(ByteString.copyFromUtf8("sketch")))
+            .build();
+    return header(probe, number, worker).setBatch(FlowBatch.newBuilder().addFlows(flow)).build();
+  }
+
+  private FlowMessage close(String probe, int number, Worker worker, List<String> words) {
+    long other = Long.parseLong(option(words, "not-metered", "0"));
+    long dropped = Long.parseLong(option(words, "dropped", "0"));
+    Conservation interval =
+        conservation(
+            worker.packets,
+            worker.octets,
+            worker.overflowPackets,
+            worker.overflowOctets,
+            other,
+            dropped);
+    Conservation total = worker.total.build();
+    worker.total =
+        conservation(
+            total.getInFlowRecords().getPackets() + worker.packets,
+            total.getInFlowRecords().getOctets() + worker.octets,
+            total.getInOverflowRecords().getPackets() + worker.overflowPackets,
+            total.getInOverflowRecords().getOctets() + worker.overflowOctets,
+            sum(total) + other,
+            (total.getDroppedCount() == 0 ? 0 : total.getDropped(0).getPackets()) + dropped)
+            .toBuilder();
+    ClosingRecord.Builder closing =
+        ClosingRecord.newBuilder()
+            .setFirstSequence(worker.first)
+            .setBatches((int) (worker.sequence - worker.first))
+            .setRecords(worker.records)
+            .setInterval(interval)
+            .setEpochTotal(worker.total)
+            .setWorkers(agents.getOrDefault(probe, 1))
+            .setFirst(worker.opened)
+            .setLast(words.contains("last"))
+            .setGapPackets(Long.parseLong(option(words, "gap", "0")))
+            .setSkippedIntervals(Long.parseLong(option(words, "skipped", "0")))
+            .setSource(option(words, "source", "af_packet:eth0"))
+            .setAgentVersion("1.0");
+    String counters = option(words, "interface", "");
+    if (!counters.isEmpty()) {
+      long[] counts = numbers(counters);
+      worker.interfacePackets += counts[0];
+      worker.interfaceOctets += counts[1];
+      closing.addInterfaces(
+          InterfaceCounters.newBuilder()
+              .setName("eth0")
+              .setRxPackets(worker.interfacePackets)
+              .setRxOctets(worker.interfaceOctets));
+    }
+    FlowMessage message = header(probe, number, worker).setClosing(closing).build();
+    worker.first = worker.sequence;
+    worker.packets = 0;
+    worker.octets = 0;
+    worker.overflowPackets = 0;
+    worker.overflowOctets = 0;
+    worker.records = 0;
+    worker.opened = false;
+    return message;
+  }
+
+  private static long sum(Conservation total) {
+    return total.getNotMeteredCount() == 0 ? 0 : total.getNotMetered(0).getVolume().getPackets();
+  }
+
+  private static Conservation conservation(
+      long packets,
+      long octets,
+      long overflowPackets,
+      long overflowOctets,
+      long other,
+      long dropped) {
+    Conservation.Builder sums =
+        Conservation.newBuilder()
+            .setOnInterface(volume(packets + overflowPackets + other + dropped, 0))
+            .setCaptured(
+                volume(packets + overflowPackets + other, octets + overflowOctets + 60 * other))
+            .setInFlowRecords(volume(packets, octets))
+            .setInOverflowRecords(volume(overflowPackets, overflowOctets));
+    if (other > 0) {
+      sums.addNotMetered(
+          CauseVolume.newBuilder().setCause("not_ip").setVolume(volume(other, 60 * other)));
+    }
+    if (dropped > 0) {
+      sums.addDroppedBuilder().setCause("ring").setPackets(dropped);
+    }
+    return sums.build();
+  }
+
+  private void counters(long at, String probe, int number, Worker worker, List<String> words) {
+    CounterMessage.Builder message =
+        CounterMessage.newBuilder()
+            .setMajor(1)
+            .setProbe(probe)
+            .setWorker(number)
+            .setEpoch(worker.epoch)
+            .setSequence(worker.counterSequence++)
+            .setIntervalStartMs(worker.start)
+            .setIntervalMs(INTERVAL_MS);
+    for (String word : words) {
+      String[] parts = word.split("[/=]");
+      long[] counts = numbers(parts[2]);
+      message
+          .addCountersBuilder()
+          .setSet(parts[0])
+          .setLabel(parts[1])
+          .setPackets(counts[0])
+          .setOctets(counts[1]);
+    }
+    RawMessage raw =
+        new RawMessage("weir.counters." + probe, number, -1, message.build().toByteArray());
+    worker.sent.add(raw);
+    add(at, raw);
+  }
+
+  private void raw(long at, String probe, int number, Worker worker, List<String> words) {
+    FlowMessage.Builder good =
+        FlowMessage.newBuilder()
+            .setMajor(1)
+            .setProbe(probe)
+            .setWorker(number)
+            .setEpoch(worker.epoch)
+            .setSequence(999)
+            .setIntervalStartMs(worker.start)
+            .setIntervalMs(INTERVAL_MS)
+            .setBatch(FlowBatch.getDefaultInstance());
+    Flow flow = Flow.newBuilder().setDstPort(70_000).build();
+    byte[] value =
+        switch (words.get(0)) {
+          case "major" -> good.setMajor(2).build().toByteArray();
+          case "probe" -> good.setProbe("other").build().toByteArray();
+          case "worker" -> good.setWorker(number + 1).build().toByteArray();
+          case "interval" -> good.setIntervalMs(0).build().toByteArray();
+          case "body" -> good.clearBody().build().toByteArray();
+          case "port" -> good.setBatch(FlowBatch.newBuilder().addFlows(flow)).build().toByteArray();
+          case "empty" -> new byte[0];
+          case "newer-minor" ->
+              good.setMinor(9)
+                  .setSequence(worker.sequence++)
+                  .setUnknownFields(
+                      com.google.protobuf.UnknownFieldSet.newBuilder()
+                          .addField(
+                              77,
+                              com.google.protobuf.UnknownFieldSet.Field.newBuilder()
+                                  .addVarint(1)
+                                  .build())
+                          .build())
+                  .build()
+                  .toByteArray();
+          default -> words.get(0).getBytes(StandardCharsets.UTF_8);
+        };
+    add(at, new RawMessage("weir.flows." + probe, number, -1, value));
+  }
+
+  private static Volume volume(long packets, long octets) {
+    return Volume.newBuilder().setPackets(packets).setOctets(octets).build();
+  }
+
+  private static String option(List<String> words, String name, String otherwise) {
+    for (String word : words) {
+      if (word.startsWith(name + "=")) {
+        return word.substring(name.length() + 1);
+      }
+    }
+    return otherwise;
+  }
+
+  private static long[] numbers(String text) {
+    return Arrays.stream(text.split(",")).mapToLong(Long::parseLong).toArray();
+  }
+
+  private static ByteString address(String end) throws IOException {
+    String host = end.substring(0, end.lastIndexOf(':'));
+    return ByteString.copyFrom(InetAddress.getByName(host).getAddress());
+  }
+
+  private static int port(String end) {
+    return Integer.parseInt(end.substring(end.lastIndexOf(':') + 1));
+  }
+
+  /** Seconds after the base, for people. */
+  static String seconds(long ms) {
+    return ms == 0 ? "0" : Instant.ofEpochMilli(ms).toString().substring(11);
+  }
+}

@@ -1,0 +1,35 @@
+package io.weir.jobs.ledger;
+
+import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.source.Enrolment;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.util.Collector;
+
+/** The ledger's operator for tests outside of its package. */
+public final class LedgerStages {
+  private LedgerStages() {}
+
+  public static OneInputStreamOperator<LedgerEvent, TableRow> operator() {
+    return new KeyedProcessOperator<>(new LedgerFunction(Duration.ofSeconds(20), false));
+  }
+
+  public static List<LedgerEvent> enrolled(Enrolment enrolment) {
+    List<LedgerEvent> events = new ArrayList<>();
+    LedgerFunction.enrolled(
+        enrolment,
+        new Collector<>() {
+          @Override
+          public void collect(LedgerEvent event) {
+            events.add(event);
+          }
+
+          @Override
+          public void close() {}
+        });
+    return events;
+  }
+}

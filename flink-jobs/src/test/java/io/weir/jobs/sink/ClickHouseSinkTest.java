@@ -1,0 +1,288 @@
+package io.weir.jobs.sink;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.weir.jobs.sink.FakeClickHouse.Fate;
+import java.io.File;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.tasks.mailbox.Mail;
+import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
+import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The sink's operator by itself: what it does at each step of a checkpoint's life. */
+@Timeout(60)
+class ClickHouseSinkTest {
+  private static final Duration WEEK = Duration.ofDays(7);
+
+  @TempDir Path directory;
+
+  private OneInputStreamOperatorTestHarness<NativeBlock, Void> harness(
+      FakeClickHouse clickhouse, long maxPending, Duration retryFor) throws Exception {
+    return harness(clickhouse, maxPending, retryFor, 1, 0);
+  }
+
+  private OneInputStreamOperatorTestHarness<NativeBlock, Void> harness(
+      FakeClickHouse clickhouse, long maxPending, Duration retryFor, int parallelism, int subtask)
+      throws Exception {
+    ClickHouse.Endpoint endpoint =
+        new ClickHouse.Endpoint(clickhouse.url(), "weir", "writer", "secret");
+    return new OneInputStreamOperatorTestHarness<>(
+        new ClickHouseSink(
+            new ClickHouseSink.Config(
+                endpoint, directory.toUri().toString(), maxPending, retryFor)),
+        128,
+        parallelism,
+        subtask);
+  }
+
+  private static NativeBlock block(long packets) {
+    return block(packets, 202601);
+  }
+
+  private static NativeBlock block(long packets, int partition) {
+    BlockBuilder builder = new BlockBuilder(Table.COUNTERS);
+    builder.addRow();
+    builder.set(0, 1_767_225_600L);
+    builder.set(Table.COUNTERS.index("packets"), packets);
+    return builder.build(partition);
+  }
+
+  /** Runs the operator's mails until {@code posts} inserts are acknowledged. */
+  private static void drain(OneInputStreamOperatorTestHarness<NativeBlock, Void> harness, int mails)
+      throws Exception {
+    for (int i = 0; i < mails; i++) {
+      Mail mail = harness.getTaskMailbox().take(0);
+      mail.run();
+    }
+  }
+
+  private List<Path> files() throws Exception {
+    try (Stream<Path> files = Files.list(directory)) {
+      return files.toList();
+    }
+  }
+
+  @Test
+  void rowsOfManyPartitionsDoNotHoldAsManyFilesOpen() throws Exception {
+    int partitions = ClickHouseSinkOperator.MAX_OPEN + 1;
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED);
+        var harness = harness(clickhouse, 1 << 20, WEEK)) {
+      harness.open();
+      for (int i = 0; i < partitions; i++) {
+        harness.processElement(new StreamRecord<>(block(i, 20260101 + i)));
+      }
+      int written = 0;
+      for (Path file : files()) {
+        written += Files.size(file) > 0 ? 1 : 0;
+      }
+      assertEquals(ClickHouseSinkOperator.MAX_OPEN, written, "the others are closed");
+      harness.snapshot(1, 0);
+      harness.notifyOfCompletedCheckpoint(1);
+      drain(harness, partitions);
+      assertEquals(partitions, clickhouse.rows().size());
+      assertEquals("", clickhouse.problem());
+    }
+  }
+
+  @Test
+  void rowsAreInsertedWhenTheirCheckpointIsCompleteAndNotBefore() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED);
+        var harness = harness(clickhouse, 1 << 20, WEEK)) {
+      harness.open();
+      harness.processElement(new StreamRecord<>(block(1)));
+      harness.processElement(new StreamRecord<>(block(2)));
+      harness.snapshot(1, 0);
+      harness.processElement(new StreamRecord<>(block(3)));
+      assertEquals(List.of(), clickhouse.posts());
+      harness.notifyOfCompletedCheckpoint(1);
+      drain(harness, 1);
+      assertEquals(2, clickhouse.rows().size(), "one file, the rows of the checkpoint");
+      assertEquals(2, files().size(), "the file stays until a later checkpoint does without it");
+      harness.snapshot(2, 0);
+      harness.notifyOfCompletedCheckpoint(2);
+      drain(harness, 1);
+      assertEquals(3, clickhouse.rows().size());
+      assertEquals(1, files().size());
+      assertEquals(2, new HashSet<>(clickhouse.posts()).size());
+      assertEquals("", clickhouse.problem());
+    }
+  }
+
+  @Test
+  void afterAFailureTheSameRowsComeUnderTheSameTokenAndNewOnesUnderOthers() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
+      OperatorSubtaskState state;
+      try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
+        harness.open();
+        harness.processElement(new StreamRecord<>(block(1)));
+        state = harness.snapshot(1, 0);
+        harness.notifyOfCompletedCheckpoint(1);
+        drain(harness, 1); // stored, and then the process dies
+      }
+      try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
+        harness.initializeState(state);
+        harness.open();
+        drain(harness, 1);
+        harness.processElement(new StreamRecord<>(block(2)));
+        harness.snapshot(2, 0);
+        harness.notifyOfCompletedCheckpoint(2);
+        drain(harness, 1);
+      }
+      List<String> posts = clickhouse.posts();
+      assertEquals(3, posts.size());
+      assertEquals(posts.get(0), posts.get(1));
+      assertFalse(posts.get(0).equals(posts.get(2)));
+      assertEquals(1, clickhouse.repeats());
+      assertEquals(2, clickhouse.rows().size());
+    }
+  }
+
+  @Test
+  void subtasksThatAreGivenTheFilesInDifferentOrdersStillInsertAllOfThem() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
+      List<OperatorSubtaskState> states = new ArrayList<>();
+      for (int subtask = 0; subtask < 2; subtask++) {
+        try (var harness = harness(clickhouse, 1 << 20, WEEK, 2, subtask)) {
+          harness.open();
+          harness.processElement(new StreamRecord<>(block(subtask + 1)));
+          states.add(harness.snapshot(1, 0)); // complete, and the process dies before an insert
+        }
+      }
+      for (int subtask = 0; subtask < 2; subtask++) {
+        OperatorSubtaskState all =
+            AbstractStreamOperatorTestHarness.repackageState(
+                states.get(subtask), states.get(1 - subtask));
+        try (var harness = harness(clickhouse, 1 << 20, WEEK, 2, subtask)) {
+          harness.initializeState(all);
+          harness.open();
+          drain(harness, 1);
+        }
+      }
+      assertEquals(0, clickhouse.repeats());
+      assertEquals(
+          Set.of("1", "2"),
+          clickhouse.rows().stream().map(row -> row.get("packets")).collect(Collectors.toSet()));
+    }
+  }
+
+  @Test
+  void goingBackToAnOlderStateNeverUsesATokenForOtherRows() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
+      for (int run = 0; run < 3; run++) {
+        try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
+          harness.open(); // without state each time, as by --resume none
+          harness.processElement(new StreamRecord<>(block(run)));
+          harness.snapshot(1, 0);
+          harness.notifyOfCompletedCheckpoint(1);
+          drain(harness, 1);
+        }
+      }
+      assertEquals(3, clickhouse.rows().size());
+      assertEquals(0, clickhouse.repeats());
+    }
+  }
+
+  @Test
+  void anInsertIsTriedAgainUntilItIsAcknowledged() throws Exception {
+    Fate[] fates = {Fate.BUSY, Fate.STORED_THEN_ERROR, Fate.STORED_THEN_CUT, Fate.STORED};
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> fates[Math.min(n, 3)]);
+        var harness = harness(clickhouse, 1 << 20, WEEK)) {
+      harness.open();
+      harness.processElement(new StreamRecord<>(block(1)));
+      harness.snapshot(1, 0);
+      harness.notifyOfCompletedCheckpoint(1);
+      drain(harness, 1);
+      assertEquals(4, clickhouse.posts().size());
+      assertEquals(Set.of(clickhouse.posts().get(0)), new HashSet<>(clickhouse.posts()));
+      assertEquals(1, clickhouse.rows().size());
+    }
+  }
+
+  @Test
+  void whatNoRetryCuresFailsTheJob() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.NO_TABLE);
+        var harness = harness(clickhouse, 1 << 20, WEEK)) {
+      harness.open();
+      harness.processElement(new StreamRecord<>(block(1)));
+      harness.snapshot(1, 0);
+      harness.notifyOfCompletedCheckpoint(1);
+      Exception failure = assertThrows(Exception.class, () -> drain(harness, 1));
+      assertTrue(
+          failure.toString().contains("no such table")
+              || failure.getCause().getMessage().contains("no such table"),
+          failure.toString());
+      assertEquals(1, clickhouse.posts().size());
+    }
+  }
+
+  @Test
+  void aTokenThatMayBeForgottenIsNotTriedAgain() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
+      OperatorSubtaskState state;
+      try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
+        harness.open();
+        harness.processElement(new StreamRecord<>(block(1)));
+        state = harness.snapshot(1, 0);
+      }
+      Thread.sleep(5);
+      try (var harness = harness(clickhouse, 1 << 20, Duration.ofMillis(1))) {
+        harness.initializeState(state);
+        harness.open();
+        Exception failure = assertThrows(Exception.class, () -> drain(harness, 1));
+        assertTrue(failure.getCause().getMessage().contains("--retry-for"), failure.toString());
+      }
+      assertEquals(List.of(), clickhouse.posts());
+    }
+  }
+
+  @Test
+  void aFileThatTheStorageChangedIsNotInserted() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED);
+        var harness = harness(clickhouse, 1 << 20, WEEK)) {
+      harness.open();
+      harness.processElement(new StreamRecord<>(block(1)));
+      harness.snapshot(1, 0);
+      File file = files().get(0).toFile();
+      byte[] bytes = Files.readAllBytes(file.toPath());
+      bytes[bytes.length / 2] ^= 1;
+      Files.write(file.toPath(), bytes);
+      harness.notifyOfCompletedCheckpoint(1);
+      assertThrows(Exception.class, () -> drain(harness, 1));
+      assertEquals(List.of(), clickhouse.posts());
+    }
+  }
+
+  @Test
+  void pastItsBoundTheInputWaitsForClickHouseAndForNothingElse() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> n < 3 ? Fate.BUSY : Fate.STORED);
+        var harness = harness(clickhouse, 1, WEEK)) {
+      harness.open();
+      // Nothing is on its way to ClickHouse: to wait would be to wait for the next barrier, which
+      // comes by the input.
+      harness.processElement(new StreamRecord<>(block(1)));
+      harness.snapshot(1, 0);
+      harness.processElement(new StreamRecord<>(block(2)));
+      harness.notifyOfCompletedCheckpoint(1);
+      assertEquals(0, clickhouse.rows().size());
+      harness.processElement(
+          new StreamRecord<>(block(3))); // comes back only when the first block is stored
+      assertEquals(1, clickhouse.rows().size());
+    }
+  }
+}

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Check what building and running Weir needs, and install what is missing where that is allowed.
+# Usage: stack/setup.sh [--tests]     With --tests also what the tests need.
+set -euo pipefail
+
+packages=() missing=()
+need() { # need COMMAND PACKAGE...: the Debian packages that bring the command
+  command -v "$1" >/dev/null 2>&1 && return
+  missing+=("$1")
+  packages+=("${@:2}")
+}
+at_least() { # at_least HAVE WANT: versions in order
+  [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
+}
+
+export PATH=$PATH:/usr/sbin:/sbin
+need make make
+need cc gcc
+need c++ g++
+need pkg-config pkg-config
+need javac openjdk-17-jdk-headless
+need mvn maven
+need ip iproute2
+need ethtool ethtool
+need ping iputils-ping
+need sysctl procps
+need python3 python3 python3-venv
+python3 -c 'import venv, ensurepip' 2>/dev/null || { missing+=(python3-venv); packages+=(python3-venv); }
+rust=$(cargo --version 2>/dev/null | cut -d' ' -f2 || true)
+if [[ -z $rust ]] || ! at_least "$rust" 1.85; then
+  missing+=("cargo 1.85 or newer")
+  # Debian carries a current Rust under these names beside the one its release began with.
+  if apt-cache show cargo-web >/dev/null 2>&1; then packages+=(cargo-web rustc-web); else packages+=(rustup); fi
+fi
+if [[ ${1:-} == --tests ]]; then
+  need chromium chromium
+  need tshark tshark
+  need tcpdump tcpdump
+fi
+[[ ${#missing[@]} -eq 0 ]] && exit 0
+
+echo "missing: ${missing[*]}"
+install="apt-get install -y --no-install-recommends ${packages[*]}"
+if ! command -v apt-get >/dev/null; then
+  echo "setup: this is not Debian or Ubuntu; install these yourself: ${missing[*]}" >&2
+  exit 2
+elif [[ $(id -u) == 0 ]]; then
+  as_root=()
+elif sudo -n true 2>/dev/null; then
+  as_root=(sudo)
+else
+  echo "setup: run this once, then again what you ran: sudo sh -c 'apt-get update && $install'" >&2
+  exit 2
+fi
+log=$(mktemp)
+echo "installing: ${packages[*]}"
+if ! { "${as_root[@]}" apt-get update && DEBIAN_FRONTEND=noninteractive "${as_root[@]}" $install; } >"$log" 2>&1; then
+  tail -n 20 "$log" >&2
+  echo "setup: the installation failed; all of it is in $log" >&2
+  exit 1
+fi
+rm -f "$log"
+if ! command -v cargo >/dev/null && command -v rustup >/dev/null; then rustup default stable; fi

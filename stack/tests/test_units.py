@@ -1,0 +1,154 @@
+"""What of the stack can be tested without a server."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from weir import config, kafka, ledger, migrations
+from weir.demo_traffic import write_capture
+from weir.errors import WeirError
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def test_the_example_is_the_defaults() -> None:
+    example = yaml.safe_load((CHECKOUT / "stack/weir.example.yaml").read_text())
+    assert example == config.Config().model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ports: {kafka: x}", "ports.kafka"),
+        ("colour: red", "colour"),
+        ("ports: [1", "no valid YAML"),
+        ("flink: {jobs: [fly]}", "flink.jobs.0"),
+        ("- a", "the file"),
+    ],
+)
+def test_a_wrong_configuration_is_named(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "weir.yaml"
+    path.write_text(text)
+    with pytest.raises(WeirError, match=says):
+        config.load(path)
+
+
+def test_secrets_are_made_once_and_private(tmp_path: Path) -> None:
+    stack = config.Stack(config.Config(), tmp_path)
+    first = stack.secret("one")
+    assert stack.secret("one") == first != stack.secret("two")
+    assert (tmp_path / "secrets/one").stat().st_mode & 0o077 == 0
+
+
+def test_topics_are_well_declared() -> None:
+    for topic in kafka.declared_topics():
+        assert topic["name"].startswith("weir.")
+        if topic["file"]:
+            message = topic["message"].rsplit(".", 1)[1]
+            assert f"message {message} {{" in (CHECKOUT / "schemas" / topic["file"]).read_text()
+
+
+def test_every_field_of_the_schemas_is_documented() -> None:
+    """A comment stands above or behind every field, message, enum and value."""
+    for path in (CHECKOUT / "schemas").glob("*.proto"):
+        before = ""
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            code = line.split("//")[0].strip()
+            field = "=" in code and code.endswith(";") and not code.startswith(("option", "syntax"))
+            if (field or code.startswith(("message ", "enum "))) and "oneof" not in code:
+                shown = "//" in line or before.startswith("//") or (field and before.endswith(("{", ";")))
+                assert shown, f"{path.name}:{number} has no comment"
+            if code or line.strip().startswith("//"):
+                before = line.strip()
+
+
+def test_statements_of_a_migration() -> None:
+    text = "-- a; comment\nCREATE TABLE a\n(\n  x String COMMENT 'one; two' -- no\n);\nSELECT 1;\n"
+    assert migrations.statements(text) == ["CREATE TABLE a\n(\n  x String COMMENT 'one; two' -- no\n)", "SELECT 1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"), [("90s", "INTERVAL 90 SECOND"), ("10min", "INTERVAL 10 MINUTE"), ("2 d", "INTERVAL 2 DAY")]
+)
+def test_spans_of_time(text: str, sql: str) -> None:
+    assert sql in ledger.condition(text, None)
+
+
+@pytest.mark.parametrize("text", ["", "ten", "5 weeks", "1h; DROP TABLE x"])
+def test_no_spans_of_time(text: str) -> None:
+    with pytest.raises(WeirError):
+        ledger.condition(text, None)
+
+
+def row(**changed: Any) -> dict[str, Any]:
+    """A sound row of the ledger, with changes."""
+    sound: dict[str, Any] = {
+        "at": 1_700_000_000, "time": "2023-11-14T22:13:20Z", "interval_ms": 10_000, "probe": "p", "worker": 0, "state": "closed",
+        "epochs": 1, "on_interface_packets": 10, "captured_packets": 10, "captured_octets": 1000, "dropped_packets": 0, "dropped": {},
+        "in_ring_packets": 0, "carried_in_packets": 0, "carried_out_packets": 0, "flow_packets": 9, "overflow_packets": 0,
+        "not_metered_packets": 1, "not_metered": {"not_ip": 1}, "late_packets": 0, "published_batches": 1, "published_records": 2,
+        "published_packets": 9, "published_octets": 900, "received_batches": 1, "received_records": 2, "received_packets": 9,
+        "repeated_batches": 0, "missing_batches": 0, "missing_sequences": [], "stored_records": 2, "stored_packets": 9,
+        "stored_octets": 900, "lost_packets": 0, "lost_octets": 0, "gap_packets": 0, "interface_packets": 10, "source": "file:x",
+    }  # fmt: skip
+    return sound | changed
+
+
+@pytest.mark.parametrize(
+    ("changed", "says", "loss"),
+    [
+        ({"state": "missing"}, "nothing came", True),
+        ({"state": "batches_missing", "missing_batches": 1, "missing_sequences": [7]}, "sequence 7", True),
+        ({"state": "closing_missing"}, "no closing record", True),
+        ({"lost_packets": 3, "lost_octets": 300}, "3 packets", True),
+        ({"lost_packets": -3}, "not published", True),
+        ({"dropped_packets": 4, "dropped": {"kernel": 4}}, "kernel 4", True),
+        ({"gap_packets": 5}, "while no agent ran", True),
+        ({"repeated_batches": 2}, "came again", False),
+        ({"captured_packets": 12}, "do not balance", True),
+    ],
+)
+def test_findings(changed: dict[str, Any], says: str, loss: bool) -> None:
+    found = ledger.findings([row(), row(**changed)])
+    assert [one.loss for one in found] == [loss]
+    assert says in found[0].text
+
+
+class Answers:
+    """A store that gives one answer."""
+
+    def __init__(self, **answer: Any) -> None:
+        self.answer = answer
+
+    def rows(self, _sql: str) -> list[dict[str, Any]]:
+        """The answer, whatever is asked."""
+        return [self.answer]
+
+
+@pytest.mark.parametrize(
+    ("probes", "newest", "says"),
+    [(0, 0, None), (3, 990, None), (3, 500, "ends at then"), (3, 0, "is empty")],
+)
+def test_a_ledger_that_nobody_writes_is_a_loss(probes: int, newest: int, says: str | None) -> None:
+    found = ledger.staleness(Answers(probes=probes, newest=newest, now=1000, time="then"))  # type: ignore[arg-type]
+    assert (found is not None) == (says is not None)
+    if found and says:
+        assert says in found.text
+        assert found.loss
+
+
+def test_a_sound_ledger_says_so() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    assert ledger.show(console, [row(), row(state="stopped")])
+    assert "lost 0" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_made_capture_is_the_same_size_each_time(tmp_path: Path) -> None:
+    assert write_capture(tmp_path / "a", 1000) == write_capture(tmp_path / "b", 1000)
+    assert (tmp_path / "a").stat().st_size == (tmp_path / "b").stat().st_size

@@ -1,0 +1,373 @@
+"""The command line of `weir`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from weir import __version__, config, kafka, ledger
+from weir.clickhouse import ClickHouse, connect
+from weir.errors import WeirError
+from weir.migrations import apply_access
+from weir.migrations import migrate as apply_migrations
+from weir.stack import bring_up, dashboard_url, enrol, take_down
+from weir.stages import Stages
+from weir.status import all_statuses
+from weir.supervisor import Supervisor
+
+app = typer.Typer(
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Run Weir on one machine, and ask it what happened on the network.\n\nExample: weir up, then weir sql 'SELECT count() FROM v_flows'",
+    pretty_exceptions_enable=False,
+)
+probe_app = typer.Typer(no_args_is_help=True, help="Enrol probes. Example: weir probe add border --workers 4")
+letters_app = typer.Typer(
+    no_args_is_help=True, help="Messages that a reader could not understand. Example: weir dead-letters list"
+)
+app.add_typer(probe_app, name="probe")
+app.add_typer(letters_app, name="dead-letters")
+console = Console()
+
+
+class _Options:
+    config: Path | None = None
+
+
+def _stack() -> config.Stack:
+    return config.load(_Options.config)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"weir {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global(
+    config_file: Annotated[
+        Path | None, typer.Option("--config", help="Configuration; default: $WEIR_HOME/weir.yaml.")
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    _Options.config = config_file
+
+
+@app.command()
+def up(
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when everything is well.")] = False,
+) -> None:
+    """Start Kafka, ClickHouse, Flink, Superset and the agents, and wait until each is well.
+
+    Stays until Ctrl-C, which stops everything again; with --detach it returns and `weir down` stops it.
+
+    Example: weir up --detach
+    """
+    stack = _stack()
+    supervisor = Supervisor(stack)
+    begin = time.monotonic()
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    started = False
+    try:
+        with Stages(console) as stages:
+            if supervisor.running():
+                raise WeirError("this stack is up already", hint="'weir status' shows it, 'weir down' stops it")
+            started = True
+            bring_up(stack, supervisor, stages)
+        where = f" Dashboard: {dashboard_url(stack)}" if stack.config.superset.enabled else ""
+        console.print(f"Weir is up after {time.monotonic() - begin:.0f} s.{where}", highlight=False, soft_wrap=True)
+        if detach:
+            return
+        console.print("Ctrl-C stops it.")
+        while supervisor.running():
+            time.sleep(1)
+        started = False
+    except KeyboardInterrupt:
+        console.print()
+    except WeirError:
+        if started:
+            take_down(stack, supervisor, console)
+        raise
+    if started:
+        take_down(stack, supervisor, console)
+        console.print("Weir is down.")
+
+
+def _as_interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+@app.command()
+def down() -> None:
+    """Stop everything that `weir up` started, and nothing else.
+
+    Example: weir down
+    """
+    stack = _stack()
+    supervisor = Supervisor(stack)
+    was = supervisor.running()
+    take_down(stack, supervisor, console)
+    console.print("Weir is down." if was else "Weir was not up.")
+
+
+@app.command()
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show each service: state, port, memory, lag; and the ledger's last minute. Exit status 1 where one is not well.
+
+    Example: weir status
+    """
+    stack = _stack()
+    rows = all_statuses(stack)
+    minute: dict[str, int] = {}
+    if stack.config.clickhouse.url or any(row.service == "clickhouse" and row.state == "well" for row in rows):
+        minute = ledger.totals(ledger.read(connect(stack, "analyst"), ledger.condition("75s", None, "15s")))
+    all_well = all(row.state == "well" for row in rows)
+    if as_json:
+        print(json.dumps({"services": [vars(row) for row in rows], "ledger_last_minute": minute}, indent=2))
+        raise typer.Exit(0 if all_well else 1)
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("service", "state", "port", "pid", "up", "memory", "lag"):
+        table.add_column(name, justify="left" if name in ("service", "state") else "right")
+    for row in rows:
+        table.add_row(
+            row.service,
+            row.state,
+            str(row.port or ""),
+            str(row.pid or ""),
+            _span(row.up_seconds),
+            f"{row.memory_octets / 2**20:,.0f} MiB" if row.memory_octets else "",
+            "" if row.lag_messages is None else f"{row.lag_messages:,} messages",
+            style="" if row.state == "well" else "red",
+        )
+    console.print(table)
+    memory = sum(row.memory_octets for row in rows) / 2**20
+    console.print(f"memory in all {memory:,.0f} MiB; logs in {stack.logs}", highlight=False, soft_wrap=True)
+    if minute:
+        console.print(
+            f"ledger, last minute: on the wire {minute['on_interface_packets']:,}, stored {minute['stored_packets']:,}, "
+            f"not metered {minute['not_metered_packets']:,}, dropped {minute['dropped_packets']:,}, lost {minute['lost_packets']:,}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    raise typer.Exit(0 if all_well else 1)
+
+
+def _span(seconds: int) -> str:
+    if seconds < 1:
+        return ""
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours}h{rest // 60:02}m" if hours else f"{rest // 60}m{rest % 60:02}s"
+
+
+@app.command()
+def migrate() -> None:
+    """Apply the table definitions that are new. `weir up` does this by itself.
+
+    Example: WEIR_PASSWORD_ADMIN=… weir --config server.yaml migrate
+    """
+    applied = apply_migrations(connect(_stack(), "admin"))
+    print("\n".join(f"applied {name}" for name in applied) or "nothing new")
+
+
+@app.command()
+def prepare(
+    probe: Annotated[list[str] | None, typer.Option(help="Enrol this probe, too; may be given again.")] = None,
+) -> None:
+    """Make topics, tables, users and roles on servers that run elsewhere. `weir up` needs none of this.
+
+    Example: weir --config servers.yaml prepare --probe border
+    """
+    stack = _stack()
+    made = kafka.create_topics(stack.brokers)
+    print("\n".join(f"made {name}" for name in made) or "the shared topics were there already")
+    admin = connect(stack, "admin")
+    for name in apply_migrations(admin):
+        print(f"applied {name}")
+    if stack.config.clickhouse.url:
+        count = apply_access(stack, admin)
+        print(f"applied {count} statements of clickhouse/access.yaml")
+    for name in probe or []:
+        enrol(stack, name)
+        print(f"enrolled {name}")
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="One SQL statement; - reads it from standard input.")],
+    output: Annotated[
+        str | None,
+        typer.Option("--format", "-f", help="A ClickHouse format: CSVWithNames, JSONEachRow, Vertical, …"),
+    ] = None,
+    user: Annotated[str, typer.Option(help="Ask as this user.")] = "analyst",
+) -> None:
+    """Ask ClickHouse. Prints a table on a terminal and tab-separated text elsewhere.
+
+    Example: weir sql "SELECT src, sum(octets) AS o FROM v_flows GROUP BY src ORDER BY o DESC LIMIT 10"
+    """
+    text = sys.stdin.read() if query == "-" else query
+    form = output or ("PrettyCompactMonoBlock" if sys.stdout.isatty() else "TabSeparatedWithNames")
+    for chunk in connect(_stack(), user).stream(text, default_format=form):
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
+
+
+@app.command(name="ledger")
+def ledger_command(
+    since: Annotated[str, typer.Option(help="How far back: 90s, 10min, 1h, 2d.")] = "10min",
+    until: Annotated[
+        str,
+        typer.Option(help="Leave out what is younger than this; the newest intervals are still on their way."),
+    ] = "20s",
+    probe: Annotated[str | None, typer.Option(help="One probe alone.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the rows, the sums, the findings.")] = False,
+    limit: Annotated[int, typer.Option(help="Rows of the table.")] = 20,
+) -> None:
+    """Show where every packet went, interval by interval. Exit status 1 where something is missing.
+
+    Example: weir ledger --since 1h --probe border
+    """
+    store = connect(_stack(), "analyst")
+    rows = ledger.read(store, ledger.condition(since, probe, until))
+    stale = ledger.staleness(store)
+    if as_json:
+        found = [*ledger.findings(rows), *([stale] if stale else [])]
+        shown = {"rows": rows, "sums": ledger.totals(rows), "findings": [vars(one) for one in found]}
+        print(json.dumps(shown, indent=2))
+        raise typer.Exit(1 if any(one.loss for one in found) else 0)
+    sound = ledger.show(console, rows, limit=limit)
+    if stale:
+        console.print(f"{stale.probe}: {stale.text}", style="red", highlight=False)
+    raise typer.Exit(0 if sound and not stale else 1)
+
+
+@probe_app.command("add")
+def probe_add(
+    name: Annotated[str, typer.Argument(help="Small letters, digits and hyphens, 63 at most.")],
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Workers its agent may have: partitions of its topics.")
+    ] = 1,
+    interval: Annotated[int, typer.Option(help="Length of its intervals in seconds: 1, 2, 5, 10, 15 or 30.")] = 10,
+    site: Annotated[str, typer.Option(help="Where it stands.")] = "",
+) -> None:
+    """Enrol a probe: make its topics, so that its agent can publish and the ledger expects it.
+
+    Example: weir probe add border --workers 4 --site "Oslo, exchange"
+    """
+    stack = _stack()
+    if not kafka.PROBE_NAME.fullmatch(name):
+        raise WeirError(
+            f"'{name}' is no name for a probe",
+            hint="small letters, digits and hyphens, 63 at most, such as border-1",
+        )
+    if interval not in (1, 2, 5, 10, 15, 30):
+        raise WeirError(f"an interval of {interval} s does not divide every window", hint="use 1, 2, 5, 10, 15 or 30")
+    made = enrol(stack, name, workers, interval, site)
+    print(f"enrolled {name}" + (f" ({', '.join(made)})" if made else ", its topics were there already"))
+
+
+@probe_app.command("list")
+def probe_list() -> None:
+    """List the enrolled probes, and when each was last heard.
+
+    Example: weir probe list
+    """
+    store: ClickHouse = connect(_stack(), "analyst")
+    rows = store.rows(
+        "SELECT p.probe AS probe, p.workers AS workers, p.interval_ms AS interval_ms, p.site AS site, "
+        "if(l.last = 0, '', formatDateTime(toDateTime(l.last, 'UTC'), '%Y-%m-%dT%H:%i:%SZ')) AS last_heard, l.version AS version "
+        "FROM (SELECT * FROM probes FINAL) AS p LEFT JOIN (SELECT probe, toUnixTimestamp(max(ts)) AS last, anyLast(agent_version) AS version "
+        "FROM ledger WHERE state IN ('closed', 'batches_missing') GROUP BY probe) AS l ON l.probe = p.probe ORDER BY probe"
+    )
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("probe", "workers", "interval", "site", "last heard (UTC)", "agent"):
+        table.add_column(name)
+    for row in rows:
+        table.add_row(
+            row["probe"],
+            str(row["workers"]),
+            f"{row['interval_ms'] / 1000:g} s",
+            row["site"],
+            row["last_heard"] or "never",
+            row["version"],
+        )
+    console.print(table if rows else "No probe is enrolled. Example: weir probe add border")
+
+
+@letters_app.command("list")
+def letters_list(limit: Annotated[int, typer.Option(help="The newest so many.")] = 20) -> None:
+    """List refused messages with their causes, newest last.
+
+    Example: weir dead-letters list
+    """
+    letters = list(kafka.dead_letters(_stack().brokers))
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("number", "when (UTC)", "from", "octets"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("cause", overflow="fold")
+    for letter in letters[-limit:]:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(letter.at_ms / 1000))
+        origin = f"{letter.topic}/{letter.partition}@{letter.origin_offset}"
+        table.add_row(str(letter.offset), when, origin, f"{len(letter.value):,}", letter.cause)
+    if letters:
+        console.print(table)
+    console.print(f"{len(letters)} refused messages" if letters else "No refused messages.")
+
+
+@letters_app.command("replay")
+def letters_replay(
+    number: Annotated[int | None, typer.Option(help="One message alone, by its number in the list.")] = None,
+    cause: Annotated[str | None, typer.Option(help="Only those of one cause (its first word).")] = None,
+) -> None:
+    """Put refused messages back where they came from, for a newer reader.
+
+    What is still not understood is refused again; what is stored already is recognised and dropped.
+
+    Example: weir dead-letters replay --cause major
+    """
+    stack = _stack()
+    letters = [
+        letter
+        for letter in kafka.dead_letters(stack.brokers)
+        if number in (None, letter.offset) and cause in (None, letter.cause.split(":")[0])
+    ]
+    arrived = kafka.send_back(stack.brokers, letters)
+    print(f"{arrived} of {len(letters)} messages put back")
+    raise typer.Exit(0 if arrived == len(letters) else 1)
+
+
+@app.command()
+def demo(
+    pcap: Annotated[Path | None, typer.Option(help="Replay this capture instead of capturing.")] = None,
+    iface: Annotated[str | None, typer.Option(help="Capture on this interface instead of making traffic.")] = None,
+    once: Annotated[bool, typer.Option(help="Show it, check it, stop again.")] = False,
+    seconds: Annotated[int, typer.Option(min=5, help="How long traffic is made or captured before the report.")] = 25,
+) -> None:
+    """Show the whole path with live traffic: two network namespaces, an HTTP and a DNS server, clients.
+
+    Example: weir demo --pcap capture.pcap
+    """
+    from weir.demo import run
+
+    raise typer.Exit(run(_stack(), console, pcap=pcap, iface=iface, once=once, seconds=seconds))
+
+
+def main() -> None:
+    """Entry point: every expected error is one line and an exit status."""
+    try:
+        app(prog_name="weir")
+    except WeirError as error:
+        error.show()
+        sys.exit(error.status)
+    except BrokenPipeError:
+        sys.exit(0)

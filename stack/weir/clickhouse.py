@@ -1,0 +1,76 @@
+"""What `weir` asks of ClickHouse, over its HTTP interface; any server will do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from weir.config import Stack
+from weir.errors import WeirError
+
+
+class ClickHouse:
+    """One user's view of the store."""
+
+    def __init__(self, url: str, user: str, password: str, database: str = "weir") -> None:
+        self.url = url
+        self.database = database
+        self.client = httpx.Client(
+            base_url=url,
+            headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": password},
+            timeout=httpx.Timeout(130, connect=5),
+        )
+
+    def _send(self, sql: str, database: str | None, settings: dict[str, str]) -> httpx.Response:
+        params = {"database": self.database if database is None else database, **settings}
+        try:
+            request = self.client.build_request("POST", "/", params=params, content=sql.encode())
+            response = self.client.send(request, stream=True)
+        except httpx.HTTPError as error:
+            raise WeirError(
+                f"ClickHouse does not answer at {self.url} ({type(error).__name__})",
+                hint="is the stack up? try: weir status",
+            ) from error
+        if response.status_code != 200:
+            text = response.read().decode(errors="replace").strip()
+            response.close()
+            raise WeirError(f"ClickHouse: {text}", status=1)
+        return response
+
+    def stream(self, sql: str, **settings: str) -> Iterator[bytes]:
+        """The answer, as it comes."""
+        response = self._send(sql, None, settings)
+        try:
+            yield from response.iter_bytes()
+        except httpx.HTTPError as error:
+            raise WeirError(f"ClickHouse broke off the answer ({error})", status=1) from error
+        finally:
+            response.close()
+
+    def execute(self, sql: str, *, database: str | None = None, **settings: str) -> str:
+        """Run one statement and return its text."""
+        response = self._send(sql, database, settings)
+        try:
+            return response.read().decode()
+        finally:
+            response.close()
+
+    def rows(self, sql: str, **settings: str) -> list[dict[str, Any]]:
+        """Run a SELECT and return its rows; 64-bit integers as integers."""
+        text = self.execute(sql, default_format="JSONEachRow", output_format_json_quote_64bit_integers="0", **settings)
+        return [json.loads(line) for line in text.splitlines()]
+
+    def ping(self) -> bool:
+        """Whether the server answers."""
+        try:
+            return self.client.get("/ping", timeout=2).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+
+def connect(stack: Stack, user: str) -> ClickHouse:
+    """The store of this stack, as one of the users of `clickhouse/access.yaml`."""
+    return ClickHouse(stack.clickhouse_url, user, stack.password(user), stack.config.clickhouse.database)

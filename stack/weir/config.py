@@ -1,0 +1,176 @@
+"""The stack's configuration: one YAML file, every key with a default.
+
+The commented example is `stack/weir.example.yaml`; a test holds it against this file. The file is looked for as
+`--config`, then `$WEIR_HOME/weir.yaml`; without one the defaults hold. Unknown keys are refused by name.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from weir.errors import WeirError
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+USERS = ("admin", "writer", "analyst", "dashboard")  # of clickhouse/access.yaml
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Ports(_Part):
+    """TCP ports, all on 127.0.0.1."""
+
+    kafka: int = 9092
+    kafka_controller: int = 9093
+    clickhouse: int = 8123
+    flink: int = 8081
+    flink_metrics: int = 9249
+    superset: int = 8088
+    agent_metrics: int = 9110
+
+
+class Kafka(_Part):
+    """The broker. With `brokers` set, those are used and none is started."""
+
+    brokers: str = ""
+    heap: str = "320m"
+
+
+class Flink(_Part):
+    """The jobs, run in one process."""
+
+    heap: str = "1200m"
+    parallelism: int = Field(default=2, ge=1)
+    jobs: list[Literal["ingest", "topn", "counters"]] = ["ingest", "topn", "counters"]
+    checkpoint_interval: str = "3s"
+    window: str = "30s"
+    national_delay: str = "15s"
+    max_pending: str = "1GiB"
+    start: Literal["committed", "earliest", "latest"] = "committed"
+    resume: str = "latest"
+    clickhouse_url: str = ""
+
+
+class ClickHouse(_Part):
+    """The store. With `url` set, that server is used and none is started."""
+
+    url: str = ""
+    database: str = "weir"
+    memory: str = "1500MiB"
+
+
+class Superset(_Part):
+    """The dashboards."""
+
+    enabled: bool = True
+
+
+class Agent(_Part):
+    """One capture agent: the probe's name and the agent's own configuration file."""
+
+    probe: str
+    config: Path
+
+
+class Config(_Part):
+    """Everything `weir` can be told."""
+
+    ports: Ports = Ports()
+    kafka: Kafka = Kafka()
+    flink: Flink = Flink()
+    clickhouse: ClickHouse = ClickHouse()
+    superset: Superset = Superset()
+    agents: list[Agent] = []
+
+
+class Stack:
+    """A configuration and the folder it lives in: where everything is, and the secrets.
+
+    Users' passwords are made once and kept in `secrets/`, readable by the owner alone.
+    """
+
+    def __init__(self, config: Config, home: Path) -> None:
+        self.config = config
+        self.home = home
+        self.data = home / "data"
+        self.logs = home / "logs"
+        self.run = home / "run"
+        # What is built once can serve many homes, such as those of the tests.
+        self.venvs = Path(os.environ.get("WEIR_VENVS", home / "venvs"))
+        self.kafka_jars = Path(os.environ.get("WEIR_KAFKA_JARS", home / "kafka"))
+        self.checkout = CHECKOUT
+        self.agent_binary = CHECKOUT / "capture/target/release/weir-probe"
+        self.flink_jar = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
+
+    def prepare(self) -> None:
+        """Make the folders."""
+        for folder in (self.data, self.logs, self.run):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def secret(self, name: str) -> str:
+        """The secret of that name, made at the first call."""
+        folder = self.home / "secrets"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = folder / name
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secrets.token_urlsafe(24))
+        except FileExistsError:
+            pass
+        return path.read_text().strip()
+
+    def password(self, user: str) -> str:
+        """Password of a ClickHouse user: from WEIR_PASSWORD_<USER>, else this stack's own secret."""
+        return os.environ.get(f"WEIR_PASSWORD_{user.upper()}") or self.secret(f"clickhouse-{user}")
+
+    @property
+    def brokers(self) -> str:
+        """Kafka's bootstrap address."""
+        return self.config.kafka.brokers or f"127.0.0.1:{self.config.ports.kafka}"
+
+    @property
+    def clickhouse_url(self) -> str:
+        """Base URL of ClickHouse's HTTP interface."""
+        return self.config.clickhouse.url or f"http://127.0.0.1:{self.config.ports.clickhouse}"
+
+    @property
+    def superset_url(self) -> str:
+        """Base URL of Superset."""
+        return f"http://127.0.0.1:{self.config.ports.superset}"
+
+    @property
+    def flink_url(self) -> str:
+        """Base URL of Flink's REST interface."""
+        return f"http://127.0.0.1:{self.config.ports.flink}"
+
+
+def load(path: Path | None) -> Stack:
+    """Read the configuration.
+
+    Raises WeirError where the file is absent, no YAML, or holds an unknown key or a wrong value.
+    """
+    home = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir")).absolute()
+    if path is None:
+        default = home / "weir.yaml"
+        if not default.exists():
+            return Stack(Config(), home)
+        path = default
+    try:
+        content = yaml.safe_load(path.read_text())
+        config = Config.model_validate({} if content is None else content)
+    except OSError as error:
+        raise WeirError(f"cannot read {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise WeirError(f"{path} is no valid YAML: {' '.join(str(error).split())}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise WeirError(f"{path}: {place}: {first['msg']}", hint="see stack/weir.example.yaml") from error
+    return Stack(config, home)

@@ -1,0 +1,396 @@
+"""`weir demo`: the whole path on one screen, with real packets where that is allowed.
+
+As root, two network namespaces are joined by a veth pair: an HTTP and a DNS server in one, clients in the other; the
+agent captures on the servers' end. Without root, a capture made here is replayed, and the demo says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from weir import kafka, ledger
+from weir.clickhouse import ClickHouse, connect
+from weir.config import Agent, Stack
+from weir.errors import WeirError
+from weir.services import agent, answers
+from weir.stack import bring_up, dashboard_url, enrol, superset_up, take_down
+from weir.stages import Stages
+from weir.supervisor import MARK, Supervisor
+
+PROBE = "demo"
+MINIMUM_PACKETS = 10_000
+
+
+@dataclass(frozen=True)
+class Namespaces:
+    """Two network namespaces joined by a veth pair; the servers' end is `veth`."""
+
+    servers: str
+    clients: str
+    veth: str = "weir0"
+    server_addr: str = "198.18.0.1"
+    client_addr: str = "198.18.0.2"
+
+    def run(self, namespace: str, *command: str) -> None:
+        """Run a short command in a namespace."""
+        _check("ip", "netns", "exec", namespace, *command)
+
+    def packets(self) -> int:
+        """Packets the veth's servers' end has received and sent, by its own counters."""
+        shown = subprocess.run(
+            ["ip", "-n", self.servers, "-j", "-s", "link", "show", self.veth], capture_output=True, check=True
+        )
+        stats = json.loads(shown.stdout)[0]["stats64"]
+        return int(stats["rx"]["packets"] + stats["tx"]["packets"])
+
+
+def _check(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise WeirError(f"{' '.join(command)}: {done.stderr.strip()}", status=1)
+
+
+@contextlib.contextmanager
+def namespaces() -> Iterator[Namespaces]:
+    """Make the namespaces, and remove them at the end."""
+    net = Namespaces(f"weir-servers-{os.getpid()}", f"weir-clients-{os.getpid()}")
+    try:
+        for name in (net.servers, net.clients):
+            _check("ip", "netns", "add", name)
+            # No router discovery: once the interfaces are up it is quiet until the clients begin.
+            net.run(name, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.default.accept_ra=0")
+            net.run(name, "ip", "link", "set", "lo", "up")
+        _check(
+            "ip",
+            "-n",
+            net.servers,
+            "link",
+            "add",
+            net.veth,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "weir1",
+            "netns",
+            net.clients,
+        )
+        for name, device, four, six in (
+            (net.servers, net.veth, net.server_addr, "2001:db8::1"),
+            (net.clients, "weir1", net.client_addr, "2001:db8::2"),
+        ):
+            # Large segments would be one packet here and many on a wire.
+            net.run(name, "ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off")
+            _check("ip", "-n", name, "addr", "add", f"{four}/24", "dev", device)
+            _check("ip", "-n", name, "addr", "add", f"{six}/64", "dev", device, "nodad")
+            _check("ip", "-n", name, "link", "set", device, "up")
+        for last in range(10, 30):
+            _check("ip", "-n", net.clients, "addr", "add", f"198.18.0.{last}/24", "dev", "weir1")
+        yield net
+    finally:
+        for name in (net.servers, net.clients):
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+class Traffic:
+    """Servers in one namespace, clients in the other."""
+
+    def __init__(self, net: Namespaces, log: Path) -> None:
+        self.net = net
+        self.log = log.open("w")
+        self.servers = self._start(net.servers, "serve")
+        self.clients: subprocess.Popen[bytes] | None = None
+
+    def _start(self, namespace: str, *role: str) -> subprocess.Popen[bytes]:
+        command = ["ip", "netns", "exec", namespace, sys.executable, "-m", "weir.demo_traffic", *role]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def begin(self, seconds: int) -> None:
+        """Clients ask for so many seconds."""
+        self.clients = self._start(self.net.clients, "ask", "--seconds", str(seconds))
+
+    def wait(self) -> None:
+        """Wait until the clients are done."""
+        if self.clients and self.clients.wait():
+            raise WeirError("the demo's clients failed", hint=f"see {self.log.name}", status=1)
+
+    def stop(self) -> None:
+        """End servers and clients."""
+        for process in (self.clients, self.servers):
+            if process and process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(5)
+                if process.poll() is None:
+                    process.kill()
+        self.log.close()
+
+
+def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None, once: bool, seconds: int) -> int:
+    """Run the demo; returns the exit status.
+
+    With `once`: 0 only where at least 10,000 packets were captured, the interface's own counters agree with the
+    ledger, and the ledger balances.
+    """
+    if pcap and iface:
+        raise WeirError("--pcap and --iface exclude each other")
+    if pcap and not pcap.is_file():
+        raise WeirError(f"{pcap} is no file")
+    root = os.geteuid() == 0
+    if iface and not root:
+        raise WeirError("capturing on an interface needs root", hint="try: sudo make demo IFACE=" + iface)
+    signal.signal(signal.SIGTERM, _interrupt)
+    os.environ[MARK] = str(stack.home)  # so that `weir down` finds what the demo starts, too
+    begin = time.monotonic()
+    supervisor = Supervisor(stack)
+    if supervisor.running():
+        raise WeirError("this stack is up already", hint="'weir down' stops it")
+    try:
+        with contextlib.ExitStack() as stays:
+            live = root and not pcap
+            net = stays.enter_context(namespaces()) if live and not iface else None
+            if not live and not pcap:
+                console.print("Not root: no interface can be captured, so a capture made here is replayed instead.")
+            service = agent(stack, Agent(probe=PROBE, config=_agent_config(stack, net, iface))) if live else None
+            with Stages(console) as stages:
+                bring_up(stack, supervisor, stages, [service] if service else [], wait_for_superset=False)
+                new = enrol(stack, PROBE)
+                start = int(time.time())
+                if service:
+                    before = net.packets() if net else 0
+                    _capture(stack, supervisor, stages, stays, service, net, iface, seconds, bool(new))
+                else:
+                    _replay(stack, stages, pcap)
+                superset_up(stack, supervisor, stages)
+                rows = _settle(stack, stages, start if live else None, int(time.time()) - 10 if iface else None)
+                wire = net.packets() - before if net else None
+            good = _report(stack, console, rows, wire, live, time.monotonic() - begin)
+            if once:
+                return 0 if good else 1
+            console.print("Weir stays up until Ctrl-C.")
+            while supervisor.running():
+                time.sleep(1)
+            return 0
+    except KeyboardInterrupt:
+        console.print()
+        return 0
+    finally:
+        take_down(stack, supervisor, console, [f"agent-{PROBE}"])
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _agent_config(stack: Stack, net: Namespaces | None, iface: str | None) -> Path:
+    stack.prepare()
+    shutil.rmtree(stack.data / "agent-demo", ignore_errors=True)  # this interface is not that of the last demo
+    lines = [
+        f'probe = "{PROBE}"',
+        'interval = "10s"',
+        "workers = 1",
+        f'state_dir = "{stack.data / "agent-demo"}"',
+        "[source]",
+        f'interface = "{iface or (net.veth if net else "")}"',
+        f'netns = "{net.servers}"' if net else "",
+        'receive_offloads = "keep"' if net else "",
+        "[kafka]",
+        f'brokers = "{stack.brokers}"',
+        "[metrics]",
+        f'listen = "127.0.0.1:{stack.config.ports.agent_metrics}"',
+    ]
+    path = stack.run / "weir-probe-demo.toml"
+    path.write_text("\n".join(line for line in lines if line) + "\n")
+    return path
+
+
+def _capture(
+    stack: Stack,
+    supervisor: Supervisor,
+    stages: Stages,
+    stays: contextlib.ExitStack,
+    service: Any,
+    net: Namespaces | None,
+    iface: str | None,
+    seconds: int,
+    new: bool,
+) -> None:
+    what = f"capturing on {iface}" if iface else "capturing live: HTTP, DNS and ping over veth"
+    stages.begin(what)
+    if new:
+        time.sleep(0.5)  # the topics' leaders are elected
+    supervisor.start(service)
+    supervisor.wait(service)
+    _wait_for_agent(stack)
+    traffic = None
+    if net:
+        traffic = Traffic(net, stack.logs / "demo-traffic.log")
+        stays.callback(traffic.stop)
+        time.sleep(1)
+        traffic.begin(seconds)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.5)
+        stages.note(
+            what, f"{max(0, end - time.monotonic()):.0f} s to go" + (f", {net.packets():,} packets" if net else "")
+        )
+    if traffic:
+        traffic.wait()
+    stages.done(what, f"{net.packets():,} packets by the interface's own counters" if net else "")
+    if net is None:
+        return
+    # The last interval is closed by the agent's goodbye, so that the interface and the ledger can be compared.
+    stages.begin("closing the last interval")
+    supervisor.stop(service.name)
+    stages.done("closing the last interval")
+
+
+def _wait_for_agent(stack: Stack) -> None:
+    """The agent is listening when its metrics answer."""
+    for _ in range(60):
+        if answers(f"http://127.0.0.1:{stack.config.ports.agent_metrics}/metrics"):
+            return
+        time.sleep(0.25)
+    raise WeirError("the agent did not begin to capture", hint=f"see {stack.logs}/agent-{PROBE}.log", status=1)
+
+
+def _replay(stack: Stack, stages: Stages, pcap: Path | None) -> None:
+    if pcap is None:
+        from weir.demo_traffic import write_capture
+
+        pcap = stack.run / "demo.pcap"
+        stages.begin("making a capture")
+        stages.done("making a capture", f"{write_capture(pcap):,} packets")
+    what = f"replaying {pcap.name}"
+    stages.begin(what)
+    command = [
+        str(stack.agent_binary),
+        "read",
+        str(pcap),
+        "--to",
+        "kafka",
+        "--probe",
+        PROBE,
+        "--brokers",
+        stack.brokers,
+        "--summary",
+        "json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.stdout.strip():
+        raise WeirError(f"weir-probe: {done.stderr.strip()}", status=1)
+    summary = json.loads(done.stdout)
+    stages.done(
+        what,
+        f"{summary['packets']['captured']:,} packets, {summary['records']:,} records"
+        + (f"; {done.stderr.strip().splitlines()[-1]}" if done.returncode else ""),
+    )
+
+
+def _settle(stack: Stack, stages: Stages, since: int | None, until: int | None) -> list[dict[str, Any]]:
+    """Wait until all that was published is stored; returns the ledger's rows of this run.
+
+    Only intervals that begin between `since` less an interval and `until` (seconds from 1970), where these are given:
+    an agent that goes on capturing has always something on its way.
+    """
+    what = "storing in ClickHouse"
+    stages.begin(what)
+    store = connect(stack, "analyst")
+    where = f"probe = '{PROBE}' AND epoch = (SELECT max(epoch) FROM ledger WHERE probe = '{PROBE}')"
+    if since is not None:
+        where += f" AND ts >= toDateTime({since - 20}, 'UTC')"
+    if until is not None:
+        where += f" AND ts <= toDateTime({until}, 'UTC')"
+    rows: list[dict[str, Any]] = []
+    steady = 0
+    for _ in range(240):
+        before, rows = rows, ledger.read(store, where)
+        stored = ledger.totals(rows)["stored_packets"] if rows else 0
+        stages.note(what, f"{stored:,} packets")
+        settled = (
+            rows and rows == before and not any(row["lost_packets"] for row in rows) and not kafka.lag(stack.brokers)
+        )
+        steady = steady + 1 if settled else 0
+        if steady >= 6:
+            break
+        time.sleep(0.5)
+    stages.done(what)
+    return rows
+
+
+def _report(
+    stack: Stack, console: Console, rows: list[dict[str, Any]], wire: int | None, live: bool, took: float
+) -> bool:
+    store: ClickHouse = connect(stack, "analyst")
+    console.print()
+    first, last = (rows[0]["at"], rows[-1]["at"]) if rows else (0, 0)
+    top = store.rows(
+        "SELECT src, src_port, dst, dst_port, protocol_name, sum(octets) AS octets, sum(packets) AS packets FROM v_flows "
+        f"WHERE probe = '{PROBE}' AND ts BETWEEN toDateTime({first}, 'UTC') AND toDateTime({last}, 'UTC') "
+        "GROUP BY ALL ORDER BY octets DESC LIMIT 10"
+    )
+    table = Table(
+        title="Top flows, read back from ClickHouse",
+        title_justify="left",
+        header_style="bold",
+        box=None,
+        pad_edge=False,
+    )
+    for name in ("source", "destination", "protocol"):
+        table.add_column(name)
+    for name in ("packets", "octets"):
+        table.add_column(name, justify="right")
+    for row in top:
+        table.add_row(
+            _end(row["src"], row["src_port"]),
+            _end(row["dst"], row["dst_port"]),
+            row["protocol_name"],
+            f"{row['packets']:,}",
+            f"{row['octets']:,}",
+        )
+    console.print(table)
+    console.print()
+    sound = ledger.show(console, rows)
+    total = ledger.totals(rows)
+    checks = [
+        (
+            f"at least {MINIMUM_PACKETS:,} packets captured",
+            total["captured_packets"] >= MINIMUM_PACKETS,
+            f"{total['captured_packets']:,}",
+        )
+    ]
+    if wire is not None:
+        checks.append(
+            (
+                "the interface's own counters agree with the ledger",
+                wire == total["on_interface_packets"],
+                f"{wire:,} and {total['on_interface_packets']:,}",
+            )
+        )
+    checks.append(
+        ("the ledger balances: every packet is accounted for", sound and bool(rows), f"lost {total['lost_packets']:,}")
+    )
+    console.print()
+    for text, good, amount in checks:
+        console.print(("✔ " if good else "✘ ") + f"{text}: {amount}", style="green" if good else "red", highlight=False)
+    where = f"Dashboard: {dashboard_url(stack)}   " if stack.config.superset.enabled else ""
+    console.print(f"\n{where}(to here: {took:.0f} s)", highlight=False, soft_wrap=True)
+    return all(good for _, good, _ in checks)
+
+
+def _end(addr: str, port: int) -> str:
+    return f"[{addr}]:{port}" if ":" in addr else f"{addr}:{port}"

@@ -1,0 +1,168 @@
+"""What `weir` asks of Kafka: topics, lag, dead letters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from weir.config import CHECKOUT
+from weir.errors import WeirError
+
+PROBE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+DEAD_LETTERS = "weir.dead-letters"
+GROUP = "weir"
+
+
+def declared_topics(path: Path = CHECKOUT / "schemas/topics.yaml") -> list[dict[str, Any]]:
+    """The list of `schemas/topics.yaml`."""
+    topics: list[dict[str, Any]] = yaml.safe_load(path.read_text())["topics"]
+    return topics
+
+
+def admin(brokers: str) -> AdminClient:
+    """A client that gives up after seconds, not minutes."""
+    quiet = {"bootstrap.servers": brokers, "socket.timeout.ms": 5000, "log_level": 0}
+    return AdminClient(quiet, logger=None)
+
+
+def reachable(brokers: str) -> bool:
+    """Whether the broker answers."""
+    try:
+        admin(brokers).list_topics(timeout=2)
+    except KafkaException:
+        return False
+    return True
+
+
+def create_topics(brokers: str, probe: str | None = None, workers: int = 1) -> list[str]:
+    """Create the shared topics (`probe` None) or those of one probe; returns those that were new.
+
+    A probe that has fewer partitions than `workers` is given more; fewer is impossible in Kafka.
+    """
+    client = admin(brokers)
+    try:
+        present = client.list_topics(timeout=10).topics
+    except KafkaException as error:
+        raise WeirError(f"Kafka does not answer at {brokers}", hint="is the stack up? try: weir status") from error
+    made = []
+    for topic in declared_topics():
+        per_probe = "<probe>" in topic["name"]
+        if per_probe != (probe is not None):
+            continue
+        name = topic["name"].replace("<probe>", probe or "")
+        partitions = workers if topic["partitions"] == "workers" else int(topic["partitions"])
+        if name in present:
+            if len(present[name].partitions) < partitions:
+                for future in client.create_partitions([NewPartitions(name, partitions)]).values():
+                    future.result()
+            continue
+        config = {key: str(value) for key, value in topic["config"].items()}
+        for future in client.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
+            future.result()
+        made.append(name)
+    return made
+
+
+def partitions(brokers: str, prefix: str = "weir.") -> list[TopicPartition]:
+    """Every partition of the topics with that prefix."""
+    topics = admin(brokers).list_topics(timeout=10).topics
+    return [
+        TopicPartition(name, number)
+        for name, topic in topics.items()
+        if name.startswith(prefix)
+        for number in topic.partitions
+    ]
+
+
+def lag(brokers: str, group: str = GROUP) -> int | None:
+    """Messages that the jobs have not yet committed, over all flows and counters topics; None where unknown."""
+    try:
+        wanted = [p for p in partitions(brokers) if p.topic.startswith(("weir.flows.", "weir.counters."))]
+        consumer = Consumer({"bootstrap.servers": brokers, "group.id": group, "log_level": 0})
+        try:
+            total = 0
+            for place in consumer.committed(wanted, timeout=5) if wanted else []:
+                low, high = consumer.get_watermark_offsets(place, timeout=5)
+                total += high - (place.offset if place.offset >= 0 else low)
+            return total
+        finally:
+            consumer.close()
+    except KafkaException:
+        return None
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One refused message: where it lay, why it was refused, and its bytes."""
+
+    offset: int
+    at_ms: int
+    cause: str
+    topic: str
+    partition: int
+    origin_offset: int
+    value: bytes
+    cut: bool  # the message was too large to be kept whole, so it cannot be put back
+
+
+def dead_letters(brokers: str) -> Iterator[DeadLetter]:
+    """Every refused message that Kafka still keeps, oldest first."""
+    consumer = Consumer(
+        {"bootstrap.servers": brokers, "group.id": "weir-dead-letters", "enable.auto.commit": False, "log_level": 0}
+    )
+    try:
+        for place in partitions(brokers, DEAD_LETTERS):
+            low, high = consumer.get_watermark_offsets(place, timeout=5)
+            consumer.assign([TopicPartition(place.topic, place.partition, low)])
+            position = low
+            while position < high:
+                message = consumer.poll(10)
+                if message is None:
+                    raise WeirError(f"Kafka stopped answering while reading {DEAD_LETTERS}", status=1)
+                if message.error():
+                    raise WeirError(f"reading {DEAD_LETTERS}: {message.error()}", status=1)
+                position = message.offset() + 1
+                headers = {key: (value or b"").decode(errors="replace") for key, value in message.headers() or []}
+                yield DeadLetter(
+                    offset=message.offset(),
+                    at_ms=message.timestamp()[1],
+                    cause=headers.get("weir-cause", "unknown"),
+                    topic=headers.get("weir-topic", ""),
+                    partition=int(headers.get("weir-partition", -1)),
+                    origin_offset=int(headers.get("weir-offset", -1)),
+                    value=message.value() or b"",
+                    cut="weir-truncated" in headers,
+                )
+    except KafkaException as error:
+        raise WeirError(f"Kafka does not answer at {brokers}", hint="is the stack up? try: weir status") from error
+    finally:
+        consumer.close()
+
+
+def send_back(brokers: str, letters: list[DeadLetter]) -> int:
+    """Put refused messages back on the topic and partition they came from; returns how many arrived.
+
+    A message that is still not understood comes back to the dead letters; one that was stored meanwhile is
+    recognised by its sequence and dropped.
+    """
+    known = {(place.topic, place.partition) for place in partitions(brokers)}
+    producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "log_level": 0})
+    arrived = 0
+
+    def delivered(error: Any, _message: Any) -> None:
+        nonlocal arrived
+        arrived += error is None
+
+    for letter in letters:
+        if (letter.topic, letter.partition) in known and not letter.cut:
+            producer.produce(letter.topic, letter.value, partition=letter.partition, on_delivery=delivered)
+            producer.poll(0)
+    producer.flush(30)
+    return arrived

@@ -1,0 +1,202 @@
+"""The ledger: what was on the wire, what can be queried, and where the difference went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from weir.clickhouse import ClickHouse
+from weir.errors import WeirError
+
+# A row is sound when every packet the interface showed is stored, or is in no record for a stated reason.
+_FIELDS = """
+    toUnixTimestamp(ts) AS at, formatDateTime(ts, '%Y-%m-%dT%H:%i:%SZ') AS time, interval_ms, probe, worker, toString(state) AS state, epochs,
+    on_interface_packets, captured_packets, captured_octets, dropped_packets, dropped, in_ring_packets,
+    carried_in_packets, carried_out_packets, flow_packets, overflow_packets, not_metered_packets, not_metered,
+    late_packets, published_batches, published_records, published_packets, published_octets, received_batches,
+    received_records, received_packets, repeated_batches, missing_batches, missing_sequences, stored_records,
+    stored_packets, stored_octets, lost_packets, lost_octets, gap_packets, interface_packets, source
+"""
+
+
+_AMOUNTS = {
+    "on the wire": "on_interface_packets",
+    "dropped": "dropped_packets",
+    "not metered": "not_metered_packets",
+    "published": "published_packets",
+    "stored": "stored_packets",
+    "lost": "lost_packets",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be, with its place and amount; `loss` where packets are missing."""
+
+    time: str
+    probe: str
+    worker: int
+    text: str
+    loss: bool
+
+
+def read(clickhouse: ClickHouse, where: str) -> list[dict[str, Any]]:
+    """The ledger's rows, oldest first; `where` is a condition over v_ledger."""
+    return clickhouse.rows(f"SELECT {_FIELDS} FROM v_ledger WHERE {where} ORDER BY ts, probe, worker")
+
+
+def condition(since: str, probe: str | None, until: str = "0 s") -> str:
+    """The condition for a span such as `10 min`, `1 h` or `2 d` before now, and one probe."""
+    if probe is not None and "'" in probe:
+        raise WeirError(f"'{probe}' is no name of a probe")
+    parts = [f"ts >= now() - {_interval(since)}", f"ts <= now() - {_interval(until)}"]
+    if probe:
+        parts.append(f"probe = '{probe}'")
+    return " AND ".join(parts)
+
+
+def _interval(text: str) -> str:
+    units = {"s": "SECOND", "min": "MINUTE", "m": "MINUTE", "h": "HOUR", "d": "DAY"}
+    number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text.strip()[len(number) :].strip()
+    if not number.isdigit() or unit not in units:
+        raise WeirError(f"'{text}' is no span of time", hint="write it as 90s, 10min, 1h or 2d")
+    return f"INTERVAL {number} {units[unit]}"
+
+
+def findings(rows: list[dict[str, Any]]) -> list[Finding]:
+    """What in these rows needs saying, in plain words."""
+    found = []
+    for row in rows:
+
+        def say(text: str, loss: bool = True, row: dict[str, Any] = row) -> None:
+            found.append(Finding(row["time"], row["probe"], row["worker"], text, loss))
+
+        state, lost = row["state"], row["lost_packets"]
+        if state == "missing":
+            say("nothing came from this probe's worker: no batch, no closing record")
+        if state == "closing_missing":
+            amount = (
+                f"; its packets by the epoch's sums: {row['published_packets']:,}" if row["published_packets"] else ""
+            )
+            say(
+                f"{row['received_batches']} batches came, but no closing record (the agent was killed, or the record was lost){amount}"
+            )
+        if row["missing_batches"]:
+            numbers = ", ".join(map(str, row["missing_sequences"][:10]))
+            more = ", …" if row["missing_batches"] > 10 else ""
+            say(
+                f"{row['missing_batches']} of {row['published_batches']} batches did not come (sequence {numbers}{more})"
+            )
+        if lost > 0 and state != "closing_missing":
+            say(f"{lost:,} packets ({row['lost_octets']:,} octets) were published but are not stored")
+        if lost < 0 and row["published_batches"]:
+            say(f"{-lost:,} packets are stored that were not published")
+        if row["dropped_packets"]:
+            causes = ", ".join(f"{cause} {count:,}" for cause, count in row["dropped"].items() if count)
+            say(f"{row['dropped_packets']:,} packets were dropped before the agent ({causes})")
+        if row["gap_packets"]:
+            say(f"{row['gap_packets']:,} packets passed the interface while no agent ran")
+        if row["repeated_batches"]:
+            say(f"{row['repeated_batches']} batches came again and were dropped", loss=False)
+        balance = (
+            row["captured_packets"]
+            + row["carried_in_packets"]
+            - row["flow_packets"]
+            - row["overflow_packets"]
+            - row["not_metered_packets"]
+            - row["carried_out_packets"]
+        )
+        if state in ("closed", "batches_missing") and balance:
+            say(f"the agent's own sums do not balance: {balance:+,} packets")
+    return found
+
+
+def staleness(clickhouse: ClickHouse) -> Finding | None:
+    """A finding where probes are enrolled and the ledger has no row of the last two minutes.
+
+    The jobs write a row for every probe and interval, silent ones included; where none comes, it is the jobs that are
+    silent, and rows that are not there cannot tell of a loss.
+    """
+    state = clickhouse.rows(
+        "SELECT (SELECT uniqExact(probe) FROM probes) AS probes, toUnixTimestamp(max(ts)) AS newest, "
+        "toUnixTimestamp(now()) AS now, formatDateTime(max(ts), '%Y-%m-%dT%H:%i:%SZ') AS time FROM ledger"
+    )[0]
+    if not state["probes"] or state["now"] - state["newest"] <= 120:
+        return None
+    since = f"the ledger ends at {state['time']}" if state["newest"] else "the ledger is empty"
+    return Finding(state["time"], "every probe", 0, f"{since}: the jobs are down or behind ('weir status')", True)
+
+
+def totals(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """Sums over the rows."""
+    names = [
+        "on_interface_packets",
+        "captured_packets",
+        "captured_octets",
+        "dropped_packets",
+        "not_metered_packets",
+        "flow_packets",
+        "overflow_packets",
+        "published_packets",
+        "published_octets",
+        "stored_packets",
+        "stored_octets",
+        "stored_records",
+        "lost_packets",
+        "gap_packets",
+        "interface_packets",
+        "late_packets",
+    ]
+    return {name: sum(row[name] for row in rows) for name in names}
+
+
+def show(console: Console, rows: list[dict[str, Any]], *, limit: int = 20) -> bool:
+    """Print the ledger as a table with its findings; returns whether nothing is missing."""
+    if not rows:
+        console.print("No interval of any probe in this span.", style="yellow")
+        return True
+    span = rows[0]["time"] if rows[0]["time"] == rows[-1]["time"] else f"{rows[0]['time']} to {rows[-1]['time']}"
+    console.print(f"Ledger: where every packet went, {span}", style="bold", highlight=False)
+    table = Table(header_style="bold", box=None, pad_edge=False, collapse_padding=True)
+    for name in ("time", "probe", "w", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in _AMOUNTS:
+        table.add_column(name, justify="right", no_wrap=True)
+    if len(rows) > limit:
+        table.caption = f"the last {limit} of {len(rows)} rows; the sums are over all"
+        table.caption_justify = "left"
+    for row in rows[-limit:]:
+        style = {"closed": "", "stopped": "dim"}.get(row["state"], "red")
+        amounts = (f"{row[field]:,}" for field in _AMOUNTS.values())
+        table.add_row(row["time"][11:19], row["probe"], str(row["worker"]), row["state"], *amounts, style=style)
+    total = totals(rows)
+    table.add_section()
+    table.add_row("sum", "", "", "", *(f"{total[field]:,}" for field in _AMOUNTS.values()), style="bold")
+    console.print(table)
+    causes: dict[str, int] = {}
+    for row in rows:
+        for cause, count in row["not_metered"].items():
+            causes[cause] = causes.get(cause, 0) + count
+    if causes:
+        console.print(
+            "not metered: " + ", ".join(f"{cause} {count:,}" for cause, count in sorted(causes.items()) if count)
+        )
+    found = findings(rows)
+    sound = not any(one.loss for one in found)
+    for one in found[:30]:
+        style = "red" if one.loss else "yellow"
+        console.print(f"{one.time}  {one.probe} worker {one.worker}: {one.text}", style=style, highlight=False)
+    if len(found) > 30:
+        console.print(f"and {len(found) - 30} more findings")
+    if sound:
+        console.print(
+            f"on the wire {total['on_interface_packets']:,}, stored {total['stored_packets']:,}, "
+            f"not metered {total['not_metered_packets']:,} (causes above), lost 0",
+            style="green",
+            highlight=False,
+        )
+    return sound

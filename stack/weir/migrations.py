@@ -1,0 +1,79 @@
+"""Apply `clickhouse/migrations/NNNN_name.sql` in order, once each, to any server.
+
+A migration is idempotent: broken off half-way, it is simply applied again. What was applied is kept in
+`schema_migrations` with a checksum, so that a file changed after the fact is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from weir.clickhouse import ClickHouse
+from weir.config import CHECKOUT, USERS, Stack
+from weir.errors import WeirError
+
+FOLDER = CHECKOUT / "clickhouse/migrations"
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a migration: each ends with `;` at the end of a line; `--` lines are comments."""
+    kept = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
+    return [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", kept) if part.strip()]
+
+
+def migrate(clickhouse: ClickHouse, folder: Path = FOLDER) -> list[str]:
+    """Apply what is new; returns the names of the applied files.
+
+    Raises WeirError where an applied file has been changed since, or where a statement fails.
+    """
+    clickhouse.execute(f"CREATE DATABASE IF NOT EXISTS {clickhouse.database} ENGINE = Atomic", database="")
+    clickhouse.execute(
+        "CREATE TABLE IF NOT EXISTS schema_migrations (name String COMMENT 'File', checksum String "
+        "COMMENT 'SHA-256 of the file', applied_at DateTime('UTC') DEFAULT now() COMMENT 'When') "
+        "ENGINE = ReplacingMergeTree ORDER BY name COMMENT 'Migrations that were applied'"
+    )
+    known = {
+        row["name"]: row["checksum"] for row in clickhouse.rows("SELECT name, checksum FROM schema_migrations FINAL")
+    }
+    applied = []
+    for path in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql")):
+        text = path.read_text()
+        checksum = hashlib.sha256(text.encode()).hexdigest()
+        if path.name in known:
+            if known[path.name] != checksum:
+                raise WeirError(
+                    f"{path.name} was changed after it had been applied",
+                    hint="a change to the tables is a new migration, never an edit",
+                    status=1,
+                )
+            continue
+        for statement in statements(text):
+            try:
+                clickhouse.execute(statement)
+            except WeirError as error:
+                raise WeirError(f"{path.name}: {error}", status=1) from error
+        clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('{path.name}', '{checksum}')")
+        applied.append(path.name)
+    return applied
+
+
+def apply_access(stack: Stack, admin: ClickHouse) -> int:
+    """Users, roles, grants and limits of `clickhouse/access.yaml` as SQL on a clickhouse-server; returns how many statements.
+
+    The embedded front reads the file itself. The compiler is the front's; it is asked as a program.
+    """
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "clickhouse/embedded")}
+    environment |= {f"WEIR_PASSWORD_{user.upper()}": stack.password(user) for user in USERS}
+    command = [sys.executable, "-m", "weir_clickhouse", "access-sql", str(CHECKOUT / "clickhouse/access.yaml")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise WeirError(f"access.yaml: {done.stderr.strip()}", status=1)
+    wanted = statements(done.stdout)
+    for statement in wanted:
+        admin.execute(statement)
+    return len(wanted)

@@ -1,0 +1,243 @@
+"""The services of a stack: how each is prepared, started and asked whether it is well.
+
+All services look the same: a name, a command, an environment, a port, and a `healthy` that answers quickly.
+"""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import subprocess
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from weir import kafka
+from weir.clickhouse import connect
+from weir.config import USERS, Agent, Stack
+from weir.errors import WeirError
+
+
+@dataclass(frozen=True)
+class Service:
+    """One process of the stack."""
+
+    name: str
+    command: list[str]
+    port: int
+    healthy: Callable[[], bool]
+    needs: Path  # a file without which the command cannot run
+    environment: dict[str, str] = field(default_factory=dict)
+    prepare: Callable[[], None] = lambda: None
+    start_seconds: int = 120  # how long it may take until it is well
+
+
+def all_services(stack: Stack) -> list[Service]:
+    """Every service of the configuration, in the order in which they are started."""
+    services = []
+    if not stack.config.kafka.brokers:
+        services.append(_kafka(stack))
+    if not stack.config.clickhouse.url:
+        services.append(_clickhouse(stack))
+    services.append(_flink(stack))
+    if stack.config.superset.enabled:
+        services.append(_superset(stack))
+    services += [agent(stack, one) for one in stack.config.agents]
+    return services
+
+
+def answers(url: str) -> bool:
+    """Whether a GET is answered with 200 within two seconds."""
+    try:
+        return httpx.get(url, timeout=2).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def _kafka(stack: Stack) -> Service:
+    ports, data = stack.config.ports, stack.data / "kafka"
+    properties = stack.run / "kafka.properties"
+    java = [
+        "java",
+        f"-Xmx{stack.config.kafka.heap}",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=4",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        "-cp",
+        f"{stack.kafka_jars}/*",
+    ]
+
+    def prepare() -> None:
+        properties.write_text(
+            "\n".join(
+                f"{key}={value}"
+                for key, value in {
+                    "process.roles": "broker,controller",
+                    "node.id": 1,
+                    "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports.kafka_controller}",
+                    "controller.listener.names": "CONTROLLER",
+                    "listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka},CONTROLLER://127.0.0.1:{ports.kafka_controller}",
+                    "log.dirs": data,
+                    "auto.create.topics.enable": "false",
+                    "offsets.topic.replication.factor": 1,
+                    "offsets.topic.num.partitions": 1,
+                    "transaction.state.log.replication.factor": 1,
+                    "transaction.state.log.min.isr": 1,
+                    "share.coordinator.state.topic.replication.factor": 1,
+                    "share.coordinator.state.topic.min.isr": 1,
+                    "group.initial.rebalance.delay.ms": 0,
+                    "message.max.bytes": 8388608,
+                    "num.recovery.threads.per.data.dir": 2,
+                }.items()
+            )
+            + "\n"
+        )
+        if not (data / "meta.properties").exists():
+            storage = [
+                *java,
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                _cluster_id(),
+                "-c",
+                str(properties),
+                "--standalone",
+            ]
+            done = subprocess.run(storage, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise WeirError(f"Kafka's storage could not be formatted: {done.stderr.strip()[-500:]}", status=1)
+
+    return Service(
+        name="kafka",
+        command=[*java, "kafka.Kafka", str(properties)],
+        port=ports.kafka,
+        healthy=lambda: kafka.reachable(stack.brokers),
+        needs=stack.kafka_jars,
+        prepare=prepare,
+    )
+
+
+def _cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _clickhouse(stack: Stack) -> Service:
+    python = stack.venvs / "clickhouse/bin/python"
+    return Service(
+        name="clickhouse",
+        command=[
+            str(python),
+            "-m",
+            "weir_clickhouse",
+            "--data",
+            str(stack.data / "clickhouse"),
+            "--listen",
+            f"127.0.0.1:{stack.config.ports.clickhouse}",
+            "--access",
+            str(stack.checkout / "clickhouse/access.yaml"),
+            "--memory",
+            stack.config.clickhouse.memory,
+        ],
+        environment={"PYTHONPATH": str(stack.checkout / "clickhouse/embedded")}
+        | {f"WEIR_PASSWORD_{user.upper()}": stack.password(user) for user in USERS},
+        port=stack.config.ports.clickhouse,
+        healthy=lambda: connect(stack, "admin").ping(),
+        needs=python,
+    )
+
+
+def _flink(stack: Stack) -> Service:
+    settings = stack.config.flink
+    return Service(
+        name="flink",
+        command=[
+            "java",
+            f"-Xmx{settings.heap}",
+            "-XX:+UseParallelGC",
+            "-jar",
+            str(stack.flink_jar),
+            "--jobs",
+            ",".join(settings.jobs),
+            "--brokers",
+            stack.brokers,
+            "--group",
+            kafka.GROUP,
+            "--clickhouse",
+            settings.clickhouse_url or stack.clickhouse_url,
+            "--database",
+            stack.config.clickhouse.database,
+            "--user",
+            "writer",
+            "--checkpoints",
+            str(stack.data / "flink"),
+            "--checkpoint-interval",
+            settings.checkpoint_interval,
+            "--parallelism",
+            str(settings.parallelism),
+            "--start",
+            settings.start,
+            "--resume",
+            settings.resume,
+            "--window",
+            settings.window,
+            "--national-delay",
+            settings.national_delay,
+            "--max-pending",
+            settings.max_pending,
+            "--rest-port",
+            str(stack.config.ports.flink),
+            "--metrics-port",
+            str(stack.config.ports.flink_metrics),
+        ],
+        environment={"WEIR_PASSWORD_WRITER": stack.password("writer")},
+        port=stack.config.ports.flink,
+        healthy=lambda: _flink_runs(stack),
+        needs=stack.flink_jar,
+    )
+
+
+def _flink_runs(stack: Stack) -> bool:
+    try:
+        jobs = httpx.get(f"{stack.flink_url}/jobs/overview", timeout=2).json()["jobs"]
+    except (httpx.HTTPError, ValueError, KeyError):
+        return False
+    return any(job["state"] == "RUNNING" and job["tasks"]["running"] == job["tasks"]["total"] for job in jobs)
+
+
+def _superset(stack: Stack) -> Service:
+    python = stack.venvs / "superset/bin/python"
+    script = str(stack.checkout / "superset/weir_superset.py")
+    environment = {
+        "WEIR_SUPERSET_HOME": str(stack.data / "superset"),
+        "WEIR_SUPERSET_SECRET_KEY": stack.secret("superset-key"),
+        "WEIR_SUPERSET_ADMIN_PASSWORD": stack.secret("superset-admin"),
+        "WEIR_SUPERSET_PORT": str(stack.config.ports.superset),
+        "WEIR_CLICKHOUSE_HOST": httpx.URL(stack.clickhouse_url).host,
+        "WEIR_CLICKHOUSE_PORT": str(httpx.URL(stack.clickhouse_url).port or 8123),
+        "WEIR_PASSWORD_DASHBOARD": stack.password("dashboard"),
+    }
+    # Preparing the metadata takes a while the first time; as part of the command it shares the log and the restarts.
+    line = f"{shlex.quote(str(python))} {shlex.quote(script)}"
+    return Service(
+        name="superset",
+        command=["bash", "-c", f"{line} init && exec {line} serve"],
+        environment=environment,
+        port=stack.config.ports.superset,
+        healthy=lambda: answers(f"{stack.superset_url}/health"),
+        needs=python,
+        start_seconds=240,
+    )
+
+
+def agent(stack: Stack, one: Agent) -> Service:
+    """A capture agent on this machine."""
+    return Service(
+        name=f"agent-{one.probe}",
+        command=[str(stack.agent_binary), "run", "--config", str(one.config)],
+        port=0,
+        healthy=lambda: True,
+        needs=stack.agent_binary,
+    )

@@ -1,0 +1,100 @@
+"""Bring a stack up and take it down, whole."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from rich.console import Console
+
+from weir import kafka
+from weir.clickhouse import connect
+from weir.config import Stack
+from weir.migrations import migrate
+from weir.services import Service, agent, all_services
+from weir.stages import Stages
+from weir.supervisor import Supervisor
+
+# Agents first, so that they say goodbye to a broker that still listens; the store before the broker.
+_STOP_ORDER = ["superset", "flink", "clickhouse", "kafka"]
+
+
+def stop_order(stack: Stack, extra: list[str] | None = None) -> list[str]:
+    """The names of the processes in the order in which they are stopped."""
+    return [*(extra or []), *(f"agent-{one.probe}" for one in stack.config.agents), *_STOP_ORDER]
+
+
+def bring_up(
+    stack: Stack,
+    supervisor: Supervisor,
+    stages: Stages,
+    extra: list[Service] | None = None,
+    wait_for_superset: bool = True,
+) -> None:
+    """Start every service in the order its neighbours need, and wait until each is well.
+
+    `extra` are services that are declared but not started. Raises WeirError at the first one that fails.
+    """
+    services = {service.name: service for service in all_services(stack)}
+    stack.prepare()
+    supervisor.launch([*services.values(), *(extra or [])])
+    for name in ("kafka", "clickhouse", "superset"):
+        if name in services:
+            stages.begin(name)
+            supervisor.start(services[name])
+    if "kafka" in services:
+        supervisor.wait(services["kafka"])
+    made = kafka.create_topics(stack.brokers)
+    if "kafka" in services:
+        stages.done("kafka", stack.brokers + (f", {len(made)} topics made" if made else ""))
+    if "clickhouse" in services:
+        supervisor.wait(services["clickhouse"])
+    applied = migrate(connect(stack, "admin"))
+    if "clickhouse" in services:
+        stages.done("clickhouse", stack.clickhouse_url + (f", {len(applied)} migrations applied" if applied else ""))
+    stages.begin("flink")
+    supervisor.start(services["flink"])
+    supervisor.wait(services["flink"])
+    stages.done("flink", f"{stack.flink_url}, jobs {', '.join(stack.config.flink.jobs)}")
+    for one in stack.config.agents:
+        enrol(stack, one.probe)
+        service = agent(stack, one)
+        stages.begin(service.name)
+        supervisor.start(service)
+        supervisor.wait(service)
+        stages.done(service.name)
+    if wait_for_superset:
+        superset_up(stack, supervisor, stages)
+
+
+def superset_up(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
+    """Wait for the dashboards."""
+    if stack.config.superset.enabled:
+        supervisor.wait(next(service for service in all_services(stack) if service.name == "superset"))
+        stages.done("superset", dashboard_url(stack))
+
+
+def dashboard_url(stack: Stack) -> str:
+    """Where a person looks."""
+    return f"{stack.superset_url}/superset/dashboard/network-overview/"
+
+
+def take_down(stack: Stack, supervisor: Supervisor, console: Console, extra: list[str] | None = None) -> None:
+    """Stop everything that this stack started, and nothing else."""
+    with console.status("stopping: agents first, then the store, then the broker"):
+        supervisor.shutdown(stop_order(stack, extra))
+
+
+def enrol(stack: Stack, name: str, workers: int = 1, interval_s: int = 10, site: str = "") -> list[str]:
+    """Make a probe's topics and its row in `probes`; returns the topics that were new."""
+    made = kafka.create_topics(stack.brokers, name, workers)
+    row = {
+        "probe": name,
+        "workers": workers,
+        "interval_ms": interval_s * 1000,
+        "site": site,
+        "enrolled_at": int(time.time()),
+        "updated_at": time.time(),
+    }
+    connect(stack, "writer").execute(f"INSERT INTO probes FORMAT JSONEachRow\n{json.dumps(row)}")
+    return made

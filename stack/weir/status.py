@@ -1,0 +1,44 @@
+"""How the services of a stack are doing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from weir import kafka
+from weir.config import Stack
+from weir.services import Service, all_services
+from weir.supervisor import State, Supervisor
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    """How one service is doing; `lag_messages` only where the service reads from Kafka."""
+
+    service: str
+    state: str
+    port: int
+    pid: int
+    memory_octets: int
+    up_seconds: int
+    lag_messages: int | None
+
+
+def _status(stack: Stack, service: Service, state: State | None) -> ServiceStatus:
+    if state is None or state.word != "RUNNING":
+        return ServiceStatus(service.name, state.word.lower() if state else "down", service.port, 0, 0, 0, None)
+    return ServiceStatus(
+        service=service.name,
+        state="well" if service.healthy() else "not well",
+        port=service.port,
+        pid=state.pid,
+        memory_octets=state.memory,
+        up_seconds=int(time.time() - state.started),
+        lag_messages=kafka.lag(stack.brokers) if service.name == "flink" else None,
+    )
+
+
+def all_statuses(stack: Stack) -> list[ServiceStatus]:
+    """Every service of the configuration, whether it runs or not."""
+    states = Supervisor(stack).states()
+    return [_status(stack, service, states.get(service.name)) for service in all_services(stack)]

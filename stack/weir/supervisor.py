@@ -1,0 +1,255 @@
+"""The processes of a stack, kept by supervisord.
+
+supervisord starts, restarts and logs them and is spoken to over a Unix socket in `run/`. Every process it starts
+carries `WEIR_INSTANCE=<home>` in its environment, so that whatever was left by a supervisor that was itself killed
+is found, and nothing else is ever touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import xmlrpc.client
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+from supervisor.xmlrpc import SupervisorTransport
+
+from weir.config import Stack
+from weir.errors import WeirError
+from weir.services import Service
+
+MARK = "WEIR_INSTANCE"
+
+
+@dataclass(frozen=True)
+class State:
+    """How a process is doing: supervisord's word for it, its pid, when it was started (s), its memory (octets)."""
+
+    word: str
+    pid: int
+    started: float
+    memory: int
+
+
+class Supervisor:
+    """supervisord for one stack."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.configuration = stack.run / "supervisord.conf"
+        # A Unix socket's path may have 107 octets at most, which a deep home would exceed.
+        self.socket = stack.run / "supervisor.sock"
+        if len(str(self.socket)) > 100:
+            raise WeirError(
+                f"the path of {stack.home} is too long for a Unix socket",
+                hint="set WEIR_HOME to a shorter one",
+            )
+
+    # ---- talking to it ----
+
+    def _rpc(self) -> Any:
+        transport = SupervisorTransport(None, None, f"unix://{self.socket}")
+        return xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport).supervisor
+
+    def running(self) -> bool:
+        """Whether a supervisor answers for this stack."""
+        try:
+            return bool(self._rpc().getState()["statename"] == "RUNNING")
+        except (OSError, xmlrpc.client.Error):
+            return False
+
+    def states(self) -> dict[str, State]:
+        """Every process by name; empty where nothing runs."""
+        try:
+            infos = self._rpc().getAllProcessInfo()
+        except (OSError, xmlrpc.client.Error):
+            return {}
+        return {
+            info["name"]: State(info["statename"], info["pid"], info["start"], _memory(info["pid"])) for info in infos
+        }
+
+    # ---- starting ----
+
+    def launch(self, services: list[Service]) -> None:
+        """Start supervisord with these services declared and none of them running."""
+        if self.running():
+            raise WeirError("this stack is up already", hint="'weir status' shows it, 'weir down' stops it")
+        self.end_leftovers()
+        for service in services:
+            if not service.needs.exists():
+                raise WeirError(f"{service.name}: {service.needs} is not there", hint="run 'make build' first")
+            if service.port and not _free(service.port):
+                raise WeirError(
+                    f"port {service.port} for {service.name} is taken by another program",
+                    hint=f"set another one in {self.stack.home}/weir.yaml (see stack/weir.example.yaml)",
+                )
+        self.stack.prepare()
+        self._write(services)
+        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(self.configuration)]
+        done = subprocess.run(
+            command, env=self._environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise WeirError(f"supervisord did not start: {(done.stderr or done.stdout).strip()[-500:]}", status=1)
+        for _ in range(100):
+            if self.running():
+                return
+            time.sleep(0.1)
+        raise WeirError("supervisord does not answer", hint=f"see {self.stack.logs}/supervisor.log", status=1)
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {MARK: str(self.stack.home), "PYTHONWARNINGS": "ignore"}
+
+    def _write(self, services: list[Service]) -> None:
+        logs = self.stack.logs
+        parts = [
+            f"[unix_http_server]\nfile={self.socket}\nchmod=0700",
+            f"[supervisord]\nlogfile={logs}/supervisor.log\nlogfile_maxbytes=5MB\nlogfile_backups=1\n"
+            f"pidfile={self.stack.run}/supervisord.pid\nchildlogdir={logs}\nminfds=4096",
+            "[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface",
+        ]
+        for service in services:
+            environment = ",".join(f'{key}="{_escape(value)}"' for key, value in service.environment.items())
+            parts.append(
+                f"[program:{service.name}]\ncommand={_escape(shlex.join(service.command))}\n"
+                f"directory={self.stack.run}\nenvironment={environment}\nautostart=false\nautorestart=true\n"
+                "startsecs=2\nstartretries=100\nstopwaitsecs=30\nstopasgroup=true\nkillasgroup=true\n"
+                f"redirect_stderr=true\nstdout_logfile={logs}/{service.name}.log\n"
+                "stdout_logfile_maxbytes=20MB\nstdout_logfile_backups=2"
+            )
+        descriptor = os.open(self.configuration, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # it holds passwords
+        with os.fdopen(descriptor, "w") as file:
+            file.write("\n\n".join(parts) + "\n")
+
+    def start(self, service: Service) -> None:
+        """Prepare the service and start it, without waiting until it is well."""
+        service.prepare()
+        try:
+            self._rpc().startProcess(service.name, False)
+        except xmlrpc.client.Fault as fault:
+            raise WeirError(
+                f"{service.name} did not start: {fault.faultString}", hint=self._log_of(service), status=1
+            ) from fault
+
+    def wait(self, service: Service) -> float:
+        """Wait until the service is well; returns the seconds it took.
+
+        Raises WeirError with the log's last line where it gives up or takes too long.
+        """
+        begin = time.monotonic()
+        while not service.healthy():
+            state = self.states().get(service.name)
+            if (
+                state is None
+                or state.word in ("FATAL", "EXITED", "STOPPED")
+                or (state.word == "BACKOFF" and time.monotonic() - begin > 15)
+            ):
+                raise WeirError(
+                    f"{service.name} ended at its start: {self._last_line(service)}",
+                    hint=self._log_of(service),
+                    status=1,
+                )
+            if time.monotonic() - begin > service.start_seconds:
+                raise WeirError(
+                    f"{service.name} was not well after {service.start_seconds} s: {self._last_line(service)}",
+                    hint=self._log_of(service),
+                    status=1,
+                )
+            time.sleep(0.25)
+        return time.monotonic() - begin
+
+    def stop(self, name: str) -> None:
+        """Stop one process and wait for its end."""
+        try:
+            self._rpc().stopProcess(name)
+        except xmlrpc.client.Fault as fault:
+            if "NOT_RUNNING" not in fault.faultString:
+                raise WeirError(f"{name}: {fault.faultString}", status=1) from fault
+
+    def _log_of(self, service: Service) -> str:
+        return f"its log is {self.stack.logs}/{service.name}.log"
+
+    def _last_line(self, service: Service) -> str:
+        path = self.stack.logs / f"{service.name}.log"
+        lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+        return lines[-1][:300] if lines else "it printed nothing"
+
+    # ---- stopping ----
+
+    def shutdown(self, order: list[str]) -> None:
+        """Stop every process in the given order, then supervisord itself."""
+        if self.running():
+            states = self.states()
+            for name in [*[n for n in order if n in states], *[n for n in states if n not in order]]:
+                if states[name].word in ("RUNNING", "STARTING", "BACKOFF"):
+                    self.stop(name)
+            with contextlib.suppress(OSError, xmlrpc.client.Error):
+                self._rpc().shutdown()
+            for _ in range(300):
+                if not self.running() and not self._ours():
+                    break
+                time.sleep(0.1)
+        self.end_leftovers()
+
+    def _ours(self) -> list[psutil.Process]:
+        """Processes that this stack started: by the mark in their environment."""
+        found = []
+        mine = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+        for process in psutil.process_iter():
+            try:
+                if process.pid not in mine and process.environ().get(MARK) == str(self.stack.home):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def end_leftovers(self) -> None:
+        """End what a killed supervisor left running."""
+        left = self._ours()
+        for process in left:
+            _quietly(process.terminate)
+        _, alive = psutil.wait_procs(left, timeout=20)
+        for process in alive:
+            _quietly(process.kill)
+        psutil.wait_procs(alive, timeout=5)
+        self.socket.unlink(missing_ok=True)
+
+
+def _quietly(action: Callable[[], None]) -> None:
+    with contextlib.suppress(psutil.Error):
+        action()
+
+
+def _escape(text: str) -> str:
+    """A value as supervisord's configuration wants it; our values hold no double quotes."""
+    return text.replace("%", "%%")
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _memory(pid: int) -> int:
+    """Resident octets of a process and its children."""
+    if not pid:
+        return 0
+    total = 0
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for one in [process, *process.children(recursive=True)]:
+            total += one.memory_info().rss
+    return total

@@ -1,0 +1,15 @@
+-- The agents' counters by time, probe, counter set and label, in points of `bucket_s` seconds, whole ones only.
+SELECT
+    toDateTime(intDiv(toUnixTimestamp(c.ts), bucket_s) * bucket_s, 'UTC') AS ts,
+    {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,
+    c.probe AS probe,
+    c.counter_set AS counter_set,
+    c.label AS label,
+    -- Size classes begin with a number; blanks before it make them sort by it.
+    if(c.counter_set = 'size', concat(repeat(' ', 4 - least(4, length(extract(c.label, '^[0-9]+')))), c.label), c.label) AS name,
+    sum(c.octets) AS octets,
+    sum(c.packets) AS packets
+FROM v_counters AS c
+WHERE c.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
+  AND c.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
+GROUP BY ts, bucket_s, probe, counter_set, label

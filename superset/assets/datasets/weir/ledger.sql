@@ -1,0 +1,27 @@
+-- The ledger by time and probe, in points of `bucket_s` seconds, whole ones only. Where a worker's closing record is
+-- missing nobody knows what was on the wire: such intervals are `intervals_unknown`, and what is stored of them is left
+-- out of `accounted`, so that it cannot hide what others lost.
+SELECT
+    toDateTime(intDiv(toUnixTimestamp(l.ts), bucket_s) * bucket_s, 'UTC') AS ts,
+    {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,
+    l.probe AS probe,
+    count() AS intervals,
+    countIf(l.state NOT IN ('closed', 'stopped')) AS intervals_incomplete,
+    countIf(l.state IN ('closing_missing', 'missing')) AS intervals_unknown,
+    countIf(l.state = 'closed') AS intervals_closed,
+    sum(l.on_interface_packets) + sum(l.gap_packets) AS wire,
+    sum(l.captured_packets) AS captured,
+    sum(l.dropped['kernel']) AS dropped_kernel,
+    sum(l.dropped['ring']) AS dropped_ring,
+    sum(l.dropped['interface']) AS dropped_interface,
+    sum(l.dropped_packets) - dropped_kernel - dropped_ring - dropped_interface AS dropped_elsewhere,
+    sum(l.gap_packets) AS unwatched,
+    sum(l.not_metered_packets) AS not_metered,
+    sum(l.stored_packets) AS stored,
+    sumIf(l.stored_packets + l.not_metered_packets, l.state NOT IN ('closing_missing', 'missing')) AS accounted,
+    sum(l.stored_records) AS records,
+    sum(l.lost_packets) AS lost
+FROM v_ledger AS l
+WHERE l.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
+  AND l.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
+GROUP BY ts, bucket_s, probe

@@ -1,0 +1,163 @@
+"""A real store and a real Superset on free ports, made once for all tests and taken away at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+WEIR_HOME = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir"))
+sys.path[:0] = [str(CHECKOUT / "superset"), str(Path(__file__).resolve().parent)]
+
+import testdata  # noqa: E402
+
+PASSWORDS = {f"WEIR_PASSWORD_{user}": f"test-{user.lower()}" for user in ("ADMIN", "WRITER", "ANALYST", "DASHBOARD")}
+MINUTES = 200
+
+
+def python_of(part: str) -> str:
+    """The interpreter of a part's virtual environment; the tests that need it are skipped where it is not made."""
+    python = WEIR_HOME / "venvs" / part / "bin/python"
+    if not python.exists():
+        pytest.skip(f"{python} is missing: make venv-{part}")
+    return str(python)
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], log: Path, seconds: float) -> None:
+    """Wait until `url` answers; fails with the end of the log where the process ends before, or time is up."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise AssertionError(f"{url} does not answer (exit status {process.poll()}):\n{log.read_text()[-3000:]}")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process and, where it does not, its whole group."""
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@dataclass
+class Store:
+    """The embedded ClickHouse: its address, and the end of the rows in it (seconds from 1970)."""
+
+    port: int
+    until: int
+    url: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def ask(self, sql: str) -> list[list[str]]:
+        """The rows of a query, as text."""
+        text = testdata.execute(self.url, f"{sql} FORMAT TSV", password=PASSWORDS["WEIR_PASSWORD_ADMIN"])
+        return [line.split("\t") for line in text.splitlines()]
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store with every migration and the rows of testdata.py up to now."""
+    folder, port = tmp_path_factory.mktemp("store"), free_port()
+    log = folder / "log"
+    command = [
+        python_of("clickhouse"),
+        "-m",
+        "weir_clickhouse",
+        "--data",
+        str(folder / "data"),
+        "--listen",
+        f"127.0.0.1:{port}",
+    ]
+    command += ["--access", str(CHECKOUT / "clickhouse/access.yaml")]
+    environment = {**os.environ, **PASSWORDS, "PYTHONPATH": str(CHECKOUT / "clickhouse/embedded")}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/ping", process, log, 60)
+        os.environ.update(PASSWORDS)
+        made = Store(port, int(time.time()) // 60 * 60)
+        testdata.migrate(made.url)
+        # Rows go on after the present, so that the tests may take their time and still end on data.
+        testdata.fill(made.url, made.until, MINUTES, ahead=30)
+        yield made
+    finally:
+        stop(process)
+
+
+@dataclass
+class Superset:
+    """A running Superset: its address, its folder, and how to prepare it again."""
+
+    port: int
+    home: Path
+    environment: dict[str, str]
+
+    @property
+    def url(self) -> str:
+        """The base address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def init(self) -> str:
+        """Run `init`; what it printed."""
+        done = subprocess.run(
+            [python_of("superset"), str(CHECKOUT / "superset/weir_superset.py"), "init"],
+            env=self.environment, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def superset(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Superset]:
+    """Superset, prepared from nothing, on the store; the machine's zone is far from UTC."""
+    home, port = tmp_path_factory.mktemp("superset"), free_port()
+    environment = {
+        **os.environ,
+        **PASSWORDS,
+        "TZ": "Asia/Tokyo",
+        "WEIR_SUPERSET_HOME": str(home),
+        "WEIR_SUPERSET_SECRET_KEY": "a key for the tests, long enough for anything",
+        "WEIR_SUPERSET_ADMIN_PASSWORD": "test-superset-admin",
+        "WEIR_SUPERSET_PORT": str(port),
+        "WEIR_CLICKHOUSE_HOST": "127.0.0.1",
+        "WEIR_CLICKHOUSE_PORT": str(store.port),
+    }
+    made = Superset(port, home, environment)
+    assert "ready" in made.init()
+    log = home / "serve.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [python_of("superset"), str(CHECKOUT / "superset/weir_superset.py"), "serve"],
+            env=environment, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_for(f"{made.url}/health", process, log, 120)
+        yield made
+    finally:
+        stop(process)

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Open a dashboard in headless Chromium as a viewer without a name, and judge what is drawn.
+
+Waits until every chart of the page has been drawn, then fails on a chart with an error or without data, on a violation
+of the content security policy, an error of the page, or a request to anywhere but the dashboard's own host and port.
+Saves a picture of the whole page. Prints one JSON object; exit status 1 where something was found, 2 on bad arguments.
+
+    render.py --url http://127.0.0.1:8088/superset/dashboard/network-overview/ --out shot.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import ConsoleMessage, Page, Request, Response, Route, sync_playwright
+
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-dev-shm-usage",
+    "--no-default-browser-check",
+    "--no-pings",
+]
+
+# What each chart of the page is at: its name, and whether it is loading, wrong, empty, or drawn.
+CHARTS = """() => [...document.querySelectorAll('.dashboard-chart-id-none, [data-test="chart-grid-component"]')].map(cell => {
+  const text = cell.innerText || '';
+  const name = cell.getAttribute('data-test-chart-name') || cell.querySelector('[data-test="slice-header"]')?.innerText?.split('\\n')[0] || '?';
+  const box = cell.querySelector('.slice_container, [data-test="slice-container"]') || cell;
+  const loading = !!cell.querySelector('.loading, [data-test="loading-indicator"], .ant-spin-spinning');
+  const wrong = !!cell.querySelector('.ant-alert-error, [data-test="error-container"], [data-test="alert-message"]') || /Unexpected error|Data error|Error:/.test(text);
+  const empty = !!cell.querySelector('.ant-empty, [data-test="empty-state"]') || /No results were returned|No data/.test(text);
+  const canvas = [...box.querySelectorAll('canvas')].some(one => one.width > 20 && one.height > 20);
+  const rows = box.querySelectorAll('table tbody tr').length;
+  const number = box.querySelector('.superset-legacy-chart-big-number .header-line, .header-line');
+  const drawn = canvas || rows > 0 || !!(number && number.innerText.trim() && number.innerText.trim() !== 'N/A');
+  return {name, state: wrong ? 'error' : loading ? 'loading' : empty ? 'empty' : drawn ? 'drawn' : 'waiting', rows, text: text.slice(0, 400)};
+})"""
+
+# Where the last chart or text of the page ends, in pixels.
+BOTTOM = """() => Math.ceil(Math.max(300, ...[...document.querySelectorAll('[data-test="chart-grid-component"], [data-test="dashboard-markdown-editor"]')]
+  .map(cell => cell.getBoundingClientRect().bottom + window.scrollY)) + 24)"""
+
+
+@dataclass
+class Report:
+    """What was found. `charts`: name → state. `problems`: one line each; empty where all is well."""
+
+    url: str
+    seconds: float = 0.0
+    charts: dict[str, str] = field(default_factory=dict)
+    queries: int = 0
+    problems: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def render(
+    url: str,
+    out: Path | None,
+    *,
+    timeout: float = 90.0,
+    width: int = 1500,
+    queries: list[dict[str, Any]] | None = None,
+    chromium: str | None = None,
+) -> Report:
+    """Draw the page; `queries` gathers each chart-data request with its answer: {"asked", "status", "answer"}."""
+    report, began = Report(url), time.monotonic()
+    origin = urlsplit(url).netloc
+    binary = chromium or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if binary is None:
+        raise FileNotFoundError("no Chromium: install the package chromium")
+    with tempfile.TemporaryDirectory(prefix="weir-chromium-") as profile, sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            profile,
+            executable_path=binary,
+            headless=True,
+            args=CHROMIUM_FLAGS,
+            viewport={"width": width, "height": 1000},
+            timezone_id="UTC",
+            locale="en-US",
+        )
+        try:
+            page = context.pages[0] if context.pages else context.new_page()
+            _watch(context, page, origin, report, queries)
+            page.goto(url, wait_until="domcontentloaded", timeout=timeout * 1000)
+            # Charts are drawn when they come into view: a window as high as the page shows all.
+            deadline = began + timeout
+            _wait_for_charts(page, report, deadline, width)
+            if out is not None:
+                page.wait_for_timeout(1500)
+                bottom = page.evaluate(BOTTOM)
+                page.screenshot(path=str(out), clip={"x": 0, "y": 0, "width": width, "height": max(300, bottom)})
+        finally:
+            context.close()
+    report.seconds = round(time.monotonic() - began, 1)
+    return report
+
+
+def _watch(context: Any, page: Page, origin: str, report: Report, queries: list[dict[str, Any]] | None) -> None:
+    def route(one: Route, request: Request) -> None:
+        target = urlsplit(request.url)
+        if target.scheme in ("http", "https", "ws", "wss") and target.netloc != origin:
+            report.problems.append(f"request to the outside: {request.url}")
+            one.abort()
+        else:
+            one.continue_()
+
+    def console(message: ConsoleMessage) -> None:
+        text = message.text
+        if "Content Security Policy" in text:
+            # Superset's compiled-in pixel is refused by the policy before it leaves the browser: that is the cure.
+            if "scarf.sh" in text:
+                report.refused.append(text[:160])
+            else:
+                report.problems.append(f"content security policy: {text[:300]}")
+        elif message.type == "error" and "Failed to load resource" not in text:
+            report.problems.append(f"console: {text[:300]}")
+
+    def response(answer: Response) -> None:
+        if "/api/v1/chart/data" in answer.url:
+            report.queries += 1
+            body: dict[str, Any] = {}
+            try:
+                body = answer.json()
+            except Exception:
+                report.problems.append(f"chart data: HTTP {answer.status}, not JSON")
+            if queries is not None:
+                asked = answer.request.post_data
+                queries.append({"asked": json.loads(asked) if asked else None, "status": answer.status, "answer": body})
+        if answer.status >= 400:
+            report.problems.append(f"HTTP {answer.status}: {answer.url}")
+
+    context.route("**/*", route)
+    page.on("console", console)
+    page.on("response", response)
+    page.on("pageerror", lambda error: report.problems.append(f"page error: {str(error)[:300]}"))
+
+
+def _wait_for_charts(page: Page, report: Report, deadline: float, width: int) -> None:
+    charts: list[dict[str, Any]] = []
+    tall = False
+    while time.monotonic() < deadline:
+        page.wait_for_timeout(500)
+        charts = page.evaluate(CHARTS)
+        if not charts:
+            continue
+        if not tall:
+            height = page.evaluate("() => Math.max(...[...document.querySelectorAll('*')].map(e => e.scrollHeight))")
+            page.set_viewport_size({"width": width, "height": min(int(height) + 100, 8000)})
+            tall = True
+            continue
+        if all(chart["state"] in ("drawn", "error", "empty") for chart in charts):
+            break
+    if not charts:
+        report.problems.append(f"no chart on the page; it says: {page.inner_text('body')[:300]!r}")
+    for chart in charts:
+        report.charts[chart["name"]] = chart["state"]
+        if chart["state"] != "drawn":
+            report.problems.append(f"chart {chart['name']!r} is {chart['state']}: {chart['text']!r}")
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", required=True, help="address of the dashboard")
+    parser.add_argument("--out", type=Path, help="PNG file for the picture of the whole page")
+    parser.add_argument("--timeout", type=float, default=90.0, help="seconds until every chart must be drawn (90)")
+    parser.add_argument("--width", type=int, default=1500, help="width of the window in pixels (1500)")
+    parser.add_argument("--chromium", help="the browser's binary (chromium)")
+    given = parser.parse_args()
+    report = render(given.url, given.out, timeout=given.timeout, width=given.width, chromium=given.chromium)
+    print(json.dumps(asdict(report), indent=2))
+    return 1 if report.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

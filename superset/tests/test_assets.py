@@ -1,0 +1,158 @@
+"""The tree of assets by itself: Superset's importer accepts dangling references, so they are looked for here."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import weir_assets
+
+BUNDLE: dict[str, dict[str, Any]] = {name: yaml.safe_load(text) for name, text in weir_assets.bundle().items()}
+DATASETS = {thing["uuid"]: thing for name, thing in BUNDLE.items() if name.startswith("datasets/")}
+CHARTS = {name: thing for name, thing in BUNDLE.items() if name.startswith("charts/")}
+DASHBOARDS = {name: thing for name, thing in BUNDLE.items() if name.startswith("dashboards/")}
+# Chart types that this release of Superset has, and that were looked at.
+VIZ_TYPES = {
+    "big_number",
+    "big_number_total",
+    "echarts_area",
+    "echarts_timeseries_line",
+    "echarts_timeseries_bar",
+    "table",
+}
+# What the list of a filter may be read from: one row a probe, never records.
+SMALL = {"probes"}
+
+
+def test_every_file_is_of_a_known_kind_and_has_its_own_uuid() -> None:
+    uuids = [thing["uuid"] for name, thing in BUNDLE.items() if name != "metadata.yaml"]
+    assert len(set(uuids)) == len(uuids)
+    assert all(uuid.UUID(one).version == 5 for one in uuids)
+    kinds = {name.split("/")[0] for name in BUNDLE}
+    assert kinds == {"metadata.yaml", "databases", "datasets", "charts", "dashboards"}
+    assert BUNDLE["metadata.yaml"]["type"] == "assets"
+
+
+def test_uuids_never_change() -> None:
+    """Addresses and bookmarks hang on them: they depend on the file's name alone."""
+    assert weir_assets.uuid_of("dashboards", "network_overview") == BUNDLE["dashboards/network_overview.yaml"]["uuid"]
+    assert weir_assets.uuid_of("dashboards", "network_overview") == "807d2556-7c13-5674-bb31-bab9801ca37f"
+
+
+def test_datasets_belong_to_the_database() -> None:
+    assert {thing["database_uuid"] for thing in DATASETS.values()} == {BUNDLE["databases/weir.yaml"]["uuid"]}
+
+
+def test_no_password_in_the_assets() -> None:
+    assert re.fullmatch(r"clickhousedb://dashboard@weir:8123/weir", BUNDLE["databases/weir.yaml"]["sqlalchemy_uri"])
+
+
+@pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda one: one["table_name"])
+def test_dataset(dataset: dict[str, Any]) -> None:
+    columns = [column["column_name"] for column in dataset["columns"]]
+    metrics = [metric["metric_name"] for metric in dataset["metrics"]]
+    assert len(set(columns)) == len(columns)
+    assert len(set(metrics)) == len(metrics)
+    assert not set(columns) & set(metrics), "a metric with the name of a column is refused by ClickHouse (error 184)"
+    assert all(column["description"] for column in dataset["columns"])
+    assert all(metric["description"] and metric["d3format"] for metric in dataset["metrics"])
+    times = [column for column in dataset["columns"] if column["is_dttm"]]
+    if dataset["table_name"] not in SMALL:
+        assert dataset["main_dttm_col"] == "time"
+        assert [(column["column_name"], column["expression"]) for column in times] == [("time", "ts")]
+        assert not next(column for column in dataset["columns"] if column["column_name"] == "ts")["is_dttm"]
+    # Names in the metrics are columns or functions of ClickHouse.
+    for metric in dataset["metrics"]:
+        bare = re.sub(r"'[^']*'", "", metric["expression"])
+        names = set(re.findall(r"\b[a-z_]\w*\b(?!\s*\()", bare))
+        assert names <= set(columns), f"{metric['metric_name']} names {names - set(columns)}"
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_chart_names_what_is_there(name: str) -> None:
+    chart = CHARTS[name]
+    assert chart["viz_type"] in VIZ_TYPES
+    assert chart["params"]["viz_type"] == chart["viz_type"]
+    assert chart["description"]
+    dataset = DATASETS[chart["dataset_uuid"]]
+    columns = {column["column_name"] for column in dataset["columns"]}
+    metrics = {metric["metric_name"] for metric in dataset["metrics"]}
+    params = chart["params"]
+    asked = [*params.get("metrics", []), *([params["metric"]] if "metric" in params else [])]
+    assert asked
+    assert set(asked) <= metrics
+    assert params.get("timeseries_limit_metric", asked[0]) in metrics
+    assert set(params.get("groupby", [])) <= columns
+    assert {one["subject"] for one in params["adhoc_filters"]} <= columns
+    assert params.get("x_axis", next(iter(columns))) in columns
+    assert params.get("x_axis_sort", asked[0]) in columns | metrics
+    assert set(params.get("column_config", {})) <= set(asked) | set(params.get("groupby", []))
+    assert {one["column"] for one in params.get("conditional_formatting", [])} <= set(asked)
+    assert any(one["operator"] == "TEMPORAL_RANGE" and one["subject"] == "time" for one in params["adhoc_filters"])
+
+
+def test_every_chart_is_on_a_dashboard_and_every_place_has_its_chart() -> None:
+    placed = [
+        node["meta"]
+        for dashboard in DASHBOARDS.values()
+        for node in dashboard["position"].values()
+        if isinstance(node, dict) and node["type"] == "CHART"
+    ]
+    assert {meta["uuid"] for meta in placed} == {chart["uuid"] for chart in CHARTS.values()}
+    assert all(isinstance(meta["chartId"], int) for meta in placed)
+    assert len({meta["chartId"] for meta in placed}) == len(placed)
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_layout_hangs_together(name: str) -> None:
+    nodes = {key: node for key, node in DASHBOARDS[name]["position"].items() if isinstance(node, dict)}
+    children = [child for node in nodes.values() for child in node.get("children", [])]
+    assert len(set(children)) == len(children)
+    assert set(children) == set(nodes) - {"ROOT_ID", "HEADER_ID"}
+    for node in nodes.values():
+        if node["type"] == "ROW":
+            assert sum(nodes[child]["meta"]["width"] for child in node["children"]) == 12
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_filters(name: str) -> None:
+    metadata = DASHBOARDS[name]["metadata"]
+    assert metadata["refresh_frequency"] == 30
+    filters = {one["filterType"]: one for one in metadata["native_filter_configuration"]}
+    default = filters["filter_time"]["defaultDataMask"]["extraFormData"]["time_range"]
+    assert re.fullmatch(
+        r'DATEADD\(DATETIME\("now"\), -30, minute\) : DATEADD\(DATETIME\("now"\), -\d+, second\)', default
+    )
+    (target,) = filters["filter_select"]["targets"]
+    listed = DATASETS[target["datasetUuid"]]
+    assert listed["table_name"] in SMALL
+    assert listed["sql"] is None
+    column = target["column"]["name"]
+    for chart in CHARTS.values():
+        assert column in {one["column_name"] for one in DATASETS[chart["dataset_uuid"]]["columns"]}
+
+
+def test_the_dashboards_user_may_read_what_the_datasets_read() -> None:
+    access = yaml.safe_load((Path(__file__).resolve().parents[2] / "clickhouse/access.yaml").read_text())
+    role = access["roles"][access["users"]["dashboard"]["role"]]
+    allowed = {table.removeprefix("weir.") for table in role["tables"]}
+    for dataset in DATASETS.values():
+        sql = re.sub(r"--.*", "", dataset["sql"]) if dataset["sql"] else f"FROM {dataset['table_name']}"
+        assert set(re.findall(r"\b(?:FROM|JOIN)\s+(\w+)", sql)) <= allowed
+    assert role["readonly"] is True
+
+
+def test_a_wrong_name_is_an_error(tmp_path: Path) -> None:
+    """The guard itself: a chart of a dataset that is not there does not get through."""
+    for path in weir_assets.FOLDER.rglob("*"):
+        if path.is_file():
+            copy = tmp_path / path.relative_to(weir_assets.FOLDER)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(path.read_text().replace("dataset: hosts", "dataset: guests"))
+    with pytest.raises(KeyError, match="guests"):
+        weir_assets.bundle(tmp_path)

@@ -1,0 +1,282 @@
+"""A stack under test, and the means to look at it and to hurt it."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+from confluent_kafka import Consumer, Producer, TopicPartition
+from weir import config, kafka, ledger
+from weir.clickhouse import ClickHouse, connect
+from weir.services import all_services
+from weir.supervisor import Supervisor
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+BUILT = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir"))
+AGENT = CHECKOUT / "capture/target/release/weir-probe"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that are free now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> Any:
+    """Ask until the answer is true and return it; fail with `what` when time is up."""
+    end = time.monotonic() + seconds
+    answer = question()
+    while not answer:
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}; the last answer was {answer!r}")
+        time.sleep(0.3)
+        answer = question()
+    return answer
+
+
+@dataclass
+class Done:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+class RunningStack:
+    """`weir up --detach` in a folder of its own; a context manager that takes it down again."""
+
+    def __init__(self, *, superset: bool = False, proxied_clickhouse: bool = False, **flink: Any) -> None:
+        # A folder of our own: Unix sockets want a short path, and another pytest session cleans up pytest's folders.
+        self.home = Path(tempfile.mkdtemp(prefix="weir-"))
+        names = list(config.Ports.model_fields)
+        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
+        settings: dict[str, Any] = {
+            "ports": self.ports,
+            "superset": {"enabled": superset},
+            "flink": {"checkpoint_interval": "2s", **flink},
+        }
+        if proxied_clickhouse:
+            self.proxy_port = free_ports(1)[0]
+            settings["flink"]["clickhouse_url"] = f"http://127.0.0.1:{self.proxy_port}"
+        (self.home / "weir.yaml").write_text(yaml.safe_dump(settings))
+        self.environment = os.environ | {
+            "WEIR_HOME": str(self.home),
+            "WEIR_VENVS": str(BUILT / "venvs"),
+            "WEIR_KAFKA_JARS": str(BUILT / "kafka"),
+        }
+        os.environ["WEIR_VENVS"], os.environ["WEIR_KAFKA_JARS"] = str(BUILT / "venvs"), str(BUILT / "kafka")
+        self.stack = self._load()
+        self.supervisor = Supervisor(self.stack)
+
+    def _load(self) -> config.Stack:
+        before = os.environ.get("WEIR_HOME")
+        os.environ["WEIR_HOME"] = str(self.home)
+        try:
+            return config.load(None)
+        finally:
+            if before is None:
+                del os.environ["WEIR_HOME"]
+            else:
+                os.environ["WEIR_HOME"] = before
+
+    def __enter__(self) -> RunningStack:
+        done = self.weir("up", "--detach", timeout=300)
+        if done.status:
+            self.keep_logs()
+            self.remove()
+            raise AssertionError(f"weir up failed:\n{done.out}\n{done.err}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.keep_logs()
+        done = self.weir("down", timeout=120)
+        self.remove()
+        assert done.status == 0, done.err
+
+    def remove(self) -> None:
+        """Remove the folder; leaving the context does so, too."""
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def keep_logs(self) -> None:
+        """Copy the logs to where CI and people find them."""
+        target = BUILT / "test-logs"
+        target.mkdir(parents=True, exist_ok=True)
+        for log in (self.home / "logs").glob("*.log"):
+            shutil.copy(log, target / log.name)
+
+    # ---- commands ----
+
+    def weir(self, *words: str, timeout: float = 120) -> Done:
+        """Run the command `weir` against this stack."""
+        return run([str(CHECKOUT / "stack/bin/weir"), *words], self.environment, timeout)
+
+    def read(self, probe: str, *captures: Path, words: Iterable[str] = ()) -> dict[str, Any]:
+        """`weir-probe read` into Kafka; returns the summary."""
+        done = run(
+            [
+                str(AGENT),
+                "read",
+                *map(str, captures),
+                "--to",
+                "kafka",
+                "--probe",
+                probe,
+                "--brokers",
+                self.stack.brokers,
+                "--summary",
+                "json",
+                *words,
+            ],
+            self.environment,
+        )
+        assert done.status == 0, done.err
+        summary: dict[str, Any] = json.loads(done.out)
+        return summary
+
+    def enrol(self, probe: str, workers: int = 1) -> None:
+        """`weir probe add`."""
+        done = self.weir("probe", "add", probe, "--workers", str(workers))
+        assert done.status == 0, done.err
+
+    # ---- looking ----
+
+    @functools.cached_property
+    def store(self) -> ClickHouse:
+        """The store, as the analyst."""
+        return connect(self.stack, "analyst")
+
+    def one(self, sql: str) -> Any:
+        """The single value of a query."""
+        rows = self.store.rows(sql)
+        assert len(rows) == 1, rows
+        return next(iter(rows[0].values()))
+
+    def sums(self, probe: str) -> dict[str, int]:
+        """Records, packets and octets stored for a probe."""
+        return self.store.rows(
+            "SELECT count() AS records, sum(fwd_packets + rev_packets) AS packets, "
+            f"sum(fwd_octets + rev_octets) AS octets FROM flows WHERE probe = '{probe}'"
+        )[0]
+
+    def ledger(self, probe: str) -> list[dict[str, Any]]:
+        """The ledger's rows of a probe."""
+        return ledger.read(self.store, f"probe = '{probe}'")
+
+    def settled(self, probe: str, packets: int, seconds: float = 60) -> dict[str, int]:
+        """Wait until so many packets are stored for the probe and no more come; returns the sums."""
+        eventually(lambda: self.sums(probe)["packets"] >= packets, f"{packets} packets of {probe} stored", seconds)
+        eventually(lambda: kafka.lag(self.stack.brokers) == 0, "everything in Kafka read", seconds)
+        return self.sums(probe)
+
+    # ---- hurting ----
+
+    def pid(self, service: str) -> int:
+        """Process id of a running service."""
+        state = self.supervisor.states()[service]
+        return state.pid if state.word == "RUNNING" else 0
+
+    def kill(self, service: str) -> None:
+        """kill -9, as when the power fails for one process; the supervisor starts it again."""
+        os.kill(eventually(lambda: self.pid(service), f"{service} running"), signal.SIGKILL)
+
+    def stop(self, service: str) -> None:
+        """Stop a service until `start`."""
+        self.supervisor.stop(service)
+
+    def start(self, service: str, wait: bool = True) -> None:
+        """Start a stopped service."""
+        one = next(one for one in all_services(self.stack) if one.name == service)
+        self.supervisor.start(one)
+        if wait:
+            self.supervisor.wait(one)
+
+    # ---- messages ----
+
+    def messages(self, topic: str) -> list[tuple[int, bytes]]:
+        """Every message of a topic as (partition, value)."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.stack.brokers, "group.id": "weir-tests", "enable.auto.commit": False}
+        )
+        found = []
+        try:
+            for place in kafka.partitions(self.stack.brokers, topic):
+                if place.topic != topic:
+                    continue
+                low, high = consumer.get_watermark_offsets(place, timeout=10)
+                consumer.assign([TopicPartition(topic, place.partition, low)])
+                while low < high:
+                    message = consumer.poll(10)
+                    assert message is not None, "no answer"
+                    assert not message.error(), message.error()
+                    low = message.offset() + 1
+                    found.append((place.partition, message.value()))
+        finally:
+            consumer.close()
+        return found
+
+    def publish(self, topic: str, values: Iterable[bytes], partition: int = 0) -> None:
+        """Publish values to one partition, in order."""
+        producer = Producer({"bootstrap.servers": self.stack.brokers, "enable.idempotence": True, "linger.ms": 5})
+        for value in values:
+            producer.produce(topic, value, partition=partition)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+
+def run(command: list[str], environment: dict[str, str] | None = None, timeout: float = 120) -> Done:
+    """Run a command to its end."""
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@functools.cache
+def schemas() -> Any:
+    """The module generated from `schemas/flow.proto`, made anew for this run."""
+    from grpc_tools import protoc
+
+    folder = tempfile.mkdtemp(prefix="weir-proto-")
+    assert (
+        protoc.main(["protoc", f"-I{CHECKOUT / 'schemas'}", f"--python_out={folder}", "flow.proto", "counters.proto"])
+        == 0
+    )
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("flow_pb2")
+    finally:
+        sys.path.remove(folder)
+        shutil.rmtree(folder)
+
+
+def decoded(values: Iterable[bytes]) -> list[Any]:
+    """FlowMessages from their bytes."""
+    return [schemas().FlowMessage.FromString(value) for value in values]
+
+
+def batch_volume(message: Any) -> tuple[int, int]:
+    """Packets and octets of a batch."""
+    flows = message.batch.flows
+    return (sum(f.fwd_packets + f.rev_packets for f in flows), sum(f.fwd_octets + f.rev_octets for f in flows))

@@ -1,0 +1,36 @@
+"""The compose file is valid by the compose specification; no engine is here to run it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import yaml
+
+from harness import CHECKOUT, run
+
+
+def test_valid_by_the_specification() -> None:
+    done = run(
+        [
+            str(Path(sys.executable).with_name("check-jsonschema")),
+            "--builtin-schema",
+            "vendor.compose-spec",
+            str(CHECKOUT / "docker-compose.yml"),
+        ]
+    )
+    assert done.status == 0, done.out + done.err
+
+
+def test_what_it_names_is_there() -> None:
+    compose = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())
+    services = compose["services"]
+    for name, service in services.items():
+        if "build" in service:
+            assert (CHECKOUT / service["build"]["dockerfile"]).is_file(), name
+        for other in service.get("depends_on", {}):
+            assert other in services, f"{name} depends on {other}"
+        for volume in service.get("volumes", []):
+            assert volume.split(":")[0] in compose["volumes"], f"{name}: {volume}"
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:"), f"{name} listens beyond loopback: {port}"

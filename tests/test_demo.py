@@ -1,0 +1,68 @@
+"""The demo, as a person runs it: live packets, the report, the dashboard."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from weir.demo_traffic import write_capture
+
+from harness import BUILT, CHECKOUT, RunningStack, run
+
+
+def live_possible() -> bool:
+    """Whether this machine lets us make network namespaces."""
+    if os.geteuid() or not shutil.which("ip"):
+        return False
+    made = (
+        subprocess.run(["ip", "netns", "add", f"weir-try-{os.getpid()}"], capture_output=True, check=False).returncode
+        == 0
+    )
+    subprocess.run(["ip", "netns", "delete", f"weir-try-{os.getpid()}"], capture_output=True, check=False)
+    return made
+
+
+def test_demo_once() -> None:
+    if not live_possible():
+        pytest.skip("no root or no network namespaces here: nothing can be captured live")
+    stack = RunningStack()
+    done = run([str(CHECKOUT / "stack/bin/weir"), "demo", "--once", "--seconds", "15"], stack.environment, 300)
+    stack.keep_logs()
+    stack.remove()
+    print(done.out)
+    assert done.status == 0, done.out + done.err
+    assert "lost 0" in done.out
+    assert "198.18.0.1:80" in done.out
+    assert not subprocess.run(["pgrep", "-f", str(stack.home)], capture_output=True, check=False).stdout
+    assert (
+        "weir-servers" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    )
+
+
+def test_the_dashboard_is_full(tmp_path: Path) -> None:
+    """Superset on what a replayed capture left in the store, drawn in a real browser."""
+    with RunningStack(superset=True) as stack:
+        packets = write_capture(tmp_path / "shown.pcap", packets=20_000, seconds=600)
+        stack.enrol("shown")
+        stack.read("shown", tmp_path / "shown.pcap")
+        stack.settled("shown", packets)
+        picture = BUILT / "dashboard.png"
+        url = f"{stack.stack.superset_url}/superset/dashboard/network-overview/"
+        done = run(
+            [
+                sys.executable,
+                str(CHECKOUT / "superset/tests/render.py"),
+                "--url",
+                url,
+                "--out",
+                str(picture),
+            ],
+            stack.environment,
+            240,
+        )
+        assert done.status == 0, done.out + done.err
+        assert picture.stat().st_size > 50_000
