@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import shutil
 import signal
 import threading
 import time
@@ -83,6 +84,33 @@ def test_blocks_do_not_depend_on_the_pieces_of_a_body(server: Server, database: 
         pieces = (body[at : at + size] for at in range(0, len(body), size))
         server.ask(pieces, query=f"INSERT INTO {table} FORMAT RowBinary", insert_deduplication_token="many", ok=True)
     assert server.sql(f"SELECT count(), uniqExact(a) FROM {table}") == "2500000\t2500000"
+
+
+@pytest.mark.embedded
+def test_a_token_whose_part_a_kill_prevented_is_free_again(own_server: Callable[..., Server]) -> None:
+    """The engine notes a token just before it puts the part in place; a kill in between must not cost the rows."""
+    server = own_server()
+    server.sql("CREATE DATABASE `d\\n1`")
+    server.sql(
+        "CREATE TABLE `d\\n1`.t (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100"
+    )
+    table = "`d\\n1`.t"
+
+    def insert_all() -> None:
+        for batch in range(6):
+            _insert(server, table, batch * 10, 10, insert_deduplication_token=f"b{batch}")
+            if batch == 3:
+                server.sql(f"OPTIMIZE TABLE {table} FINAL")
+
+    insert_all()
+    path = server.sql("SELECT path FROM system.parts WHERE database = 'd\\n1' AND active AND name = 'all_6_6_0'")
+    stop(server, signal.SIGKILL)
+    shutil.rmtree(path)
+    for _ in range(2):
+        server = own_server()
+        insert_all()
+        assert server.sql(f"SELECT count(), uniqExact(a) FROM {table}") == "60\t60"
+        stop(server, signal.SIGKILL)
 
 
 @pytest.mark.embedded

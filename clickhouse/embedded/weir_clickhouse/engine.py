@@ -23,6 +23,7 @@ from xml.sax.saxutils import escape
 
 from chdb.state.sqlitelike import Connection
 
+from . import deduplication
 from .access import Access, Role, users_xml
 from .errors import ServerError
 from .statement import Statement, with_output
@@ -115,6 +116,7 @@ class Engine:
             if admin is None:
                 raise ServerError(36, "access.yaml has no role with the grant all")
             self._admin = admin
+            self._take_back_lost_inserts()
             self.version, self.timezone = self.admin_rows("SELECT version(), timezone()")[0]
             self.table_functions = frozenset(row[0].lower() for row in self.admin_rows("SELECT name FROM system.table_functions"))
             self.functions = frozenset(row[0].lower() for row in self.admin_rows("SELECT name FROM system.functions"))
@@ -133,6 +135,28 @@ class Engine:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def _take_back_lost_inserts(self) -> None:
+        tables: dict[tuple[str, str], list[str]] = {}
+        for database, name, path in self.admin_rows(
+            "SELECT database, name, arrayJoin(data_paths) FROM system.tables"
+            " WHERE engine LIKE '%MergeTree' AND database != 'system'"
+        ):
+            tables.setdefault((database, name), []).append(path)
+        for (database, name), paths in tables.items():
+            logs = deduplication.logs(paths)
+            if not logs:
+                continue
+            own = f"database = {quote(database)} AND table = {quote(name)}"
+            parts = self.admin_rows(f"SELECT name FROM system.parts WHERE {own} AND active")
+            lost = deduplication.lost(logs, (part for (part,) in parts))
+            if lost:
+                table = f"{identifier(database)}.{identifier(name)}"
+                self.admin_rows(f"DETACH TABLE {table} SYNC")
+                try:
+                    deduplication.take_back(logs[-1], lost)
+                finally:
+                    self.admin_rows(f"ATTACH TABLE {table}")
 
     def _config_xml(self) -> str:
         cores = os.cpu_count() or 1
@@ -226,8 +250,8 @@ class Engine:
     def admin_rows(self, sql: str) -> list[list[str]]:
         """The rows of a query of the front's own, as text."""
         with self.connection(Request(self._admin, None, {}, {}, "front")) as connection:
-            text = connection.query(sql, "TSVRaw").bytes().decode()
-        return [line.split("\t") for line in text.splitlines()]
+            text = connection.query(sql, "TSV").bytes().decode()
+        return [[unescape(field) for field in line.split("\t")] for line in text.split("\n")[:-1]]
 
     def kill(self, tag: str) -> None:
         """Stop the query of this tag, if it still runs; all of them where the tag is empty."""

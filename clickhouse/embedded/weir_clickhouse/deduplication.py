@@ -1,0 +1,78 @@
+"""Tokens of inserts that a kill cut off.
+
+A MergeTree table writes an insert's block id into its deduplication log just before it puts the part in place. A process
+killed in between leaves the id without the part: the insert, never acknowledged and sent again, would be dropped as a
+repeat, and its rows would be lost. So, at the start, ids without a part are taken back, by the record that the engine
+itself writes where a part is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+#: First field of a record of the log: a block id is there, or is there no more.
+_ADD, _DROP = "1", "2"
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The block numbers of one part: of its partition, from first to last."""
+
+    partition: str
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, part: str) -> Blocks:
+        """Those of a part's name, `partition_first_last_level[_mutation]`. Raises ValueError."""
+        partition, first, last, *_ = part.split("_")
+        return cls(partition, int(first), int(last))
+
+    def hold(self, other: Blocks) -> bool:
+        """Whether the part is `other`, or was merged from it and others."""
+        return self.partition == other.partition and self.first <= other.first and other.last <= self.last
+
+
+def logs(table: Iterable[str]) -> list[Path]:
+    """The deduplication logs of a table with these data paths, oldest first."""
+    found = (log for path in table for log in Path(path, "deduplication_logs").glob("deduplication_log_*.txt"))
+    return sorted(found, key=lambda log: int(log.stem.rpartition("_")[2]))
+
+
+def lost(files: Iterable[Path], parts: Iterable[str]) -> list[tuple[str, str]]:
+    """Part and block id of every insert that the logs know and none of the table's parts holds."""
+    known: dict[str, str] = {}
+    for file in files:
+        for line in file.read_text().splitlines():
+            # A last line that was cut off is none; the engine does not know it either.
+            operation, part, block, *_ = [*line.split("\t"), "", ""]
+            if operation == _ADD and block:
+                known[block] = part
+            elif operation == _DROP:
+                known.pop(block, None)
+    held: dict[str, list[Blocks]] = {}
+    for part in parts:
+        blocks = Blocks.of(part)
+        held.setdefault(blocks.partition, []).append(blocks)
+
+    def is_held(part: str) -> bool:
+        blocks = Blocks.of(part)
+        return any(other.hold(blocks) for other in held.get(blocks.partition, ()))
+
+    return [(part, block) for block, part in known.items() if not is_held(part)]
+
+
+def take_back(log: Path, entries: Iterable[tuple[str, str]]) -> None:
+    """Write into the newest log that these ids are there no more; its table must be detached."""
+    with log.open("r+b") as file:
+        # A line that was cut off must not take the first of ours with it.
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write("".join(f"{_DROP}\t{part}\t{block}\n" for part, block in entries).encode())
+        file.flush()
+        os.fsync(file.fileno())
