@@ -46,6 +46,9 @@ pub enum Command {
     /// Write synthetic records straight into Kafka, for benchmarks
     #[command(hide = true, after_help = GENERATE_HELP)]
     Generate(GenerateArgs),
+    /// Measure what metering costs, over captures in memory
+    #[command(hide = true, after_help = BENCH_HELP)]
+    Bench(BenchArgs),
 }
 
 const RUN_HELP: &str = "\
@@ -169,6 +172,30 @@ pub struct GenerateArgs {
     /// The last interval ends now (the default; excludes --start-ms)
     #[arg(long, conflicts_with = "start_ms")]
     pub end_now: bool,
+}
+
+const BENCH_HELP: &str = "\
+Example:
+  weir-probe bench trace.pcap --repeat 5 --encode";
+
+/// Options of `bench`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArgs {
+    /// Capture files
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// How often to meter them
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub repeat: u32,
+    /// Encode every record as a FlowBatch
+    #[arg(long)]
+    pub encode: bool,
+    /// Length of the intervals [default: that of the configuration, else 10s]
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<IntervalLength>,
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// The command as clap builds it, for completions, manual and reference.

@@ -1,9 +1,8 @@
 //! The agent's configuration: one TOML file, every key of which has a default but the interface.
 
-use crate::meter::MeterOptions;
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
-use crate::meter::table::FLOW_COST;
+use crate::meter::{FLOW_COST, MeterOptions};
 use crate::source::af_packet::RING_OCTETS;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Deserializer};
@@ -15,6 +14,9 @@ use std::time::Duration;
 
 /// The commented example, which `weir-probe config-example` prints.
 pub const EXAMPLE: &str = include_str!("../weir-probe.example.toml");
+
+/// A flow's intervals are told apart by the lower half of their numbers.
+const MOST_IDLE: Duration = Duration::from_secs(12 * 3600);
 
 /// The whole file.
 #[derive(Clone, Debug, Deserialize)]
@@ -158,6 +160,9 @@ impl Config {
             anyhow::anyhow!("line {line}: {}", error.message())
         })?;
         check_probe(&config.probe)?;
+        if config.limits.idle > MOST_IDLE {
+            bail!("limits.idle must be at most {}", humantime::format_duration(MOST_IDLE));
+        }
         if config.limits.max_records_per_interval == 0 {
             bail!("limits.max_records_per_interval must be at least 1");
         }
@@ -179,8 +184,8 @@ impl Config {
     pub fn meter(&self, workers: u32, live: bool) -> anyhow::Result<MeterOptions> {
         let rings = if live { u64::from(workers) * RING_OCTETS as u64 } else { 0 };
         let tables = self.limits.memory.saturating_sub(rings + self.queue_octets());
-        let max_flows = tables / u64::from(workers) / FLOW_COST as u64;
-        if max_flows < 1000 {
+        let flow_memory = tables / u64::from(workers);
+        if flow_memory < 1000 * FLOW_COST as u64 {
             bail!(
                 "limits.memory = {} octets is too little for {workers} workers: {} would do",
                 self.limits.memory,
@@ -189,9 +194,9 @@ impl Config {
         }
         Ok(MeterOptions {
             interval: self.interval,
-            max_flows: max_flows as usize,
+            flow_memory: flow_memory as usize,
             max_records: (self.limits.max_records_per_interval / workers as usize).max(1),
-            idle_ms: i64::try_from(self.limits.idle.as_millis()).unwrap_or(i64::MAX / 2).min(i64::MAX / 2),
+            idle_ms: self.limits.idle.as_millis() as i64,
             local_networks: self.local_networks.clone(),
         })
     }
@@ -305,7 +310,7 @@ mod tests {
     fn bounds_are_shared_out() {
         let config = Config::parse("[limits]\nmemory = \"256MiB\"\nmax_records_per_interval = 10").unwrap();
         let (one, four) = (config.meter(1, false).unwrap(), config.meter(4, false).unwrap());
-        assert!(one.max_flows / 4 - four.max_flows <= 1);
+        assert_eq!(one.flow_memory / 4, four.flow_memory);
         assert_eq!((one.max_records, four.max_records), (10, 2));
         assert!(Config::parse("[limits]\nmemory = \"1MiB\"").unwrap().meter(2, true).is_err());
     }

@@ -6,7 +6,7 @@
 use crate::cli::GenerateArgs;
 use crate::config::check_probe;
 use crate::meter::key::{Initiator, Key};
-use crate::meter::record::{Record, Sent};
+use crate::meter::record::{Events, Record, Sent};
 use crate::meter::{ClosedInterval, Tally, Volume};
 use crate::metrics::Metrics;
 use crate::packet::IpPacket;
@@ -164,9 +164,13 @@ impl Line {
             let count = share(self.records, self.intervals, number);
             let start_ms = self.start_ms + number * interval_ms;
             let mut records = std::mem::take(&mut closing.interval.records);
-            records.clear();
-            records.extend((0..count).map(|_| self.record(start_ms, interval_ms)));
-            let captured: Volume = records.iter().map(Record::volume).sum();
+            records.restart(start_ms as i64);
+            let mut captured = Volume::default();
+            for _ in 0..count {
+                let record = self.record(start_ms, interval_ms);
+                captured += record.volume();
+                records.push(&record);
+            }
             let tally = Tally { captured, flows: count, ..Tally::default() };
             closing.interval = ClosedInterval { start_ms, records, tally, ..ClosedInterval::default() };
             let stop = asked.stop.load(Ordering::Relaxed);
@@ -204,25 +208,34 @@ impl Line {
             dst_port: port,
             protocol,
             version: 4,
-            tcp: None,
-            icmp: crate::packet::IcmpRole::None,
-            later_fragment: false,
+            ..IpPacket::default()
         };
         let (key, sender) = Key::of(&ip, 0);
         // Packets with a heavy tail (Pareto, index 1.2), at most 10,000.
         let tail = |random: &mut Rng| (1.0 - random.f64()).powf(-1.0 / 1.2).min(10_000.0) as u32;
         let first_ms = (interval_start_ms + random.u64(0..interval_ms)) as i64;
-        let mut record = Record::new(key, Initiator { end: sender, guess: false }, first_ms, first_ms);
         let (there, back) = (tail(random), tail(random));
-        let size = random.u64(52..200);
-        let answer = random.u64(60..1500);
-        let syn = u32::from(protocol == 6);
-        record.last_ms = (first_ms + random.i64(0..2000)).min((interval_start_ms + interval_ms) as i64 - 1);
-        record.sent[usize::from(sender)] =
-            Sent { packets: there, octets: u64::from(there) * size, syn, fin: syn, ..Sent::default() };
-        record.sent[usize::from(1 - sender)] =
-            Sent { packets: back, octets: u64::from(back) * answer, synack: syn, fin: syn, ..Sent::default() };
-        record
+        let size = random.u32(52..200);
+        let answer = random.u32(60..1500);
+        let syn = u16::from(protocol == 6);
+        let last_ms = (first_ms + random.i64(0..2000)).min((interval_start_ms + interval_ms) as i64 - 1);
+        let asks = Events { syn, fin: syn, ..Events::default() };
+        let answers = Events { synack: syn, fin: syn, ..Events::default() };
+        let mut sent = [
+            Sent { packets: there, octets: there * size, events: asks },
+            Sent { packets: back, octets: back * answer, events: answers },
+        ];
+        sent.rotate_right(usize::from(sender));
+        Record {
+            key,
+            initiator: Initiator { end: sender, guess: false },
+            start_ms: first_ms,
+            first_ms,
+            last_ms,
+            sent,
+            handshake_rtt_us: 0,
+            quoted: None,
+        }
     }
 }
 

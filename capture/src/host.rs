@@ -15,11 +15,27 @@ pub fn resident_octets() -> u64 {
     pages().unwrap_or(0) * u64::try_from(page).unwrap_or(0)
 }
 
+/// Most memory that this process ever had, octets; 0 where not known.
+pub fn peak_resident_octets() -> u64 {
+    let line = |status: &str| status.lines().find_map(|line| line.strip_prefix("VmHWM:").map(str::to_owned));
+    let kibibytes = |line: String| line.trim().trim_end_matches(" kB").parse::<u64>().ok();
+    fs::read_to_string("/proc/self/status").ok().as_deref().and_then(line).and_then(kibibytes).unwrap_or(0) * 1024
+}
+
 /// Processor time of the calling thread, ns; 0 where not known.
 pub fn thread_cpu_ns() -> u64 {
+    cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Processor time of this process, ns; 0 where not known.
+pub fn process_cpu_ns() -> u64 {
+    cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn cpu_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one timespec.
-    match unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } {
+    match unsafe { libc::clock_gettime(clock, &raw mut time) } {
         0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
         _ => 0,
     }

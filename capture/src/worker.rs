@@ -3,8 +3,8 @@
 //! Workers share nothing but the metrics and the sink's queue.
 
 use crate::host;
-use crate::meter::record::Record;
-use crate::meter::{ClosedInterval, Meter, MeterOptions, Tally};
+use crate::meter::record::Records;
+use crate::meter::{Arrival, BATCH, ClosedInterval, Meter, MeterOptions, Tally};
 use crate::metrics::Metrics;
 use crate::packet::{Address, Cause, Packet, parse};
 use crate::proto;
@@ -129,7 +129,7 @@ struct Capture<S> {
     options: WorkerOptions,
     meter: Meter,
     closings: Sender<Closing>,
-    recycled: Receiver<Vec<Record>>,
+    recycled: Receiver<Records>,
     throttle: Throttle,
     own: Own,
     cpu_ns: u64,
@@ -165,7 +165,7 @@ impl Own {
 }
 
 impl<S: Source> Capture<S> {
-    fn new(source: S, options: WorkerOptions, closings: Sender<Closing>, recycled: Receiver<Vec<Record>>) -> Self {
+    fn new(source: S, options: WorkerOptions, closings: Sender<Closing>, recycled: Receiver<Records>) -> Self {
         Capture {
             source,
             meter: Meter::new(options.meter.clone()),
@@ -196,13 +196,25 @@ impl<S: Source> Capture<S> {
             }
             self.own.refresh(self.options.brokers.as_ref());
             let (meter, own) = (&mut self.meter, &self.own);
-            let polled = self.source.poll(PATIENCE, &mut |frame| {
-                let closed = meter.clock(frame.time_ns);
-                newest_ns = newest_ns.max(Some(frame.time_ns));
-                let packet = parse(frame);
-                if share.is_none_or(|(number, of)| shard(&packet, of) == number) {
-                    meter.packet(&packet, frame.time_ns, own.cause(&packet));
+            let polled = self.source.poll(PATIENCE, &mut |frames| {
+                let mut closed = false;
+                let mut arrivals = [Arrival::NONE; BATCH];
+                let mut count = 0;
+                for frame in frames {
+                    if meter.is_over(frame.time_ns) {
+                        meter.packets(&arrivals[..std::mem::take(&mut count)]);
+                        closed |= meter.clock(frame.time_ns);
+                    }
+                    newest_ns = newest_ns.max(Some(frame.time_ns));
+                    let packet = parse(frame);
+                    if share.is_none_or(|(number, of)| shard(&packet, of) == number) {
+                        let layer3 = frame.data.get(packet.layer3 as usize..).unwrap_or(&[]);
+                        let exclude = own.cause(&packet);
+                        arrivals[count] = Arrival { packet, time_ns: frame.time_ns, exclude, layer3 };
+                        count += 1;
+                    }
                 }
+                meter.packets(&arrivals[..count]);
                 if closed { Next::Pause } else { Next::More }
             });
             match polled {
@@ -239,6 +251,7 @@ impl<S: Source> Capture<S> {
     fn look_at_the_clock(&mut self) {
         if let Some(now_ns) = self.source.now_ns() {
             self.meter.clock(now_ns);
+            self.meter.tick(now_ns);
         }
     }
 
@@ -316,7 +329,7 @@ fn publish(
     metrics: &Metrics,
     mut sink: Box<dyn Sink>,
     closed: &Receiver<Closing>,
-    give_back: &Sender<Vec<Record>>,
+    give_back: &Sender<Records>,
 ) -> anyhow::Result<Outcome> {
     let worker = identity.worker;
     let mut publisher = Publisher::new(identity);

@@ -1,15 +1,12 @@
 //! The fixed counter sets of `counters.proto`, over every packet captured.
 
 use super::Volume;
-use crate::packet::{Cast, Packet};
+use crate::packet::Packet;
 
-/// The counters of one interval.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The counters of one interval: one cell for each combination of labels, so that a packet is one addition.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedCounters {
-    cast: [Volume; 3],
-    ip_version: [Volume; 3],
-    protocol: [Volume; 5],
-    size: [Volume; 7],
+    cells: Box<[Volume; CASTS.len() * KINDS * SIZES.len()]>,
 }
 
 const CASTS: [&str; 3] = ["unicast", "multicast", "broadcast"];
@@ -17,57 +14,58 @@ const VERSIONS: [&str; 3] = ["ipv4", "ipv6", "other"];
 const PROTOCOLS: [&str; 5] = ["tcp", "udp", "icmp", "icmpv6", "other"];
 const SIZES: [&str; 7] = ["64", "65-127", "128-255", "256-511", "512-1023", "1024-1518", "1519+"];
 
+/// Protocols of either version of IP, and what is no IP.
+const KINDS: usize = 2 * PROTOCOLS.len() + 1;
+
 /// The frame check sequence, which captures leave out and RFC 2819's size classes count.
 const FCS_OCTETS: u32 = 4;
 
+impl Default for FixedCounters {
+    fn default() -> FixedCounters {
+        FixedCounters { cells: Box::new([Volume::default(); _]) }
+    }
+}
+
 impl FixedCounters {
     /// Counts one packet in every set.
+    #[inline]
     pub fn add(&mut self, packet: &Packet) {
-        let one = Volume::one(packet.octets);
-        self.cast[match packet.cast {
-            Cast::Unicast => 0,
-            Cast::Multicast => 1,
-            Cast::Broadcast => 2,
-        }] += one;
-        self.ip_version[match packet.ip {
-            Ok(ip) if ip.version == 4 => 0,
-            Ok(_) => 1,
-            Err(_) => 2,
-        }] += one;
-        if let Ok(ip) = packet.ip {
-            self.protocol[match ip.protocol {
-                6 => 0,
-                17 => 1,
-                1 => 2,
-                58 => 3,
-                _ => 4,
-            }] += one;
-        }
-        self.size[match packet.frame_octets + FCS_OCTETS {
-            0..=64 => 0,
-            65..=127 => 1,
-            128..=255 => 2,
-            256..=511 => 3,
-            512..=1023 => 4,
-            1024..=1518 => 5,
-            _ => 6,
-        }] += one;
+        let cast = packet.cast as usize;
+        let kind = match &packet.ip {
+            Ok(ip) => {
+                let protocol = match ip.protocol {
+                    6 => 0,
+                    17 => 1,
+                    1 => 2,
+                    58 => 3,
+                    _ => 4,
+                };
+                protocol + if ip.version == 4 { 0 } else { PROTOCOLS.len() }
+            }
+            Err(_) => KINDS - 1,
+        };
+        let octets = packet.frame_octets + FCS_OCTETS;
+        let size = [64, 127, 255, 511, 1023, 1518].iter().map(|&most| usize::from(octets > most)).sum::<usize>();
+        self.cells[(cast * KINDS + kind) * SIZES.len() + size] += Volume::one(packet.octets);
     }
 
     /// Every label that counted something, as (set, label, volume).
     pub fn labels(&self) -> impl Iterator<Item = (&'static str, &'static str, Volume)> {
-        let sets: [(&str, &[&str], &[Volume]); 4] = [
-            ("cast", &CASTS, &self.cast),
-            ("ip_version", &VERSIONS, &self.ip_version),
-            ("protocol", &PROTOCOLS, &self.protocol),
-            ("size", &SIZES, &self.size),
-        ];
+        let mut sums = [[Volume::default(); SIZES.len()]; 4];
+        for (number, &volume) in self.cells.iter().enumerate() {
+            let (cast, kind, size) = (number / SIZES.len() / KINDS, number / SIZES.len() % KINDS, number % SIZES.len());
+            sums[0][cast] += volume;
+            sums[1][kind / PROTOCOLS.len()] += volume;
+            if kind != KINDS - 1 {
+                sums[2][kind % PROTOCOLS.len()] += volume;
+            }
+            sums[3][size] += volume;
+        }
+        let sets: [(&str, &[&str]); 4] =
+            [("cast", &CASTS), ("ip_version", &VERSIONS), ("protocol", &PROTOCOLS), ("size", &SIZES)];
         sets.into_iter()
-            .flat_map(|(set, labels, volumes)| {
-                labels.iter().zip(volumes).map(move |(label, volume)| (set, *label, *volume))
-            })
+            .zip(sums)
+            .flat_map(|((set, labels), sums)| labels.iter().zip(sums).map(move |(label, volume)| (set, *label, volume)))
             .filter(|(_, _, volume)| volume.packets > 0)
-            .collect::<Vec<_>>()
-            .into_iter()
     }
 }

@@ -45,18 +45,90 @@ impl Key {
     }
 }
 
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        for address in &self.addresses {
-            state.write_u128(u128::from_ne_bytes(*address));
+/// A key as tables keep it: of one IP version, without what that version does not need.
+pub trait Compact: Copy + Eq + Hash {
+    /// The key in few octets; `key.version` is the one that this form is for.
+    fn of(key: &Key) -> Self;
+    /// The key again.
+    fn key(&self) -> Key;
+}
+
+/// The key of an IPv4 flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct V4([u32; 4]);
+
+/// The key of an IPv6 flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct V6([u32; 10]);
+
+/// What follows the addresses, in two words.
+fn tail(key: &Key) -> [u32; 2] {
+    [
+        u32::from(key.ports[0]) << 16 | u32::from(key.ports[1]),
+        u32::from(key.vlan) << 16 | u32::from(key.protocol) << 8 | u32::from(key.version),
+    ]
+}
+
+fn from_parts(addresses: [Address; 2], [ports, rest]: [u32; 2]) -> Key {
+    Key {
+        addresses,
+        ports: [(ports >> 16) as u16, ports as u16],
+        vlan: (rest >> 16) as u16,
+        protocol: (rest >> 8) as u8,
+        version: rest as u8,
+    }
+}
+
+impl Compact for V4 {
+    #[inline]
+    fn of(key: &Key) -> V4 {
+        let address = |end: usize| u32::from_ne_bytes(*key.addresses[end].last_chunk().expect("16 octets"));
+        let [ports, rest] = tail(key);
+        V4([address(0), address(1), ports, rest])
+    }
+
+    fn key(&self) -> Key {
+        let [a, b, ports, rest] = self.0;
+        let address = |word: u32| std::net::Ipv4Addr::from(word.to_ne_bytes()).to_ipv6_mapped().octets();
+        from_parts([address(a), address(b)], [ports, rest])
+    }
+}
+
+impl Compact for V6 {
+    #[inline]
+    fn of(key: &Key) -> V6 {
+        let mut words = [0; 10];
+        for (word, octets) in words.iter_mut().zip(key.addresses.as_flattened().chunks_exact(4)) {
+            *word = u32::from_ne_bytes(octets.try_into().expect("4 octets"));
         }
-        state.write_u64(
-            u64::from(self.ports[0]) << 48
-                | u64::from(self.ports[1]) << 32
-                | u64::from(self.vlan) << 16
-                | u64::from(self.protocol) << 8
-                | u64::from(self.version),
-        );
+        [words[8], words[9]] = tail(key);
+        V6(words)
+    }
+
+    fn key(&self) -> Key {
+        let mut addresses = [[0; 16]; 2];
+        for (octets, word) in addresses.as_flattened_mut().chunks_exact_mut(4).zip(self.0) {
+            octets.copy_from_slice(&word.to_ne_bytes());
+        }
+        from_parts(addresses, [self.0[8], self.0[9]])
+    }
+}
+
+impl Hash for V4 {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [a, b, c, d] = self.0;
+        state.write_u64(u64::from(a) << 32 | u64::from(b));
+        state.write_u64(u64::from(c) << 32 | u64::from(d));
+    }
+}
+
+impl Hash for V6 {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for pair in self.0.chunks_exact(2) {
+            state.write_u64(u64::from(pair[0]) << 32 | u64::from(pair[1]));
+        }
     }
 }
 
@@ -95,6 +167,16 @@ mod tests {
     use super::*;
     use crate::packet::{Frame, LinkType, parse};
     use crate::testing as t;
+
+    #[test]
+    fn compact_forms_give_the_key_again() {
+        let mapped = |last| std::net::Ipv4Addr::new(192, 0, 2, last).to_ipv6_mapped().octets();
+        let key = Key { addresses: [mapped(1), mapped(2)], ports: [7, 65_535], vlan: 4095, protocol: 255, version: 4 };
+        assert_eq!(V4::of(&key).key(), key);
+        let addresses = [std::array::from_fn(|at| at as u8), std::array::from_fn(|at| 255 - at as u8)];
+        let key = Key { addresses, version: 6, ..key };
+        assert_eq!(V6::of(&key).key(), key);
+    }
 
     #[test]
     fn who_asks_itself_is_both_ends() {

@@ -4,21 +4,26 @@
 //! and from [`Meter::clock`].
 
 pub mod counters;
+pub mod fragments;
+mod index;
 pub mod interval;
 pub mod key;
+mod memory;
 pub mod overflow;
 pub mod record;
 pub mod sketch;
-pub mod table;
+mod table;
 pub mod tally;
+mod tcp;
 
-use crate::packet::{Cause, Packet};
+use crate::packet::{Cause, IpPacket, Packet};
 use counters::FixedCounters;
+use fragments::{FragmentCounts, Fragments, Place, Waiting};
 use interval::IntervalLength;
-use key::Key;
+use key::{Compact as _, End, Key, V4, V6};
 use overflow::{Network, Overflow, OverflowRecord};
-use record::Record;
-use table::FlowTable;
+use record::Records;
+use table::{Arriving, Counted, FlowTable, Room, flow_cost};
 pub use tally::{Tally, Volume};
 
 /// How long an interval waits for packets of its own after its end, ns.
@@ -27,13 +32,19 @@ pub const GRACE_NS: i64 = 200_000_000;
 /// Intervals without packets that get closing records of their own; where time jumps further they are passed over.
 pub const MAX_EMPTY: i64 = 60;
 
+/// Packets that are metered together: while one's memory comes, the others are worked on.
+pub const BATCH: usize = 32;
+
+/// Octets that a flow of IPv4 may cost; one of IPv6 costs a third more.
+pub const FLOW_COST: usize = flow_cost::<V4>();
+
 /// What a meter keeps to.
 #[derive(Clone, Debug)]
 pub struct MeterOptions {
     /// Length of the intervals.
     pub interval: IntervalLength,
-    /// Flows alive at once.
-    pub max_flows: usize,
+    /// Octets for flows alive at once and their records; see [`FLOW_COST`].
+    pub flow_memory: usize,
     /// Flow records of one interval.
     pub max_records: usize,
     /// A flow ends after this time without packets, ms.
@@ -47,30 +58,56 @@ pub struct MeterOptions {
 pub struct ClosedInterval {
     /// Start, ms from the Unix epoch.
     pub start_ms: u64,
-    /// One record for every flow that had packets, in the order of their first ones.
-    pub records: Vec<Record>,
+    /// One record for every flow that had packets.
+    pub records: Records,
     /// Coarse records.
     pub overflow: Vec<OverflowRecord>,
     /// What came in.
     pub tally: Tally,
     /// The fixed counter sets.
     pub counters: FixedCounters,
+    /// What became of fragments.
+    pub fragments: FragmentCounts,
     /// Empty intervals just before, passed over.
     pub skipped: u64,
 }
 
+/// A packet that came.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// What it says.
+    pub packet: Packet,
+    /// When, ns from the Unix epoch.
+    pub time_ns: i64,
+    /// Why it is not to be metered, if so.
+    pub exclude: Option<Cause>,
+    /// What was captured of it, from its IP header on.
+    pub layer3: &'a [u8],
+}
+
+impl Arrival<'_> {
+    /// None.
+    pub const NONE: Arrival<'static> = Arrival { packet: Packet::NONE, time_ns: 0, exclude: None, layer3: &[] };
+}
+
 /// An interval that packets are still counted in.
 struct OpenInterval {
-    records: Vec<Record>,
+    records: Records,
     overflow: Overflow,
     tally: Tally,
     counters: FixedCounters,
+    fragments: FragmentCounts,
+    /// Fragments that came in this interval and had to wait, and those that waited and were counted in it.
+    held: Volume,
+    released: Volume,
 }
 
 /// Meters the packets of one worker.
 pub struct Meter {
     options: MeterOptions,
-    table: FlowTable,
+    v4: FlowTable<V4>,
+    v6: FlowTable<V6>,
+    fragments: Fragments,
     /// The open interval and the one after it, by parity of their numbers.
     open: [OpenInterval; 2],
     /// Number of the open interval, once known.
@@ -80,35 +117,71 @@ pub struct Meter {
     /// Intervals passed over just before the open one.
     skipped: u64,
     closed: Vec<ClosedInterval>,
-    /// Vectors of records that were published, to be filled again.
-    spare: Vec<Vec<Record>>,
-    since_sweep: u32,
+    /// Records that were published, to be filled again.
+    spare: Vec<Records>,
+    /// When time was last told to the tables, ms.
+    ticked_ms: i64,
     newest_ms: i64,
+    /// Fragments that waited at the last close.
+    carried: Volume,
+    /// Of the batch at hand; kept so that it is not made anew each time.
+    steps: Vec<Step>,
 }
 
-/// Packets between two looks at some flows for idleness, and how many are looked at.
-const SWEEP_EVERY: u32 = 64;
-const SWEEP_FLOWS: usize = 64;
+/// Where a packet of a batch is going.
+#[derive(Clone, Copy)]
+enum Going {
+    /// Nowhere: it is not metered, or waits.
+    Nowhere,
+    /// To a flow of IPv4 or IPv6, by its key and hash.
+    V4(V4, u64),
+    V6(V6, u64),
+}
+
+/// A packet on its way through a batch; or fragments that waited together and are metered as one.
+#[derive(Clone)]
+struct Step {
+    ip: IpPacket,
+    sender: End,
+    going: Going,
+    interval: i64,
+    volume: Volume,
+    first_ms: i64,
+    last_ns: i64,
+    /// What waited for it.
+    waiting: Option<Box<Waiting>>,
+}
 
 impl Meter {
     /// A meter that has seen nothing yet.
     pub fn new(options: MeterOptions) -> Meter {
+        let records = || {
+            let most = |cost: usize| options.max_records.min(options.flow_memory / cost + 1);
+            Records::with_capacity(most(flow_cost::<V4>()), most(flow_cost::<V6>()))
+        };
         let open = || OpenInterval {
-            records: Vec::new(),
+            records: records(),
             overflow: Overflow::new(options.local_networks.clone()),
             tally: Tally::default(),
             counters: FixedCounters::default(),
+            fragments: FragmentCounts::default(),
+            held: Volume::default(),
+            released: Volume::default(),
         };
         Meter {
-            table: FlowTable::new(options.max_flows, options.idle_ms),
+            v4: FlowTable::new(options.flow_memory / flow_cost::<V4>(), options.idle_ms),
+            v6: FlowTable::new(options.flow_memory / flow_cost::<V6>(), options.idle_ms),
+            fragments: Fragments::default(),
             open: [open(), open()],
             current: None,
             closes_ns: i64::MIN,
             skipped: 0,
             closed: Vec::new(),
-            spare: Vec::new(),
-            since_sweep: 0,
+            spare: vec![records(), records()],
+            ticked_ms: i64::MAX,
             newest_ms: 0,
+            carried: Volume::default(),
+            steps: vec![Step::default(); BATCH],
             options,
         }
     }
@@ -123,7 +196,7 @@ impl Meter {
     /// Says that it is `now_ns` and that every older packet was handed over: closes what is over.
     /// True where something was closed.
     pub fn clock(&mut self, now_ns: i64) -> bool {
-        if now_ns < self.closes_ns {
+        if !self.is_over(now_ns) {
             return false;
         }
         self.open_at(now_ns);
@@ -146,51 +219,182 @@ impl Meter {
         !self.closed.is_empty()
     }
 
-    /// Counts a packet that came at `time_ns`; `exclude` says why it is not to be metered, if so.
-    /// Call [`Meter::clock`] with the same time first.
-    pub fn packet(&mut self, packet: &Packet, time_ns: i64, exclude: Option<Cause>) {
+    /// Whether something closes at this time.
+    #[inline]
+    pub fn is_over(&self, now_ns: i64) -> bool {
+        now_ns >= self.closes_ns
+    }
+
+    /// Says that time passed: what is idle is forgotten, bit by bit.
+    pub fn tick(&mut self, now_ns: i64) {
+        let now_ms = now_ns.div_euclid(1_000_000).max(self.newest_ms);
+        self.newest_ms = now_ms;
+        let elapsed_ms = now_ms.saturating_sub(self.ticked_ms);
+        if elapsed_ms == 0 {
+            return;
+        }
+        self.ticked_ms = now_ms;
+        self.v4.tick(elapsed_ms, now_ms);
+        self.v6.tick(elapsed_ms, now_ms);
+        let Some(current) = self.current else { return };
+        loop {
+            let counts = &mut self.open[(current & 1) as usize].fragments;
+            let Some(waiting) = self.fragments.expired(now_ms, counts) else { break };
+            self.give_up(&waiting, current);
+        }
+    }
+
+    /// Counts packets, in the order of their coming. None of their times may be one at which something closes
+    /// ([`Meter::is_over`]).
+    pub fn packets(&mut self, arrivals: &[Arrival<'_>]) {
+        for batch in arrivals.chunks(BATCH) {
+            if let Some(last) = batch.last() {
+                self.tick(last.time_ns);
+            }
+            let mut all = std::mem::take(&mut self.steps);
+            let steps = &mut all[..batch.len()];
+            for (arrival, step) in batch.iter().zip(&mut *steps) {
+                self.receive(arrival, step);
+            }
+            let mut found = [None; BATCH];
+            for (step, found) in steps.iter().zip(&mut found) {
+                *found = match step.going {
+                    Going::Nowhere => None,
+                    Going::V4(_, hash) => self.v4.prefetch_flow(hash),
+                    Going::V6(_, hash) => self.v6.prefetch_flow(hash),
+                };
+            }
+            for (step, found) in steps.iter().zip(found) {
+                let records = &self.open[(step.interval & 1) as usize].records;
+                match (found, step.going) {
+                    (Some(flow), Going::V4(..)) => self.v4.prefetch_record(flow, step.interval, &records.v4),
+                    (Some(flow), Going::V6(..)) => self.v6.prefetch_record(flow, step.interval, &records.v6),
+                    _ => {}
+                }
+            }
+            for (arrival, step) in batch.iter().zip(steps) {
+                self.count(step, arrival.layer3);
+            }
+            self.steps = all;
+        }
+    }
+
+    /// Takes in a packet: counts what is counted of every one, and finds out whose it is.
+    #[inline]
+    fn receive(&mut self, arrival: &Arrival<'_>, step: &mut Step) {
+        let packet = &arrival.packet;
         let current = self.current.expect("clock() opened an interval");
-        let number = self.options.interval.number(time_ns);
+        let number = self.options.interval.number(arrival.time_ns);
         let late = number < current;
         // At most one interval ahead: anything later has closed the open one.
-        let number = number.clamp(current, current + 1);
-        let open = &mut self.open[(number & 1) as usize];
+        step.interval = number.clamp(current, current + 1);
+        let open = &mut self.open[(step.interval & 1) as usize];
         let volume = Volume::one(packet.octets);
         open.tally.captured += volume;
         if late {
             open.tally.late += volume;
         }
         open.counters.add(packet);
-        let ip = match (packet.ip, exclude) {
-            (Ok(ip), None) => ip,
-            (Err(cause), _) | (Ok(_), Some(cause)) => {
+        step.going = Going::Nowhere;
+        step.ip = match (&packet.ip, arrival.exclude) {
+            (Ok(ip), None) => *ip,
+            (&Err(cause), _) | (Ok(_), Some(cause)) => {
                 open.tally.not_metered[cause as usize] += volume;
                 return;
             }
         };
-        let now_ms = time_ns.div_euclid(1_000_000);
-        self.newest_ms = self.newest_ms.max(now_ms);
-        let (key, sender) = Key::of(&ip, packet.vlan);
-        let record = match self.table.find(&key, &ip, sender, now_ms) {
-            Ok((flow, new)) => {
-                open.tally.flows += u64::from(new);
-                let limit = self.options.max_records;
-                self.table.record(flow, number, &mut open.records, limit, now_ms).map(|record| (flow, record))
+        step.volume = volume;
+        step.last_ns = arrival.time_ns;
+        step.first_ms = arrival.time_ns.div_euclid(1_000_000);
+        open.tally.datagrams += u64::from(!step.ip.is_later_fragment());
+        open.tally.layer4_octets += u64::from(step.ip.payload);
+        if step.ip.fragment.is_some() && !self.join(arrival, step) {
+            return;
+        }
+        step.go(packet.vlan, &self.v4, &self.v6);
+    }
+
+    /// Finds the place of a fragment; false where it has to wait.
+    fn join(&mut self, arrival: &Arrival<'_>, step: &mut Step) -> bool {
+        let parity = (step.interval & 1) as usize;
+        if let Some(waiting) = self.fragments.make_room(&mut self.open[parity].fragments) {
+            self.give_up(&waiting, step.interval);
+        }
+        let open = &mut self.open[parity];
+        let time = (arrival.time_ns.div_euclid(1_000_000), step.interval);
+        let (octets, vlan) = (arrival.packet.octets, arrival.packet.vlan);
+        match self.fragments.place(&mut step.ip, octets, vlan, time, &mut open.fragments) {
+            Place::Flow(None) => true,
+            Place::Flow(Some(waiting)) => {
+                // What waited goes into the interval that the last of it came in, if that is the newer one.
+                step.interval = step.interval.max(waiting.interval);
+                self.open[(step.interval & 1) as usize].released += waiting.volume;
+                step.waiting = Some(Box::new(waiting));
+                true
             }
-            Err(table::Full) => None,
+            Place::Waits => {
+                open.held += Volume::one(octets);
+                false
+            }
+        }
+    }
+
+    /// Meters fragments whose first one did not come: between their hosts, without ports.
+    #[cold]
+    fn give_up(&mut self, waiting: &Waiting, interval: i64) {
+        let interval = interval.max(waiting.interval);
+        self.open[(interval & 1) as usize].released += waiting.volume;
+        let mut step = Step {
+            ip: waiting.ip,
+            interval,
+            volume: waiting.volume,
+            first_ms: waiting.first_ms,
+            last_ns: waiting.last_ms * 1_000_000,
+            ..Step::default()
         };
-        match record {
-            Some((flow, record)) => {
-                record.add(&ip, packet.octets, sender, now_ms);
-                self.table.follow(flow, &ip, sender, time_ns, record);
+        step.go(waiting.vlan, &self.v4, &self.v6);
+        self.count(&mut step, &[]);
+    }
+
+    /// Counts a packet where it is going.
+    #[inline]
+    fn count(&mut self, step: &mut Step, layer3: &[u8]) {
+        let open = &mut self.open[(step.interval & 1) as usize];
+        let ip = &step.ip;
+        let arriving = Arriving {
+            ip,
+            sender: step.sender,
+            volume: step.volume,
+            first_ms: step.first_ms,
+            last_ns: step.last_ns,
+            more: step.waiting.as_deref().map(|waiting| (waiting.volume, waiting.first_ms)),
+            interval: step.interval,
+            start_ms: self.options.interval.start_ns(step.interval) / 1_000_000,
+            layer3,
+        };
+        let room = Room {
+            flow: self.v4.octets() + self.v6.octets() < self.options.flow_memory,
+            record: open.records.len() < self.options.max_records,
+        };
+        let counted = match &step.going {
+            Going::Nowhere => return,
+            Going::V4(key, hash) => {
+                let (records, extras) = open.records.v4_mut();
+                self.v4.count(key, *hash, &arriving, records, extras, room)
             }
-            None => open.overflow.add(&ip, packet.octets, now_ms),
+            Going::V6(key, hash) => {
+                let (records, extras) = open.records.v6_mut();
+                self.v6.count(key, *hash, &arriving, records, extras, room)
+            }
+        };
+        let (Counted::Flow(new) | Counted::NoRoom(new)) = counted;
+        open.tally.flows += u64::from(new);
+        if let Counted::NoRoom(_) = counted {
+            let now_ms = step.last_ns.div_euclid(1_000_000);
+            let waited = arriving.more.map_or(Volume::default(), |(volume, _)| volume);
+            open.overflow.add(ip, step.volume + waited, now_ms);
         }
-        self.since_sweep += 1;
-        if self.since_sweep >= SWEEP_EVERY {
-            self.since_sweep = 0;
-            self.table.sweep(SWEEP_FLOWS, self.newest_ms);
-        }
+        step.waiting = None;
     }
 
     /// Closes whatever is open: the source has ended. Opens and closes the interval of `now_ns` where none was, so that
@@ -198,10 +402,12 @@ impl Meter {
     pub fn finish(&mut self, now_ns: i64) {
         self.open_at(now_ns);
         let number = self.current.unwrap_or(0);
-        self.close(number);
-        if self.open[((number + 1) & 1) as usize].tally.captured.packets > 0 {
-            self.close(number + 1);
+        let ahead = self.open[((number + 1) & 1) as usize].tally.captured.packets > 0;
+        let last = number + i64::from(ahead);
+        while let Some(waiting) = self.fragments.drain(&mut self.open[(last & 1) as usize].fragments) {
+            self.give_up(&waiting, last);
         }
+        (number..=last).for_each(|number| self.close(number));
         self.current = None;
         self.closes_ns = i64::MIN;
     }
@@ -211,17 +417,18 @@ impl Meter {
         std::mem::take(&mut self.closed)
     }
 
-    /// Gives back the vector of an interval whose records were published.
-    pub fn recycle(&mut self, mut records: Vec<Record>) {
+    /// Gives back the records of an interval that were published.
+    pub fn recycle(&mut self, records: Records) {
         if self.spare.len() < 2 {
-            records.clear();
             self.spare.push(records);
         }
     }
 
-    /// Flows alive and flows that fit.
+    /// Flows alive, and about how many would fit.
     pub fn load(&self) -> (usize, usize) {
-        (self.table.entries(), self.table.capacity())
+        let entries = self.v4.entries() + self.v6.entries();
+        let octets = self.v4.octets() + self.v6.octets();
+        (entries, entries + self.options.flow_memory.saturating_sub(octets) / FLOW_COST)
     }
 
     /// Start of the open interval, ns; `None` before the first packet.
@@ -232,21 +439,66 @@ impl Meter {
     fn set_current(&mut self, number: i64) {
         self.current = Some(number);
         self.closes_ns = self.options.interval.start_ns(number + 1).saturating_add(GRACE_NS);
+        for number in [number, number + 1] {
+            let open = &mut self.open[(number & 1) as usize];
+            if open.records.is_empty() {
+                open.records.restart(self.options.interval.start_ns(number) / 1_000_000);
+            }
+        }
     }
 
     fn close(&mut self, number: i64) {
         let fresh = self.spare.pop().unwrap_or_default();
         let open = &mut self.open[(number & 1) as usize];
+        let mut tally = std::mem::take(&mut open.tally);
+        tally.carried_in = self.carried;
+        self.carried = self.carried + std::mem::take(&mut open.held) - std::mem::take(&mut open.released);
+        tally.carried_out = self.carried;
+        let records = std::mem::replace(&mut open.records, fresh);
+        open.records.restart(0);
         self.closed.push(ClosedInterval {
             start_ms: (self.options.interval.start_ns(number) / 1_000_000) as u64,
-            records: std::mem::replace(&mut open.records, fresh),
+            records,
             overflow: open.overflow.take(),
-            tally: std::mem::take(&mut open.tally),
+            tally,
             counters: std::mem::take(&mut open.counters),
+            fragments: std::mem::take(&mut open.fragments),
             skipped: std::mem::take(&mut self.skipped),
         });
-        // Idle flows are looked for at every close too, so that a quiet worker forgets them as well.
-        self.table.sweep(SWEEP_FLOWS * 16, self.newest_ms.max(self.options.interval.start_ns(number + 1) / 1_000_000));
+    }
+}
+
+impl Default for Step {
+    fn default() -> Step {
+        Step {
+            ip: IpPacket::default(),
+            sender: 0,
+            going: Going::Nowhere,
+            interval: 0,
+            volume: Volume::default(),
+            first_ms: 0,
+            last_ns: 0,
+            waiting: None,
+        }
+    }
+}
+
+impl Step {
+    /// Sets out for the packet's flow.
+    #[inline]
+    fn go(&mut self, vlan: u16, v4: &FlowTable<V4>, v6: &FlowTable<V6>) {
+        let (key, sender) = Key::of(&self.ip, vlan);
+        self.sender = sender;
+        self.going = match key.version {
+            4 => {
+                let key = V4::of(&key);
+                Going::V4(key, v4.hash(&key))
+            }
+            _ => {
+                let key = V6::of(&key);
+                Going::V6(key, v6.hash(&key))
+            }
+        };
     }
 }
 

@@ -87,9 +87,9 @@ impl Overflow {
         }
     }
 
-    /// Counts one packet.
-    pub fn add(&mut self, ip: &IpPacket, octets: u32, now_ms: i64) {
-        self.packets += 1;
+    /// Counts a packet, or fragments that waited together.
+    pub fn add(&mut self, ip: &IpPacket, volume: Volume, now_ms: i64) {
+        self.packets += volume.packets;
         let kind = Kind { protocol: ip.protocol, version: ip.version };
         let source = OverflowKey::Source(ip.src, kind, ip.dst_port);
         let destination = OverflowKey::Destination(ip.dst, kind, ip.dst_port);
@@ -108,7 +108,7 @@ impl Overflow {
             self.number(key, hash, true, now_ms).expect("the last rung has room for all")
         });
         let record = &mut self.records[number];
-        record.volume += Volume::one(octets);
+        record.volume += volume;
         record.syn += u64::from(ip.tcp.is_some_and(|tcp| tcp.flags & (tcp::SYN | tcp::ACK) == tcp::SYN));
         record.first_ms = record.first_ms.min(now_ms);
         record.last_ms = record.last_ms.max(now_ms);

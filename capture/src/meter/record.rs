@@ -1,26 +1,41 @@
 //! What one flow did in one interval.
+//!
+//! [`Records`] keeps the records of an interval in few octets, in the order of their flows' first packets: a table for
+//! each IP version, and beside it what only some records have. [`Record`] is one of them as others see it.
 
 use super::Volume;
-use super::key::{End, Initiator, Key, SYN_ACK};
-use crate::packet::{IcmpRole, IpPacket, tcp};
+use super::key::{Compact, End, Initiator, Key, SYN_ACK, V4, V6};
+use super::memory;
+use crate::packet::{IcmpRole, IpPacket, Quoted, tcp};
 
 /// What one end of a flow sent in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Layer-3 octets.
-    pub octets: u64,
+    pub octets: u32,
     /// Packets.
     pub packets: u32,
+    /// What is rare.
+    pub events: Events,
+}
+
+/// Packets of one end that mean something beside their volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Events {
     /// TCP segments with SYN and without ACK.
-    pub syn: u32,
+    pub syn: u16,
     /// TCP segments with SYN and ACK.
-    pub synack: u32,
+    pub synack: u16,
     /// TCP segments with FIN.
-    pub fin: u32,
+    pub fin: u16,
     /// TCP segments with RST.
-    pub rst: u32,
+    pub rst: u16,
+    /// TCP segments that were sent again.
+    pub retransmissions: u16,
+    /// TCP segments that came after a later part of the stream.
+    pub out_of_order: u16,
     /// ICMP error messages.
-    pub icmp_errors: u32,
+    pub icmp_errors: u16,
 }
 
 /// The deltas of one biflow in one interval.
@@ -30,8 +45,6 @@ pub struct Record {
     pub key: Key,
     /// Which end began.
     pub initiator: Initiator,
-    /// From SYN to the ACK of its SYN-ACK, microseconds; 0 where not seen in this interval.
-    pub handshake_rtt_us: u32,
     /// First packet ever, ms from the Unix epoch.
     pub start_ms: i64,
     /// First packet in this interval, ms from the Unix epoch.
@@ -40,44 +53,13 @@ pub struct Record {
     pub last_ms: i64,
     /// What each end of the key sent.
     pub sent: [Sent; 2],
+    /// From SYN to the ACK of its SYN-ACK, microseconds; 0 where not seen in this interval.
+    pub handshake_rtt_us: u32,
+    /// The flow that the first of the ICMP errors quotes.
+    pub quoted: Option<Quoted>,
 }
 
 impl Record {
-    /// A record without packets yet.
-    pub fn new(key: Key, initiator: Initiator, start_ms: i64, now_ms: i64) -> Record {
-        Record {
-            key,
-            initiator,
-            handshake_rtt_us: 0,
-            start_ms,
-            first_ms: now_ms,
-            last_ms: now_ms,
-            sent: [Sent::default(); 2],
-        }
-    }
-
-    /// Counts a packet that `sender` sent.
-    pub fn add(&mut self, ip: &IpPacket, octets: u32, sender: End, now_ms: i64) {
-        self.first_ms = self.first_ms.min(now_ms);
-        self.last_ms = self.last_ms.max(now_ms);
-        let sent = &mut self.sent[usize::from(sender)];
-        sent.packets += 1;
-        sent.octets += u64::from(octets);
-        if let Some(tcp) = ip.tcp {
-            if tcp.flags & (tcp::SYN | tcp::FIN | tcp::RST) != 0 {
-                match tcp.flags & SYN_ACK {
-                    tcp::SYN => sent.syn += 1,
-                    SYN_ACK => sent.synack += 1,
-                    _ => {}
-                }
-                sent.fin += u32::from(tcp.flags & tcp::FIN != 0);
-                sent.rst += u32::from(tcp.flags & tcp::RST != 0);
-            }
-        } else if ip.icmp == IcmpRole::Error {
-            sent.icmp_errors += 1;
-        }
-    }
-
     /// What the initiator sent.
     pub fn forward(&self) -> &Sent {
         &self.sent[usize::from(self.initiator.end)]
@@ -90,7 +72,238 @@ impl Record {
 
     /// Both directions together.
     pub fn volume(&self) -> Volume {
-        let [a, b] = &self.sent;
-        Volume { packets: u64::from(a.packets) + u64::from(b.packets), octets: a.octets + b.octets }
+        self.sent.iter().map(|sent| Volume { packets: u64::from(sent.packets), octets: u64::from(sent.octets) }).sum()
+    }
+}
+
+/// No number.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Octets of an end past which a record takes no more: a packet and the fragments that waited for it fit still.
+const MOST_OCTETS: u32 = u32::MAX - (1 << 22);
+
+/// A record as it is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored<K> {
+    key: K,
+    /// By end.
+    octets: [u32; 2],
+    packets: [u32; 2],
+    /// ms after the interval's start.
+    first: i32,
+    last: i32,
+    /// ms from the Unix epoch, lower half first.
+    start: [u32; 2],
+    /// Number of its [`Extra`].
+    extra: u32,
+    pub(super) initiator: Initiator,
+}
+
+/// What only some records have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extra {
+    events: [Events; 2],
+    rtt_us: u32,
+    /// Number of its quoted flow, plus 1.
+    quoted: u32,
+}
+
+/// The records of one interval.
+#[derive(Debug, Default)]
+pub struct Records {
+    start_ms: i64,
+    pub(super) v4: Vec<Stored<V4>>,
+    pub(super) v6: Vec<Stored<V6>>,
+    extras: Extras,
+}
+
+/// What is beside the tables.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    extras: Vec<Extra>,
+    quoted: Vec<Quoted>,
+}
+
+/// Octets that a record of either version may cost.
+pub(super) const fn cost<K>() -> usize {
+    size_of::<Stored<K>>() + size_of::<Extra>()
+}
+
+impl<K: Compact> Stored<K> {
+    pub fn new(key: K, initiator: Initiator, start_ms: i64, at_ms: i32) -> Stored<K> {
+        Stored {
+            key,
+            octets: [0; 2],
+            packets: [0; 2],
+            first: at_ms,
+            last: at_ms,
+            start: [start_ms as u32, (start_ms >> 32) as u32],
+            extra: NONE,
+            initiator,
+        }
+    }
+
+    /// Counts packets of one end, few enough for [`MOST_OCTETS`]; true where the record may have no room for more.
+    /// Times are ms after the interval's start.
+    #[inline]
+    pub fn count(&mut self, sender: End, volume: Volume, first: i32, last: i32) -> bool {
+        let end = usize::from(sender);
+        self.first = self.first.min(first);
+        self.last = self.last.max(last);
+        self.packets[end] += volume.packets as u32;
+        self.octets[end] += volume.octets as u32;
+        self.octets[end] > MOST_OCTETS
+    }
+
+    fn extra<'a>(&mut self, extras: &'a mut Extras) -> &'a mut Extra {
+        if self.extra == NONE {
+            self.extra = extras.extras.len() as u32;
+            extras.extras.push(Extra::default());
+        }
+        &mut extras.extras[self.extra as usize]
+    }
+
+    /// Counts what a packet means beside its volume; true where the record has no room for another one.
+    pub fn note(&mut self, extras: &mut Extras, sender: End, note: impl FnOnce(&mut Events)) -> bool {
+        let events = &mut self.extra(extras).events[usize::from(sender)];
+        note(events);
+        let Events { syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors } = *events;
+        [syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors].contains(&u16::MAX)
+    }
+
+    pub fn set_rtt(&mut self, extras: &mut Extras, rtt_us: u32) {
+        self.extra(extras).rtt_us = rtt_us;
+    }
+
+    /// Keeps the first quoted flow.
+    pub fn quote(&mut self, extras: &mut Extras, quoted: impl FnOnce() -> Option<Quoted>) {
+        if self.extra(extras).quoted == 0
+            && let Some(quoted) = quoted()
+        {
+            extras.quoted.push(quoted);
+            extras.extras[self.extra as usize].quoted = extras.quoted.len() as u32;
+        }
+    }
+}
+
+impl Events {
+    /// Counts TCP's flags.
+    pub(super) fn flags(&mut self, flags: u8) {
+        match flags & SYN_ACK {
+            tcp::SYN => self.syn += 1,
+            SYN_ACK => self.synack += 1,
+            _ => {}
+        }
+        self.fin += u16::from(flags & tcp::FIN != 0);
+        self.rst += u16::from(flags & tcp::RST != 0);
+    }
+}
+
+/// Whether a packet is one that [`Events`] counts by itself.
+#[inline]
+pub(super) fn is_event(ip: &IpPacket) -> bool {
+    ip.tcp.is_some_and(|tcp| tcp.flags & (tcp::SYN | tcp::FIN | tcp::RST) != 0) || ip.icmp == IcmpRole::Error
+}
+
+impl Records {
+    /// Room for `v4` and `v6` records without moving anything, promised but not paid for yet.
+    pub(super) fn with_capacity(v4: usize, v6: usize) -> Records {
+        Records { v4: memory::reserve(v4), v6: memory::reserve(v6), ..Records::default() }
+    }
+
+    /// Begins an interval that starts at this time, ms from the Unix epoch.
+    pub fn restart(&mut self, start_ms: i64) {
+        self.start_ms = start_ms;
+        self.v4.clear();
+        self.v6.clear();
+        self.extras.extras.clear();
+        self.extras.quoted.clear();
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.v4.len() + self.v6.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of them, those of IPv4 first.
+    pub fn iter(&self) -> impl Iterator<Item = Record> + '_ {
+        (0..self.len()).map(|number| self.get(number))
+    }
+
+    /// One of them, by its number in the order of [`Records::iter`].
+    #[inline]
+    pub fn get(&self, number: usize) -> Record {
+        match number.checked_sub(self.v4.len()) {
+            None => self.record(&self.v4[number]),
+            Some(number) => self.record(&self.v6[number]),
+        }
+    }
+
+    #[inline]
+    fn record<K: Compact>(&self, stored: &Stored<K>) -> Record {
+        let extra = self.extras.extras.get(stored.extra as usize).copied().unwrap_or_default();
+        let sent =
+            |end: usize| Sent { octets: stored.octets[end], packets: stored.packets[end], events: extra.events[end] };
+        Record {
+            key: stored.key.key(),
+            initiator: stored.initiator,
+            start_ms: i64::from(stored.start[1]) << 32 | i64::from(stored.start[0]),
+            first_ms: self.start_ms + i64::from(stored.first),
+            last_ms: self.start_ms + i64::from(stored.last),
+            sent: [sent(0), sent(1)],
+            handshake_rtt_us: extra.rtt_us,
+            quoted: extra.quoted.checked_sub(1).map(|number| self.extras.quoted[number as usize]),
+        }
+    }
+
+    /// Adds a record that was made elsewhere.
+    pub fn push(&mut self, record: &Record) {
+        match record.key.version {
+            4 => {
+                let stored = self.stored(record);
+                self.v4.push(stored);
+            }
+            _ => {
+                let stored = self.stored(record);
+                self.v6.push(stored);
+            }
+        }
+    }
+
+    fn stored<K: Compact>(&mut self, record: &Record) -> Stored<K> {
+        let at = |ms: i64| (ms - self.start_ms).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+        let mut stored = Stored::new(K::of(&record.key), record.initiator, record.start_ms, at(record.first_ms));
+        stored.last = at(record.last_ms);
+        stored.packets = record.sent.map(|sent| sent.packets);
+        stored.octets = record.sent.map(|sent| sent.octets);
+        let extra = stored.extra(&mut self.extras);
+        extra.events = record.sent.map(|sent| sent.events);
+        extra.rtt_us = record.handshake_rtt_us;
+        stored.quote(&mut self.extras, || record.quoted);
+        stored
+    }
+
+    /// The table of a version and what is beside it.
+    pub(super) fn v4_mut(&mut self) -> (&mut Vec<Stored<V4>>, &mut Extras) {
+        (&mut self.v4, &mut self.extras)
+    }
+
+    pub(super) fn v6_mut(&mut self) -> (&mut Vec<Stored<V6>>, &mut Extras) {
+        (&mut self.v6, &mut self.extras)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_small() {
+        assert_eq!((size_of::<Stored<V4>>(), size_of::<Stored<V6>>(), size_of::<Extra>()), (56, 80, 36));
     }
 }

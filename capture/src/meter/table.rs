@@ -1,74 +1,128 @@
-//! The live flows of a worker: what outlasts an interval. What a flow did *in* an interval is a [`Record`].
+//! The live flows of a worker: what outlasts an interval. What a flow did *in* an interval is a [`super::record::Record`].
 //!
 //! Records of an interval lie densely in the order of their flows' first packets, so that closing an interval hands
 //! over one vector and touches no flow. A flow knows its record of the two intervals that can be open at once (the
 //! older one waits for its grace to pass).
 
-use super::key::{End, Initiator, Key};
-use super::record::Record;
-use crate::packet::{IpPacket, tcp};
+use super::index::{Index, prefetch};
+use super::key::{Compact, End, Initiator};
+use super::memory;
+use super::record::{Extras, NONE, Stored, cost, is_event};
+use super::tally::Volume;
+use super::tcp::{Connection, First, Verdict, end};
+use crate::packet::{IcmpRole, IpPacket, quoted, tcp};
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-/// Octets of memory that one flow may cost, its records in the open, the next and the interval being published
-/// included: what the memory bound is divided by.
-pub const FLOW_COST: usize = size_of::<Flow>() + INDEX_COST + 3 * size_of::<Record>();
-
-/// Octets of an index entry at the index's smallest load (7/16), control octet included.
-const INDEX_COST: usize = (size_of::<u32>() + 1) * 16 / 7;
+/// Octets of memory that one flow may cost, its records in the open and in the published interval included: what the
+/// memory bound is divided by.
+pub const fn flow_cost<K>() -> usize {
+    size_of::<Flow<K>>() + Index::COST + 2 * cost::<K>()
+}
 
 /// A flow that is alive.
 #[derive(Debug)]
-struct Flow {
-    key: Key,
+struct Flow<K> {
+    key: K,
+    /// First packet, ns from the Unix epoch, lower half first.
+    start: [u32; 2],
+    /// Last packet, ms from the table's base, modulo 2^32.
+    last: u32,
+    /// By parity of the interval's number: its record there.
+    records: [u32; 2],
+    /// By parity: the lower half of the number that the record is of.
+    intervals: [u16; 2],
+    /// See `connection`.
+    tcp: u32,
     initiator: Initiator,
-    handshake: Handshake,
-    start_ms: i64,
-    last_ms: i64,
-    /// By parity of the interval's number: that number and the record's index.
-    records: [(i64, u32); 2],
-    hash: u64,
-    alive: bool,
+    connection: Follow,
 }
 
-/// How far TCP's three-way handshake (RFC 9293, section 3.5) was seen to come.
-#[derive(Clone, Copy, Debug)]
-enum Handshake {
-    None,
-    Syn { from: End, at_ns: i64, sequence: u32 },
-    SynAck { from: End, syn_at_ns: i64, acknowledges: u32 },
+/// What is known of a flow's TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Follow {
+    /// Nothing: no TCP, or no header of it was seen.
+    Nothing,
+    /// One segment of this end: `tcp` is the sequence number after it. With SYN, or without.
+    Syn(End),
+    Data(End),
+    /// `tcp` is the number of its [`Connection`].
+    All,
+    /// Not alive: its place may be used.
+    Free,
 }
 
-/// The live flows.
-pub struct FlowTable {
-    flows: Vec<Flow>,
+/// The live flows of one IP version.
+pub struct FlowTable<K> {
+    flows: Vec<Flow<K>>,
     free: Vec<u32>,
-    index: HashTable<u32>,
+    index: Index,
     hasher: RandomState,
-    capacity: usize,
+    connections: Vec<Connection>,
+    free_connections: Vec<u32>,
     idle_ms: i64,
-    /// Where the search for idle flows goes on.
+    /// What times are counted from, ms from the Unix epoch.
+    base_ms: i64,
+    /// Where the search for idle flows goes on, and what it still owes.
     sweep: usize,
+    owed: i64,
 }
 
-/// No flow may be added: the table is full.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Full;
+/// A packet as its flow and its record count it; or fragments that waited together.
+pub struct Arriving<'a> {
+    /// What it is.
+    pub ip: &'a IpPacket,
+    /// Which end sent it.
+    pub sender: End,
+    /// How much it is.
+    pub volume: Volume,
+    /// When the first of it came, ms from the Unix epoch.
+    pub first_ms: i64,
+    /// When the last of it came, ns from the Unix epoch.
+    pub last_ns: i64,
+    /// Fragments that waited for it, and when the first of them came.
+    pub more: Option<(Volume, i64)>,
+    /// Number of the interval that it is counted in.
+    pub interval: i64,
+    /// The interval's start, ms from the Unix epoch.
+    pub start_ms: i64,
+    /// What was captured of it, from its IP header on.
+    pub layer3: &'a [u8],
+}
 
-impl FlowTable {
-    /// A table for `capacity` flows, each of them forgotten after `idle_ms` without a packet.
-    pub fn new(capacity: usize, idle_ms: i64) -> FlowTable {
-        let capacity = capacity.clamp(1, u32::MAX as usize);
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// It is in a flow's record. True where the flow began with it.
+    Flow(bool),
+    /// There was no room. True where the flow began with it all the same.
+    NoRoom(bool),
+}
+
+/// Room for flows and records.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Whether one more flow fits.
+    pub flow: bool,
+    /// Whether one more record fits.
+    pub record: bool,
+}
+
+impl<K: Compact> FlowTable<K> {
+    /// A table for at most `capacity` flows, each of them forgotten after `idle_ms` without a packet.
+    pub fn new(capacity: usize, idle_ms: i64) -> FlowTable<K> {
         FlowTable {
             // Memory is only promised here: pages come as flows do, and nothing ever has to be moved.
-            flows: Vec::with_capacity(capacity),
+            flows: memory::reserve(capacity),
             free: Vec::new(),
-            index: HashTable::with_capacity(capacity),
+            index: Index::default(),
             hasher: RandomState::default(),
-            capacity,
+            connections: Vec::new(),
+            free_connections: Vec::new(),
             idle_ms,
+            base_ms: 0,
             sweep: 0,
+            owed: 0,
         }
     }
 
@@ -77,131 +131,244 @@ impl FlowTable {
         self.index.len()
     }
 
-    /// Flows that fit.
-    pub fn capacity(&self) -> usize {
-        self.capacity
+    /// Octets in use.
+    pub fn octets(&self) -> usize {
+        self.index.len() * flow_cost::<K>() + self.connections.len() * size_of::<Connection>()
     }
 
-    /// The number of a packet's flow, made where there is none, and whether it is new.
-    ///
-    /// # Errors
-    /// [`Full`] where it would be new and there is no room.
-    pub fn find(&mut self, key: &Key, ip: &IpPacket, sender: End, now_ms: i64) -> Result<(u32, bool), Full> {
+    /// The hash of a key; its flow's index entry is asked for.
+    #[inline]
+    pub fn hash(&self, key: &K) -> u64 {
         let hash = self.hasher.hash_one(key);
-        let flows = &mut self.flows;
-        if let Some(&number) = self.index.find(hash, |&number| flows[number as usize].key == *key) {
-            let flow = &mut flows[number as usize];
-            let idle = now_ms - flow.last_ms > self.idle_ms;
-            if idle {
-                flow.restart(Initiator::told_by(ip, sender), now_ms);
-            } else {
-                flow.last_ms = flow.last_ms.max(now_ms);
-            }
-            return Ok((number, idle));
-        }
-        let flow = Flow {
-            key: *key,
-            initiator: Initiator::told_by(ip, sender),
-            handshake: Handshake::None,
-            start_ms: now_ms,
-            last_ms: now_ms,
-            records: [(-1, 0); 2],
-            hash,
-            alive: true,
-        };
-        let number = if let Some(number) = self.free.pop() {
-            flows[number as usize] = flow;
-            number
-        } else if flows.len() < self.capacity {
-            flows.push(flow);
-            (flows.len() - 1) as u32
-        } else {
-            return Err(Full);
-        };
-        self.index.insert_unique(hash, number, |&number| flows[number as usize].hash);
-        Ok((number, true))
+        self.index.prefetch(hash);
+        hash
     }
 
-    /// The record of a flow in interval `interval`, made at the end of `records` where there is none yet; `None`
-    /// where that would be one more than `limit`.
-    pub fn record<'a>(
+    /// Asks for the memory of the flow with this hash.
+    #[inline]
+    pub fn prefetch_flow(&self, hash: u64) -> Option<u32> {
+        let number = self.index.likely(hash)?;
+        prefetch(&self.flows[number as usize]);
+        Some(number)
+    }
+
+    /// Asks for the memory of a flow's record.
+    #[inline]
+    pub fn prefetch_record(&self, number: u32, interval: i64, records: &[Stored<K>]) {
+        let flow = &self.flows[number as usize];
+        if let Some(record) = records.get(flow.records[(interval & 1) as usize] as usize) {
+            prefetch(record);
+        }
+    }
+
+    /// Counts a packet in its flow's record, both made where they are not there yet and there is room.
+    #[inline]
+    pub fn count(
         &mut self,
-        number: u32,
-        interval: i64,
-        records: &'a mut Vec<Record>,
-        limit: usize,
-        now_ms: i64,
-    ) -> Option<&'a mut Record> {
-        let flow = &mut self.flows[number as usize];
-        let slot = &mut flow.records[(interval & 1) as usize];
-        if slot.0 != interval {
-            if records.len() >= limit {
-                return None;
+        key: &K,
+        hash: u64,
+        arriving: &Arriving<'_>,
+        records: &mut Vec<Stored<K>>,
+        extras: &mut Extras,
+        room: Room,
+    ) -> Counted {
+        let &Arriving { ip, sender, last_ns: time_ns, interval, start_ms, .. } = arriving;
+        let now_ms = time_ns.div_euclid(1_000_000);
+        let now = now_ms.wrapping_sub(self.base_ms) as u32;
+        let flows = &mut self.flows;
+        let (number, new) = match self.index.find(hash, |number| flows[number as usize].key == *key) {
+            Some(number) => {
+                let flow = &mut flows[number as usize];
+                let since = now.wrapping_sub(flow.last) as i32;
+                let idle = i64::from(since) > self.idle_ms;
+                if idle {
+                    flow.release(&mut self.free_connections);
+                    *flow = Flow::new(key, ip, sender, time_ns, now);
+                } else if since > 0 {
+                    flow.last = now;
+                }
+                (number, idle)
             }
-            *slot = (interval, records.len() as u32);
-            records.push(Record::new(flow.key, flow.initiator, flow.start_ms, now_ms));
-        }
-        Some(&mut records[slot.1 as usize])
-    }
-
-    /// Follows a TCP packet: who began, where that was a guess so far, and how long the handshake took.
-    pub fn follow(&mut self, number: u32, ip: &IpPacket, sender: End, time_ns: i64, record: &mut Record) {
-        let Some(segment) = ip.tcp else { return };
-        let flow = &mut self.flows[number as usize];
-        match segment.flags & (tcp::SYN | tcp::ACK) {
-            tcp::SYN => {
-                if flow.initiator.guess {
+            None if room.flow => {
+                if flows.is_empty() {
+                    self.base_ms = now_ms;
+                }
+                let now = now_ms.wrapping_sub(self.base_ms) as u32;
+                let flow = Flow::new(key, ip, sender, time_ns, now);
+                let number = match self.free.pop() {
+                    Some(number) => {
+                        flows[number as usize] = flow;
+                        number
+                    }
+                    None => {
+                        flows.push(flow);
+                        (flows.len() - 1) as u32
+                    }
+                };
+                self.index.insert(hash, number);
+                (number, true)
+            }
+            None => return Counted::NoRoom(false),
+        };
+        let flow = &mut flows[number as usize];
+        let verdict = match &ip.tcp {
+            Some(segment) if !ip.is_later_fragment() => {
+                let known = (&mut self.connections, &mut self.free_connections);
+                let verdict = flow.follow(segment, sender, time_ns, new, known);
+                if flow.initiator.guess && segment.flags & (tcp::SYN | tcp::ACK) == tcp::SYN {
                     flow.initiator = Initiator { end: sender, guess: false };
-                    record.initiator = flow.initiator;
                 }
-                flow.handshake = Handshake::Syn { from: sender, at_ns: time_ns, sequence: segment.sequence };
+                verdict
             }
-            super::key::SYN_ACK => {
-                if let Handshake::Syn { from, at_ns, sequence } = flow.handshake
-                    && from != sender
-                    && segment.acknowledgement == sequence.wrapping_add(1)
-                {
-                    let acknowledges = segment.sequence.wrapping_add(1);
-                    flow.handshake = Handshake::SynAck { from: sender, syn_at_ns: at_ns, acknowledges };
-                }
+            _ => Verdict::default(),
+        };
+        let parity = (interval & 1) as usize;
+        let at = |ms: i64| (ms - start_ms).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+        if flow.intervals[parity] != interval as u16 {
+            if !room.record {
+                return Counted::NoRoom(new);
             }
-            tcp::ACK => {
-                if let Handshake::SynAck { from, syn_at_ns, acknowledges } = flow.handshake
-                    && from != sender
-                    && segment.acknowledgement == acknowledges
-                {
-                    flow.handshake = Handshake::None;
-                    // A handshake within less than a microsecond is still one that was seen.
-                    record.handshake_rtt_us = ((time_ns - syn_at_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32;
-                }
-            }
-            _ => {}
+            flow.intervals[parity] = interval as u16;
+            flow.records[parity] = records.len() as u32;
+            let flow_start_ms = flow.start_ns().div_euclid(1_000_000);
+            records.push(Stored::new(*key, flow.initiator, flow_start_ms, at(now_ms)));
         }
+        let record = &mut records[flow.records[parity] as usize];
+        record.initiator = flow.initiator;
+        let mut full = record.count(sender, arriving.volume, at(arriving.first_ms), at(now_ms));
+        if let Some((volume, first_ms)) = arriving.more {
+            full |= record.count(sender, volume, at(first_ms), at(now_ms));
+        }
+        if is_event(ip) && !ip.is_later_fragment() || verdict != Verdict::default() {
+            full |= record.note(extras, sender, |events| {
+                if let Some(tcp) = ip.tcp {
+                    events.flags(tcp.flags);
+                }
+                events.icmp_errors += u16::from(ip.icmp == IcmpRole::Error);
+                events.retransmissions += u16::from(verdict.retransmission);
+                events.out_of_order += u16::from(verdict.out_of_order);
+            });
+            if let Some(rtt_us) = verdict.rtt_us {
+                record.set_rtt(extras, rtt_us);
+            }
+            if ip.icmp == IcmpRole::Error {
+                record.quote(extras, || quoted(ip, arriving.layer3));
+            }
+        }
+        if full {
+            // The flow's next packet begins another record.
+            flow.intervals[parity] = !flow.intervals[parity];
+        }
+        Counted::Flow(new)
     }
 
-    /// Looks at `count` more flows and forgets those that are idle.
-    pub fn sweep(&mut self, count: usize, now_ms: i64) {
-        for _ in 0..count.min(self.flows.len()) {
-            self.sweep = if self.sweep + 1 < self.flows.len() { self.sweep + 1 } else { 0 };
-            let number = self.sweep as u32;
+    /// Lets `elapsed_ms` pass: looks at so many flows that all were looked at in a quarter of the idle time, and
+    /// forgets those that are idle.
+    pub fn tick(&mut self, elapsed_ms: i64, now_ms: i64) {
+        let len = self.flows.len();
+        let pass_ms = (self.idle_ms / 4).max(1);
+        self.owed += (len as i64).saturating_mul(elapsed_ms.clamp(0, pass_ms));
+        let count = (self.owed / pass_ms).min(len as i64);
+        self.owed -= count * pass_ms;
+        if count == 0 || len == 0 {
+            self.owed = self.owed.min(pass_ms);
+            return;
+        }
+        let now = now_ms.wrapping_sub(self.base_ms) as u32;
+        for _ in 0..count {
+            self.sweep = if self.sweep + 1 < len { self.sweep + 1 } else { 0 };
             let flow = &mut self.flows[self.sweep];
-            if flow.alive && now_ms - flow.last_ms > self.idle_ms {
-                flow.alive = false;
-                if let Ok(entry) = self.index.find_entry(flow.hash, |&other| other == number) {
-                    entry.remove();
-                }
+            if flow.connection != Follow::Free && i64::from(now.wrapping_sub(flow.last) as i32) > self.idle_ms {
+                flow.release(&mut self.free_connections);
+                flow.connection = Follow::Free;
+                let number = self.sweep as u32;
+                self.index.remove(self.hasher.hash_one(flow.key), number);
                 self.free.push(number);
             }
         }
     }
 }
 
-impl Flow {
-    /// Begins anew after a time without packets; records of this interval, if any, stay as they are.
-    fn restart(&mut self, initiator: Initiator, now_ms: i64) {
-        self.initiator = initiator;
-        self.handshake = Handshake::None;
-        self.start_ms = now_ms;
-        self.last_ms = now_ms;
+impl<K: Compact> Flow<K> {
+    fn new(key: &K, ip: &IpPacket, sender: End, time_ns: i64, now: u32) -> Flow<K> {
+        Flow {
+            key: *key,
+            start: [time_ns as u32, (time_ns >> 32) as u32],
+            last: now,
+            records: [NONE; 2],
+            // The lowest bit of an interval's number is its parity: these are of none.
+            intervals: [1, 0],
+            tcp: NONE,
+            initiator: Initiator::told_by(ip, sender),
+            connection: Follow::Nothing,
+        }
+    }
+
+    fn start_ns(&self) -> i64 {
+        i64::from(self.start[1]) << 32 | i64::from(self.start[0])
+    }
+
+    /// Follows a segment; a connection is kept from its second one on, so that a flood of first ones costs nothing.
+    fn follow(
+        &mut self,
+        segment: &crate::packet::Tcp,
+        sender: End,
+        time_ns: i64,
+        new: bool,
+        (connections, free): (&mut Vec<Connection>, &mut Vec<u32>),
+    ) -> Verdict {
+        let first = |sender, syn, next, at_ns| First { sender, at_ns, syn, next };
+        let start_ns = self.start_ns();
+        let started = match self.connection {
+            Follow::All => return connections[self.tcp as usize].follow(segment, sender, time_ns),
+            Follow::Syn(of) => Some(first(of, true, self.tcp, start_ns)),
+            Follow::Data(of) => Some(first(of, false, self.tcp, start_ns)),
+            Follow::Nothing | Follow::Free => None,
+        };
+        let syn = segment.flags & (tcp::SYN | tcp::ACK) == tcp::SYN;
+        let Some(started) = started else {
+            // The time of a handshake's begin is the flow's own: only its first packet can be kept like this.
+            if new {
+                self.tcp = end(segment);
+                self.connection = if syn { Follow::Syn(sender) } else { Follow::Data(sender) };
+            } else {
+                self.keep(Connection::new(first(sender, syn, end(segment), time_ns)), connections, free);
+            }
+            return Verdict::default();
+        };
+        self.keep(Connection::new(started), connections, free);
+        connections[self.tcp as usize].follow(segment, sender, time_ns)
+    }
+
+    fn keep(&mut self, connection: Connection, connections: &mut Vec<Connection>, free: &mut Vec<u32>) {
+        self.connection = Follow::All;
+        self.tcp = match free.pop() {
+            Some(number) => {
+                connections[number as usize] = connection;
+                number
+            }
+            None => {
+                connections.push(connection);
+                (connections.len() - 1) as u32
+            }
+        };
+    }
+
+    /// Gives back what the flow has beside itself.
+    fn release(&mut self, free_connections: &mut Vec<u32>) {
+        if self.connection == Follow::All {
+            free_connections.push(self.tcp);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::key::{V4, V6};
+    use super::*;
+
+    #[test]
+    fn flows_are_small() {
+        assert_eq!((size_of::<Flow<V4>>(), size_of::<Flow<V6>>()), (48, 72));
     }
 }

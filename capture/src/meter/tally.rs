@@ -1,7 +1,7 @@
 //! Sums that the conservation law is checked with.
 
 use crate::packet::Cause;
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub};
 
 /// Packets and layer-3 octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,14 @@ impl Add for Volume {
     }
 }
 
+impl Sub for Volume {
+    type Output = Volume;
+
+    fn sub(self, other: Volume) -> Volume {
+        Volume { packets: self.packets - other.packets, octets: self.octets - other.octets }
+    }
+}
+
 impl AddAssign for Volume {
     fn add_assign(&mut self, other: Volume) {
         *self = *self + other;
@@ -40,7 +48,8 @@ impl std::iter::Sum for Volume {
 }
 
 /// What a worker took in over some time. What its records add up to is summed where they are encoded, so that the
-/// two can be held against each other.
+/// two can be held against each other. Adding the next time's keeps the first `carried_in` and takes the last
+/// `carried_out`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Taken from the source.
@@ -51,6 +60,14 @@ pub struct Tally {
     pub not_metered: [Volume; Cause::ALL.len()],
     /// Flows that began.
     pub flows: u64,
+    /// Datagrams of packets that are metered: those that are no fragment but the first.
+    pub datagrams: u64,
+    /// Layer-4 octets of packets that are metered.
+    pub layer4_octets: u64,
+    /// What waited from before.
+    pub carried_in: Volume,
+    /// What waits for a later interval.
+    pub carried_out: Volume,
 }
 
 impl AddAssign<&Tally> for Tally {
@@ -58,6 +75,9 @@ impl AddAssign<&Tally> for Tally {
         self.captured += other.captured;
         self.late += other.late;
         self.flows += other.flows;
+        self.datagrams += other.datagrams;
+        self.layer4_octets += other.layer4_octets;
+        self.carried_out = other.carried_out;
         for (sum, more) in self.not_metered.iter_mut().zip(other.not_metered) {
             *sum += more;
         }

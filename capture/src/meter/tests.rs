@@ -1,3 +1,4 @@
+use super::record::Record;
 use super::*;
 use crate::packet::{Frame, LinkType, parse};
 use crate::testing as t;
@@ -11,7 +12,7 @@ const SECOND: i64 = 1_000_000_000;
 fn options() -> MeterOptions {
     MeterOptions {
         interval: IntervalLength::default(),
-        max_flows: 1000,
+        flow_memory: 1000 * FLOW_COST,
         max_records: 1000,
         idle_ms: 60_000,
         local_networks: vec!["10.0.0.0/8".parse().unwrap()],
@@ -21,7 +22,7 @@ fn options() -> MeterOptions {
 fn feed(meter: &mut Meter, time_ns: i64, ip: &[u8]) {
     let frame = Frame { time_ns, link: LinkType::RawIp, data: ip, length: ip.len() as u32, vlan: None };
     meter.clock(time_ns);
-    meter.packet(&parse(&frame), time_ns, None);
+    meter.packets(&[Arrival { packet: parse(&frame), time_ns, exclude: None, layer3: ip }]);
 }
 
 fn udp(src: [u8; 4], dst: [u8; 4], ports: (u16, u16)) -> Vec<u8> {
@@ -37,12 +38,17 @@ fn finish(mut meter: Meter) -> Vec<ClosedInterval> {
     meter.finish(START);
     let closed = meter.take_closed();
     for interval in &closed {
-        let records: Volume = interval.records.iter().map(Record::volume).sum();
+        let records: Volume = interval.records.iter().map(|record| record.volume()).sum();
         let overflow: Volume = interval.overflow.iter().map(|record| record.volume).sum();
         let causes: Volume = interval.tally.not_metered.iter().copied().sum();
-        assert_eq!(records + overflow + causes, interval.tally.captured);
+        let Tally { captured, carried_in, carried_out, .. } = interval.tally;
+        assert_eq!(records + overflow + causes + carried_out, captured + carried_in);
     }
     closed
+}
+
+fn records(interval: &ClosedInterval) -> Vec<Record> {
+    interval.records.iter().collect()
 }
 
 fn packets(closed: &[ClosedInterval]) -> Vec<u64> {
@@ -55,7 +61,7 @@ fn both_directions_are_one_record_of_the_one_seen_first() {
     feed(&mut meter, START + 1_000_000, &udp(B, A, (53, 5353)));
     feed(&mut meter, START + 5_000_000, &udp(A, B, (5353, 53)));
     let closed = finish(meter);
-    let [record] = &closed[0].records[..] else { panic!("{closed:?}") };
+    let [record] = &records(&closed[0])[..] else { panic!("{closed:?}") };
     assert!(record.initiator.guess);
     assert_eq!((record.forward().packets, record.forward().octets, record.reverse().packets), (1, 36, 1));
     assert_eq!(record.key.source_port(record.initiator.end), 53);
@@ -75,7 +81,7 @@ fn the_sender_of_the_syn_is_the_initiator() {
             feed(&mut meter, START + at as i64, packet);
         }
         let closed = finish(meter);
-        let record = &closed[0].records[0];
+        let record = closed[0].records.get(0);
         assert!(!record.initiator.guess);
         assert_eq!(record.key.source_port(record.initiator.end), 40000);
         assert_eq!((record.forward().packets, record.reverse().packets), (1, 1));
@@ -92,11 +98,11 @@ fn flags_are_counted_and_the_handshake_is_timed() {
     feed(&mut meter, START + 4_000_000, &segment(false, t::FIN | t::ACK, 501, 102));
     feed(&mut meter, START + 5_000_000, &segment(false, t::RST, 502, 0));
     let closed = finish(meter);
-    let record = &closed[0].records[0];
+    let record = closed[0].records.get(0);
     assert_eq!(record.handshake_rtt_us, 2500);
     let (fwd, rev) = (record.forward(), record.reverse());
-    assert_eq!((fwd.syn, fwd.synack, fwd.fin, fwd.rst), (1, 0, 1, 0));
-    assert_eq!((rev.syn, rev.synack, rev.fin, rev.rst), (0, 1, 1, 1));
+    assert_eq!((fwd.events.syn, fwd.events.synack, fwd.events.fin, fwd.events.rst), (1, 0, 1, 0));
+    assert_eq!((rev.events.syn, rev.events.synack, rev.events.fin, rev.events.rst), (0, 1, 1, 1));
 }
 
 #[test]
@@ -105,7 +111,7 @@ fn an_acknowledgement_of_something_else_times_nothing() {
     feed(&mut meter, START, &segment(true, t::SYN, 100, 0));
     feed(&mut meter, START + 1_000_000, &segment(false, t::SYN | t::ACK, 500, 77));
     feed(&mut meter, START + 2_500_000, &segment(true, t::ACK, 101, 501));
-    assert_eq!(finish(meter)[0].records[0].handshake_rtt_us, 0);
+    assert_eq!(finish(meter)[0].records.get(0).handshake_rtt_us, 0);
 }
 
 #[test]
@@ -118,7 +124,7 @@ fn ping_is_one_biflow_whichever_side_is_seen_first() {
         let mut meter = Meter::new(options());
         packets.iter().for_each(|packet| feed(&mut meter, START, packet));
         let closed = finish(meter);
-        let [record] = &closed[0].records[..] else { panic!("{closed:?}") };
+        let [record] = &records(&closed[0])[..] else { panic!("{closed:?}") };
         let source = usize::from(record.initiator.end);
         assert_eq!(record.key.addresses[source][12..], A);
         assert_eq!((record.key.source_port(record.initiator.end), record.key.ports[1 - source]), (0, 8 * 256));
@@ -143,7 +149,7 @@ fn intervals_close_after_their_grace_and_late_packets_stay_counted() {
     let second = finish(meter);
     assert_eq!(packets(&second), [3]);
     assert_eq!(second[0].tally.late.packets, 1);
-    let record = &second[0].records[0];
+    let record = second[0].records.get(0);
     assert!(record.first_ms < (second[0].start_ms as i64));
     assert_eq!(record.volume().packets, 3);
 }
@@ -157,7 +163,7 @@ fn a_flow_keeps_its_start_until_it_is_idle() {
     let closed = finish(meter);
     let ages: Vec<i64> = closed
         .iter()
-        .flat_map(|interval| &interval.records)
+        .flat_map(|interval| interval.records.iter())
         .map(|record| (record.first_ms - record.start_ms) / 1000)
         .collect();
     // 61 s pass before the last one: that is another flow.
@@ -220,7 +226,7 @@ fn past_the_bound_on_records_flows_go_into_overflow_records() {
     let closed = finish(meter);
     assert_eq!(closed[0].records.len(), 2);
     // A flow that has its record goes on being counted in it.
-    assert_eq!(closed[0].records[0].volume().packets, 2);
+    assert_eq!(closed[0].records.get(0).volume().packets, 2);
     let of_source =
         closed[0].overflow.iter().find(|record| matches!(record.key, overflow::OverflowKey::Source(..))).unwrap();
     assert!(of_source.volume.packets >= 47, "{:?}", closed[0].overflow);
@@ -229,7 +235,7 @@ fn past_the_bound_on_records_flows_go_into_overflow_records() {
 
 #[test]
 fn past_the_bound_on_flows_new_ones_overflow_until_old_ones_are_idle() {
-    let mut meter = Meter::new(MeterOptions { max_flows: 2, ..options() });
+    let mut meter = Meter::new(MeterOptions { flow_memory: 2 * FLOW_COST, ..options() });
     for port in 1..=3 {
         feed(&mut meter, START, &udp(A, B, (port, 53)));
     }
@@ -285,7 +291,7 @@ fn the_overflow_table_is_of_fixed_size() {
         packet.src[12..].copy_from_slice(&number.to_be_bytes());
         packet.dst[12..].copy_from_slice(&(!number).to_be_bytes());
         for _ in 0..4 {
-            overflow.add(&packet, 36, 0);
+            overflow.add(&packet, Volume::one(36), 0);
         }
     }
     let records = overflow.take();

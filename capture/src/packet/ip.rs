@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200) headers.
 
 use super::transport::{self, Ports};
-use super::{Address, Cast, Cause, IcmpRole, IpPacket, be16, be32};
+use super::{Address, Cast, Cause, Fragment, IcmpRole, IpPacket, be16, be32};
 
 /// IPv6 extension headers that are followed; more are taken for malice, and the packet is metered as it stands.
 const MAX_EXTENSIONS: usize = 16;
@@ -38,23 +38,49 @@ fn octets(stated: usize, least: usize, available: usize) -> u32 {
     octets.min(available.max(least)) as u32
 }
 
-fn packet(version: u8, src: Address, dst: Address, protocol: u8, later_fragment: bool, payload: &[u8]) -> IpPacket {
-    let Ports { src_port, dst_port, tcp, icmp } =
-        if later_fragment { Ports::default() } else { transport::parse(protocol, payload) };
-    IpPacket { src, dst, src_port, dst_port, protocol, version, tcp, icmp, later_fragment }
+/// What both versions' headers come to.
+struct Header {
+    version: u8,
+    src: Address,
+    dst: Address,
+    protocol: u8,
+    fragment: Option<Fragment>,
+    /// Octets before layer 4, and of the whole packet.
+    length: usize,
+    octets: u32,
 }
 
+impl Header {
+    #[inline]
+    fn packet(self, data: &[u8]) -> (IpPacket, u32) {
+        let Header { version, src, dst, protocol, fragment, length, octets } = self;
+        let payload = octets.saturating_sub(length as u32);
+        let captured = data.get(length..data.len().min(octets as usize)).unwrap_or(&[]);
+        let Ports { src_port, dst_port, mut tcp, icmp } = match fragment {
+            Some(fragment) if fragment.offset > 0 => Ports::default(),
+            _ => transport::parse(protocol, captured, payload),
+        };
+        if let (Some(tcp), Some(_)) = (&mut tcp, fragment) {
+            tcp.payload = 0;
+        }
+        let transport = length.min(usize::from(u16::MAX)) as u16;
+        (IpPacket { src, dst, src_port, dst_port, protocol, version, tcp, icmp, fragment, payload, transport }, octets)
+    }
+}
+
+#[inline]
 fn v4(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
     let header: &[u8; 20] = data.first_chunk().ok_or(Cause::Truncated)?;
-    let header_octets = usize::from(header[0] & 0x0f) * 4;
-    if header_octets < 20 {
+    let length = usize::from(header[0] & 0x0f) * 4;
+    if length < 20 {
         return Err(Cause::Malformed);
     }
-    let octets = octets(usize::from(u16::from_be_bytes([header[2], header[3]])), header_octets, available);
-    let later_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
-    let payload = data.get(header_octets..data.len().min(octets as usize)).unwrap_or(&[]);
+    let octets = octets(usize::from(u16::from_be_bytes([header[2], header[3]])), length, available);
+    let place = u16::from_be_bytes([header[6], header[7]]);
+    let id = u32::from(u16::from_be_bytes([header[4], header[5]]));
+    let fragment = (place & 0x3fff != 0).then(|| Fragment { id, offset: place & 0x1fff, more: place & 0x2000 != 0 });
     let (src, dst) = (mapped(&header[12..16]), mapped(&header[16..20]));
-    Ok((packet(4, src, dst, header[9], later_fragment, payload), octets))
+    Ok(Header { version: 4, src, dst, protocol: header[9], fragment, length, octets }.packet(data))
 }
 
 fn mapped(v4: &[u8]) -> Address {
@@ -73,7 +99,7 @@ fn v6(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
     let stated = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let mut next = header[6];
     let mut at = 40;
-    let mut later_fragment = false;
+    let mut fragment: Option<Fragment> = None;
     let mut jumbo = None;
     for _ in 0..MAX_EXTENSIONS {
         // Length of the extension header: in units of 8 octets past the first, but AH's is in units of 4 (RFC 4302).
@@ -87,13 +113,14 @@ fn v6(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
             jumbo = jumbo_octets(data.get(at + 2..(at + length).min(data.len())).unwrap_or(&[]));
         }
         if next == 44 {
-            let Some(offset) = be16(data, at + 2) else { break };
-            later_fragment = offset & 0xfff8 != 0;
+            let (Some(place), Some(id)) = (be16(data, at + 2), be32(data, at + 4)) else { break };
+            // A fragment that is the whole datagram is no fragment (RFC 6946).
+            fragment = (place & 0xfff9 != 0).then(|| Fragment { id, offset: place >> 3, more: place & 1 != 0 });
         }
         let Some(&following) = data.get(at) else { break };
         next = following;
         at += length;
-        if later_fragment {
+        if fragment.is_some_and(|fragment| fragment.offset > 0) {
             break;
         }
     }
@@ -104,8 +131,7 @@ fn v6(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
         None if stated == 0 => octets(0, 40, available),
         None => octets(40 + stated, 40, available),
     };
-    let payload = data.get(at..data.len().min(octets as usize)).unwrap_or(&[]);
-    Ok((packet(6, src, dst, next, later_fragment, payload), octets))
+    Ok(Header { version: 6, src, dst, protocol: next, fragment, length: at, octets }.packet(data))
 }
 
 /// The jumbo payload option (RFC 2675) among a hop-by-hop header's options.

@@ -26,6 +26,11 @@ pub struct Frame<'a> {
     pub vlan: Option<u16>,
 }
 
+impl Frame<'_> {
+    /// No frame.
+    pub const EMPTY: Frame<'static> = Frame { time_ns: 0, link: LinkType::Unknown, data: &[], length: 0, vlan: None };
+}
+
 /// Layer-2 destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cast {
@@ -101,6 +106,8 @@ pub struct Tcp {
     pub sequence: u32,
     /// Acknowledgement number.
     pub acknowledgement: u32,
+    /// Octets of the stream in this segment, by IP's and TCP's own lengths; 0 in a fragment, which does not tell.
+    pub payload: u32,
 }
 
 /// What an ICMP message's type says of its place in a conversation (RFC 792, RFC 4443).
@@ -117,8 +124,19 @@ pub enum IcmpRole {
     Error,
 }
 
-/// An IP packet: who, and how much.
+/// What a fragment says of its place in its datagram (RFC 791, section 3.2; RFC 8200, section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Identification, the same in all fragments of a datagram.
+    pub id: u32,
+    /// Where its payload belongs, in units of 8 octets.
+    pub offset: u16,
+    /// Whether more of the datagram follows.
+    pub more: bool,
+}
+
+/// An IP packet: who, and how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpPacket {
     /// Source address.
     pub src: Address,
@@ -136,8 +154,45 @@ pub struct IpPacket {
     pub tcp: Option<Tcp>,
     /// What an ICMP message is.
     pub icmp: IcmpRole,
-    /// A fragment other than the first.
-    pub later_fragment: bool,
+    /// Its place among the fragments of its datagram; `None` for a whole one.
+    pub fragment: Option<Fragment>,
+    /// Layer-4 octets: what follows IP's headers, by IP's own length.
+    pub payload: u32,
+    /// Where layer 4 begins, octets from the start of IP's header.
+    pub transport: u16,
+}
+
+impl IpPacket {
+    /// Whether it is a fragment other than the first: without ports and flags of its own.
+    pub fn is_later_fragment(&self) -> bool {
+        self.fragment.is_some_and(|fragment| fragment.offset > 0)
+    }
+}
+
+/// The flow of a packet that an ICMP error quotes, in that packet's direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    /// Its source.
+    pub src: Address,
+    /// Its destination.
+    pub dst: Address,
+    /// Its source port, 0 where not quoted.
+    pub src_port: u16,
+    /// Its destination port; for ICMP the request's type * 256 + code.
+    pub dst_port: u16,
+    /// Its protocol.
+    pub protocol: u8,
+    /// 4 or 6.
+    pub version: u8,
+}
+
+/// The flow that an ICMP error is about (RFC 792; RFC 4443, section 3); `layer3` is what was captured of the error, from
+/// its IP header on. `None` where it quotes no IP header.
+pub fn quoted(error: &IpPacket, layer3: &[u8]) -> Option<Quoted> {
+    let data = layer3.get(usize::from(error.transport) + 8..)?;
+    let (ip, _) = ip::parse(data, data.len()).ok()?;
+    let IpPacket { src, dst, src_port, dst_port, protocol, version, .. } = ip;
+    Some(Quoted { src, dst, src_port, dst_port, protocol, version })
 }
 
 /// What [`parse`] found.
@@ -153,6 +208,14 @@ pub struct Packet {
     pub cast: Cast,
     /// Outer VLAN id, 0 for none.
     pub vlan: u16,
+    /// Where layer 3 begins, octets from the start of the frame.
+    pub layer3: u32,
+}
+
+impl Packet {
+    /// No packet.
+    pub const NONE: Packet =
+        Packet { ip: Err(Cause::NotIp), octets: 0, frame_octets: 0, cast: Cast::Unicast, vlan: 0, layer3: 0 };
 }
 
 /// No packet is longer than this, whatever its headers say: the largest segment a kernel hands over whole.
@@ -171,6 +234,7 @@ pub fn parse(frame: &Frame<'_>) -> Packet {
         frame_octets: (length + tag) as u32,
         cast: link.cast.unwrap_or(Cast::Unicast),
         vlan,
+        layer3: link.header as u32,
     };
     let body = frame.data.get(link.header..).unwrap_or(&[]);
     match link.payload {

@@ -23,7 +23,7 @@ fn tcp_over_ipv4() {
     let found = packet.ip.unwrap();
     assert_eq!((found.src, found.dst, found.src_port, found.dst_port), (mapped(A), mapped(B), 40000, 443));
     assert_eq!((found.protocol, found.version), (6, 4));
-    assert_eq!(found.tcp, Some(Tcp { flags: tcp::SYN, sequence: 7, acknowledgement: 0 }));
+    assert_eq!(found.tcp, Some(Tcp { flags: tcp::SYN, sequence: 7, acknowledgement: 0, payload: 0 }));
     assert_eq!((packet.octets, packet.frame_octets, packet.vlan, packet.cast), (40, 54, 0, Cast::Unicast));
 }
 
@@ -114,7 +114,7 @@ fn later_fragments_have_no_ports_but_are_there() {
     let v6 = t::ipv6(1, 2, 44, &[&[17, 0, 0, 9, 0, 0, 0, 1][..], &t::udp((1, 2), b"xxxx")].concat());
     for data in [t::frame(0x0800, &v4), t::frame(0x86dd, &v6)] {
         let found = eth(&data).ip.unwrap();
-        assert!(found.later_fragment);
+        assert!(found.is_later_fragment());
         assert_eq!((found.src_port, found.dst_port, found.protocol), (0, 0, 17));
     }
     let first = t::ipv6(1, 2, 44, &[&[17, 0, 0, 1, 0, 0, 0, 1][..], &t::udp((1, 2), b"xxxx")].concat());

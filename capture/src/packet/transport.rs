@@ -23,10 +23,10 @@ pub(super) struct Ports {
     pub icmp: IcmpRole,
 }
 
-/// Reads the transport header at the start of `data`; what was not captured stays 0.
-pub(super) fn parse(number: u8, data: &[u8]) -> Ports {
+/// Reads the transport header at the start of `data`, of which `octets` were on the wire; what was not captured stays 0.
+pub(super) fn parse(number: u8, data: &[u8], octets: u32) -> Ports {
     match number {
-        protocol::TCP => Ports { tcp: tcp(data), ..ports(data) },
+        protocol::TCP => Ports { tcp: tcp(data, octets), ..ports(data) },
         protocol::UDP | protocol::SCTP | protocol::DCCP | protocol::UDP_LITE => ports(data),
         protocol::ICMP => icmp(4, data),
         protocol::ICMPV6 => icmp(6, data),
@@ -41,8 +41,14 @@ fn ports(data: &[u8]) -> Ports {
     }
 }
 
-fn tcp(data: &[u8]) -> Option<Tcp> {
-    Some(Tcp { flags: *data.get(13)?, sequence: be32(data, 4)?, acknowledgement: be32(data, 8)? })
+fn tcp(data: &[u8], octets: u32) -> Option<Tcp> {
+    let header = data.get(..14)?;
+    Some(Tcp {
+        flags: header[13],
+        sequence: be32(header, 4)?,
+        acknowledgement: be32(header, 8)?,
+        payload: octets.saturating_sub(u32::from(header[12] >> 4) * 4),
+    })
 }
 
 fn icmp(version: u8, data: &[u8]) -> Ports {

@@ -211,15 +211,16 @@ impl Publisher {
         };
         let pace = pace.start(interval.records.len() + interval.overflow.len());
         let mut done = 0;
-        for records in interval.records.chunks(BATCH_RECORDS) {
-            flows.resize_with(records.len(), proto::Flow::default);
-            for (flow, of) in flows.iter_mut().zip(records) {
-                record::fill(flow, of, start_ms);
+        while done < interval.records.len() {
+            let count = BATCH_RECORDS.min(interval.records.len() - done);
+            flows.resize_with(count, proto::Flow::default);
+            for (flow, number) in flows.iter_mut().zip(done..) {
+                record::fill(flow, &interval.records.get(number), start_ms);
                 here.flow += volume(flow);
             }
-            here.flow_records += records.len() as u64;
+            here.flow_records += count as u64;
             flows = self.batch(flows, sink)?;
-            done += records.len();
+            done += count;
             pace.wait(done);
         }
         for records in interval.overflow.chunks(BATCH_RECORDS) {
@@ -345,6 +346,11 @@ impl Publisher {
                 counters.push(counter("drops", cause.name(), volume));
             }
         }
+        for (label, volume) in interval.fragments.named() {
+            if volume.packets > 0 {
+                counters.push(counter("fragments", label, volume));
+            }
+        }
         if self.dropped > 0 {
             counters.push(counter("drops", "kernel", Volume { packets: self.dropped, octets: 0 }));
         }
@@ -366,12 +372,14 @@ impl Publisher {
 
 /// Whether the records and causes of an interval add up to what was captured in it.
 fn balanced(tally: &Tally, published: &Published) -> bool {
-    let counted: Volume = tally.not_metered.iter().copied().sum::<Volume>() + published.flow + published.overflow;
-    let balanced = counted == tally.captured;
+    let counted: Volume =
+        tally.not_metered.iter().copied().sum::<Volume>() + published.flow + published.overflow + tally.carried_out;
+    let came = tally.captured + tally.carried_in;
+    let balanced = counted == came;
     if !balanced {
         tracing::error!(?tally, ?published, "the interval's sums do not agree: this is a bug");
     }
-    debug_assert!(balanced, "captured {:?}, in records and causes {counted:?}", tally.captured);
+    debug_assert!(balanced, "captured and carried in {came:?}, in records, causes and carried out {counted:?}");
     balanced
 }
 
@@ -407,11 +415,11 @@ impl Sums<'_> {
             captured: volume(self.tally.captured),
             dropped,
             in_ring_packets: self.in_ring,
-            carried_in: volume(Volume::default()),
+            carried_in: volume(self.tally.carried_in),
             in_flow_records: volume(self.published.flow),
             in_overflow_records: volume(self.published.overflow),
             not_metered,
-            carried_out: volume(Volume::default()),
+            carried_out: volume(self.tally.carried_out),
             late_packets: self.tally.late.packets,
         }
     }

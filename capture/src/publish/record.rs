@@ -3,7 +3,7 @@
 use crate::meter::overflow::{OverflowKey, OverflowRecord};
 use crate::meter::record::Record;
 use crate::packet::Address;
-use crate::proto::{Flow, Overflow, RecordKind, overflow::Key};
+use crate::proto::{Flow, Overflow, QuotedFlow, RecordKind, overflow::Key};
 
 /// Fills a flow record in place, so that its buffers serve again; fields that this agent never sets are left alone.
 pub fn fill(flow: &mut Flow, record: &Record, interval_start_ms: u64) {
@@ -18,14 +18,15 @@ pub fn fill(flow: &mut Flow, record: &Record, interval_start_ms: u64) {
     flow.vlan = u32::from(key.vlan);
     let (fwd, rev) = (record.forward(), record.reverse());
     flow.fwd_packets = u64::from(fwd.packets);
-    flow.fwd_octets = fwd.octets;
+    flow.fwd_octets = u64::from(fwd.octets);
     flow.rev_packets = u64::from(rev.packets);
-    flow.rev_octets = rev.octets;
+    flow.rev_octets = u64::from(rev.octets);
     flow.first_seen_offset_ms = record.first_ms - interval_start_ms as i64;
     flow.last_seen_offset_ms = record.last_ms.saturating_sub(record.first_ms).max(0) as u64;
     flow.flow_age_ms = record.first_ms.saturating_sub(record.start_ms).max(0) as u64;
     flow.initiator_guess = record.initiator.guess;
     flow.record_kind = RecordKind::Flow as i32;
+    let (fwd, rev) = (&fwd.events, &rev.events);
     flow.fwd_tcp_syn = u64::from(fwd.syn);
     flow.rev_tcp_syn = u64::from(rev.syn);
     flow.fwd_tcp_synack = u64::from(fwd.synack);
@@ -34,9 +35,23 @@ pub fn fill(flow: &mut Flow, record: &Record, interval_start_ms: u64) {
     flow.rev_tcp_fin = u64::from(rev.fin);
     flow.fwd_tcp_rst = u64::from(fwd.rst);
     flow.rev_tcp_rst = u64::from(rev.rst);
+    flow.fwd_tcp_retransmissions = u64::from(fwd.retransmissions);
+    flow.rev_tcp_retransmissions = u64::from(rev.retransmissions);
+    flow.fwd_tcp_out_of_order = u64::from(fwd.out_of_order);
+    flow.rev_tcp_out_of_order = u64::from(rev.out_of_order);
     flow.tcp_handshake_rtt_us = record.handshake_rtt_us;
     flow.fwd_icmp_errors = u64::from(fwd.icmp_errors);
     flow.rev_icmp_errors = u64::from(rev.icmp_errors);
+    flow.icmp_quoted_flow = record.quoted.map(|quoted| {
+        let octets = |address: Address| (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec();
+        QuotedFlow {
+            src_addr: octets(quoted.src),
+            dst_addr: octets(quoted.dst),
+            src_port: u32::from(quoted.src_port),
+            dst_port: u32::from(quoted.dst_port),
+            protocol: u32::from(quoted.protocol),
+        }
+    });
     flow.overflow = None;
 }
 

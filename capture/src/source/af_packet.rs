@@ -4,7 +4,7 @@
 //! after [`RETIRE_MS`]. Workers share an interface by PACKET_FANOUT, whose hash is the same for both directions.
 
 use super::interface::Interface;
-use super::{Next, Polled, Source, Witness, wall_clock_ns};
+use super::{Batch, Next, Polled, Source, Witness, wall_clock_ns};
 use crate::packet::{Frame, LinkType};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -166,7 +166,7 @@ impl AfPacket {
     }
 
     /// Hands over the packets of the current block; true when it is done with.
-    fn walk(&mut self, take: &mut impl FnMut(&Frame<'_>) -> Next) -> bool {
+    fn walk(&mut self, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> bool {
         let base = self.block * BLOCK_OCTETS;
         // SAFETY: the kernel has passed this block over (`is_ready`) and does not write to it until it is given back.
         let block = unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(base), BLOCK_OCTETS) };
@@ -175,6 +175,7 @@ impl AfPacket {
             let header = unsafe { &(*block.as_ptr().cast::<libc::tpacket_block_desc>()).hdr.bh1 };
             (header.num_pkts, header.offset_to_first_pkt as usize)
         });
+        let mut batch = Batch::new();
         while left > 0 {
             // SAFETY: the kernel wrote `num_pkts` headers into the block, each aligned and telling where the next is.
             let header = unsafe { &*block.as_ptr().add(at).cast::<libc::tpacket3_hdr>() };
@@ -192,7 +193,8 @@ impl AfPacket {
             left -= 1;
             self.handed += 1;
             at += header.tp_next_offset as usize;
-            if take(&frame) == Next::Pause && left > 0 {
+            let full = batch.push(frame);
+            if (full || left == 0) && batch.hand_over(take) == Next::Pause && left > 0 {
                 self.rest = Some((left, at));
                 return false;
             }
@@ -300,7 +302,7 @@ impl Closed {
 }
 
 impl Source for AfPacket {
-    fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&Frame<'_>) -> Next) -> io::Result<Polled> {
+    fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> io::Result<Polled> {
         if !self.is_ready() {
             let waited = self.wait(patience);
             if let Some(stopped) = self.stopped {

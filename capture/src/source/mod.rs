@@ -11,6 +11,7 @@ pub mod pcap;
 pub mod pcapng;
 pub mod replay;
 
+pub use crate::meter::BATCH;
 use crate::packet::Frame;
 use std::time::Duration;
 
@@ -25,13 +26,40 @@ pub enum Polled {
     End,
 }
 
-/// Whether the receiver of a frame wants the next one at once.
+/// Whether the receiver of frames wants more at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Go on.
     More,
     /// Return from [`Source::poll`] first; nothing is lost.
     Pause,
+}
+
+/// Frames that wait to be handed over together.
+struct Batch<'a> {
+    frames: [Frame<'a>; BATCH],
+    len: usize,
+}
+
+impl<'a> Batch<'a> {
+    fn new() -> Batch<'a> {
+        Batch { frames: [Frame::EMPTY; BATCH], len: 0 }
+    }
+
+    /// Adds a frame; true where there is no room for another one.
+    fn push(&mut self, frame: Frame<'a>) -> bool {
+        self.frames[self.len] = frame;
+        self.len += 1;
+        self.len == BATCH
+    }
+
+    /// Hands over what waits.
+    fn hand_over(&mut self, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> Next {
+        match std::mem::take(&mut self.len) {
+            0 => Next::More,
+            len => take(&self.frames[..len]),
+        }
+    }
 }
 
 /// What a source knows beside the packets it handed over, since it was opened.
@@ -45,13 +73,13 @@ pub struct Witness {
 
 /// A worker's packets.
 pub trait Source {
-    /// Hands packets to `take`: those that are there, up to a fair number, or until `take` pauses. Waits up to
-    /// `patience` for the first one.
+    /// Hands packets to `take`, at most [`BATCH`] at once: those that are there, up to a fair number, or until `take`
+    /// pauses. Waits up to `patience` for the first one.
     ///
     /// # Errors
     /// Where the source broke in a way that time may mend; the caller says so and calls again. `ENODEV`: where its
     /// interface is gone for good; the caller stops it.
-    fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&Frame<'_>) -> Next) -> std::io::Result<Polled>;
+    fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> std::io::Result<Polled>;
 
     /// The time up to which every packet was handed over when [`Polled::Idle`] was said, ns from the Unix epoch; `None`
     /// where only packets tell the time.

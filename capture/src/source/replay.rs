@@ -1,7 +1,7 @@
 //! Capture files as a source: their packets in order, moved in time.
 
 use super::file::{CaptureFile, Reader};
-use super::{Next, Polled, Source, Witness};
+use super::{Batch, Next, Polled, Source, Witness};
 use crate::packet::{Frame, LinkType};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -99,14 +99,16 @@ impl Replay {
 }
 
 impl Source for Replay {
-    fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&Frame<'_>) -> Next) -> std::io::Result<Polled> {
+    fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> std::io::Result<Polled> {
         let plan = Arc::clone(&self.plan);
         if self.stopped || self.stop.load(Ordering::Relaxed) {
             return Ok(Polled::End);
         }
+        let mut batch = Batch::new();
         let mut handed = 0;
         while handed < FAIR {
             let (Some(reader), Some(file)) = (&mut self.reader, plan.files.get(self.file)) else {
+                batch.hand_over(take);
                 return Ok(Polled::End);
             };
             let before = (plan.speed == Speed::Real).then(|| reader.clone());
@@ -125,8 +127,9 @@ impl Source for Replay {
                     self.reader = Some(before);
                     if handed == 0 {
                         std::thread::sleep(patience.min(Duration::from_nanos(wait as u64)));
+                        return Ok(Polled::Idle);
                     }
-                    return Ok(if handed == 0 { Polled::Idle } else { Polled::Packets });
+                    break;
                 }
             }
             handed += 1;
@@ -137,10 +140,11 @@ impl Source for Replay {
                 length: packet.length,
                 vlan: None,
             };
-            if take(&frame) == Next::Pause {
+            if batch.push(frame) && batch.hand_over(take) == Next::Pause {
                 break;
             }
         }
+        batch.hand_over(take);
         let offset = self.reader.as_ref().map_or(0, Reader::offset) as u64;
         self.progress.fetch_max(self.done_octets + offset, Ordering::Relaxed);
         Ok(Polled::Packets)

@@ -3,7 +3,7 @@
 use crate::testing as t;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use weir_probe::meter::{Meter, MeterOptions, Volume};
+use weir_probe::meter::{Arrival, FLOW_COST, Meter, MeterOptions, Volume};
 use weir_probe::packet::{Cause, Frame, LinkType, parse};
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
@@ -148,7 +148,7 @@ proptest! {
         if let Ok(ip) = packet.ip {
             let least = if ip.version == 4 { 20 } else { 40 };
             prop_assert!(packet.octets >= least);
-            prop_assert!(!ip.later_fragment || (ip.src_port, ip.dst_port, ip.tcp) == (0, 0, None));
+            prop_assert!(!ip.is_later_fragment() || (ip.src_port, ip.dst_port, ip.tcp) == (0, 0, None));
         }
     }
 }
@@ -201,7 +201,7 @@ proptest! {
     ) {
         let mut meter = Meter::new(MeterOptions {
             interval: "10s".parse().unwrap(),
-            max_flows,
+            flow_memory: max_flows * FLOW_COST,
             max_records,
             idle_ms,
             local_networks: vec!["5.0.0.0/8".parse().unwrap()],
@@ -217,7 +217,8 @@ proptest! {
             let time_ns = start + offset;
             let packet = parse(&Frame { time_ns, link: LinkType::Ethernet, data: &data, length, vlan: None });
             meter.clock(time_ns);
-            meter.packet(&packet, time_ns, own.then_some(Cause::OwnExport));
+            let layer3 = data.get(packet.layer3 as usize..).unwrap_or(&[]);
+            meter.packets(&[Arrival { packet, time_ns, exclude: own.then_some(Cause::OwnExport), layer3 }]);
             handed += 1;
             handed_octets += u64::from(packet.octets);
             for interval in meter.take_closed() {

@@ -1,0 +1,285 @@
+//! Which flow a fragment belongs to.
+//!
+//! Only a datagram's first fragment has ports. What it says is kept for the others; others that come before it wait,
+//! as sums, until it does. What has waited too long, or had to make room, is given back without ports, so that it is
+//! metered between its two hosts all the same.
+
+use super::index::Index;
+use super::tally::Volume;
+use crate::packet::{Address, IcmpRole, IpPacket};
+use foldhash::fast::RandomState;
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+
+/// Datagrams known at once, at most.
+const CAPACITY: usize = 1 << 16;
+/// How long a datagram is known after its first fragment to come, ms (as long as Linux keeps one).
+const PATIENCE_MS: i64 = 30_000;
+/// How long a datagram that came whole is known, for repeats of its fragments, ms: its id may soon mean another.
+const LINGER_MS: i64 = 1_000;
+
+/// Octets of one datagram's fragments that wait, at most: far more than a datagram has.
+const MOST_WAITING: u64 = 1 << 19;
+
+/// A datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Datagram {
+    src: Address,
+    dst: Address,
+    id: u32,
+    vlan: u16,
+    /// 0 for IPv6, whose later fragments may name an extension header.
+    protocol: u8,
+}
+
+/// What the first fragment said.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    src_port: u16,
+    dst_port: u16,
+    protocol: u8,
+    icmp: IcmpRole,
+}
+
+/// Later fragments that wait for their first one: one of them, and all of them together.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// The last of them.
+    pub ip: IpPacket,
+    /// Its outer VLAN id.
+    pub vlan: u16,
+    /// All of them.
+    pub volume: Volume,
+    /// When the first came, ms.
+    pub first_ms: i64,
+    /// When the last came, ms.
+    pub last_ms: i64,
+    /// Number of the newest interval that one of them came in.
+    pub interval: i64,
+}
+
+struct Entry {
+    datagram: Datagram,
+    said: Option<Said>,
+    waiting: Option<Waiting>,
+    /// Layer-4 octets that came, and those of the whole datagram once its last fragment came.
+    came: u32,
+    whole: u32,
+    since_ms: i64,
+    /// When it came whole.
+    done_ms: Option<i64>,
+    hash: u64,
+}
+
+/// How a fragment is to be metered.
+#[derive(Debug)]
+pub enum Place {
+    /// With the ports that were filled in; those that waited for it, now likewise.
+    Flow(Option<Waiting>),
+    /// Later, when its first fragment comes.
+    Waits,
+}
+
+/// What became of fragments other than the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FragmentCounts {
+    /// Counted in their flow, at once or later.
+    pub joined: Volume,
+    /// Of these, those that waited for their first fragment.
+    pub waited: Volume,
+    /// Metered without ports because their first fragment did not come in time.
+    pub timed_out: Volume,
+    /// Metered without ports because too many waited.
+    pub shed: Volume,
+}
+
+impl FragmentCounts {
+    /// Every count with its name.
+    pub fn named(&self) -> [(&'static str, Volume); 4] {
+        let FragmentCounts { joined, waited, timed_out, shed } = *self;
+        [("joined", joined), ("waited", waited), ("timed_out", timed_out), ("shed", shed)]
+    }
+}
+
+/// The datagrams of which fragments were seen.
+pub struct Fragments {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    index: Index,
+    hasher: RandomState,
+    /// Their numbers, oldest first.
+    queue: VecDeque<u32>,
+    capacity: usize,
+    /// What waits now.
+    held: Volume,
+}
+
+impl Default for Fragments {
+    fn default() -> Fragments {
+        Fragments::new(CAPACITY)
+    }
+}
+
+impl Fragments {
+    /// Room for this many datagrams.
+    pub fn new(capacity: usize) -> Fragments {
+        Fragments {
+            entries: Vec::new(),
+            free: Vec::new(),
+            index: Index::default(),
+            hasher: RandomState::default(),
+            queue: VecDeque::new(),
+            capacity,
+            held: Volume::default(),
+        }
+    }
+
+    /// What waits for its first fragment now.
+    pub fn held(&self) -> Volume {
+        self.held
+    }
+
+    /// Finds a fragment's place, with its flow's ports filled in where they are known.
+    /// `interval` is the number of the one that it came in. Call [`Fragments::make_room`] first.
+    pub fn place(
+        &mut self,
+        ip: &mut IpPacket,
+        octets: u32,
+        vlan: u16,
+        (now_ms, interval): (i64, i64),
+        counts: &mut FragmentCounts,
+    ) -> Place {
+        let Some(fragment) = ip.fragment else { return Place::Flow(None) };
+        let protocol = if ip.version == 4 { ip.protocol } else { 0 };
+        let datagram = Datagram { src: ip.src, dst: ip.dst, id: fragment.id, vlan, protocol };
+        let hash = self.hasher.hash_one(datagram);
+        let entries = &self.entries;
+        let number = match self.index.find(hash, |number| entries[number as usize].datagram == datagram) {
+            Some(number) => number,
+            None => self.add(datagram, hash, now_ms),
+        };
+        let entry = &mut self.entries[number as usize];
+        if entry.done_ms.is_some_and(|done_ms| now_ms - done_ms > LINGER_MS) {
+            // The id was used again, for another datagram.
+            (entry.said, entry.came, entry.whole, entry.done_ms) = (None, 0, 0, None);
+        }
+        entry.came = entry.came.saturating_add(ip.payload);
+        if !fragment.more {
+            entry.whole = (u32::from(fragment.offset) * 8).saturating_add(ip.payload);
+        }
+        if entry.whole > 0 && entry.came >= entry.whole && entry.done_ms.is_none() {
+            entry.done_ms = Some(now_ms);
+        }
+        let one = Volume::one(octets);
+        if fragment.offset == 0 {
+            let said = Said { src_port: ip.src_port, dst_port: ip.dst_port, protocol: ip.protocol, icmp: ip.icmp };
+            entry.said = Some(said);
+            let mut waiting = entry.waiting.take();
+            if let Some(waiting) = &mut waiting {
+                self.held = self.held - waiting.volume;
+                counts.joined += waiting.volume;
+                counts.waited += waiting.volume;
+                said.fill(&mut waiting.ip);
+            }
+            return Place::Flow(waiting);
+        }
+        if let Some(said) = entry.said {
+            said.fill(ip);
+            counts.joined += one;
+            return Place::Flow(None);
+        }
+        let waiting = entry.waiting.get_or_insert(Waiting {
+            ip: *ip,
+            vlan,
+            volume: Volume::default(),
+            first_ms: now_ms,
+            last_ms: now_ms,
+            interval,
+        });
+        if waiting.volume.octets > MOST_WAITING {
+            counts.shed += one;
+            return Place::Flow(None);
+        }
+        waiting.ip = *ip;
+        waiting.interval = waiting.interval.max(interval);
+        waiting.volume += one;
+        waiting.first_ms = waiting.first_ms.min(now_ms);
+        waiting.last_ms = waiting.last_ms.max(now_ms);
+        self.held += one;
+        Place::Waits
+    }
+
+    fn add(&mut self, datagram: Datagram, hash: u64, now_ms: i64) -> u32 {
+        let entry =
+            Entry { datagram, said: None, waiting: None, came: 0, whole: 0, since_ms: now_ms, done_ms: None, hash };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.entries[number as usize] = entry;
+                number
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        self.index.insert(hash, number);
+        self.queue.push_back(number);
+        number
+    }
+
+    /// Forgets one datagram whose time is up; gives what waited for it. Call until `None`.
+    pub fn expired(&mut self, now_ms: i64, counts: &mut FragmentCounts) -> Option<Waiting> {
+        while let Some(&number) = self.queue.front() {
+            if now_ms - self.entries[number as usize].since_ms <= PATIENCE_MS {
+                return None;
+            }
+            if let Some(waiting) = self.forget_oldest() {
+                counts.timed_out += waiting.volume;
+                return Some(waiting);
+            }
+        }
+        None
+    }
+
+    /// Forgets the oldest datagram where there is no room for another one; gives what waited for it.
+    pub fn make_room(&mut self, counts: &mut FragmentCounts) -> Option<Waiting> {
+        if self.index.len() < self.capacity {
+            return None;
+        }
+        let waiting = self.forget_oldest()?;
+        counts.shed += waiting.volume;
+        Some(waiting)
+    }
+
+    /// Forgets everything; gives what waited. Call until `None`.
+    pub fn drain(&mut self, counts: &mut FragmentCounts) -> Option<Waiting> {
+        while !self.queue.is_empty() {
+            if let Some(waiting) = self.forget_oldest() {
+                counts.timed_out += waiting.volume;
+                return Some(waiting);
+            }
+        }
+        None
+    }
+
+    fn forget_oldest(&mut self) -> Option<Waiting> {
+        let number = self.queue.pop_front()?;
+        let entry = &mut self.entries[number as usize];
+        let waiting = entry.waiting.take();
+        self.index.remove(entry.hash, number);
+        self.free.push(number);
+        if let Some(waiting) = &waiting {
+            self.held = self.held - waiting.volume;
+        }
+        waiting
+    }
+}
+
+impl Said {
+    fn fill(&self, ip: &mut IpPacket) {
+        ip.src_port = self.src_port;
+        ip.dst_port = self.dst_port;
+        ip.protocol = self.protocol;
+        ip.icmp = self.icmp;
+    }
+}

@@ -1,0 +1,26 @@
+//! Large tables: memory that is promised at once and paid for page by page, in huge pages where it gets large.
+
+/// What stays in small pages at the start of a table, so that a quiet agent needs little.
+const SMALL: usize = 2 << 20;
+
+/// An empty vector that never has to move for `capacity` elements.
+pub fn reserve<T>(capacity: usize) -> Vec<T> {
+    let vector = Vec::with_capacity(capacity);
+    advise_huge(&vector);
+    vector
+}
+
+/// Asks for huge pages for all of a vector's memory but its beginning: a table that is filled or searched at random
+/// otherwise spends its time on page faults and address translation. A hint: what cannot be had is done without.
+pub fn advise_huge<T>(vector: &Vec<T>) {
+    let octets = vector.capacity() * size_of::<T>();
+    if octets <= 2 * SMALL {
+        return;
+    }
+    let from = (vector.as_ptr() as usize + SMALL).next_multiple_of(SMALL);
+    let to = (vector.as_ptr() as usize + octets) & !(SMALL - 1);
+    if from < to {
+        // SAFETY: the range lies within the vector's own allocation, and the advice changes none of its contents.
+        unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_HUGEPAGE) };
+    }
+}

@@ -1,0 +1,257 @@
+//! What is followed of a TCP connection: its handshake, and which segments came again or out of order.
+//!
+//! Of each direction the end of what was seen of its stream is known, and the holes before it. A segment that begins
+//! before that end was *retransmitted*, unless it fills a hole soon after the hole appeared: then it was *overtaken* on
+//! its way. Soon is the handshake's round trip, or 3 ms where that is not known, as Wireshark has it; a hole that is
+//! filled later was a loss before the probe.
+
+use super::key::{End, SYN_ACK};
+use crate::packet::{Tcp, tcp};
+
+/// Holes remembered in each direction; the oldest is forgotten for a further one.
+const HOLES: usize = 4;
+/// How soon a hole must be filled where no round trip is known, µs.
+const SOON_US: u32 = 3_000;
+
+/// A connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connection {
+    streams: [Stream; 2],
+    handshake: Handshake,
+    /// Of the handshake, 0 where not seen.
+    rtt_us: u32,
+}
+
+/// One direction's octets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Whether anything was seen of it.
+    known: bool,
+    /// Number of holes.
+    holes: u8,
+    /// The sequence number after the last octet seen.
+    next: u32,
+    /// From, to, and when it appeared, µs; oldest first.
+    hole: [(u32, u32, u32); HOLES],
+}
+
+/// How far the three-way handshake (RFC 9293, section 3.5) was seen to come.
+#[derive(Clone, Copy, Debug)]
+enum Handshake {
+    None,
+    Syn { from: End, at_ns: i64, sequence: u32 },
+    SynAck { from: End, syn_at_ns: i64, acknowledges: u32 },
+}
+
+/// What a segment turned out to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub retransmission: bool,
+    pub out_of_order: bool,
+    /// The handshake ended with this segment: its round trip, µs, at least 1.
+    pub rtt_us: Option<u32>,
+}
+
+/// The first segment of a connection, all that is kept until there is a second one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct First {
+    pub sender: End,
+    pub at_ns: i64,
+    pub syn: bool,
+    /// The sequence number after it.
+    pub next: u32,
+}
+
+/// Whether `a` is before `b` in sequence space.
+fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+/// The sequence number after a segment: SYN and FIN count as one each.
+pub(super) fn end(segment: &Tcp) -> u32 {
+    let flags = u32::from(segment.flags & tcp::SYN != 0) + u32::from(segment.flags & tcp::FIN != 0);
+    segment.sequence.wrapping_add(segment.payload).wrapping_add(flags)
+}
+
+impl Connection {
+    /// A connection of which one segment was seen.
+    pub fn new(first: First) -> Connection {
+        let mut streams = [Stream::default(); 2];
+        streams[usize::from(first.sender)] = Stream { known: true, next: first.next, ..Stream::default() };
+        let handshake = if first.syn {
+            Handshake::Syn { from: first.sender, at_ns: first.at_ns, sequence: first.next.wrapping_sub(1) }
+        } else {
+            Handshake::None
+        };
+        Connection { streams, handshake, rtt_us: 0 }
+    }
+
+    /// Follows a segment.
+    pub fn follow(&mut self, segment: &Tcp, sender: End, time_ns: i64) -> Verdict {
+        let mut verdict = Verdict { rtt_us: self.shake(segment, sender, time_ns), ..Verdict::default() };
+        self.rtt_us = verdict.rtt_us.unwrap_or(self.rtt_us);
+        // A reset has no place in the stream, and a bare acknowledgement takes none.
+        let end = end(segment);
+        if end != segment.sequence && segment.flags & tcp::RST == 0 {
+            let soon_us = if self.rtt_us > 0 { self.rtt_us } else { SOON_US };
+            let now_us = (time_ns / 1000) as u32;
+            let stream = &mut self.streams[usize::from(sender)];
+            match stream.place(segment, end, now_us, soon_us) {
+                Place::New => {}
+                Place::Again => verdict.retransmission = true,
+                Place::Overtaken => verdict.out_of_order = true,
+            }
+        }
+        verdict
+    }
+
+    fn shake(&mut self, segment: &Tcp, sender: End, time_ns: i64) -> Option<u32> {
+        match segment.flags & SYN_ACK {
+            tcp::SYN => {
+                // A new connection over the same ports begins a new stream; the same SYN again begins nothing.
+                let stream = &mut self.streams[usize::from(sender)];
+                if stream.known && stream.next != segment.sequence.wrapping_add(1) {
+                    self.streams = [Stream::default(); 2];
+                }
+                self.handshake = Handshake::Syn { from: sender, at_ns: time_ns, sequence: segment.sequence };
+            }
+            SYN_ACK => {
+                if let Handshake::Syn { from, at_ns, sequence } = self.handshake
+                    && from != sender
+                    && segment.acknowledgement == sequence.wrapping_add(1)
+                {
+                    let acknowledges = segment.sequence.wrapping_add(1);
+                    self.handshake = Handshake::SynAck { from: sender, syn_at_ns: at_ns, acknowledges };
+                }
+            }
+            tcp::ACK => {
+                if let Handshake::SynAck { from, syn_at_ns, acknowledges } = self.handshake
+                    && from != sender
+                    && segment.acknowledgement == acknowledges
+                {
+                    self.handshake = Handshake::None;
+                    // A handshake within less than a microsecond is still one that was seen.
+                    return Some(((time_ns - syn_at_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32);
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// Where a segment belongs in its stream.
+enum Place {
+    New,
+    Again,
+    Overtaken,
+}
+
+impl Stream {
+    fn place(&mut self, segment: &Tcp, end: u32, now_us: u32, soon_us: u32) -> Place {
+        let from = segment.sequence;
+        if !self.known || !before(from, self.next) {
+            if self.known && from != self.next {
+                self.open(self.next, from, now_us);
+            }
+            self.known = true;
+            self.next = end;
+            return Place::New;
+        }
+        let keep_alive = segment.payload <= 1
+            && from == self.next.wrapping_sub(1)
+            && segment.flags & (tcp::SYN | tcp::FIN | tcp::RST) == 0;
+        if keep_alive {
+            return Place::New;
+        }
+        if before(self.next, end) {
+            self.next = end;
+        }
+        match self.fill(from, end) {
+            Some(since_us) if now_us.wrapping_sub(since_us) < soon_us => Place::Overtaken,
+            _ => Place::Again,
+        }
+    }
+
+    fn open(&mut self, from: u32, to: u32, now_us: u32) {
+        if usize::from(self.holes) == HOLES {
+            self.hole.copy_within(1.., 0);
+            self.holes -= 1;
+        }
+        self.hole[usize::from(self.holes)] = (from, to, now_us);
+        self.holes += 1;
+    }
+
+    /// Takes a segment's octets out of the hole that it lies in; gives when that hole appeared.
+    fn fill(&mut self, from: u32, end: u32) -> Option<u32> {
+        let holes = &self.hole[..usize::from(self.holes)];
+        let number = holes.iter().position(|&(start, to, _)| !before(from, start) && !before(to, end))?;
+        let (start, to, since_us) = self.hole[number];
+        match (start == from, to == end) {
+            (true, true) => {
+                self.hole.copy_within(number + 1.., number);
+                self.holes -= 1;
+            }
+            (true, false) => self.hole[number].0 = end,
+            (false, true) => self.hole[number].1 = from,
+            (false, false) => {
+                self.hole[number].1 = from;
+                self.open(end, to, since_us);
+            }
+        }
+        Some(since_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn segment(sequence: u32, payload: u32) -> Tcp {
+        Tcp { flags: tcp::ACK, sequence, acknowledgement: 1, payload }
+    }
+
+    /// What segments (sequence, payload, time in ms) of one direction are: `r`etransmitted, `o`ut of order or `.`.
+    fn verdicts(start: u32, segments: &[(u32, u32, i64)]) -> String {
+        let first = First { sender: 0, at_ns: 0, syn: false, next: start };
+        let mut connection = Connection::new(first);
+        let letter = |&(sequence, payload, at_ms): &(u32, u32, i64)| {
+            let verdict = connection.follow(&segment(start.wrapping_add(sequence), payload), 0, at_ms * MS);
+            assert!(!(verdict.retransmission && verdict.out_of_order));
+            match verdict {
+                Verdict { retransmission: true, .. } => 'r',
+                Verdict { out_of_order: true, .. } => 'o',
+                _ => '.',
+            }
+        };
+        segments.iter().map(letter).collect()
+    }
+
+    #[test]
+    fn what_came_before_came_again_and_what_fills_a_hole_soon_was_overtaken() {
+        for start in [0, u32::MAX - 150] {
+            assert_eq!(verdicts(start, &[(0, 100, 1), (100, 100, 2), (200, 1, 3)]), "...");
+            assert_eq!(verdicts(start, &[(0, 100, 1), (0, 100, 2), (50, 100, 3), (150, 10, 4)]), ".rr.");
+            assert_eq!(verdicts(start, &[(0, 100, 1), (200, 100, 2), (100, 100, 3), (100, 100, 4)]), "..or");
+            // Filled, but late: it was lost before the probe.
+            assert_eq!(verdicts(start, &[(0, 100, 1), (200, 100, 2), (100, 100, 90)]), "..r");
+            // A hole filled in pieces, from its middle.
+            assert_eq!(verdicts(start, &[(90, 10, 1), (40, 10, 2), (0, 40, 3), (50, 40, 3), (20, 10, 3)]), ".ooor");
+        }
+    }
+
+    #[test]
+    fn a_keep_alive_is_no_retransmission() {
+        assert_eq!(verdicts(5, &[(0, 100, 1), (99, 1, 2), (99, 0, 3), (98, 1, 4)]), "...r");
+    }
+
+    #[test]
+    fn many_holes_are_bounded() {
+        let mut segments: Vec<_> = (1..9).map(|number| (number * 20, 10, 1)).collect();
+        segments.extend((0..8).map(|number| (number * 20 + 10, 10, 2)));
+        // Four holes are known at the end; what filled an older one is taken for a retransmission.
+        assert_eq!(verdicts(0, &segments), "........rrrroooo");
+    }
+}
