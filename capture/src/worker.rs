@@ -16,6 +16,7 @@ use crate::source::{Next, Polled, Source, Witness};
 use crate::state::StateFile;
 use crate::throttle::Throttle;
 use anyhow::Context as _;
+use arrayvec::ArrayVec;
 use crossbeam_channel::{Receiver, Sender};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,11 +199,11 @@ impl<S: Source> Capture<S> {
             let (meter, own) = (&mut self.meter, &self.own);
             let polled = self.source.poll(PATIENCE, &mut |frames| {
                 let mut closed = false;
-                let mut arrivals = [Arrival::NONE; BATCH];
-                let mut count = 0;
+                let mut arrivals = ArrayVec::<Arrival<'_>, BATCH>::new();
                 for frame in frames {
                     if meter.is_over(frame.time_ns) {
-                        meter.packets(&arrivals[..std::mem::take(&mut count)]);
+                        meter.packets(&arrivals);
+                        arrivals.clear();
                         closed |= meter.clock(frame.time_ns);
                     }
                     newest_ns = newest_ns.max(Some(frame.time_ns));
@@ -210,11 +211,10 @@ impl<S: Source> Capture<S> {
                     if share.is_none_or(|(number, of)| shard(&packet, of) == number) {
                         let layer3 = frame.data.get(packet.layer3 as usize..).unwrap_or(&[]);
                         let exclude = own.cause(&packet);
-                        arrivals[count] = Arrival { packet, time_ns: frame.time_ns, exclude, layer3 };
-                        count += 1;
+                        arrivals.push(Arrival { packet, time_ns: frame.time_ns, exclude, layer3 });
                     }
                 }
-                meter.packets(&arrivals[..count]);
+                meter.packets(&arrivals);
                 if closed { Next::Pause } else { Next::More }
             });
             match polled {

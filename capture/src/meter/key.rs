@@ -24,14 +24,11 @@ pub type End = u8;
 impl Key {
     /// The key of a packet, and the end that sent it.
     pub fn of(ip: &IpPacket, vlan: u16) -> (Key, End) {
-        let icmp = is_icmp(ip.protocol);
-        let src_port = if icmp { ip.dst_port } else { ip.src_port };
-        // A host that asks itself is both ends: the message's role tells them apart.
-        let to_itself = ip.src == ip.dst && ip.icmp == IcmpRole::Reply;
-        let upper = (ip.src, src_port) > (ip.dst, ip.dst_port) || to_itself;
+        let [src_port, dst_port] = ports(ip);
+        let upper = is_upper(ip, (ip.src, src_port), (ip.dst, dst_port));
         let key = Key {
             addresses: if upper { [ip.dst, ip.src] } else { [ip.src, ip.dst] },
-            ports: if upper { [ip.dst_port, src_port] } else { [src_port, ip.dst_port] },
+            ports: if upper { [dst_port, src_port] } else { [src_port, dst_port] },
             vlan,
             protocol: ip.protocol,
             version: ip.version,
@@ -45,10 +42,25 @@ impl Key {
     }
 }
 
+/// The ports of a packet's two ends; for ICMP both are the request's type * 256 + code.
+#[inline]
+fn ports(ip: &IpPacket) -> [u16; 2] {
+    [if is_icmp(ip.protocol) { ip.dst_port } else { ip.src_port }, ip.dst_port]
+}
+
+/// Whether the upper end sent a packet from `src` to `dst`.
+#[inline]
+fn is_upper<T: PartialOrd>(ip: &IpPacket, src: T, dst: T) -> bool {
+    // A host that asks itself is both ends: the message's role tells them apart.
+    src > dst || src == dst && ip.icmp == IcmpRole::Reply
+}
+
 /// A key as tables keep it: of one IP version, without what that version does not need.
 pub trait Compact: Copy + Eq + Hash {
     /// The key in few octets; `key.version` is the one that this form is for.
     fn of(key: &Key) -> Self;
+    /// The key of a packet of this version, and the end that sent it: as [`Key::of`], without the detour.
+    fn of_packet(ip: &IpPacket, vlan: u16) -> (Self, End);
     /// The key again.
     fn key(&self) -> Key;
 }
@@ -87,6 +99,23 @@ impl Compact for V4 {
         V4([address(0), address(1), ports, rest])
     }
 
+    #[inline]
+    fn of_packet(ip: &IpPacket, vlan: u16) -> (V4, End) {
+        let address = |of: &Address| u32::from_ne_bytes(*of.last_chunk().expect("16 octets"));
+        let [src, dst] = [address(&ip.src), address(&ip.dst)];
+        let [src_port, dst_port] = ports(ip);
+        let end = |address: u32, port: u16| u64::from(u32::from_be(address)) << 16 | u64::from(port);
+        let upper = is_upper(ip, end(src, src_port), end(dst, dst_port));
+        let rest = u32::from(vlan) << 16 | u32::from(ip.protocol) << 8 | 4;
+        let [src_port, dst_port] = [u32::from(src_port), u32::from(dst_port)];
+        let key = if upper {
+            V4([dst, src, dst_port << 16 | src_port, rest])
+        } else {
+            V4([src, dst, src_port << 16 | dst_port, rest])
+        };
+        (key, End::from(upper))
+    }
+
     fn key(&self) -> Key {
         let [a, b, ports, rest] = self.0;
         let address = |word: u32| std::net::Ipv4Addr::from(word.to_ne_bytes()).to_ipv6_mapped().octets();
@@ -103,6 +132,12 @@ impl Compact for V6 {
         }
         [words[8], words[9]] = tail(key);
         V6(words)
+    }
+
+    #[inline]
+    fn of_packet(ip: &IpPacket, vlan: u16) -> (V6, End) {
+        let (key, end) = Key::of(ip, vlan);
+        (V6::of(&key), end)
     }
 
     fn key(&self) -> Key {
@@ -186,6 +221,7 @@ mod tests {
                 Frame { time_ns: 0, link: LinkType::Ethernet, data: &data, length: data.len() as u32, vlan: None };
             let ip = parse(&frame).ip.unwrap();
             let (key, end) = Key::of(&ip, 0);
+            assert_eq!(V4::of_packet(&ip, 0), (V4::of(&key), end));
             (key, end, Initiator::told_by(&ip, end).end)
         };
         let ((request, asks, first), (reply, answers, second)) = (of(8), of(0));

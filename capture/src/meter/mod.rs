@@ -5,7 +5,7 @@
 
 pub mod counters;
 pub mod fragments;
-mod index;
+pub(crate) mod index;
 pub mod interval;
 pub mod key;
 mod memory;
@@ -20,7 +20,7 @@ use crate::packet::{Cause, IpPacket, Packet};
 use counters::FixedCounters;
 use fragments::{FragmentCounts, Fragments, Place, Waiting};
 use interval::IntervalLength;
-use key::{Compact as _, End, Key, V4, V6};
+use key::{Compact as _, End, V4, V6};
 use overflow::{Network, Overflow, OverflowRecord};
 use record::Records;
 use table::{Arriving, Counted, FlowTable, Room, flow_cost};
@@ -83,11 +83,6 @@ pub struct Arrival<'a> {
     pub exclude: Option<Cause>,
     /// What was captured of it, from its IP header on.
     pub layer3: &'a [u8],
-}
-
-impl Arrival<'_> {
-    /// None.
-    pub const NONE: Arrival<'static> = Arrival { packet: Packet::NONE, time_ns: 0, exclude: None, layer3: &[] };
 }
 
 /// An interval that packets are still counted in.
@@ -487,16 +482,14 @@ impl Step {
     /// Sets out for the packet's flow.
     #[inline]
     fn go(&mut self, vlan: u16, v4: &FlowTable<V4>, v6: &FlowTable<V6>) {
-        let (key, sender) = Key::of(&self.ip, vlan);
-        self.sender = sender;
-        self.going = match key.version {
+        (self.going, self.sender) = match self.ip.version {
             4 => {
-                let key = V4::of(&key);
-                Going::V4(key, v4.hash(&key))
+                let (key, sender) = V4::of_packet(&self.ip, vlan);
+                (Going::V4(key, v4.hash(&key)), sender)
             }
             _ => {
-                let key = V6::of(&key);
-                Going::V6(key, v6.hash(&key))
+                let (key, sender) = V6::of_packet(&self.ip, vlan);
+                (Going::V6(key, v6.hash(&key)), sender)
             }
         };
     }

@@ -156,6 +156,9 @@ impl<K: Compact> FlowTable<K> {
     #[inline]
     pub fn prefetch_record(&self, number: u32, interval: i64, records: &[Stored<K>]) {
         let flow = &self.flows[number as usize];
+        if flow.connection == Follow::All {
+            prefetch(&self.connections[flow.tcp as usize]);
+        }
         if let Some(record) = records.get(flow.records[(interval & 1) as usize] as usize) {
             prefetch(record);
         }

@@ -7,6 +7,7 @@
 
 use super::key::{End, SYN_ACK};
 use crate::packet::{Tcp, tcp};
+use arrayvec::ArrayVec;
 
 /// Holes remembered in each direction; the oldest is forgotten for a further one.
 const HOLES: usize = 4;
@@ -14,7 +15,7 @@ const HOLES: usize = 4;
 const SOON_US: u32 = 3_000;
 
 /// A connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Connection {
     streams: [Stream; 2],
     handshake: Handshake,
@@ -23,16 +24,23 @@ pub(super) struct Connection {
 }
 
 /// One direction's octets.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Stream {
     /// Whether anything was seen of it.
     known: bool,
-    /// Number of holes.
-    holes: u8,
     /// The sequence number after the last octet seen.
     next: u32,
-    /// From, to, and when it appeared, µs; oldest first.
-    hole: [(u32, u32, u32); HOLES],
+    /// What was passed over; most streams never have any.
+    holes: Option<Box<ArrayVec<Hole, HOLES>>>,
+}
+
+/// A part of a stream that was not seen yet.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    from: u32,
+    to: u32,
+    /// When it appeared, µs.
+    since_us: u32,
 }
 
 /// How far the three-way handshake (RFC 9293, section 3.5) was seen to come.
@@ -76,7 +84,7 @@ pub(super) fn end(segment: &Tcp) -> u32 {
 impl Connection {
     /// A connection of which one segment was seen.
     pub fn new(first: First) -> Connection {
-        let mut streams = [Stream::default(); 2];
+        let mut streams = <[Stream; 2]>::default();
         streams[usize::from(first.sender)] = Stream { known: true, next: first.next, ..Stream::default() };
         let handshake = if first.syn {
             Handshake::Syn { from: first.sender, at_ns: first.at_ns, sequence: first.next.wrapping_sub(1) }
@@ -111,7 +119,7 @@ impl Connection {
                 // A new connection over the same ports begins a new stream; the same SYN again begins nothing.
                 let stream = &mut self.streams[usize::from(sender)];
                 if stream.known && stream.next != segment.sequence.wrapping_add(1) {
-                    self.streams = [Stream::default(); 2];
+                    self.streams = Default::default();
                 }
                 self.handshake = Handshake::Syn { from: sender, at_ns: time_ns, sequence: segment.sequence };
             }
@@ -173,31 +181,32 @@ impl Stream {
         }
     }
 
-    fn open(&mut self, from: u32, to: u32, now_us: u32) {
-        if usize::from(self.holes) == HOLES {
-            self.hole.copy_within(1.., 0);
-            self.holes -= 1;
+    fn open(&mut self, from: u32, to: u32, since_us: u32) {
+        let holes = self.holes.get_or_insert_default();
+        if holes.is_full() {
+            holes.remove(0);
         }
-        self.hole[usize::from(self.holes)] = (from, to, now_us);
-        self.holes += 1;
+        holes.push(Hole { from, to, since_us });
     }
 
     /// Takes a segment's octets out of the hole that it lies in; gives when that hole appeared.
     fn fill(&mut self, from: u32, end: u32) -> Option<u32> {
-        let holes = &self.hole[..usize::from(self.holes)];
-        let number = holes.iter().position(|&(start, to, _)| !before(from, start) && !before(to, end))?;
-        let (start, to, since_us) = self.hole[number];
+        let holes = self.holes.as_mut()?;
+        let number = holes.iter().position(|hole| !before(from, hole.from) && !before(hole.to, end))?;
+        let Hole { from: start, to, since_us } = holes[number];
         match (start == from, to == end) {
             (true, true) => {
-                self.hole.copy_within(number + 1.., number);
-                self.holes -= 1;
+                holes.remove(number);
             }
-            (true, false) => self.hole[number].0 = end,
-            (false, true) => self.hole[number].1 = from,
+            (true, false) => holes[number].from = end,
+            (false, true) => holes[number].to = from,
             (false, false) => {
-                self.hole[number].1 = from;
+                holes[number].to = from;
                 self.open(end, to, since_us);
             }
+        }
+        if self.holes.as_ref().is_some_and(|holes| holes.is_empty()) {
+            self.holes = None;
         }
         Some(since_us)
     }

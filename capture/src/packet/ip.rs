@@ -78,7 +78,7 @@ fn v4(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
     let octets = octets(usize::from(u16::from_be_bytes([header[2], header[3]])), length, available);
     let place = u16::from_be_bytes([header[6], header[7]]);
     let id = u32::from(u16::from_be_bytes([header[4], header[5]]));
-    let fragment = (place & 0x3fff != 0).then(|| Fragment { id, offset: place & 0x1fff, more: place & 0x2000 != 0 });
+    let fragment = (place & 0x3fff != 0).then_some(Fragment { id, offset: place & 0x1fff, more: place & 0x2000 != 0 });
     let (src, dst) = (mapped(&header[12..16]), mapped(&header[16..20]));
     Ok(Header { version: 4, src, dst, protocol: header[9], fragment, length, octets }.packet(data))
 }
@@ -115,7 +115,7 @@ fn v6(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
         if next == 44 {
             let (Some(place), Some(id)) = (be16(data, at + 2), be32(data, at + 4)) else { break };
             // A fragment that is the whole datagram is no fragment (RFC 6946).
-            fragment = (place & 0xfff9 != 0).then(|| Fragment { id, offset: place >> 3, more: place & 1 != 0 });
+            fragment = (place & 0xfff9 != 0).then_some(Fragment { id, offset: place >> 3, more: place & 1 != 0 });
         }
         let Some(&following) = data.get(at) else { break };
         next = following;

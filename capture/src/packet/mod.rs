@@ -26,11 +26,6 @@ pub struct Frame<'a> {
     pub vlan: Option<u16>,
 }
 
-impl Frame<'_> {
-    /// No frame.
-    pub const EMPTY: Frame<'static> = Frame { time_ns: 0, link: LinkType::Unknown, data: &[], length: 0, vlan: None };
-}
-
 /// Layer-2 destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cast {
@@ -212,16 +207,11 @@ pub struct Packet {
     pub layer3: u32,
 }
 
-impl Packet {
-    /// No packet.
-    pub const NONE: Packet =
-        Packet { ip: Err(Cause::NotIp), octets: 0, frame_octets: 0, cast: Cast::Unicast, vlan: 0, layer3: 0 };
-}
-
 /// No packet is longer than this, whatever its headers say: the largest segment a kernel hands over whole.
 const MAX_OCTETS: usize = 1 << 19;
 
 /// Reads a frame's headers.
+#[inline]
 pub fn parse(frame: &Frame<'_>) -> Packet {
     let length = (frame.length as usize).clamp(frame.data.len().min(MAX_OCTETS), MAX_OCTETS);
     let tag = if frame.vlan.is_some() { 4 } else { 0 };
