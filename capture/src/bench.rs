@@ -61,6 +61,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
                 interval_ms: config.interval.ms(),
                 ..Identity::default()
             },
+            packets: config.packets,
             meter: meter.clone(),
             pace: Pace::Unpaced,
             share: false,

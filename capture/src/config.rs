@@ -36,6 +36,8 @@ pub struct Config {
     pub local_networks: Vec<Network>,
     /// Where packets come from.
     pub source: SourceConfig,
+    /// How packets are read.
+    pub packets: PacketsConfig,
     /// Where records go.
     pub kafka: KafkaConfig,
     /// What is kept to.
@@ -66,6 +68,27 @@ pub enum ReceiveOffloads {
     Off,
     /// They stay as they are.
     Keep,
+}
+
+/// `[packets]`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct PacketsConfig {
+    /// Which packet of a tunnel is metered.
+    pub tunnels: Tunnels,
+    /// Whether checksums are checked and counted.
+    pub checksums: bool,
+}
+
+/// Which packet of a tunnel is metered.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Tunnels {
+    /// The tunnel's own.
+    #[default]
+    Outer,
+    /// The one that it carries.
+    Inner,
 }
 
 /// `[kafka]`.
@@ -110,6 +133,7 @@ impl Default for Config {
             state_dir: PathBuf::from("/var/lib/weir-probe"),
             local_networks: private.iter().filter_map(|text| text.parse().ok()).collect(),
             source: SourceConfig::default(),
+            packets: PacketsConfig::default(),
             kafka: KafkaConfig::default(),
             limits: Limits::default(),
             metrics: MetricsConfig::default(),
@@ -285,6 +309,8 @@ mod tests {
             "netns",
             "promiscuous",
             "receive_offloads",
+            "tunnels",
+            "checksums",
             "brokers",
             "properties",
             "memory",

@@ -114,6 +114,7 @@ fn replay(
                     time_shift_ms: plan.shift_ms,
                     gap: (0, 0),
                 },
+                packets: config.packets,
                 meter: meter.clone(),
                 pace,
                 share: args.workers > 1,

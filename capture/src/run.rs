@@ -133,6 +133,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
                     time_shift_ms: 0,
                     gap: if number == 0 { gap } else { (0, 0) },
                 },
+                packets: config.packets,
                 meter: meter.clone(),
                 pace: Pace::live(config.interval.ms()),
                 share: false,

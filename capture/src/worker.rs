@@ -2,11 +2,12 @@
 //!
 //! Workers share nothing but the metrics and the sink's queue.
 
+use crate::config::{PacketsConfig, Tunnels};
 use crate::host;
 use crate::meter::record::Records;
 use crate::meter::{Arrival, BATCH, ClosedInterval, Meter, MeterOptions, Tally};
 use crate::metrics::Metrics;
-use crate::packet::{Address, Cause, Packet, parse};
+use crate::packet::{Address, Cause, Checksum, Packet, parse, parse_inner};
 use crate::proto;
 use crate::publish::kafka::Brokers;
 use crate::publish::pace::Pace;
@@ -33,6 +34,8 @@ const WAITING_INTERVALS: usize = 4;
 pub struct WorkerOptions {
     /// What its messages say of it.
     pub identity: Identity,
+    /// How it reads packets.
+    pub packets: PacketsConfig,
     /// How it meters.
     pub meter: MeterOptions,
     /// How fast its records go out.
@@ -196,7 +199,7 @@ impl<S: Source> Capture<S> {
                 self.final_statistics = self.statistics();
             }
             self.own.refresh(self.options.brokers.as_ref());
-            let (meter, own) = (&mut self.meter, &self.own);
+            let (meter, own, packets) = (&mut self.meter, &self.own, self.options.packets);
             let polled = self.source.poll(PATIENCE, &mut |frames| {
                 let mut closed = false;
                 let mut arrivals = ArrayVec::<Arrival<'_>, BATCH>::new();
@@ -207,11 +210,15 @@ impl<S: Source> Capture<S> {
                         closed |= meter.clock(frame.time_ns);
                     }
                     newest_ns = newest_ns.max(Some(frame.time_ns));
-                    let packet = parse(frame);
+                    let packet = if packets.tunnels == Tunnels::Inner { parse_inner(frame) } else { parse(frame) };
                     if share.is_none_or(|(number, of)| shard(&packet, of) == number) {
                         let layer3 = frame.data.get(packet.layer3 as usize..).unwrap_or(&[]);
                         let exclude = own.cause(&packet);
-                        arrivals.push(Arrival { packet, time_ns: frame.time_ns, exclude, layer3 });
+                        let checksum = match &packet.ip {
+                            Ok(ip) if packets.checksums => Some(Checksum::of(ip, layer3)),
+                            _ => None,
+                        };
+                        arrivals.push(Arrival { packet, time_ns: frame.time_ns, exclude, layer3, checksum });
                     }
                 }
                 meter.packets(&arrivals);

@@ -16,7 +16,7 @@ mod table;
 pub mod tally;
 mod tcp;
 
-use crate::packet::{Cause, IpPacket, Packet};
+use crate::packet::{Cause, Checksum, IpPacket, Packet};
 use counters::FixedCounters;
 use fragments::{FragmentCounts, Fragments, Place, Waiting};
 use interval::IntervalLength;
@@ -68,6 +68,8 @@ pub struct ClosedInterval {
     pub counters: FixedCounters,
     /// What became of fragments.
     pub fragments: FragmentCounts,
+    /// What checksums said, by [`Checksum`].
+    pub checksums: [Volume; Checksum::NAMES.len()],
     /// Empty intervals just before, passed over.
     pub skipped: u64,
 }
@@ -83,6 +85,8 @@ pub struct Arrival<'a> {
     pub exclude: Option<Cause>,
     /// What was captured of it, from its IP header on.
     pub layer3: &'a [u8],
+    /// What its checksums say, where that was asked for.
+    pub checksum: Option<Checksum>,
 }
 
 /// An interval that packets are still counted in.
@@ -92,6 +96,7 @@ struct OpenInterval {
     tally: Tally,
     counters: FixedCounters,
     fragments: FragmentCounts,
+    checksums: [Volume; Checksum::NAMES.len()],
     /// Fragments that came in this interval and had to wait, and those that waited and were counted in it.
     held: Volume,
     released: Volume,
@@ -160,6 +165,7 @@ impl Meter {
             tally: Tally::default(),
             counters: FixedCounters::default(),
             fragments: FragmentCounts::default(),
+            checksums: Default::default(),
             held: Volume::default(),
             released: Volume::default(),
         };
@@ -298,6 +304,9 @@ impl Meter {
                 return;
             }
         };
+        if let Some(checksum) = arrival.checksum {
+            open.checksums[checksum as usize] += volume;
+        }
         step.volume = volume;
         step.last_ns = arrival.time_ns;
         step.first_ms = arrival.time_ns.div_euclid(1_000_000);
@@ -458,6 +467,7 @@ impl Meter {
             tally,
             counters: std::mem::take(&mut open.counters),
             fragments: std::mem::take(&mut open.fragments),
+            checksums: std::mem::take(&mut open.checksums),
             skipped: std::mem::take(&mut self.skipped),
         });
     }

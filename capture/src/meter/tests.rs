@@ -22,7 +22,7 @@ fn options() -> MeterOptions {
 fn feed(meter: &mut Meter, time_ns: i64, ip: &[u8]) {
     let frame = Frame { time_ns, link: LinkType::RawIp, data: ip, length: ip.len() as u32, vlan: None };
     meter.clock(time_ns);
-    meter.packets(&[Arrival { packet: parse(&frame), time_ns, exclude: None, layer3: ip }]);
+    meter.packets(&[Arrival { packet: parse(&frame), time_ns, exclude: None, layer3: ip, checksum: None }]);
 }
 
 fn udp(src: [u8; 4], dst: [u8; 4], ports: (u16, u16)) -> Vec<u8> {
@@ -277,7 +277,9 @@ fn whichever_gathers_more_has_the_record() {
     assert!(packets >= 199 && syn == packets, "{packets} {syn}");
     assert!(of(&|key| *key == overflow::OverflowKey::Source(mapped([203, 0, 113, 1]), kind, 22)).unwrap().0 >= 199);
     let udp = overflow::Kind { protocol: 17, version: 4 };
-    assert_eq!(of(&|key| *key == overflow::OverflowKey::Direction(udp, true)), Some((200, 0)));
+    // A sketch may take two of them for one, and give that one a record.
+    let (packets, syn) = of(&|key| *key == overflow::OverflowKey::Direction(udp, true)).unwrap();
+    assert!(packets >= 190 && syn == 0, "{packets} {syn}");
 }
 
 #[test]
@@ -298,4 +300,103 @@ fn the_overflow_table_is_of_fixed_size() {
     assert!(records.len() <= 4096 + 2, "{}", records.len());
     assert_eq!(records.iter().map(|record| record.volume.packets).sum::<u64>(), 80_000);
     assert!(overflow.take().is_empty());
+}
+
+/// A UDP datagram of three fragments.
+fn three_fragments(id: u16) -> [Vec<u8>; 3] {
+    let datagram = t::udp((1000, 53), &[7; 56]);
+    [(0x2000, 0..24), (0x2003, 24..48), (0x0006, 48..64)].map(|(place, part)| {
+        let mut packet = t::ipv4_with(A, B, 17, &[], place, &datagram[part]);
+        packet[4..6].copy_from_slice(&id.to_be_bytes());
+        packet
+    })
+}
+
+#[test]
+fn fragments_are_packets_of_their_flow_in_any_order() {
+    let order = |of: [usize; 3], id| of.map(|at| three_fragments(id)[at].clone());
+    for (id, of) in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]].into_iter().enumerate() {
+        let mut meter = Meter::new(options());
+        for (at, packet) in order(of, id as u16).iter().enumerate() {
+            feed(&mut meter, START + at as i64 * 1_000_000, packet);
+        }
+        let closed = finish(meter);
+        let [record] = &records(&closed[0])[..] else { panic!("{closed:?}") };
+        assert_eq!((record.key.source_port(record.initiator.end), record.forward().packets), (1000, 3), "{of:?}");
+        assert_eq!((record.forward().octets, record.last_ms - record.first_ms), (64 + 3 * 20, 2), "{of:?}");
+        let tally = closed[0].tally;
+        assert_eq!((tally.flows, tally.datagrams, tally.layer4_octets), (1, 1, 64), "{of:?}");
+        let first_at = of.iter().position(|&at| at == 0).unwrap() as u64;
+        assert_eq!((closed[0].fragments.joined.packets, closed[0].fragments.waited.packets), (2, first_at), "{of:?}");
+    }
+}
+
+#[test]
+fn fragments_are_carried_over_a_close_and_given_up_in_the_end() {
+    let mut meter = Meter::new(options());
+    let [first, second, third] = three_fragments(1);
+    feed(&mut meter, START, &second);
+    feed(&mut meter, START + 11 * SECOND, &third);
+    feed(&mut meter, START + 11 * SECOND, &first);
+    // Its first fragment never comes.
+    let [_, orphan, _] = three_fragments(2);
+    feed(&mut meter, START + 12 * SECOND, &orphan);
+    feed(&mut meter, START + 50 * SECOND, &udp(A, B, (1, 2)));
+    let closed = finish(meter);
+    let carried: Vec<(u64, u64)> =
+        closed.iter().map(|of| (of.tally.carried_in.packets, of.tally.carried_out.packets)).collect();
+    assert_eq!(carried[..3], [(0, 1), (1, 1), (1, 1)]);
+    assert_eq!(carried.last(), Some(&(0, 0)));
+    let ports: Vec<(u16, u32)> = closed
+        .iter()
+        .flat_map(|of| of.records.iter())
+        .map(|of| (of.key.source_port(of.initiator.end), of.forward().packets))
+        .collect();
+    assert_eq!(ports, [(1000, 3), (0, 1), (1, 1)]);
+    assert_eq!(closed.iter().map(|of| of.fragments.timed_out.packets).sum::<u64>(), 1);
+}
+
+#[test]
+fn an_id_that_is_used_again_is_another_datagram() {
+    let mut meter = Meter::new(options());
+    for packet in &three_fragments(1) {
+        feed(&mut meter, START, packet);
+    }
+    let other = t::udp((2000, 53), &[7; 56]);
+    for (place, part) in [(0x0003, 24..64), (0x2000, 0..24)] {
+        let mut packet = t::ipv4_with(A, B, 17, &[], place, &other[part]);
+        packet[4..6].copy_from_slice(&1u16.to_be_bytes());
+        feed(&mut meter, START + 2 * SECOND, &packet);
+    }
+    let closed = finish(meter);
+    let packets: Vec<u32> = records(&closed[0]).iter().map(|record| record.forward().packets).collect();
+    assert_eq!(packets, [3, 2]);
+}
+
+#[test]
+fn a_record_that_is_full_is_followed_by_another_one() {
+    let mut meter = Meter::new(options());
+    for _ in 0..100_000 {
+        feed(&mut meter, START, &segment(true, t::SYN, 1, 0));
+    }
+    let closed = finish(meter);
+    let syn: Vec<u16> = records(&closed[0]).iter().map(|record| record.forward().events.syn).collect();
+    assert_eq!((syn, closed[0].tally.flows), (vec![65_535, 34_465], 1));
+}
+
+#[test]
+fn retransmissions_are_counted_in_their_direction() {
+    let data = |forward: bool, sequence, payload: &[u8]| {
+        let (src, dst, ports) = if forward { (A, B, (40000, 80)) } else { (B, A, (80, 40000)) };
+        t::ipv4(src, dst, 6, &t::tcp(ports, t::ACK, sequence, 1, payload))
+    };
+    let mut meter = Meter::new(options());
+    for (forward, sequence) in [(true, 100), (true, 110), (true, 110), (false, 5), (false, 25), (false, 15)] {
+        feed(&mut meter, START, &data(forward, sequence, b"0123456789"));
+    }
+    let closed = finish(meter);
+    let record = closed[0].records.get(0);
+    let (there, back) = (record.forward().events, record.reverse().events);
+    assert_eq!((there.retransmissions, there.out_of_order), (1, 0));
+    assert_eq!((back.retransmissions, back.out_of_order), (0, 1));
 }

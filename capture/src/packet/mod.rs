@@ -2,10 +2,13 @@
 //!
 //! Nothing here panics, allocates or looks further than the bytes captured. [`parse`] is the way in.
 
+mod checksum;
 mod ip;
 mod link;
 mod transport;
+mod tunnel;
 
+pub use checksum::Checksum;
 pub use link::LinkType;
 
 /// An address as 16 octets: IPv6 as it is, IPv4 as `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2).
@@ -240,6 +243,14 @@ pub fn parse(frame: &Frame<'_>) -> Packet {
         },
         link::Payload::Other(cause) => packet.ip = Err(cause),
     }
+    packet
+}
+
+/// Reads a frame's headers, those of the packet within a tunnel where there is one: it then is the packet, and the
+/// tunnel's own headers count for nothing.
+pub fn parse_inner(frame: &Frame<'_>) -> Packet {
+    let mut packet = parse(frame);
+    tunnel::enter(&mut packet, frame.data);
     packet
 }
 

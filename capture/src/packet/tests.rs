@@ -212,3 +212,114 @@ fn frames_within_frames_do_not_exhaust_the_stack() {
         assert!(eth(&data).ip.is_err());
     }
 }
+
+fn inner(data: &[u8]) -> Packet {
+    let length = data.len() as u32;
+    parse_inner(&Frame { time_ns: 0, link: LinkType::RawIp, data, length, vlan: None })
+}
+
+#[test]
+fn the_packet_within_a_tunnel_is_found() {
+    let carried = t::ipv4([192, 168, 0, 1], [192, 168, 0, 2], 6, &t::tcp((1234, 80), t::SYN, 7, 0, b""));
+    let framed = t::frame(0x0800, &carried);
+    let v6 = t::ipv6(1, 2, 6, &t::tcp((1234, 80), t::SYN, 7, 0, b""));
+    let udp = |port, payload: &[u8]| t::ipv4(A, B, 17, &t::udp((5, port), payload));
+    let gre = |payload: &[u8]| t::ipv4(A, B, 47, payload);
+    for (name, data, version) in [
+        ("IP in IP", t::ipv4(A, B, 4, &carried), 4),
+        ("6in4", t::ipv4(A, B, 41, &v6), 6),
+        ("4in6", t::ipv6(3, 4, 4, &carried), 4),
+        ("GRE", gre(&[&[0, 0, 8, 0][..], &carried].concat()), 4),
+        ("GRE with everything", gre(&[&[0xb0, 0, 0x86, 0xdd][..], &[9; 12], &v6].concat()), 6),
+        ("GRE with Ethernet", gre(&[&[0, 0, 0x65, 0x58][..], &framed].concat()), 4),
+        ("PPTP", gre(&[&[0x30, 0x81, 0x88, 0x0b][..], &[9; 12], &[0xff, 3, 0, 0x21], &carried].concat()), 4),
+        ("VXLAN", udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0][..], &framed].concat()), 4),
+        ("Geneve with an option", udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 7, 0][..], &[9; 4], &framed].concat()), 4),
+        ("GTP-U", udp(2152, &[&[0x30, 255, 0, 40, 0, 0, 0, 1][..], &carried].concat()), 4),
+        (
+            "GTP-U with an extension",
+            udp(2152, &[&[0x34, 255, 0, 48, 0, 0, 0, 1, 0, 0, 0, 0x85, 1, 9, 9, 0][..], &v6].concat()),
+            6,
+        ),
+        ("in another", t::ipv4(A, B, 4, &gre(&[&[0, 0, 8, 0][..], &carried].concat())), 4),
+    ] {
+        let packet = inner(&data);
+        let ip = packet.ip.unwrap();
+        assert_eq!((ip.version, ip.src_port, ip.dst_port, ip.tcp.is_some()), (version, 1234, 80, true), "{name}");
+        assert_eq!(packet.octets as usize, if version == 4 { carried.len() } else { v6.len() }, "{name}");
+        assert_eq!(data[packet.layer3 as usize] >> 4, version, "{name}");
+    }
+}
+
+#[test]
+fn what_carries_no_packet_stays_as_it_is() {
+    let udp = |port, payload: &[u8]| t::ipv4(A, B, 17, &t::udp((5, port), payload));
+    for data in [
+        t::ipv4(A, B, 4, b"nothing"),
+        t::ipv4(A, B, 47, &[0x40, 0, 8, 0, 0x45]),
+        udp(4789, &[0; 8]),
+        udp(2152, &[0x30, 1, 0, 0, 0, 0, 0, 0]),
+        udp(2152, &[0x34, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x85, 0, 0, 0, 0]),
+        t::ipv4_with(A, B, 4, &[], 0x2000, &t::ipv4(A, B, 17, b"")),
+    ] {
+        let length = data.len() as u32;
+        assert_eq!(inner(&data), parse(&Frame { time_ns: 0, link: LinkType::RawIp, data: &data, length, vlan: None }));
+    }
+}
+
+/// The Internet checksum, word by word as RFC 1071 tells it.
+fn internet_checksum(data: &[u8]) -> u16 {
+    let mut sum = 0u32;
+    for pair in data.chunks(2) {
+        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !sum as u16
+}
+
+#[test]
+fn checksums_are_checked() {
+    let of = |data: &[u8], captured: usize| {
+        let data = &data[..captured];
+        let length = 1500.min(data.len() as u32 + 7);
+        let packet = parse(&Frame { time_ns: 0, link: LinkType::RawIp, data, length, vlan: None });
+        Checksum::of(&packet.ip.unwrap(), data)
+    };
+    let mut v4 = t::ipv4(A, B, 17, &t::udp((5, 53), b"odd"));
+    let pseudo = [&A[..], &B, &[0, 17, 0, 11], &v4[20..]].concat();
+    assert_eq!(of(&v4, v4.len()), Checksum::BadIp);
+    let header = internet_checksum(&v4[..20]).to_be_bytes();
+    v4[10..12].copy_from_slice(&header);
+    assert_eq!(of(&v4, v4.len()), Checksum::Unchecked, "UDP without one");
+    v4[26..28].copy_from_slice(&internet_checksum(&pseudo).to_be_bytes());
+    assert_eq!(of(&v4, v4.len()), Checksum::Good);
+    assert_eq!(of(&v4, v4.len() - 1), Checksum::Unchecked, "cut");
+    v4[30] ^= 1;
+    assert_eq!(of(&v4, v4.len()), Checksum::BadLayer4);
+
+    let mut v6 = t::ipv6(1, 2, 58, &t::icmp(128, 0, b"ping"));
+    v6[42..44].fill(0);
+    let length = (v6.len() - 40) as u8;
+    let pseudo = [&v6[8..40], &[0, 0, 0, length, 0, 0, 0, 58], &v6[40..]].concat();
+    v6[42..44].copy_from_slice(&internet_checksum(&pseudo).to_be_bytes());
+    assert_eq!(of(&v6, v6.len()), Checksum::Good);
+    v6[9] ^= 1;
+    assert_eq!(of(&v6, v6.len()), Checksum::BadLayer4);
+}
+
+#[test]
+fn an_icmp_error_quotes_a_flow() {
+    let lost = t::ipv4(A, B, 6, &t::tcp((1234, 80), t::SYN, 7, 0, b""));
+    for (error, at) in [
+        (t::ipv4(B, A, 1, &t::icmp(3, 1, &lost[..28])), "unreachable, 8 octets of layer 4 quoted"),
+        (t::ipv4(B, A, 1, &t::icmp(11, 0, &lost)), "time exceeded"),
+    ] {
+        let length = error.len() as u32;
+        let packet = parse(&Frame { time_ns: 0, link: LinkType::RawIp, data: &error, length, vlan: None });
+        let found = quoted(&packet.ip.unwrap(), &error).unwrap();
+        assert_eq!((found.src, found.dst, found.src_port, found.dst_port), (mapped(A), mapped(B), 1234, 80), "{at}");
+    }
+    let nothing = t::ipv4(B, A, 1, &t::icmp(3, 1, b""));
+    let packet = parse(&Frame { time_ns: 0, link: LinkType::RawIp, data: &nothing, length: 28, vlan: None });
+    assert_eq!(quoted(&packet.ip.unwrap(), &nothing), None);
+}

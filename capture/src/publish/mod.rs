@@ -8,7 +8,7 @@ pub mod pace;
 pub mod record;
 
 use crate::meter::{ClosedInterval, Tally, Volume};
-use crate::packet::Cause;
+use crate::packet::{Cause, Checksum};
 use crate::proto;
 use crate::proto::flow_message::Body;
 use crate::source::Witness;
@@ -346,6 +346,12 @@ impl Publisher {
                 counters.push(counter("drops", cause.name(), volume));
             }
         }
+        let checksums = Checksum::NAMES.into_iter().zip(interval.checksums);
+        counters.extend(
+            checksums
+                .filter(|(_, volume)| volume.packets > 0)
+                .map(|(label, volume)| counter("checksums", label, volume)),
+        );
         for (label, volume) in interval.fragments.named() {
             if volume.packets > 0 {
                 counters.push(counter("fragments", label, volume));

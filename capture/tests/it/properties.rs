@@ -4,7 +4,7 @@ use crate::testing as t;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weir_probe::meter::{Arrival, FLOW_COST, Meter, MeterOptions, Volume};
-use weir_probe::packet::{Cause, Frame, LinkType, parse};
+use weir_probe::packet::{Cause, Checksum, Frame, LinkType, parse, parse_inner};
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
 use weir_probe::publish::pace::Pace;
@@ -145,6 +145,8 @@ proptest! {
         let link = LinkType::from_number(link).unwrap();
         let packet = parse(&Frame { time_ns: 0, link, data: &data, length, vlan });
         prop_assert!(packet.octets <= 1 << 19);
+        let inner = parse_inner(&Frame { time_ns: 0, link, data: &data, length, vlan });
+        prop_assert!(inner.octets <= packet.octets && inner.layer3 >= packet.layer3);
         if let Ok(ip) = packet.ip {
             let least = if ip.version == 4 { 20 } else { 40 };
             prop_assert!(packet.octets >= least);
@@ -218,7 +220,9 @@ proptest! {
             let packet = parse(&Frame { time_ns, link: LinkType::Ethernet, data: &data, length, vlan: None });
             meter.clock(time_ns);
             let layer3 = data.get(packet.layer3 as usize..).unwrap_or(&[]);
-            meter.packets(&[Arrival { packet, time_ns, exclude: own.then_some(Cause::OwnExport), layer3 }]);
+            let checksum = packet.ip.ok().map(|ip| Checksum::of(&ip, layer3));
+            let exclude = own.then_some(Cause::OwnExport);
+            meter.packets(&[Arrival { packet, time_ns, exclude, layer3, checksum }]);
             handed += 1;
             handed_octets += u64::from(packet.octets);
             for interval in meter.take_closed() {

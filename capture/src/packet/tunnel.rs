@@ -1,0 +1,118 @@
+//! Tunnels: the packet inside a packet.
+
+use super::ip;
+use super::link::{self, LinkType, Payload};
+use super::{Packet, be16};
+
+/// Tunnels within tunnels that are followed; more are taken for malice.
+const MAX_DEPTH: usize = 4;
+
+/// Protocol numbers (IANA) of tunnels.
+const IPV4: u8 = 4;
+const IPV6: u8 = 41;
+const GRE: u8 = 47;
+const UDP: u8 = 17;
+
+/// UDP ports (IANA) of tunnels; 8472 is Linux's first one for VXLAN.
+const GTP_U: u16 = 2152;
+const VXLAN: [u16; 2] = [4789, 8472];
+const GENEVE: u16 = 6081;
+
+// The offsets below are from the start of layer 4, UDP's 8 octets included.
+
+/// What a tunnel's header is followed by.
+#[derive(Clone, Copy)]
+enum Inner {
+    Ip,
+    Link(LinkType),
+}
+
+/// Replaces a packet by the one that it carries, in IP in IP (RFC 2003, RFC 2473, RFC 4213), GRE (RFC 2784, RFC 2890;
+/// PPTP's, RFC 2637), VXLAN (RFC 7348), Geneve (RFC 8926) or GTP-U (3GPP TS 29.281), however deep; what carries no IP
+/// packet, or a part of one, stays as it is. `frame` is what was captured of the frame.
+pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
+    for _ in 0..MAX_DEPTH {
+        let Ok(outer) = packet.ip else { return };
+        if outer.fragment.is_some() {
+            return;
+        }
+        let begin = packet.layer3 as usize + usize::from(outer.transport);
+        let Some(body) = frame.get(begin..) else { return };
+        let found = match outer.protocol {
+            IPV4 | IPV6 => Some((0, Inner::Ip)),
+            GRE => gre(body),
+            UDP if VXLAN.contains(&outer.dst_port) => vxlan(body),
+            UDP if outer.dst_port == GENEVE => geneve(body),
+            UDP if outer.dst_port == GTP_U => gtp_u(body),
+            _ => None,
+        };
+        let Some((mut offset, inner)) = found else { return };
+        if let Inner::Link(kind) = inner {
+            let Some(data) = body.get(offset..) else { return };
+            let link = link::parse(kind, data);
+            if link.payload != Payload::Ip {
+                return;
+            }
+            offset += link.header;
+        }
+        let Some(data) = body.get(offset..) else { return };
+        let Ok((ip, octets)) = ip::parse(data, (outer.payload as usize).saturating_sub(offset)) else { return };
+        packet.ip = Ok(ip);
+        packet.octets = octets;
+        packet.layer3 = (begin + offset) as u32;
+    }
+}
+
+fn by_ether_type(number: u16) -> Option<Inner> {
+    match number {
+        0x0800 | 0x86dd => Some(Inner::Ip),
+        0x6558 => Some(Inner::Link(LinkType::Ethernet)),
+        0x880b => Some(Inner::Link(LinkType::Ppp)),
+        _ => None,
+    }
+}
+
+fn gre(data: &[u8]) -> Option<(usize, Inner)> {
+    let flags = be16(data, 0)?;
+    let present = |bit: u16| if flags & bit != 0 { 4 } else { 0 };
+    let (checksum, routing, key, sequence, acknowledgement) = (0x8000, 0x4000, 0x2000, 0x1000, 0x0080);
+    let offset = match flags & 7 {
+        0 if flags & routing == 0 => 4 + present(checksum) + present(key) + present(sequence),
+        1 => 8 + present(sequence) + present(acknowledgement),
+        _ => return None,
+    };
+    Some((offset, by_ether_type(be16(data, 2)?)?))
+}
+
+fn vxlan(data: &[u8]) -> Option<(usize, Inner)> {
+    // The flag says that there is a network identifier, as there always is.
+    (data.get(8)? & 0x08 != 0).then_some((16, Inner::Link(LinkType::Ethernet)))
+}
+
+fn geneve(data: &[u8]) -> Option<(usize, Inner)> {
+    let first = *data.get(8)?;
+    let inner = by_ether_type(be16(data, 10)?)?;
+    (first >> 6 == 0).then_some((16 + usize::from(first & 0x3f) * 4, inner))
+}
+
+fn gtp_u(data: &[u8]) -> Option<(usize, Inner)> {
+    let first = *data.get(8)?;
+    // Version 1, GTP and not GTP', a user's packet.
+    if first & 0xf0 != 0x30 || *data.get(9)? != 255 {
+        return None;
+    }
+    let mut offset = 16;
+    if first & 7 != 0 {
+        let mut next = *data.get(19)?;
+        offset = 20;
+        while next != 0 {
+            let length = usize::from(*data.get(offset)?) * 4;
+            if length == 0 {
+                return None;
+            }
+            next = *data.get(offset + length - 1)?;
+            offset += length;
+        }
+    }
+    Some((offset, Inner::Ip))
+}
