@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod filter;
 pub mod generate;
 pub mod host;
 pub mod meter;
