@@ -5,6 +5,7 @@
 //! leaves them open, and then both ways are explored.
 
 use super::bpf::{Instruction, MEMORY, Operand, Operation, Program, Source, Test};
+use crate::packet::IpPacket;
 
 /// Packets of one IP version and of one protocol above IP (and IPv6's extension headers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +20,19 @@ impl Row {
     /// How many there are.
     pub const COUNT: usize = 512;
 
+    /// That of a packet.
+    #[inline]
+    pub fn of(ip: &IpPacket) -> Row {
+        Row { version: ip.version, protocol: ip.protocol }
+    }
+
     /// All of them, in the order of their numbers.
     pub fn all() -> impl Iterator<Item = Row> {
         [4, 6].into_iter().flat_map(|version| (0..=255).map(move |protocol| Row { version, protocol }))
     }
 
     /// Number below [`Row::COUNT`].
+    #[inline]
     pub fn number(self) -> usize {
         usize::from(self.version == 6) << 8 | usize::from(self.protocol)
     }

@@ -237,6 +237,7 @@ impl Program {
 }
 
 /// An unsigned number of 1, 2 or 4 octets in network order, if captured.
+#[inline]
 pub fn read(data: &[u8], offset: u32, size: u8) -> Option<u32> {
     let offset = offset as usize;
     match size {

@@ -7,71 +7,99 @@ use std::collections::{BTreeSet, HashMap};
 /// The class of each value of a field. Class 0 is for packets that do not have the field.
 #[derive(Debug)]
 pub enum Classes {
-    /// Up to two octets: by value; what lies past the end is of the last class.
-    Table(Box<[u8]>, u8),
-    /// The same where there are more than 255 classes.
-    WideTable(Box<[u16]>, u16),
-    /// Four octets: the first value of each class but the first, ascending.
+    /// By value, in pages: most of a port's pages are the same one, of ephemeral ports, so that all fit into the
+    /// processor's nearest cache. What lies past the last page is of the last value's class.
+    Paged {
+        /// The page of each 64 values.
+        index: Box<[u16]>,
+        /// The classes of 64 values after another.
+        pages: Box<[u16]>,
+        /// One more than the highest class.
+        count: u64,
+    },
+    /// The first value of each class but the first, ascending.
     Ranges(Box<[u32]>),
 }
 
-/// Classes of a field of two octets at most: some would have to be left out beyond.
+/// Classes of a field of two octets at most: predicates that would make it more are left out.
 const MAX_CLASSES: usize = 4096;
+/// Values of a page.
+const PAGE: usize = 64;
 
 impl Classes {
     /// The classes that tell apart what `predicates` do, of a field of `size` octets, and the predicates that it
     /// does tell apart: all, but of four octets those only which hold in one range of values.
     pub fn new(size: u8, predicates: &BTreeSet<Predicate>) -> (Classes, BTreeSet<Predicate>) {
-        if size == 4 {
-            let mut starts = BTreeSet::new();
-            let mut kept = BTreeSet::new();
-            for &predicate in predicates {
-                if let Some(bounds) = bounds(predicate) {
-                    starts.extend(bounds.into_iter().flatten());
-                    kept.insert(predicate);
-                }
+        if size == 4 { Classes::of_ranges(predicates) } else { Classes::of_values(size, predicates) }
+    }
+
+    fn of_ranges(predicates: &BTreeSet<Predicate>) -> (Classes, BTreeSet<Predicate>) {
+        let mut starts = BTreeSet::new();
+        let mut kept = BTreeSet::new();
+        for &predicate in predicates {
+            if let Some(bounds) = bounds(predicate) {
+                starts.extend(bounds.into_iter().flatten());
+                kept.insert(predicate);
             }
-            return (Classes::Ranges(starts.into_iter().filter(|&start| start > 0).collect()), kept);
         }
+        let ranges = Classes::Ranges(starts.iter().copied().filter(|&start| start > 0).collect());
+        // Lengths are small numbers.
+        let classes = if starts.last().is_none_or(|&last| last <= 0xffff) {
+            let classes: Vec<u16> = (0..=0xffff).map(|value| ranges.of(value) as u16).collect();
+            Classes::paged(&classes, ranges.count())
+        } else {
+            ranges
+        };
+        (classes, kept)
+    }
+
+    fn of_values(size: u8, predicates: &BTreeSet<Predicate>) -> (Classes, BTreeSet<Predicate>) {
         let mut classes = vec![1_u16; 1 << (8 * size)];
         let mut count = 1;
         let mut kept = BTreeSet::new();
         for &predicate in predicates {
-            let mut split = HashMap::new();
-            let mut next = 0_u16;
-            let refined: Vec<u16> = classes
-                .iter()
-                .zip(0..)
-                .map(|(&class, value)| {
-                    *split.entry((class, predicate.holds(value))).or_insert_with(|| {
-                        next += 1;
-                        next
-                    })
-                })
-                .collect();
+            // By class, the new one of those values for which the predicate does not hold, and does.
+            let mut split = vec![[0_u16; 2]; count + 1];
+            let mut next = 0;
+            let mut refined = Vec::with_capacity(classes.len());
+            for (&class, value) in classes.iter().zip(0..) {
+                let class = &mut split[usize::from(class)][usize::from(predicate.holds(value))];
+                if *class == 0 {
+                    next += 1;
+                    *class = next;
+                }
+                refined.push(*class);
+            }
             if usize::from(next) <= MAX_CLASSES {
                 classes = refined;
-                count = next;
+                count = usize::from(next);
                 kept.insert(predicate);
             }
         }
-        let last = classes[classes.len() - 1];
-        // Most ports are ephemeral ones, of the last class: their part of the table need not be in any cache.
-        while classes.last() == Some(&last) {
-            classes.pop();
-        }
-        let table = match u8::try_from(count) {
-            Ok(_) => Classes::Table(classes.iter().map(|&class| class as u8).collect(), last as u8),
-            Err(_) => Classes::WideTable(classes.into(), last),
+        (Classes::paged(&classes, count as u64 + 1), kept)
+    }
+
+    fn paged(classes: &[u16], count: u64) -> Classes {
+        let mut numbers = HashMap::new();
+        let mut pages = Vec::new();
+        let page = |page| {
+            *numbers.entry(page).or_insert_with(|| {
+                pages.extend_from_slice(page);
+                (pages.len() / PAGE - 1) as u16
+            })
         };
-        (table, kept)
+        let index = classes.chunks_exact(PAGE).map(page).collect();
+        Classes::Paged { index, pages: pages.into(), count }
     }
 
     /// The class of a value.
+    #[inline]
     pub fn of(&self, value: u32) -> u64 {
         match self {
-            Classes::Table(classes, last) => u64::from(*classes.get(value as usize).unwrap_or(last)),
-            Classes::WideTable(classes, last) => u64::from(*classes.get(value as usize).unwrap_or(last)),
+            Classes::Paged { index, pages, .. } => {
+                let value = (value as usize).min(index.len() * PAGE - 1);
+                u64::from(pages[usize::from(index[value / PAGE]) * PAGE + value % PAGE])
+            }
             Classes::Ranges(starts) => starts.partition_point(|&start| start <= value) as u64 + 1,
         }
     }
@@ -79,8 +107,7 @@ impl Classes {
     /// One more than the highest class.
     pub fn count(&self) -> u64 {
         match self {
-            Classes::Table(classes, last) => u64::from(*classes.iter().max().unwrap_or(last).max(last)) + 1,
-            Classes::WideTable(classes, last) => u64::from(*classes.iter().max().unwrap_or(last).max(last)) + 1,
+            Classes::Paged { count, .. } => *count,
             Classes::Ranges(starts) => starts.len() as u64 + 2,
         }
     }
@@ -165,9 +192,9 @@ mod tests {
         let port = |operand| Predicate { shift: 0, mask: 0xffff, test: Test::Equal, operand };
         let (classes, _) = Classes::new(2, &[22, 80, 443].map(port).into_iter().collect());
         assert_eq!(classes.count(), 5);
-        let Classes::Table(table, last) = &classes else { panic!("{classes:?}") };
-        assert_eq!(table.len(), 444);
-        assert_eq!([21, 50_000].map(|value| classes.of(value)), [u64::from(*last); 2]);
+        let Classes::Paged { pages, .. } = &classes else { panic!("{classes:?}") };
+        assert_eq!(pages.len(), 4 * PAGE);
+        assert_eq!(classes.of(21), classes.of(50_000));
         assert_ne!(classes.of(22), classes.of(80));
     }
 }

@@ -1,8 +1,9 @@
 //! Which programs match a packet or a flow: by classes and a memory of verdicts instead of running them all.
 //!
-//! For each [`Row`] a [`Decider`] knows which programs can match at all and which fields these look at. The classes of
-//! the fields' values are the coordinates of a cell, and whoever falls into the same cell gets the same [`Verdict`],
-//! worked out when the first one does. Programs that look further have to be run each time; the verdict names them.
+//! For each [`Row`] a [`Decider`] knows which programs can match at all and which fields these look at. Programs that
+//! have fields in common make up a [`Plan`]. The classes of its fields' values are the coordinates of a cell, and
+//! whoever falls into the same cell gets the same [`Verdict`], worked out when the first one does. Programs that look
+//! further have to be run each time; the verdict names them.
 
 use super::analysis::{Explorer, Field, Oracle, Predicate, Row};
 use super::bpf::Program;
@@ -21,19 +22,20 @@ pub trait Subject {
     fn packet<'a>(&'a self, scratch: &'a mut Vec<u8>) -> (&'a [u8], u32);
 }
 
-/// Cells of a row that are looked up without hashing, of a row and of all.
-const MAX_DENSE_ROW: u64 = 512;
-const MAX_DENSE: u64 = 1 << 14;
-/// Cells of a row; fields that would make it more are left out, and the programs that look at them run each time.
+/// Cells that are looked up without hashing, of a plan and of all.
+const MAX_DENSE_PLAN: u64 = 1 << 13;
+const MAX_DENSE: u64 = 1 << 16;
+/// Cells of a plan; fields that would make it more are left out, and the programs that look at them run each time.
 const MAX_CELLS: u64 = 1 << 48;
 /// Cells and verdicts remembered; past either, all are forgotten.
 const MAX_REMEMBERED: usize = 1 << 15;
-const MAX_VERDICTS: usize = 4096;
+const MAX_VERDICTS: usize = 1 << 12;
 
 /// Decides for one group of programs.
 #[derive(Debug)]
 pub struct Decider {
-    rows: Vec<RowPlan>,
+    /// By row.
+    rows: Vec<Box<[Plan]>>,
     axes: BTreeMap<Field, Axis>,
     tables: Vec<Classes>,
     dense: usize,
@@ -47,13 +49,21 @@ struct Axis {
     predicates: BTreeSet<Predicate>,
 }
 
-#[derive(Debug, Default)]
-struct RowPlan {
+/// How programs with fields in common are decided.
+#[derive(Debug)]
+struct Plan {
     coordinates: Box<[Coordinate]>,
-    /// Those that can match.
     programs: Box<[Candidate]>,
-    /// Where its cells begin, if they are dense.
-    dense: Option<usize>,
+    cells: Cells,
+}
+
+/// Where the numbers of a plan's verdicts are.
+#[derive(Clone, Copy, Debug)]
+enum Cells {
+    /// From here on in [`Memory::dense`].
+    Dense(usize),
+    /// In [`Memory::sparse`], with this number above the cell's.
+    Sparse(u64),
 }
 
 #[derive(Debug)]
@@ -101,7 +111,7 @@ impl Oracle for Survey {
     }
 }
 
-/// Finds out whether a row's cells decide a program in any case.
+/// Finds out whether a plan's cells decide a program in any case.
 struct Regularity<'a> {
     plan: &'a [Coordinate],
     axes: &'a BTreeMap<Field, Axis>,
@@ -160,49 +170,66 @@ impl Decider {
     /// For the programs of these numbers.
     pub fn new(programs: &[Program], numbers: &[u32], explorer: &mut Explorer) -> Decider {
         let mut predicates = BTreeMap::<Field, BTreeSet<Predicate>>::new();
-        let mut candidates = Vec::with_capacity(Row::COUNT);
+        let mut rows = Vec::with_capacity(Row::COUNT);
         for row in Row::all() {
-            let mut of_row = Vec::new();
-            let mut fields = BTreeSet::new();
+            let mut components = Vec::<(Vec<u32>, BTreeSet<Field>)>::new();
             for &number in numbers {
                 let mut survey = Survey::default();
                 let outcome = explorer.explore(&programs[number as usize], row, &mut survey);
-                if outcome.matches {
-                    of_row.push(number);
-                    for (field, predicate) in survey.predicates {
-                        predicates.entry(canonical(field)).or_default().insert(predicate);
-                    }
-                    fields.extend(survey.fields);
+                if !outcome.matches {
+                    continue;
                 }
+                for (field, predicate) in survey.predicates {
+                    predicates.entry(canonical(field)).or_default().insert(predicate);
+                }
+                let (joined, apart): (Vec<_>, Vec<_>) =
+                    components.into_iter().partition(|(_, fields)| !fields.is_disjoint(&survey.fields));
+                let mut component = (vec![number], survey.fields);
+                for (numbers, fields) in joined {
+                    component.0.extend(numbers);
+                    component.1.extend(fields);
+                }
+                components = apart;
+                components.push(component);
             }
-            candidates.push((row, of_row, fields));
+            rows.push((row, components));
         }
         let mut decider = Decider { rows: Vec::new(), axes: BTreeMap::new(), tables: Vec::new(), dense: 0 };
-        for (_, _, fields) in &candidates {
-            for field in fields {
-                let field = canonical(*field);
-                if !decider.axes.contains_key(&field) {
-                    let (classes, kept) = Classes::new(field.size, &predicates.remove(&field).unwrap_or_default());
-                    decider.axes.insert(field, Axis { table: decider.tables.len(), predicates: kept });
-                    decider.tables.push(classes);
-                }
+        for field in rows.iter().flat_map(|(_, components)| components).flat_map(|(_, fields)| fields) {
+            let field = canonical(*field);
+            if !decider.axes.contains_key(&field) {
+                let (classes, kept) = Classes::new(field.size, &predicates.remove(&field).unwrap_or_default());
+                decider.axes.insert(field, Axis { table: decider.tables.len(), predicates: kept });
+                decider.tables.push(classes);
             }
         }
-        for (row, numbers, fields) in candidates {
-            let plan = decider.plan(programs, row, &numbers, &fields, explorer);
-            decider.rows.push(plan);
+        let mut plans = 0;
+        for (row, components) in rows {
+            let mut of_row = Vec::new();
+            for (numbers, fields) in components {
+                let (coordinates, cells) = decider.coordinates(&fields);
+                let candidate = |&number: &u32| {
+                    let mut regularity = Regularity { plan: &coordinates, axes: &decider.axes, regular: true };
+                    explorer.explore(&programs[number as usize], row, &mut regularity);
+                    Candidate { number, regular: regularity.regular }
+                };
+                let programs = numbers.iter().map(candidate).collect();
+                let cells = if cells <= MAX_DENSE_PLAN && decider.dense as u64 + cells <= MAX_DENSE {
+                    decider.dense += cells as usize;
+                    Cells::Dense(decider.dense - cells as usize)
+                } else {
+                    Cells::Sparse(plans << 48)
+                };
+                plans += 1;
+                of_row.push(Plan { coordinates, programs, cells });
+            }
+            decider.rows.push(of_row.into());
         }
         decider
     }
 
-    fn plan(
-        &mut self,
-        programs: &[Program],
-        row: Row,
-        numbers: &[u32],
-        fields: &BTreeSet<Field>,
-        explorer: &mut Explorer,
-    ) -> RowPlan {
+    /// Coordinates made from fields, and the number of cells.
+    fn coordinates(&self, fields: &BTreeSet<Field>) -> (Box<[Coordinate]>, u64) {
         let mut cells = 1;
         let mut coordinates = Vec::new();
         for &field in fields {
@@ -213,23 +240,18 @@ impl Decider {
                 cells = more;
             }
         }
-        let candidate = |&number: &u32| {
-            let mut regularity = Regularity { plan: &coordinates, axes: &self.axes, regular: true };
-            explorer.explore(&programs[number as usize], row, &mut regularity);
-            Candidate { number, regular: regularity.regular }
-        };
-        let candidates: Box<[Candidate]> = numbers.iter().map(candidate).collect();
-        let dense = !candidates.is_empty() && cells <= MAX_DENSE_ROW && self.dense as u64 + cells <= MAX_DENSE;
-        let begins = self.dense;
-        if dense {
-            self.dense += cells as usize;
-        }
-        RowPlan { coordinates: coordinates.into(), programs: candidates, dense: dense.then_some(begins) }
+        (coordinates.into(), cells)
     }
 
-    /// Whether nothing is decided here.
+    /// Whether nothing can match in a row.
+    #[inline]
+    pub fn passes_over(&self, row: Row) -> bool {
+        self.rows[row.number()].is_empty()
+    }
+
+    /// Whether nothing can match at all.
     pub fn is_empty(&self) -> bool {
-        self.rows.iter().all(|row| row.programs.is_empty())
+        self.rows.iter().all(|plans| plans.is_empty())
     }
 }
 
@@ -247,14 +269,14 @@ struct Verdict {
 /// The verdicts worked out so far, with what was counted by each.
 #[derive(Debug)]
 pub struct Memory {
-    dense: Vec<u32>,
-    sparse: HashMap<u64, u32, RandomState>,
-    numbers: HashMap<(Box<[u32]>, Box<[u32]>), u32>,
+    dense: Vec<u16>,
+    sparse: HashMap<u64, u16, RandomState>,
+    numbers: HashMap<(Box<[u32]>, Box<[u32]>), u16>,
     verdicts: Vec<Verdict>,
 }
 
 /// No verdict yet.
-const NONE: u32 = u32::MAX;
+const NONE: u16 = u16::MAX;
 
 impl Memory {
     /// Nothing is known yet.
@@ -279,50 +301,49 @@ impl Memory {
         volumes: &mut [Volume],
         scratch: &mut Vec<u8>,
     ) {
-        let row = subject.row().number();
-        let plan = &decider.rows[row];
-        if plan.programs.is_empty() {
-            return;
-        }
-        let mut cell = 0;
-        for Coordinate { field, table, stride } in &plan.coordinates {
-            cell += subject.read(*field).map_or(0, |value| decider.tables[*table].of(value)) * stride;
-        }
-        let key = (row as u64) << 48 | cell;
-        let known = match plan.dense {
-            Some(begins) => self.dense[begins + cell as usize],
-            None => self.sparse.get(&key).copied().unwrap_or(NONE),
-        };
-        let number = if known == NONE {
-            if self.sparse.len() >= MAX_REMEMBERED || self.verdicts.len() >= MAX_VERDICTS {
-                self.forget(volumes);
+        for plan in &decider.rows[subject.row().number()] {
+            let mut cell = 0;
+            for Coordinate { field, table, stride } in &plan.coordinates {
+                cell += subject.read(*field).map_or(0, |value| decider.tables[*table].of(value)) * stride;
             }
-            let number = self.learn(decider, programs, subject, scratch);
-            match plan.dense {
-                Some(begins) => self.dense[begins + cell as usize] = number,
-                None => _ = self.sparse.insert(key, number),
-            }
-            number
-        } else {
-            known
-        };
-        let verdict = &mut self.verdicts[number as usize];
-        verdict.volume += volume;
-        if !verdict.open.is_empty() {
-            let (data, length) = subject.packet(scratch);
-            for &number in &verdict.open {
-                if programs[number as usize].matches(data, length) {
-                    volumes[number as usize] += volume;
+            let known = match plan.cells {
+                Cells::Dense(begins) => self.dense[begins + cell as usize],
+                Cells::Sparse(above) => self.sparse.get(&(above | cell)).copied().unwrap_or(NONE),
+            };
+            let number = if known == NONE {
+                self.learn(decider, plan, cell, programs, subject, volumes, scratch)
+            } else {
+                known
+            };
+            let verdict = &mut self.verdicts[usize::from(number)];
+            verdict.volume += volume;
+            if !verdict.open.is_empty() {
+                let (data, length) = subject.packet(scratch);
+                for &number in &verdict.open {
+                    if programs[number as usize].matches(data, length) {
+                        volumes[number as usize] += volume;
+                    }
                 }
             }
         }
     }
 
-    /// Works out the verdict for the cell of a subject.
+    /// Works out the verdict for a cell by one that fell into it.
     #[cold]
-    fn learn(&mut self, decider: &Decider, programs: &[Program], subject: &impl Subject, scratch: &mut Vec<u8>) -> u32 {
-        let row = subject.row();
-        let plan = &decider.rows[row.number()];
+    #[expect(clippy::too_many_arguments, reason = "called in one place, with what that place has")]
+    fn learn(
+        &mut self,
+        decider: &Decider,
+        plan: &Plan,
+        cell: u64,
+        programs: &[Program],
+        subject: &impl Subject,
+        volumes: &mut [Volume],
+        scratch: &mut Vec<u8>,
+    ) -> u16 {
+        if self.sparse.len() >= MAX_REMEMBERED || self.verdicts.len() >= MAX_VERDICTS {
+            self.forget(volumes);
+        }
         let (data, length) = subject.packet(scratch);
         let mut explorer = Explorer::default();
         let (mut matching, mut open) = (Vec::new(), Vec::new());
@@ -332,7 +353,7 @@ impl Memory {
                 Some(program.matches(data, length))
             } else {
                 let mut representative = Representative { plan: &plan.coordinates, axes: &decider.axes, subject };
-                explorer.explore(program, row, &mut representative).decided()
+                explorer.explore(program, subject.row(), &mut representative).decided()
             };
             match decided {
                 Some(true) => matching.push(number),
@@ -342,10 +363,15 @@ impl Memory {
         }
         let (matching, open): (Box<[u32]>, Box<[u32]>) = (matching.into(), open.into());
         let verdicts = &mut self.verdicts;
-        *self.numbers.entry((matching.clone(), open.clone())).or_insert_with(|| {
+        let number = *self.numbers.entry((matching.clone(), open.clone())).or_insert_with(|| {
             verdicts.push(Verdict { volume: Volume::default(), matching, open });
-            (verdicts.len() - 1) as u32
-        })
+            (verdicts.len() - 1) as u16
+        });
+        match plan.cells {
+            Cells::Dense(begins) => self.dense[begins + cell as usize] = number,
+            Cells::Sparse(above) => _ = self.sparse.insert(above | cell, number),
+        }
+        number
     }
 
     /// Adds up in `volumes`, by program number, what was counted since the last time.

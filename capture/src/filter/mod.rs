@@ -15,7 +15,7 @@ pub mod subject;
 use crate::meter::Volume;
 use crate::meter::key::{End, Key};
 use crate::packet::IpPacket;
-use analysis::Explorer;
+use analysis::{Explorer, Row};
 use anyhow::{Context as _, bail};
 use bpf::Program;
 use decide::{Decider, Memory};
@@ -227,7 +227,8 @@ impl FilterCounts {
         self.constant(&FlowSubject::of_flow(key, sender), volume);
     }
 
-    fn constant(&mut self, subject: &FlowSubject, volume: Volume) {
+    #[inline]
+    fn constant(&mut self, subject: &FlowSubject<'_>, volume: Volume) {
         if volume.packets > 0 {
             let FilterCounts { sets, flows, volumes, scratch, .. } = self;
             flows.count(&sets.flows, &sets.programs, subject, volume, volumes, scratch);
@@ -238,8 +239,8 @@ impl FilterCounts {
     /// expressions that are not constant in flows.
     #[inline]
     pub fn packet(&mut self, ip: &IpPacket, data: &[u8], octets: u32) {
-        if !self.sets.per_packet.is_empty() {
-            let FilterCounts { sets, packets, volumes, scratch, .. } = self;
+        let FilterCounts { sets, packets, volumes, scratch, .. } = self;
+        if !sets.packets.passes_over(Row::of(ip)) {
             let subject = PacketSubject::new(ip, data, octets);
             packets.count(&sets.packets, &sets.programs, &subject, Volume::one(octets), volumes, scratch);
         }

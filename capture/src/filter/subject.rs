@@ -11,33 +11,34 @@ use crate::packet::{Address, IpPacket};
 
 /// What one end of a flow sends, as far as that is the same in every packet.
 #[derive(Clone, Copy, Debug)]
-pub struct FlowSubject {
+pub struct FlowSubject<'a> {
     row: Row,
-    src: Address,
-    dst: Address,
+    src: &'a Address,
+    dst: &'a Address,
     /// Source port, destination port, as they are on the wire.
     ports: u32,
 }
 
-impl FlowSubject {
+impl<'a> FlowSubject<'a> {
     /// What `sender` sends.
-    pub fn of_flow(key: &Key, sender: End) -> FlowSubject {
+    #[inline]
+    pub fn of_flow(key: &'a Key, sender: End) -> FlowSubject<'a> {
         let (from, to) = (usize::from(sender & 1), usize::from(1 - (sender & 1)));
         FlowSubject {
             row: Row { version: key.version, protocol: key.protocol },
-            src: key.addresses[from],
-            dst: key.addresses[to],
+            src: &key.addresses[from],
+            dst: &key.addresses[to],
             ports: u32::from(key.ports[from]) << 16 | u32::from(key.ports[to]),
         }
     }
 
     /// The same of a packet.
-    pub fn of_packet(ip: &IpPacket) -> FlowSubject {
-        FlowSubject { row: row(ip), src: ip.src, dst: ip.dst, ports: ports(ip) }
+    pub fn of_packet(ip: &'a IpPacket) -> FlowSubject<'a> {
+        FlowSubject { row: Row::of(ip), src: &ip.src, dst: &ip.dst, ports: ports(ip) }
     }
 }
 
-impl Subject for FlowSubject {
+impl Subject for FlowSubject<'_> {
     fn row(&self) -> Row {
         self.row
     }
@@ -53,10 +54,10 @@ impl Subject for FlowSubject {
                 _ => bpf::read(&self.ports.to_be_bytes(), offset, size),
             },
             // An IPv4 address is the last 4 octets of its 16.
-            Anchor::Ipv4 if offset < 16 => bpf::read(&self.src, offset, size),
-            Anchor::Ipv4 => bpf::read(&self.dst, offset - 4, size),
-            Anchor::Ipv6 if offset < 24 => bpf::read(&self.src, offset.checked_sub(8)?, size),
-            Anchor::Ipv6 => bpf::read(&self.dst, offset - 24, size),
+            Anchor::Ipv4 if offset < 16 => bpf::read(self.src, offset, size),
+            Anchor::Ipv4 => bpf::read(self.dst, offset - 4, size),
+            Anchor::Ipv6 if offset < 24 => bpf::read(self.src, offset.checked_sub(8)?, size),
+            Anchor::Ipv6 => bpf::read(self.dst, offset - 24, size),
             Anchor::Length => None,
         }
     }
@@ -93,13 +94,9 @@ impl<'a> PacketSubject<'a> {
     /// A packet of `octets` layer-3 octets, of which `data` was captured from the IP header on.
     pub fn new(ip: &'a IpPacket, data: &'a [u8], octets: u32) -> PacketSubject<'a> {
         let data = &data[..data.len().min(octets as usize)];
-        let transport = if ip.later_fragment || row(ip).breaks_off() { None } else { transport(ip, data) };
+        let transport = if ip.later_fragment || Row::of(ip).breaks_off() { None } else { transport(ip, data) };
         PacketSubject { ip, data, octets, transport }
     }
-}
-
-fn row(ip: &IpPacket) -> Row {
-    Row { version: ip.version, protocol: ip.protocol }
 }
 
 fn ports(ip: &IpPacket) -> u32 {
@@ -132,7 +129,7 @@ fn transport(ip: &IpPacket, data: &[u8]) -> Option<usize> {
 
 impl Subject for PacketSubject<'_> {
     fn row(&self) -> Row {
-        row(self.ip)
+        Row::of(self.ip)
     }
 
     #[inline]
@@ -143,7 +140,7 @@ impl Subject for PacketSubject<'_> {
             Anchor::Ipv4 | Anchor::Ipv6 => bpf::read(self.data, u32::from(offset), size),
             Anchor::Transport => match self.transport {
                 Some(at) => bpf::read(self.data.get(at..)?, u32::from(offset), size),
-                None if self.ip.later_fragment && row(self.ip).has_ports() => {
+                None if self.ip.later_fragment && Row::of(self.ip).has_ports() => {
                     bpf::read(&ports(self.ip).to_be_bytes(), u32::from(offset), size)
                 }
                 None => None,
@@ -164,7 +161,7 @@ impl Subject for PacketSubject<'_> {
             }
             match self.transport {
                 Some(at) => scratch.extend(self.data.get(at..).unwrap_or(&[])),
-                None if self.ip.later_fragment && row(self.ip).has_ports() => {
+                None if self.ip.later_fragment && Row::of(self.ip).has_ports() => {
                     scratch.extend(ports(self.ip).to_be_bytes());
                 }
                 None => {}
