@@ -10,6 +10,8 @@ use crate::packet::IpPacket;
 /// Packets of one IP version and of one protocol above IP (and IPv6's extension headers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
+    /// Fragments other than the first.
+    pub later_fragment: bool,
     /// 4 or 6.
     pub version: u8,
     /// IANA's protocol number.
@@ -18,28 +20,38 @@ pub struct Row {
 
 impl Row {
     /// How many there are.
-    pub const COUNT: usize = 512;
+    pub const COUNT: usize = 1024;
 
     /// That of a packet.
     #[inline]
     pub fn of(ip: &IpPacket) -> Row {
-        Row { version: ip.version, protocol: ip.protocol }
+        Row { later_fragment: ip.later_fragment, version: ip.version, protocol: ip.protocol }
     }
 
     /// All of them, in the order of their numbers.
     pub fn all() -> impl Iterator<Item = Row> {
-        [4, 6].into_iter().flat_map(|version| (0..=255).map(move |protocol| Row { version, protocol }))
+        [false, true].into_iter().flat_map(|later_fragment| {
+            [4, 6]
+                .into_iter()
+                .flat_map(move |version| (0..=255).map(move |protocol| Row { later_fragment, version, protocol }))
+        })
     }
 
     /// Number below [`Row::COUNT`].
     #[inline]
     pub fn number(self) -> usize {
-        usize::from(self.version == 6) << 8 | usize::from(self.protocol)
+        usize::from(self.later_fragment) << 9 | usize::from(self.version == 6) << 8 | usize::from(self.protocol)
     }
 
     /// Whether the transport header begins with ports: TCP, UDP, DCCP, SCTP and UDP-Lite.
     pub fn has_ports(self) -> bool {
         matches!(self.protocol, 6 | 17 | 33 | 132 | 136)
+    }
+
+    /// Whether a field is certainly not there.
+    fn lacks(self, field: Field) -> bool {
+        let ports = self.has_ports() && field.offset.saturating_add(field.size) <= 4;
+        field.anchor == Anchor::Transport && (self.breaks_off() || self.later_fragment && !ports)
     }
 
     /// Whether the protocol is an extension header of IPv6, which is so only where a packet breaks off before its
@@ -119,6 +131,11 @@ pub struct Part {
     pub mask: u32,
 }
 
+/// The bits of IPv4's fragment offset, and what they are bits of.
+const FRAGMENT: u32 = 0x1fff;
+const FRAGMENT_OFFSET: Part =
+    Part { field: Field { anchor: Anchor::Ipv4, offset: 6, size: 2 }, shift: 0, mask: 0xffff };
+
 /// A comparison of a part of some field with a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Predicate {
@@ -146,6 +163,8 @@ pub trait Oracle {
     fn load(&mut self, field: Option<Field>) -> Option<bool>;
     /// A comparison of a field, `None` where it is of something computed. `None` where it may hold or not.
     fn compare(&mut self, predicate: Option<(Field, Predicate)>) -> Option<bool>;
+    /// The packet is asked whether it is a later fragment, which its row answers.
+    fn fragment(&mut self) {}
 }
 
 /// How a program may end.
@@ -223,12 +242,17 @@ impl Explorer {
             let Some(mut state) = self.states[at].take() else { continue };
             match instructions[at] {
                 Instruction::LoadA(source) => {
-                    // The version is known, so its nibble may be looked at without looking at the packet.
-                    let version_only = matches!(
-                        instructions[at + 1],
-                        Instruction::Compute(Operation::And, Operand::Constant(mask)) if mask & !0xf0 == 0
-                    );
-                    match load(source, &state, row, version_only, oracle, &mut outcome) {
+                    // What the row says already may be looked at without looking at the packet.
+                    let known = match (source, instructions[at + 1]) {
+                        (Source::Absolute(0, 1), Instruction::Compute(Operation::And, Operand::Constant(mask))) => {
+                            mask & !0xf0 == 0
+                        }
+                        (Source::Absolute(6, 2), Instruction::Jump(Test::AnyBit, Operand::Constant(FRAGMENT), ..)) => {
+                            row.version == 4
+                        }
+                        _ => false,
+                    };
+                    match load(source, &state, row, known, oracle, &mut outcome) {
                         Some(value) => state.a = value,
                         None => continue,
                     }
@@ -266,6 +290,12 @@ impl Explorer {
                 Instruction::Jump(test, operand, yes, no) => {
                     let answer = match (state.a, value(operand, &state)) {
                         (Value::Known(a), Value::Known(k)) => Some(test.holds(a, k)),
+                        (Value::Part(part), Value::Known(FRAGMENT))
+                            if test == Test::AnyBit && part == FRAGMENT_OFFSET && row.version == 4 =>
+                        {
+                            oracle.fragment();
+                            Some(row.later_fragment)
+                        }
                         (Value::Part(part), Value::Known(operand)) => oracle.compare(Some((
                             part.field,
                             Predicate { shift: part.shift, mask: part.mask, test, operand },
@@ -332,7 +362,7 @@ fn load(
     source: Source,
     state: &State,
     row: Row,
-    version_only: bool,
+    known: bool,
     oracle: &mut impl Oracle,
     outcome: &mut Outcome,
 ) -> Option<Value> {
@@ -351,9 +381,12 @@ fn load(
         },
         Source::HeaderLength(_) => None,
     };
-    if !(version_only && source == Source::Absolute(0, 1)) {
-        let missing = row.breaks_off() && field.is_some_and(|field| field.anchor == Anchor::Transport);
-        let succeeds = if missing { Some(false) } else { oracle.load(field) };
+    if known {
+        if field == Some(FRAGMENT_OFFSET.field) {
+            oracle.fragment();
+        }
+    } else {
+        let succeeds = if field.is_some_and(|field| row.lacks(field)) { Some(false) } else { oracle.load(field) };
         outcome.misses |= succeeds != Some(true);
         if succeeds == Some(false) {
             return None;

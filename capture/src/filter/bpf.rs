@@ -239,11 +239,11 @@ impl Program {
 /// An unsigned number of 1, 2 or 4 octets in network order, if captured.
 #[inline]
 pub fn read(data: &[u8], offset: u32, size: u8) -> Option<u32> {
-    let offset = offset as usize;
+    let octets = data.get(offset as usize..)?;
     match size {
-        1 => data.get(offset).map(|&octet| u32::from(octet)),
-        2 => Some(u32::from(u16::from_be_bytes(data.get(offset..offset.checked_add(2)?)?.try_into().ok()?))),
-        _ => Some(u32::from_be_bytes(data.get(offset..offset.checked_add(4)?)?.try_into().ok()?)),
+        1 => octets.first().map(|&octet| u32::from(octet)),
+        2 => octets.first_chunk().map(|&octets| u32::from(u16::from_be_bytes(octets))),
+        _ => octets.first_chunk().map(|&octets| u32::from_be_bytes(octets)),
     }
 }
 

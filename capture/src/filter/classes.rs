@@ -11,9 +11,9 @@ pub enum Classes {
     /// processor's nearest cache. What lies past the last page is of the last value's class.
     Paged {
         /// The page of each 64 values.
-        index: Box<[u16]>,
-        /// The classes of 64 values after another.
-        pages: Box<[u16]>,
+        index: Box<[u16; PAGES]>,
+        /// The classes of 64 values.
+        pages: Box<[[u16; PAGE]]>,
         /// One more than the highest class.
         count: u64,
     },
@@ -25,6 +25,8 @@ pub enum Classes {
 const MAX_CLASSES: usize = 4096;
 /// Values of a page.
 const PAGE: usize = 64;
+/// Pages of a field of two octets.
+const PAGES: usize = (1 << 16) / PAGE;
 
 impl Classes {
     /// The classes that tell apart what `predicates` do, of a field of `size` octets, and the predicates that it
@@ -82,13 +84,14 @@ impl Classes {
     fn paged(classes: &[u16], count: u64) -> Classes {
         let mut numbers = HashMap::new();
         let mut pages = Vec::new();
-        let page = |page| {
-            *numbers.entry(page).or_insert_with(|| {
-                pages.extend_from_slice(page);
-                (pages.len() / PAGE - 1) as u16
-            })
-        };
-        let index = classes.chunks_exact(PAGE).map(page).collect();
+        let mut index = Box::new([0; PAGES]);
+        // A field of one octet has no values on further pages.
+        for (entry, page) in index.iter_mut().zip(classes.as_chunks::<PAGE>().0) {
+            *entry = *numbers.entry(page).or_insert_with(|| {
+                pages.push(*page);
+                (pages.len() - 1) as u16
+            });
+        }
         Classes::Paged { index, pages: pages.into(), count }
     }
 
@@ -97,8 +100,8 @@ impl Classes {
     pub fn of(&self, value: u32) -> u64 {
         match self {
             Classes::Paged { index, pages, .. } => {
-                let value = (value as usize).min(index.len() * PAGE - 1);
-                u64::from(pages[usize::from(index[value / PAGE]) * PAGE + value % PAGE])
+                let value = value.min(0xffff) as usize;
+                u64::from(pages[usize::from(index[value / PAGE])][value % PAGE])
             }
             Classes::Ranges(starts) => starts.partition_point(|&start| start <= value) as u64 + 1,
         }
@@ -193,7 +196,7 @@ mod tests {
         let (classes, _) = Classes::new(2, &[22, 80, 443].map(port).into_iter().collect());
         assert_eq!(classes.count(), 5);
         let Classes::Paged { pages, .. } = &classes else { panic!("{classes:?}") };
-        assert_eq!(pages.len(), 4 * PAGE);
+        assert_eq!(pages.len(), 4);
         assert_eq!(classes.of(21), classes.of(50_000));
         assert_ne!(classes.of(22), classes.of(80));
     }

@@ -8,19 +8,10 @@
 use super::analysis::{Explorer, Field, Oracle, Predicate, Row};
 use super::bpf::Program;
 use super::classes::Classes;
+use super::subject::Subject;
 use crate::meter::Volume;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// What programs are asked about.
-pub trait Subject {
-    /// Its version and protocol.
-    fn row(&self) -> Row;
-    /// The value of a field; `None` where it does not have it.
-    fn read(&self, field: Field) -> Option<u32>;
-    /// Its octets from the IP header on and its length, as a program is to see them.
-    fn packet<'a>(&'a self, scratch: &'a mut Vec<u8>) -> (&'a [u8], u32);
-}
 
 /// Cells that are looked up without hashing, of a plan and of all.
 const MAX_DENSE_PLAN: u64 = 1 << 13;
@@ -94,6 +85,7 @@ struct Survey {
     fields: BTreeSet<Field>,
     predicates: BTreeSet<(Field, Predicate)>,
     opaque: bool,
+    fragment: bool,
 }
 
 impl Oracle for Survey {
@@ -108,6 +100,10 @@ impl Oracle for Survey {
     fn compare(&mut self, predicate: Option<(Field, Predicate)>) -> Option<bool> {
         self.predicates.extend(predicate);
         None
+    }
+
+    fn fragment(&mut self) {
+        self.fragment = true;
     }
 }
 
@@ -133,19 +129,19 @@ impl Oracle for Regularity<'_> {
 }
 
 /// Answers what a cell decides, by one that fell into it.
-struct Representative<'a, S> {
+struct Representative<'a> {
     plan: &'a [Coordinate],
     axes: &'a BTreeMap<Field, Axis>,
-    subject: &'a S,
+    subject: &'a Subject<'a>,
 }
 
-impl<S: Subject> Representative<'_, S> {
+impl Representative<'_> {
     fn keyed(&self, field: Field) -> bool {
         self.plan.iter().any(|coordinate| coordinate.field == field)
     }
 }
 
-impl<S: Subject> Oracle for Representative<'_, S> {
+impl Oracle for Representative<'_> {
     fn load(&mut self, field: Option<Field>) -> Option<bool> {
         field.filter(|&field| self.keyed(field)).map(|field| self.subject.read(field).is_some())
     }
@@ -159,19 +155,20 @@ impl<S: Subject> Oracle for Representative<'_, S> {
 
 /// Whether a program looks only at what is constant in what one end of a flow sends.
 pub fn constant_in_flows(program: &Program, explorer: &mut Explorer) -> bool {
-    Row::all().all(|row| {
+    // Where a program does not ask for fragments, later ones are as the others.
+    Row::all().filter(|row| !row.later_fragment).all(|row| {
         let mut survey = Survey::default();
         explorer.explore(program, row, &mut survey);
-        !survey.opaque && survey.fields.iter().all(|&field| row.constant(field))
+        !survey.opaque && !survey.fragment && survey.fields.iter().all(|&field| row.constant(field))
     })
 }
 
 impl Decider {
-    /// For the programs of these numbers.
-    pub fn new(programs: &[Program], numbers: &[u32], explorer: &mut Explorer) -> Decider {
+    /// For the programs of these numbers, and for later fragments too where `fragments`.
+    pub fn new(programs: &[Program], numbers: &[u32], fragments: bool, explorer: &mut Explorer) -> Decider {
         let mut predicates = BTreeMap::<Field, BTreeSet<Predicate>>::new();
         let mut rows = Vec::with_capacity(Row::COUNT);
-        for row in Row::all() {
+        for row in Row::all().filter(|row| fragments || !row.later_fragment) {
             let mut components = Vec::<(Vec<u32>, BTreeSet<Field>)>::new();
             for &number in numbers {
                 let mut survey = Survey::default();
@@ -296,31 +293,26 @@ impl Memory {
         &mut self,
         decider: &Decider,
         programs: &[Program],
-        subject: &impl Subject,
+        subject: &Subject<'_>,
         volume: Volume,
         volumes: &mut [Volume],
-        scratch: &mut Vec<u8>,
     ) {
-        for plan in &decider.rows[subject.row().number()] {
+        for plan in &decider.rows[subject.row.number()] {
             let mut cell = 0;
-            for Coordinate { field, table, stride } in &plan.coordinates {
-                cell += subject.read(*field).map_or(0, |value| decider.tables[*table].of(value)) * stride;
+            for &Coordinate { field, table, stride } in &plan.coordinates {
+                cell += subject.read(field).map_or(0, |value| decider.tables[table].of(value)) * stride;
             }
             let known = match plan.cells {
                 Cells::Dense(begins) => self.dense[begins + cell as usize],
                 Cells::Sparse(above) => self.sparse.get(&(above | cell)).copied().unwrap_or(NONE),
             };
-            let number = if known == NONE {
-                self.learn(decider, plan, cell, programs, subject, volumes, scratch)
-            } else {
-                known
-            };
+            let number =
+                if known == NONE { self.learn(decider, plan, cell, programs, subject, volumes) } else { known };
             let verdict = &mut self.verdicts[usize::from(number)];
             verdict.volume += volume;
             if !verdict.open.is_empty() {
-                let (data, length) = subject.packet(scratch);
                 for &number in &verdict.open {
-                    if programs[number as usize].matches(data, length) {
+                    if programs[number as usize].matches(subject.data, subject.octets) {
                         volumes[number as usize] += volume;
                     }
                 }
@@ -330,30 +322,27 @@ impl Memory {
 
     /// Works out the verdict for a cell by one that fell into it.
     #[cold]
-    #[expect(clippy::too_many_arguments, reason = "called in one place, with what that place has")]
     fn learn(
         &mut self,
         decider: &Decider,
         plan: &Plan,
         cell: u64,
         programs: &[Program],
-        subject: &impl Subject,
+        subject: &Subject<'_>,
         volumes: &mut [Volume],
-        scratch: &mut Vec<u8>,
     ) -> u16 {
         if self.sparse.len() >= MAX_REMEMBERED || self.verdicts.len() >= MAX_VERDICTS {
             self.forget(volumes);
         }
-        let (data, length) = subject.packet(scratch);
         let mut explorer = Explorer::default();
         let (mut matching, mut open) = (Vec::new(), Vec::new());
         for &Candidate { number, regular } in &plan.programs {
             let program = &programs[number as usize];
             let decided = if regular {
-                Some(program.matches(data, length))
+                Some(program.matches(subject.data, subject.octets))
             } else {
                 let mut representative = Representative { plan: &plan.coordinates, axes: &decider.axes, subject };
-                explorer.explore(program, subject.row(), &mut representative).decided()
+                explorer.explore(program, subject.row, &mut representative).decided()
             };
             match decided {
                 Some(true) => matching.push(number),

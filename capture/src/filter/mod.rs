@@ -24,7 +24,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
-use subject::{FlowSubject, PacketSubject};
+use subject::{FlowPacket, Subject};
 use toml::Spanned;
 
 /// The shipped sets, in the form of the configuration.
@@ -161,8 +161,8 @@ impl FilterSets {
             .partition(|&number| decide::constant_in_flows(&programs[number as usize], &mut explorer));
         FilterSets {
             labels: labels.into(),
-            flows: Decider::new(&programs, &constant, &mut explorer),
-            packets: Decider::new(&programs, &per_packet, &mut explorer),
+            flows: Decider::new(&programs, &constant, false, &mut explorer),
+            packets: Decider::new(&programs, &per_packet, true, &mut explorer),
             programs,
             per_packet,
         }
@@ -224,15 +224,15 @@ impl FilterCounts {
     /// Counts what one end of a flow sent in the interval, for the expressions that are constant in flows.
     #[inline]
     pub fn flow(&mut self, key: &Key, sender: End, volume: Volume) {
-        self.constant(&FlowSubject::of_flow(key, sender), volume);
+        if volume.packets > 0 {
+            self.constant(&FlowPacket::of_flow(key, sender), volume);
+        }
     }
 
     #[inline]
-    fn constant(&mut self, subject: &FlowSubject<'_>, volume: Volume) {
-        if volume.packets > 0 {
-            let FilterCounts { sets, flows, volumes, scratch, .. } = self;
-            flows.count(&sets.flows, &sets.programs, subject, volume, volumes, scratch);
-        }
+    fn constant(&mut self, flow: &FlowPacket, volume: Volume) {
+        let FilterCounts { sets, flows, volumes, .. } = self;
+        flows.count(&sets.flows, &sets.programs, &flow.subject(), volume, volumes);
     }
 
     /// Counts a packet of `octets` layer-3 octets, of which `data` was captured from the IP header on, for the
@@ -241,15 +241,15 @@ impl FilterCounts {
     pub fn packet(&mut self, ip: &IpPacket, data: &[u8], octets: u32) {
         let FilterCounts { sets, packets, volumes, scratch, .. } = self;
         if !sets.packets.passes_over(Row::of(ip)) {
-            let subject = PacketSubject::new(ip, data, octets);
-            packets.count(&sets.packets, &sets.programs, &subject, Volume::one(octets), volumes, scratch);
+            let subject = Subject::packet(ip, data, octets, scratch);
+            packets.count(&sets.packets, &sets.programs, &subject, Volume::one(octets), volumes);
         }
     }
 
     /// Counts a packet that is in no flow record, for all expressions.
     pub fn whole(&mut self, ip: &IpPacket, data: &[u8], octets: u32) {
         self.packet(ip, data, octets);
-        self.constant(&FlowSubject::of_packet(ip), Volume::one(octets));
+        self.constant(&FlowPacket::of_packet(ip), Volume::one(octets));
     }
 
     /// Hands out what was counted, and begins anew.

@@ -1,173 +1,146 @@
 //! How flows and packets look to programs.
 //!
 //! Programs see a packet as if nothing stood between the fixed header of IPv6 and its transport header, and a later
-//! fragment as if its datagram's ports, and nothing else of the transport header, were in it.
+//! fragment as if its datagram's ports, and nothing else of the transport header, were in it. A flow is a packet of
+//! which only what is constant may be looked at.
 
 use super::analysis::{Anchor, Field, Row};
 use super::bpf;
-use super::decide::Subject;
 use crate::meter::key::{End, Key};
 use crate::packet::{Address, IpPacket};
 
-/// What one end of a flow sends, as far as that is the same in every packet.
+/// What programs are asked about.
 #[derive(Clone, Copy, Debug)]
-pub struct FlowSubject<'a> {
-    row: Row,
-    src: &'a Address,
-    dst: &'a Address,
-    /// Source port, destination port, as they are on the wire.
-    ports: u32,
+pub struct Subject<'a> {
+    /// Version and protocol.
+    pub row: Row,
+    /// The octets from the IP header on.
+    pub data: &'a [u8],
+    /// Layer-3 octets.
+    pub octets: u32,
+    /// Where the transport header begins, if `data` comes so far.
+    transport: usize,
 }
 
-impl<'a> FlowSubject<'a> {
-    /// What `sender` sends.
+impl<'a> Subject<'a> {
+    /// A packet of `octets` layer-3 octets, of which `data` was captured from the IP header on. `scratch` is used where
+    /// programs are to see something else.
     #[inline]
-    pub fn of_flow(key: &'a Key, sender: End) -> FlowSubject<'a> {
-        let (from, to) = (usize::from(sender & 1), usize::from(1 - (sender & 1)));
-        FlowSubject {
-            row: Row { version: key.version, protocol: key.protocol },
-            src: &key.addresses[from],
-            dst: &key.addresses[to],
-            ports: u32::from(key.ports[from]) << 16 | u32::from(key.ports[to]),
-        }
-    }
-
-    /// The same of a packet.
-    pub fn of_packet(ip: &'a IpPacket) -> FlowSubject<'a> {
-        FlowSubject { row: Row::of(ip), src: &ip.src, dst: &ip.dst, ports: ports(ip) }
-    }
-}
-
-impl Subject for FlowSubject<'_> {
-    fn row(&self) -> Row {
-        self.row
-    }
-
-    #[inline]
-    fn read(&self, field: Field) -> Option<u32> {
-        let Field { anchor, offset, size } = field;
-        let offset = u32::from(offset);
-        match anchor {
-            Anchor::Transport => match (offset, size) {
-                (0, 2) => Some(self.ports >> 16),
-                (2, 2) => Some(self.ports & 0xffff),
-                _ => bpf::read(&self.ports.to_be_bytes(), offset, size),
-            },
-            // An IPv4 address is the last 4 octets of its 16.
-            Anchor::Ipv4 if offset < 16 => bpf::read(self.src, offset, size),
-            Anchor::Ipv4 => bpf::read(self.dst, offset - 4, size),
-            Anchor::Ipv6 if offset < 24 => bpf::read(self.src, offset.checked_sub(8)?, size),
-            Anchor::Ipv6 => bpf::read(self.dst, offset - 24, size),
-            Anchor::Length => None,
-        }
-    }
-
-    fn packet<'a>(&'a self, scratch: &'a mut Vec<u8>) -> (&'a [u8], u32) {
-        scratch.clear();
-        if self.row.version == 4 {
-            scratch.extend([0x45, 0, 0, 0, 0, 0, 0, 0, 0, self.row.protocol, 0, 0]);
-            scratch.extend(&self.src[12..]);
-            scratch.extend(&self.dst[12..]);
-        } else {
-            scratch.extend([0x60, 0, 0, 0, 0, 0, self.row.protocol, 0]);
-            scratch.extend(self.src);
-            scratch.extend(self.dst);
-        }
-        if self.row.has_ports() {
-            scratch.extend(self.ports.to_be_bytes());
-        }
-        (scratch, scratch.len() as u32)
-    }
-}
-
-/// A packet.
-#[derive(Clone, Copy, Debug)]
-pub struct PacketSubject<'a> {
-    ip: &'a IpPacket,
-    data: &'a [u8],
-    octets: u32,
-    /// Where the transport header begins; `None` where the packet has none or it was not captured.
-    transport: Option<usize>,
-}
-
-impl<'a> PacketSubject<'a> {
-    /// A packet of `octets` layer-3 octets, of which `data` was captured from the IP header on.
-    pub fn new(ip: &'a IpPacket, data: &'a [u8], octets: u32) -> PacketSubject<'a> {
+    pub fn packet(ip: &IpPacket, data: &'a [u8], octets: u32, scratch: &'a mut Vec<u8>) -> Subject<'a> {
+        let row = Row::of(ip);
         let data = &data[..data.len().min(octets as usize)];
-        let transport = if ip.later_fragment || Row::of(ip).breaks_off() { None } else { transport(ip, data) };
-        PacketSubject { ip, data, octets, transport }
+        let header = if ip.version == 4 { data.first().map_or(20, |first| usize::from(first & 0x0f) * 4) } else { 40 };
+        let plain = ip.version == 4 || data.get(6) == Some(&ip.protocol) && !row.breaks_off();
+        let data = if plain && !ip.later_fragment {
+            data
+        } else {
+            rewrite(ip, data, header, scratch);
+            scratch
+        };
+        Subject { row, data, octets, transport: header }
+    }
+
+    /// The value of a field; `None` where it was not captured.
+    #[inline]
+    pub fn read(&self, field: Field) -> Option<u32> {
+        let Field { anchor, offset, size } = field;
+        let base = match anchor {
+            Anchor::Length => return Some(self.octets),
+            Anchor::Transport => self.transport,
+            Anchor::Ipv4 | Anchor::Ipv6 => 0,
+        };
+        bpf::read(self.data, (base + usize::from(offset)) as u32, size)
     }
 }
 
-fn ports(ip: &IpPacket) -> u32 {
-    u32::from(ip.src_port) << 16 | u32::from(ip.dst_port)
-}
-
-/// Octets of the fixed header and its options.
-fn header(ip: &IpPacket, data: &[u8]) -> usize {
-    if ip.version == 4 { data.first().map_or(20, |first| usize::from(first & 0x0f) * 4) } else { 40 }
-}
-
-fn transport(ip: &IpPacket, data: &[u8]) -> Option<usize> {
-    let mut at = header(ip, data);
-    if ip.version == 6 {
-        let mut next = *data.get(6)?;
-        // Every header is at least 8 octets long, so this ends with the packet.
-        while next != ip.protocol {
-            let units = usize::from(*data.get(at + 1)?);
-            let length = match next {
-                44 => 8,
-                51 => units * 4 + 8,
-                _ => units * 8 + 8,
-            };
-            next = data[at];
-            at += length;
-        }
+/// What programs are to see of a later fragment or behind extension headers.
+#[cold]
+fn rewrite(ip: &IpPacket, data: &[u8], header: usize, scratch: &mut Vec<u8>) {
+    scratch.clear();
+    scratch.extend(&data[..header.min(data.len())]);
+    if ip.version == 6
+        && let Some(next_header) = scratch.get_mut(6)
+    {
+        *next_header = ip.protocol;
     }
-    Some(at)
+    let row = Row::of(ip);
+    if scratch.len() < header || row.breaks_off() {
+        return;
+    }
+    if !ip.later_fragment {
+        scratch.extend(behind_extensions(ip, data).unwrap_or(&[]));
+    } else if row.has_ports() {
+        scratch.extend(ip.src_port.to_be_bytes());
+        scratch.extend(ip.dst_port.to_be_bytes());
+    }
 }
 
-impl Subject for PacketSubject<'_> {
-    fn row(&self) -> Row {
-        Row::of(self.ip)
+/// The transport header and what follows; `None` where it was not captured.
+fn behind_extensions<'a>(ip: &IpPacket, data: &'a [u8]) -> Option<&'a [u8]> {
+    let mut next = *data.get(6)?;
+    let mut rest = data.get(40..)?;
+    // Every header is at least 8 octets long, so this ends with the packet.
+    while next != ip.protocol {
+        let (&following, &units) = (rest.first()?, rest.get(1)?);
+        let length = match next {
+            44 => 8,
+            51 => usize::from(units) * 4 + 8,
+            _ => usize::from(units) * 8 + 8,
+        };
+        next = following;
+        rest = rest.get(length..)?;
+    }
+    Some(rest)
+}
+
+/// A packet with what is constant in what one end of a flow sends.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowPacket {
+    row: Row,
+    octets: [u8; 44],
+}
+
+impl FlowPacket {
+    /// As `sender` sends it.
+    #[inline]
+    pub fn of_flow(key: &Key, sender: End) -> FlowPacket {
+        let (from, to) = (usize::from(sender & 1), usize::from(1 - (sender & 1)));
+        let row = Row { later_fragment: false, version: key.version, protocol: key.protocol };
+        FlowPacket::new(row, &key.addresses[from], &key.addresses[to], [key.ports[from], key.ports[to]])
+    }
+
+    /// As the flow of a packet.
+    pub fn of_packet(ip: &IpPacket) -> FlowPacket {
+        let row = Row { later_fragment: false, ..Row::of(ip) };
+        FlowPacket::new(row, &ip.src, &ip.dst, [ip.src_port, ip.dst_port])
     }
 
     #[inline]
-    fn read(&self, field: Field) -> Option<u32> {
-        let Field { anchor, offset, size } = field;
-        match anchor {
-            Anchor::Length => Some(self.octets),
-            Anchor::Ipv4 | Anchor::Ipv6 => bpf::read(self.data, u32::from(offset), size),
-            Anchor::Transport => match self.transport {
-                Some(at) => bpf::read(self.data.get(at..)?, u32::from(offset), size),
-                None if self.ip.later_fragment && Row::of(self.ip).has_ports() => {
-                    bpf::read(&ports(self.ip).to_be_bytes(), u32::from(offset), size)
-                }
-                None => None,
-            },
-        }
+    fn new(row: Row, src: &Address, dst: &Address, ports: [u16; 2]) -> FlowPacket {
+        let mut octets = [0; 44];
+        let header = if row.version == 4 {
+            octets[0] = 0x45;
+            octets[9] = row.protocol;
+            octets[12..16].copy_from_slice(&src[12..]);
+            octets[16..20].copy_from_slice(&dst[12..]);
+            20
+        } else {
+            octets[0] = 0x60;
+            octets[6] = row.protocol;
+            octets[8..24].copy_from_slice(src);
+            octets[24..40].copy_from_slice(dst);
+            40
+        };
+        octets[header..header + 2].copy_from_slice(&ports[0].to_be_bytes());
+        octets[header + 2..header + 4].copy_from_slice(&ports[1].to_be_bytes());
+        FlowPacket { row, octets }
     }
 
-    fn packet<'a>(&'a self, scratch: &'a mut Vec<u8>) -> (&'a [u8], u32) {
-        let header = header(self.ip, self.data).min(self.data.len());
-        let as_it_is = self.transport == Some(header);
-        if !as_it_is {
-            scratch.clear();
-            scratch.extend(&self.data[..header]);
-            if self.ip.version == 6
-                && let Some(next_header) = scratch.get_mut(6)
-            {
-                *next_header = self.ip.protocol;
-            }
-            match self.transport {
-                Some(at) => scratch.extend(self.data.get(at..).unwrap_or(&[])),
-                None if self.ip.later_fragment && Row::of(self.ip).has_ports() => {
-                    scratch.extend(ports(self.ip).to_be_bytes());
-                }
-                None => {}
-            }
-            return (scratch, self.octets);
-        }
-        (self.data, self.octets)
+    /// To ask programs about.
+    #[inline]
+    pub fn subject(&self) -> Subject<'_> {
+        let transport = if self.row.version == 4 { 20 } else { 40 };
+        let end = if self.row.has_ports() { transport + 4 } else { transport };
+        Subject { row: self.row, data: &self.octets[..end], octets: end as u32, transport }
     }
 }
