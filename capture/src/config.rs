@@ -1,5 +1,6 @@
 //! The agent's configuration: one TOML file, every key of which has a default but the interface.
 
+use crate::filter::{self, FilterConfig};
 use crate::meter::MeterOptions;
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
@@ -38,6 +39,8 @@ pub struct Config {
     pub kafka: KafkaConfig,
     /// What is kept to.
     pub limits: Limits,
+    /// Expressions that packets are counted by.
+    pub filters: FilterConfig,
     /// What the agent says of itself.
     pub metrics: MetricsConfig,
 }
@@ -110,6 +113,7 @@ impl Default for Config {
             source: SourceConfig::default(),
             kafka: KafkaConfig::default(),
             limits: Limits::default(),
+            filters: FilterConfig::default(),
             metrics: MetricsConfig::default(),
         }
     }
@@ -153,10 +157,11 @@ impl Config {
     /// # Errors
     /// Where a line of it is wrong.
     pub fn parse(text: &str) -> anyhow::Result<Config> {
-        let config: Config = toml::from_str(text).map_err(|error| {
+        let mut config: Config = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             anyhow::anyhow!("line {line}: {}", error.message())
         })?;
+        filter::locate(&mut config.filters.sets, text);
         check_probe(&config.probe)?;
         if config.limits.max_records_per_interval == 0 {
             bail!("limits.max_records_per_interval must be at least 1");
@@ -285,6 +290,7 @@ mod tests {
             "memory",
             "max_records_per_interval",
             "idle",
+            "default",
             "listen",
         ] {
             assert!(EXAMPLE.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key}");
@@ -299,6 +305,7 @@ mod tests {
         assert!(error("interval = \"7s\"").contains("one of 1s, 2s"));
         assert!(error("[limits]\nmemory = \"lots\"").contains("512MiB"));
         assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("no address prefix"));
+        assert!(error("[filters.sets.web]\nhttp = 80").contains("line 2: "));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which programs match a packet or a flow: by classes and a memory of verdicts instead of running them all.
 //!
 //! For each [`Row`] a [`Decider`] knows which programs can match at all and which fields these look at. Programs that
-//! have fields in common make up a [`Plan`]. The classes of its fields' values are the coordinates of a cell, and
+//! have fields in common make up a [`Plan`], and so do several such groups as long as it stays small. The classes of its fields' values are the coordinates of a cell, and
 //! whoever falls into the same cell gets the same [`Verdict`], worked out when the first one does. Programs that look
 //! further have to be run each time; the verdict names them.
 
@@ -14,8 +14,8 @@ use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Cells that are looked up without hashing, of a plan and of all.
-const MAX_DENSE_PLAN: u64 = 1 << 13;
-const MAX_DENSE: u64 = 1 << 16;
+const MAX_DENSE_PLAN: u64 = 1 << 14;
+const MAX_DENSE: u64 = 1 << 17;
 /// Cells of a plan; fields that would make it more are left out, and the programs that look at them run each time.
 const MAX_CELLS: u64 = 1 << 48;
 /// Cells and verdicts remembered; past either, all are forgotten.
@@ -163,13 +163,16 @@ pub fn constant_in_flows(program: &Program, explorer: &mut Explorer) -> bool {
     })
 }
 
+/// Programs of a row, and the fields they look at.
+type Component = (Vec<u32>, BTreeSet<Field>);
+
 impl Decider {
     /// For the programs of these numbers, and for later fragments too where `fragments`.
     pub fn new(programs: &[Program], numbers: &[u32], fragments: bool, explorer: &mut Explorer) -> Decider {
         let mut predicates = BTreeMap::<Field, BTreeSet<Predicate>>::new();
         let mut rows = Vec::with_capacity(Row::COUNT);
         for row in Row::all().filter(|row| fragments || !row.later_fragment) {
-            let mut components = Vec::<(Vec<u32>, BTreeSet<Field>)>::new();
+            let mut components = Vec::<Component>::new();
             for &number in numbers {
                 let mut survey = Survey::default();
                 let outcome = explorer.explore(&programs[number as usize], row, &mut survey);
@@ -203,7 +206,7 @@ impl Decider {
         let mut plans = 0;
         for (row, components) in rows {
             let mut of_row = Vec::new();
-            for (numbers, fields) in components {
+            for (numbers, fields) in decider.merged(components) {
                 let (coordinates, cells) = decider.coordinates(&fields);
                 let candidate = |&number: &u32| {
                     let mut regularity = Regularity { plan: &coordinates, axes: &decider.axes, regular: true };
@@ -223,6 +226,24 @@ impl Decider {
             decider.rows.push(of_row.into());
         }
         decider
+    }
+
+    /// Fewer components, each of which is looked up at once.
+    fn merged(&self, mut components: Vec<Component>) -> Vec<Component> {
+        components.sort_by_cached_key(|(_, fields)| self.coordinates(fields).1);
+        let mut merged = Vec::<Component>::new();
+        for (numbers, fields) in components {
+            if let Some((others, joint)) = merged.last_mut() {
+                let union = &*joint | &fields;
+                if self.coordinates(&union).1 <= MAX_DENSE_PLAN {
+                    others.extend(numbers);
+                    *joint = union;
+                    continue;
+                }
+            }
+            merged.push((numbers, fields));
+        }
+        merged
     }
 
     /// Coordinates made from fields, and the number of cells.
@@ -252,6 +273,9 @@ impl Decider {
     }
 }
 
+/// Programs that match, and those that have to be run.
+type Lists = (Box<[u32]>, Box<[u32]>);
+
 /// What is known of all who fall into some cells.
 #[derive(Debug)]
 struct Verdict {
@@ -268,7 +292,7 @@ struct Verdict {
 pub struct Memory {
     dense: Vec<u16>,
     sparse: HashMap<u64, u16, RandomState>,
-    numbers: HashMap<(Box<[u32]>, Box<[u32]>), u16>,
+    numbers: HashMap<Lists, u16>,
     verdicts: Vec<Verdict>,
 }
 
