@@ -8,7 +8,7 @@
 use super::analysis::{Explorer, Field, Oracle, Predicate, Row};
 use super::bpf::Program;
 use super::classes::Classes;
-use super::subject::Subject;
+use super::subject::{Readable, Subject};
 use crate::meter::Volume;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -42,7 +42,7 @@ struct Axis {
 
 /// How programs with fields in common are decided.
 #[derive(Debug)]
-struct Plan {
+pub struct Plan {
     coordinates: Box<[Coordinate]>,
     programs: Box<[Candidate]>,
     cells: Cells,
@@ -57,10 +57,10 @@ enum Cells {
     Sparse(u64),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Coordinate {
     field: Field,
-    table: usize,
+    table: u32,
     stride: u64,
 }
 
@@ -254,17 +254,17 @@ impl Decider {
             let Some(axis) = self.axes.get(&canonical(field)) else { continue };
             let more = cells * self.tables[axis.table].count();
             if more <= MAX_CELLS {
-                coordinates.push(Coordinate { field, table: axis.table, stride: cells });
+                coordinates.push(Coordinate { field, table: axis.table as u32, stride: cells });
                 cells = more;
             }
         }
         (coordinates.into(), cells)
     }
 
-    /// Whether nothing can match in a row.
+    /// How packets of a row are decided; without plans nothing can match.
     #[inline]
-    pub fn passes_over(&self, row: Row) -> bool {
-        self.rows[row.number()].is_empty()
+    pub fn plans(&self, row: Row) -> &[Plan] {
+        &self.rows[row.number()]
     }
 
     /// Whether nothing can match at all.
@@ -316,25 +316,31 @@ impl Memory {
     pub fn count(
         &mut self,
         decider: &Decider,
+        plans: &[Plan],
         programs: &[Program],
-        subject: &Subject<'_>,
+        subject: &impl Readable,
         volume: Volume,
         volumes: &mut [Volume],
     ) {
-        for plan in &decider.rows[subject.row.number()] {
+        for plan in plans {
             let mut cell = 0;
             for &Coordinate { field, table, stride } in &plan.coordinates {
-                cell += subject.read(field).map_or(0, |value| decider.tables[table].of(value)) * stride;
+                cell += subject.read(field).map_or(0, |value| decider.tables[table as usize].of(value)) * stride;
             }
             let known = match plan.cells {
                 Cells::Dense(begins) => self.dense[begins + cell as usize],
                 Cells::Sparse(above) => self.sparse.get(&(above | cell)).copied().unwrap_or(NONE),
             };
-            let number =
-                if known == NONE { self.learn(decider, plan, cell, programs, subject, volumes) } else { known };
+            let number = if known == NONE {
+                self.learn(decider, plan, cell, programs, &subject.subject(&mut [0; 44]), volumes)
+            } else {
+                known
+            };
             let verdict = &mut self.verdicts[usize::from(number)];
             verdict.volume += volume;
             if !verdict.open.is_empty() {
+                let mut buffer = [0; 44];
+                let subject = subject.subject(&mut buffer);
                 for &number in &verdict.open {
                     if programs[number as usize].matches(subject.data, subject.octets) {
                         volumes[number as usize] += volume;

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
-use subject::{FlowPacket, Subject};
+use subject::{FlowSubject, Subject};
 use toml::Spanned;
 
 /// The shipped sets, in the form of the configuration.
@@ -225,14 +225,17 @@ impl FilterCounts {
     #[inline]
     pub fn flow(&mut self, key: &Key, sender: End, volume: Volume) {
         if volume.packets > 0 {
-            self.constant(&FlowPacket::of_flow(key, sender), volume);
+            self.constant(&FlowSubject::of_flow(key, sender), volume);
         }
     }
 
     #[inline]
-    fn constant(&mut self, flow: &FlowPacket, volume: Volume) {
+    fn constant(&mut self, flow: &FlowSubject<'_>, volume: Volume) {
         let FilterCounts { sets, flows, volumes, .. } = self;
-        flows.count(&sets.flows, &sets.programs, &flow.subject(), volume, volumes);
+        let plans = sets.flows.plans(flow.row);
+        if !plans.is_empty() {
+            flows.count(&sets.flows, plans, &sets.programs, flow, volume, volumes);
+        }
     }
 
     /// Counts a packet of `octets` layer-3 octets, of which `data` was captured from the IP header on, for the
@@ -240,16 +243,17 @@ impl FilterCounts {
     #[inline]
     pub fn packet(&mut self, ip: &IpPacket, data: &[u8], octets: u32) {
         let FilterCounts { sets, packets, volumes, scratch, .. } = self;
-        if !sets.packets.passes_over(Row::of(ip)) {
+        let plans = sets.packets.plans(Row::of(ip));
+        if !plans.is_empty() {
             let subject = Subject::packet(ip, data, octets, scratch);
-            packets.count(&sets.packets, &sets.programs, &subject, Volume::one(octets), volumes);
+            packets.count(&sets.packets, plans, &sets.programs, &subject, Volume::one(octets), volumes);
         }
     }
 
     /// Counts a packet that is in no flow record, for all expressions.
     pub fn whole(&mut self, ip: &IpPacket, data: &[u8], octets: u32) {
         self.packet(ip, data, octets);
-        self.constant(&FlowPacket::of_packet(ip), Volume::one(octets));
+        self.constant(&FlowSubject::of_packet(ip), Volume::one(octets));
     }
 
     /// Hands out what was counted, and begins anew.

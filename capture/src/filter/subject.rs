@@ -39,10 +39,22 @@ impl<'a> Subject<'a> {
         };
         Subject { row, data, octets, transport: header }
     }
+}
 
+/// Room for the headers of a flow's packets.
+pub type Buffer = [u8; 44];
+
+/// What has the values of fields.
+pub trait Readable {
     /// The value of a field; `None` where it was not captured.
+    fn read(&self, field: Field) -> Option<u32>;
+    /// What programs are asked about, where need be made in `buffer`.
+    fn subject<'a>(&'a self, buffer: &'a mut Buffer) -> Subject<'a>;
+}
+
+impl Readable for Subject<'_> {
     #[inline]
-    pub fn read(&self, field: Field) -> Option<u32> {
+    fn read(&self, field: Field) -> Option<u32> {
         let Field { anchor, offset, size } = field;
         let base = match anchor {
             Anchor::Length => return Some(self.octets),
@@ -50,6 +62,11 @@ impl<'a> Subject<'a> {
             Anchor::Ipv4 | Anchor::Ipv6 => 0,
         };
         bpf::read(self.data, (base + usize::from(offset)) as u32, size)
+    }
+
+    #[inline]
+    fn subject<'a>(&'a self, _: &'a mut Buffer) -> Subject<'a> {
+        *self
     }
 }
 
@@ -93,54 +110,74 @@ fn behind_extensions<'a>(ip: &IpPacket, data: &'a [u8]) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// A packet with what is constant in what one end of a flow sends.
+/// What is constant in what one end of a flow sends.
 #[derive(Clone, Copy, Debug)]
-pub struct FlowPacket {
-    row: Row,
-    octets: [u8; 44],
+pub struct FlowSubject<'a> {
+    /// Version and protocol.
+    pub row: Row,
+    src: &'a Address,
+    dst: &'a Address,
+    ports: [u16; 2],
 }
 
-impl FlowPacket {
+impl<'a> FlowSubject<'a> {
     /// As `sender` sends it.
     #[inline]
-    pub fn of_flow(key: &Key, sender: End) -> FlowPacket {
+    pub fn of_flow(key: &'a Key, sender: End) -> FlowSubject<'a> {
         let (from, to) = (usize::from(sender & 1), usize::from(1 - (sender & 1)));
-        let row = Row { later_fragment: false, version: key.version, protocol: key.protocol };
-        FlowPacket::new(row, &key.addresses[from], &key.addresses[to], [key.ports[from], key.ports[to]])
+        FlowSubject {
+            row: Row { later_fragment: false, version: key.version, protocol: key.protocol },
+            src: &key.addresses[from],
+            dst: &key.addresses[to],
+            ports: [key.ports[from], key.ports[to]],
+        }
     }
 
     /// As the flow of a packet.
-    pub fn of_packet(ip: &IpPacket) -> FlowPacket {
+    #[inline]
+    pub fn of_packet(ip: &'a IpPacket) -> FlowSubject<'a> {
         let row = Row { later_fragment: false, ..Row::of(ip) };
-        FlowPacket::new(row, &ip.src, &ip.dst, [ip.src_port, ip.dst_port])
+        FlowSubject { row, src: &ip.src, dst: &ip.dst, ports: [ip.src_port, ip.dst_port] }
+    }
+}
+
+impl Readable for FlowSubject<'_> {
+    #[inline]
+    fn read(&self, field: Field) -> Option<u32> {
+        let Field { anchor, offset, size } = field;
+        let offset = u32::from(offset);
+        match anchor {
+            Anchor::Transport => match (offset, size) {
+                (0, 2) => Some(u32::from(self.ports[0])),
+                (2, 2) => Some(u32::from(self.ports[1])),
+                _ => bpf::read(self.ports.map(u16::to_be_bytes).as_flattened(), offset, size),
+            },
+            // An IPv4 address is the last 4 octets of its 16.
+            Anchor::Ipv4 if offset < 16 => bpf::read(self.src, offset, size),
+            Anchor::Ipv4 => bpf::read(self.dst, offset - 4, size),
+            Anchor::Ipv6 if offset < 24 => bpf::read(self.src, offset.checked_sub(8)?, size),
+            Anchor::Ipv6 => bpf::read(self.dst, offset - 24, size),
+            Anchor::Length => None,
+        }
     }
 
-    #[inline]
-    fn new(row: Row, src: &Address, dst: &Address, ports: [u16; 2]) -> FlowPacket {
-        let mut octets = [0; 44];
-        let header = if row.version == 4 {
-            octets[0] = 0x45;
-            octets[9] = row.protocol;
-            octets[12..16].copy_from_slice(&src[12..]);
-            octets[16..20].copy_from_slice(&dst[12..]);
+    fn subject<'a>(&'a self, buffer: &'a mut Buffer) -> Subject<'a> {
+        buffer.fill(0);
+        let transport = if self.row.version == 4 {
+            buffer[0] = 0x45;
+            buffer[9] = self.row.protocol;
+            buffer[12..16].copy_from_slice(&self.src[12..]);
+            buffer[16..20].copy_from_slice(&self.dst[12..]);
             20
         } else {
-            octets[0] = 0x60;
-            octets[6] = row.protocol;
-            octets[8..24].copy_from_slice(src);
-            octets[24..40].copy_from_slice(dst);
+            buffer[0] = 0x60;
+            buffer[6] = self.row.protocol;
+            buffer[8..24].copy_from_slice(self.src);
+            buffer[24..40].copy_from_slice(self.dst);
             40
         };
-        octets[header..header + 2].copy_from_slice(&ports[0].to_be_bytes());
-        octets[header + 2..header + 4].copy_from_slice(&ports[1].to_be_bytes());
-        FlowPacket { row, octets }
-    }
-
-    /// To ask programs about.
-    #[inline]
-    pub fn subject(&self) -> Subject<'_> {
-        let transport = if self.row.version == 4 { 20 } else { 40 };
+        buffer[transport..transport + 4].copy_from_slice(self.ports.map(u16::to_be_bytes).as_flattened());
         let end = if self.row.has_ports() { transport + 4 } else { transport };
-        Subject { row: self.row, data: &self.octets[..end], octets: end as u32, transport }
+        Subject { row: self.row, data: &buffer[..end], octets: end as u32, transport }
     }
 }
