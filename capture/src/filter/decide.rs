@@ -1,9 +1,9 @@
 //! Which programs match a packet or a flow: by classes and a memory of verdicts instead of running them all.
 //!
 //! For each [`Row`] a [`Decider`] knows which programs can match at all and which fields these look at. Programs that
-//! have fields in common make up a [`Plan`], and so do several such groups as long as it stays small. The classes of its fields' values are the coordinates of a cell, and
-//! whoever falls into the same cell gets the same [`Verdict`], worked out when the first one does. Programs that look
-//! further have to be run each time; the verdict names them.
+//! have fields in common make up a [`Plan`], and so do several such groups as long as it stays small. The classes of
+//! its fields' values are the coordinates of a cell, and whoever falls into the same cell gets the same [`Verdict`],
+//! worked out when the first one does. Programs that look further have to be run each time; the verdict names them.
 
 use super::analysis::{Explorer, Field, Oracle, Predicate, Row};
 use super::bpf::Program;
@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const MAX_DENSE_PLAN: u64 = 1 << 14;
 const MAX_DENSE: u64 = 1 << 17;
 /// Cells of a plan; fields that would make it more are left out, and the programs that look at them run each time.
-const MAX_CELLS: u64 = 1 << 48;
+const MAX_CELLS: u64 = 1 << CELL_BITS;
+const CELL_BITS: u32 = 40;
 /// Cells and verdicts remembered; past either, all are forgotten.
 const MAX_REMEMBERED: usize = 1 << 15;
 const MAX_VERDICTS: usize = 1 << 12;
@@ -218,7 +219,7 @@ impl Decider {
                     decider.dense += cells as usize;
                     Cells::Dense(decider.dense - cells as usize)
                 } else {
-                    Cells::Sparse(plans << 48)
+                    Cells::Sparse(plans << CELL_BITS)
                 };
                 plans += 1;
                 of_row.push(Plan { coordinates, programs, cells });

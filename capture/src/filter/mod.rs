@@ -243,6 +243,9 @@ impl FilterCounts {
     #[inline]
     pub fn packet(&mut self, ip: &IpPacket, data: &[u8], octets: u32) {
         let FilterCounts { sets, packets, volumes, scratch, .. } = self;
+        if sets.per_packet.is_empty() {
+            return;
+        }
         let plans = sets.packets.plans(Row::of(ip));
         if !plans.is_empty() {
             let subject = Subject::packet(ip, data, octets, scratch);

@@ -263,6 +263,28 @@ fn broken_packets_are_no_danger() {
     assert!(counts.take().labels().count() > 10);
 }
 
+#[test]
+fn more_verdicts_than_are_remembered_still_count_right() {
+    if without_libpcap() {
+        return;
+    }
+    // More classes than are told apart, and more verdicts than are kept.
+    let bits: Vec<String> = (0..14).map(|bit| format!("udp[0:2] & {} != 0", 1 << bit)).collect();
+    let sets = FilterSets::compile(&numbered(&bits)).unwrap();
+    assert_eq!(sets.per_packet().count(), 0);
+    let mut counts = FilterCounts::new(Arc::new(sets));
+    let (ip, _) = parsed(&t::ipv4([192, 0, 2, 1], [192, 0, 2, 2], 17, &t::udp((0, 53), b"")));
+    let mut expected = HashMap::new();
+    for src_port in (0..=u16::MAX).step_by(5) {
+        let (key, sender) = Key::of(&IpPacket { src_port, ..ip }, 0);
+        counts.flow(&key, sender, Volume::one(28));
+        for bit in (0..14).filter(|bit| src_port >> bit & 1 == 1) {
+            *expected.entry(format!("{bit:03}")).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(packets_of(&mut counts), expected);
+}
+
 /// Addresses, ports and numbers that meet often.
 const PORTS: [u16; 8] = [22, 53, 80, 443, 6881, 6885, 40_000, 65_535];
 
