@@ -1,5 +1,6 @@
 //! The agent's configuration: one TOML file, every key of which has a default but the interface.
 
+use crate::filter::{self, FilterConfig, FilterSets};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
 use crate::meter::{FLOW_COST, MeterOptions};
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The commented example, which `weir-probe config-example` prints.
@@ -42,6 +44,8 @@ pub struct Config {
     pub kafka: KafkaConfig,
     /// What is kept to.
     pub limits: Limits,
+    /// Expressions that packets are counted by.
+    pub filters: FilterConfig,
     /// What the agent says of itself.
     pub metrics: MetricsConfig,
 }
@@ -136,6 +140,7 @@ impl Default for Config {
             packets: PacketsConfig::default(),
             kafka: KafkaConfig::default(),
             limits: Limits::default(),
+            filters: FilterConfig::default(),
             metrics: MetricsConfig::default(),
         }
     }
@@ -179,10 +184,11 @@ impl Config {
     /// # Errors
     /// Where a line of it is wrong.
     pub fn parse(text: &str) -> anyhow::Result<Config> {
-        let config: Config = toml::from_str(text).map_err(|error| {
+        let mut config: Config = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             anyhow::anyhow!("line {line}: {}", error.message())
         })?;
+        filter::locate(&mut config.filters.sets, text);
         check_probe(&config.probe)?;
         if config.limits.idle > MOST_IDLE {
             bail!("limits.idle must be at most {}", humantime::format_duration(MOST_IDLE));
@@ -204,7 +210,7 @@ impl Config {
     /// How a worker meters: the bounds are shared out evenly.
     ///
     /// # Errors
-    /// Where the memory is too little for rings and a table at all.
+    /// Where the memory is too little for rings and a table at all, or a filter set is wrong.
     pub fn meter(&self, workers: u32, live: bool) -> anyhow::Result<MeterOptions> {
         let rings = if live { u64::from(workers) * RING_OCTETS as u64 } else { 0 };
         let tables = self.limits.memory.saturating_sub(rings + self.queue_octets());
@@ -222,6 +228,7 @@ impl Config {
             max_records: (self.limits.max_records_per_interval / workers as usize).max(1),
             idle_ms: self.limits.idle.as_millis() as i64,
             local_networks: self.local_networks.clone(),
+            filters: Arc::new(FilterSets::compile(&self.filters)?),
         })
     }
 
@@ -316,6 +323,7 @@ mod tests {
             "memory",
             "max_records_per_interval",
             "idle",
+            "default",
             "listen",
         ] {
             assert!(EXAMPLE.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key}");
@@ -330,6 +338,7 @@ mod tests {
         assert!(error("interval = \"7s\"").contains("one of 1s, 2s"));
         assert!(error("[limits]\nmemory = \"lots\"").contains("512MiB"));
         assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("no address prefix"));
+        assert!(error("[filters.sets.web]\nhttp = 80").contains("line 2: "));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use fastrand::Rng;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -156,7 +157,7 @@ struct Line {
 impl Line {
     fn write(mut self, sink: &mut KafkaSink, asked: &Asked) -> anyhow::Result<Published> {
         let interval_ms = u64::from(self.identity.interval_ms);
-        let mut publisher = Publisher::new(self.identity.clone());
+        let mut publisher = Publisher::new(self.identity.clone(), Arc::default());
         let started = Instant::now();
         let mut done = 0;
         let mut closing = Closing::default();

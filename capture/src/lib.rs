@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod cli;
 pub mod config;
+pub mod filter;
 pub mod generate;
 pub mod host;
 pub mod meter;

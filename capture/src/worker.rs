@@ -98,9 +98,10 @@ impl Worker {
         let (closings, closed) = crossbeam_channel::bounded(WAITING_INTERVALS);
         let (give_back, recycled) = crossbeam_channel::unbounded();
         let publish = {
-            let (identity, pace, metrics) = (options.identity.clone(), options.pace, options.metrics.clone());
+            let publisher = Publisher::new(options.identity.clone(), Arc::clone(&options.meter.filters));
+            let (pace, metrics) = (options.pace, options.metrics.clone());
             let spawn = std::thread::Builder::new().name(format!("publish-{number}"));
-            spawn.spawn(move || publish(identity, &pace, &metrics, sink, &closed, &give_back))?
+            spawn.spawn(move || publish(number, publisher, &pace, &metrics, sink, &closed, &give_back))?
         };
         let capture = {
             let spawn = std::thread::Builder::new().name(format!("capture-{number}"));
@@ -331,15 +332,14 @@ fn shard(packet: &Packet, workers: u32) -> u32 {
 
 /// The publishing half: until the worker ends.
 fn publish(
-    identity: Identity,
+    worker: u32,
+    mut publisher: Publisher,
     pace: &Pace,
     metrics: &Metrics,
     mut sink: Box<dyn Sink>,
     closed: &Receiver<Closing>,
     give_back: &Sender<Records>,
 ) -> anyhow::Result<Outcome> {
-    let worker = identity.worker;
-    let mut publisher = Publisher::new(identity);
     for mut closing in closed {
         closing.load.publish_queue_octets = sink.queued_octets();
         let before = (*publisher.published(), *publisher.witness());

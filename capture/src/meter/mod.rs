@@ -16,6 +16,7 @@ mod table;
 pub mod tally;
 mod tcp;
 
+use crate::filter::{FilterCounts, FilterSets, FilterVolumes};
 use crate::packet::{Cause, Checksum, IpPacket, Packet};
 use counters::FixedCounters;
 use fragments::{FragmentCounts, Fragments, Place, Waiting};
@@ -23,6 +24,7 @@ use interval::IntervalLength;
 use key::{Compact as _, End, V4, V6};
 use overflow::{Network, Overflow, OverflowRecord};
 use record::Records;
+use std::sync::Arc;
 use table::{Arriving, Counted, FlowTable, Room, flow_cost};
 pub use tally::{Tally, Volume};
 
@@ -51,6 +53,8 @@ pub struct MeterOptions {
     pub idle_ms: i64,
     /// The networks that packets come *in* to.
     pub local_networks: Vec<Network>,
+    /// What is counted beside flows.
+    pub filters: Arc<FilterSets>,
 }
 
 /// An interval that is over.
@@ -70,6 +74,8 @@ pub struct ClosedInterval {
     pub fragments: FragmentCounts,
     /// What checksums said, by [`Checksum`].
     pub checksums: [Volume; Checksum::NAMES.len()],
+    /// What filter sets counted, but for what they count by flow of what is in records.
+    pub filters: FilterVolumes,
     /// Empty intervals just before, passed over.
     pub skipped: u64,
 }
@@ -97,6 +103,7 @@ struct OpenInterval {
     counters: FixedCounters,
     fragments: FragmentCounts,
     checksums: [Volume; Checksum::NAMES.len()],
+    filters: FilterCounts,
     /// Fragments that came in this interval and had to wait, and those that waited and were counted in it.
     held: Volume,
     released: Volume,
@@ -166,6 +173,7 @@ impl Meter {
             counters: FixedCounters::default(),
             fragments: FragmentCounts::default(),
             checksums: Default::default(),
+            filters: FilterCounts::new(Arc::clone(&options.filters)),
             held: Volume::default(),
             released: Volume::default(),
         };
@@ -312,10 +320,12 @@ impl Meter {
         step.first_ms = arrival.time_ns.div_euclid(1_000_000);
         open.tally.datagrams += u64::from(!step.ip.is_later_fragment());
         open.tally.layer4_octets += u64::from(step.ip.payload);
-        if step.ip.fragment.is_some() && !self.join(arrival, step) {
-            return;
+        let goes = step.ip.fragment.is_none() || self.join(arrival, step);
+        // What waits for its first fragment is asked about without its ports.
+        self.open[(step.interval & 1) as usize].filters.packet(&step.ip, arrival.layer3, packet.octets);
+        if goes {
+            step.go(packet.vlan, &self.v4, &self.v6);
         }
-        step.go(packet.vlan, &self.v4, &self.v6);
     }
 
     /// Finds the place of a fragment; false where it has to wait.
@@ -397,6 +407,7 @@ impl Meter {
             let now_ms = step.last_ns.div_euclid(1_000_000);
             let waited = arriving.more.map_or(Volume::default(), |(volume, _)| volume);
             open.overflow.add(ip, step.volume + waited, now_ms);
+            open.filters.unrecorded(ip, step.volume + waited);
         }
         step.waiting = None;
     }
@@ -468,6 +479,7 @@ impl Meter {
             counters: std::mem::take(&mut open.counters),
             fragments: std::mem::take(&mut open.fragments),
             checksums: std::mem::take(&mut open.checksums),
+            filters: open.filters.take(),
             skipped: std::mem::take(&mut self.skipped),
         });
     }

@@ -19,6 +19,13 @@ pub struct Sent {
     pub events: Events,
 }
 
+impl Sent {
+    /// Its packets and octets.
+    pub fn volume(&self) -> Volume {
+        Volume { packets: u64::from(self.packets), octets: u64::from(self.octets) }
+    }
+}
+
 /// Packets of one end that mean something beside their volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {

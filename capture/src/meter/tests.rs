@@ -16,6 +16,7 @@ fn options() -> MeterOptions {
         max_records: 1000,
         idle_ms: 60_000,
         local_networks: vec!["10.0.0.0/8".parse().unwrap()],
+        filters: Arc::default(),
     }
 }
 

@@ -7,12 +7,14 @@ pub mod kafka;
 pub mod pace;
 pub mod record;
 
+use crate::filter::{FilterCounts, FilterSets};
 use crate::meter::{ClosedInterval, Tally, Volume};
 use crate::packet::{Cause, Checksum};
 use crate::proto;
 use crate::proto::flow_message::Body;
 use crate::source::Witness;
 use pace::Pace;
+use std::sync::Arc;
 
 /// Version of the schemas whose change old readers cannot survive.
 const MAJOR: u32 = 1;
@@ -153,11 +155,12 @@ pub struct Publisher {
     dropped: u64,
     /// Kept from batch to batch, so that filling one allocates nothing.
     message: proto::FlowMessage,
+    filters: FilterCounts,
 }
 
 impl Publisher {
     /// A publisher at sequence 0.
-    pub fn new(identity: Identity) -> Publisher {
+    pub fn new(identity: Identity, filters: Arc<FilterSets>) -> Publisher {
         let message = proto::FlowMessage {
             major: MAJOR,
             probe: identity.probe.clone(),
@@ -176,6 +179,7 @@ impl Publisher {
             in_ring: 0,
             dropped: 0,
             message,
+            filters: FilterCounts::new(filters),
         }
     }
 
@@ -215,8 +219,12 @@ impl Publisher {
             let count = BATCH_RECORDS.min(interval.records.len() - done);
             flows.resize_with(count, proto::Flow::default);
             for (flow, number) in flows.iter_mut().zip(done..) {
-                record::fill(flow, &interval.records.get(number), start_ms);
+                let record = interval.records.get(number);
+                record::fill(flow, &record, start_ms);
                 here.flow += volume(flow);
+                for (end, sent) in [0, 1].into_iter().zip(&record.sent) {
+                    self.filters.flow(&record.key, end, sent.volume());
+                }
             }
             here.flow_records += count as u64;
             flows = self.batch(flows, sink)?;
@@ -352,6 +360,9 @@ impl Publisher {
                 .filter(|(_, volume)| volume.packets > 0)
                 .map(|(label, volume)| counter("checksums", label, volume)),
         );
+        let mut filters = self.filters.take();
+        filters += &interval.filters;
+        counters.extend(filters.labels().map(|(set, label, volume)| counter(set, label, volume)));
         for (label, volume) in interval.fragments.named() {
             if volume.packets > 0 {
                 counters.push(counter("fragments", label, volume));
@@ -440,7 +451,7 @@ mod tests {
         for (drained, unbalanced) in [(false, 0), (true, 1)] {
             let witness = Some(Witness { offered: 2, dropped: 1 });
             let closing = Closing { witness, last: true, drained, ..Closing::default() };
-            let mut publisher = Publisher::new(Identity::default());
+            let mut publisher = Publisher::new(Identity::default(), Arc::default());
             publisher.publish(&closing, &Pace::Unpaced, &mut NoSink).unwrap();
             assert_eq!(publisher.published().unbalanced, unbalanced);
         }

@@ -3,6 +3,8 @@
 use crate::testing as t;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::sync::Arc;
+use weir_probe::filter::{FilterConfig, FilterSets};
 use weir_probe::meter::{Arrival, FLOW_COST, Meter, MeterOptions, Volume};
 use weir_probe::packet::{Cause, Checksum, Frame, LinkType, parse, parse_inner};
 use weir_probe::proto::flow_message::Body;
@@ -201,14 +203,16 @@ proptest! {
         max_records in 1usize..40,
         idle_ms in 0i64..100_000,
     ) {
+        let filters = Arc::new(FilterSets::compile(&FilterConfig::default()).unwrap());
         let mut meter = Meter::new(MeterOptions {
             interval: "10s".parse().unwrap(),
             flow_memory: max_flows * FLOW_COST,
             max_records,
             idle_ms,
             local_networks: vec!["5.0.0.0/8".parse().unwrap()],
+            filters: Arc::clone(&filters),
         });
-        let mut publisher = Publisher::new(Identity { probe: "p".to_owned(), workers: 1, interval_ms: 10_000, ..Identity::default() });
+        let mut publisher = Publisher::new(Identity { probe: "p".to_owned(), workers: 1, interval_ms: 10_000, ..Identity::default() }, filters);
         let mut ledger = Ledger::default();
         let start = 1_600_000_000_000_000_000;
         let (mut handed, mut handed_octets) = (0u64, 0u64);

@@ -1,0 +1,427 @@
+//! What a program looks at: abstract interpretation over every path it can take.
+//!
+//! A program is explored for packets of one IP version and protocol ([`Row`]) at a time, whose header layout is then
+//! known. What it loads is a [`Field`], or shifts and masks of one ([`Part`]); an [`Oracle`] answers comparisons, or
+//! leaves them open, and then both ways are explored.
+
+use super::bpf::{Instruction, MEMORY, Operand, Operation, Program, Source, Test};
+use crate::packet::IpPacket;
+
+/// Packets of one IP version and of one protocol above IP (and IPv6's extension headers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Fragments other than the first.
+    pub later_fragment: bool,
+    /// 4 or 6.
+    pub version: u8,
+    /// IANA's protocol number.
+    pub protocol: u8,
+}
+
+impl Row {
+    /// How many there are.
+    pub const COUNT: usize = 1024;
+
+    /// That of a packet.
+    #[inline]
+    pub fn of(ip: &IpPacket) -> Row {
+        Row { later_fragment: ip.is_later_fragment(), version: ip.version, protocol: ip.protocol }
+    }
+
+    /// All of them, in the order of their numbers.
+    pub fn all() -> impl Iterator<Item = Row> {
+        [false, true].into_iter().flat_map(|later_fragment| {
+            [4, 6]
+                .into_iter()
+                .flat_map(move |version| (0..=255).map(move |protocol| Row { later_fragment, version, protocol }))
+        })
+    }
+
+    /// Number below [`Row::COUNT`].
+    #[inline]
+    pub fn number(self) -> usize {
+        usize::from(self.later_fragment) << 9 | usize::from(self.version == 6) << 8 | usize::from(self.protocol)
+    }
+
+    /// Whether the transport header begins with ports: TCP, UDP, DCCP, SCTP and UDP-Lite.
+    pub fn has_ports(self) -> bool {
+        matches!(self.protocol, 6 | 17 | 33 | 132 | 136)
+    }
+
+    /// Whether a field is certainly not there.
+    fn lacks(self, field: Field) -> bool {
+        let ports = self.has_ports() && field.offset.saturating_add(field.size) <= 4;
+        field.anchor == Anchor::Transport && (self.breaks_off() || self.later_fragment && !ports)
+    }
+
+    /// Whether the protocol is an extension header of IPv6, which is so only where a packet breaks off before its
+    /// transport header.
+    pub fn breaks_off(self) -> bool {
+        self.version == 6 && matches!(self.protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140)
+    }
+
+    /// The field that a load reads, its offset counted from the transport header on where `transport`.
+    fn field(self, transport: bool, offset: u32, size: u8) -> Option<Field> {
+        let (anchor, fixed) = if self.version == 4 { (Anchor::Ipv4, 20) } else { (Anchor::Ipv6, 40) };
+        let end = offset.checked_add(u32::from(size))?;
+        let (anchor, offset) = match anchor {
+            _ if transport => (Anchor::Transport, offset),
+            _ if end <= fixed => (anchor, offset),
+            // Extension headers are passed over: what follows the fixed header is the transport header.
+            Anchor::Ipv6 if offset >= fixed => (Anchor::Transport, offset - fixed),
+            // Options of IPv4, or across the end of a header.
+            _ => return None,
+        };
+        // IPv6's next header is the protocol, which the octet on the wire need not be.
+        let next_header = anchor == Anchor::Ipv6 && (offset..offset + u32::from(size)).contains(&6);
+        if next_header {
+            return None;
+        }
+        Some(Field { anchor, offset: u8::try_from(offset).ok()?, size })
+    }
+
+    /// Whether all packets that one end of a flow sends have the same value there.
+    pub fn constant(self, field: Field) -> bool {
+        let Field { anchor, offset, size } = field;
+        let within = |range: std::ops::Range<u8>| range.start <= offset && offset.saturating_add(size) <= range.end;
+        match anchor {
+            Anchor::Ipv4 => within(12..16) || within(16..20),
+            Anchor::Ipv6 => within(8..24) || within(24..40),
+            Anchor::Transport => self.has_ports() && within(0..4),
+            Anchor::Length => false,
+        }
+    }
+}
+
+/// Where a field's offset counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Anchor {
+    /// IPv4's header.
+    Ipv4,
+    /// IPv6's header.
+    Ipv6,
+    /// The transport header.
+    Transport,
+    /// No octets: the layer-3 octets of the packet.
+    Length,
+}
+
+/// Some octets of a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Field {
+    /// From where.
+    pub anchor: Anchor,
+    /// How far from there.
+    pub offset: u8,
+    /// 1, 2 or 4 octets.
+    pub size: u8,
+}
+
+/// The layer-3 octets of a packet.
+pub const LENGTH: Field = Field { anchor: Anchor::Length, offset: 0, size: 4 };
+
+/// `(field >> shift) & mask`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Of what.
+    pub field: Field,
+    /// Bits to the right.
+    pub shift: u8,
+    /// Bits left over.
+    pub mask: u32,
+}
+
+/// The bits of IPv4's fragment offset, and what they are bits of.
+const FRAGMENT: u32 = 0x1fff;
+const FRAGMENT_OFFSET: Part =
+    Part { field: Field { anchor: Anchor::Ipv4, offset: 6, size: 2 }, shift: 0, mask: 0xffff };
+
+/// A comparison of a part of some field with a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Predicate {
+    /// Of the part.
+    pub shift: u8,
+    /// Of the part.
+    pub mask: u32,
+    /// How it is compared.
+    pub test: Test,
+    /// With what.
+    pub operand: u32,
+}
+
+impl Predicate {
+    /// Whether it holds for a value of the field.
+    pub fn holds(self, value: u32) -> bool {
+        self.test.holds(value >> self.shift & self.mask, self.operand)
+    }
+}
+
+/// Answers what a program asks of a packet.
+pub trait Oracle {
+    /// Whether a load of a field, `None` where it is of no field, succeeds: failing ends the program. `None` where it
+    /// may or may not.
+    fn load(&mut self, field: Option<Field>) -> Option<bool>;
+    /// A comparison of a field, `None` where it is of something computed. `None` where it may hold or not.
+    fn compare(&mut self, predicate: Option<(Field, Predicate)>) -> Option<bool>;
+    /// The packet is asked whether it is a later fragment, which its row answers.
+    fn fragment(&mut self) {}
+}
+
+/// How a program may end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// With a match.
+    pub matches: bool,
+    /// Without one.
+    pub misses: bool,
+}
+
+impl Outcome {
+    /// The verdict, where there is but one.
+    pub fn decided(self) -> Option<bool> {
+        (self.matches != self.misses).then_some(self.matches)
+    }
+}
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Known(u32),
+    Part(Part),
+    /// The length of IPv4's header.
+    HeaderLength,
+    /// Anything else.
+    Vague,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    a: Value,
+    x: Value,
+    memory: [Value; MEMORY],
+}
+
+impl State {
+    const START: State = State { a: Value::Known(0), x: Value::Known(0), memory: [Value::Known(0); MEMORY] };
+
+    fn join(&mut self, other: &State) {
+        let join = |into: &mut Value, value: Value| {
+            if *into != value {
+                *into = Value::Vague;
+            }
+        };
+        join(&mut self.a, other.a);
+        join(&mut self.x, other.x);
+        for (into, value) in self.memory.iter_mut().zip(other.memory) {
+            join(into, value);
+        }
+    }
+}
+
+/// Explores a program; `states` is scratch memory to be used again.
+#[derive(Default)]
+pub struct Explorer {
+    states: Vec<Option<State>>,
+}
+
+impl Explorer {
+    /// How a program may end for packets of a row, as far as an oracle says.
+    pub fn explore(&mut self, program: &Program, row: Row, oracle: &mut impl Oracle) -> Outcome {
+        let mut outcome = Outcome::default();
+        if program.loops() {
+            oracle.load(None);
+            oracle.compare(None);
+            return Outcome { matches: true, misses: true };
+        }
+        let instructions = program.instructions();
+        // Every state is taken out again below.
+        self.states.resize(self.states.len().max(instructions.len()), None);
+        self.states[0] = Some(State::START);
+        // Jumps go forward: by the time an instruction's turn comes, every way to it has been gone.
+        for at in 0..instructions.len() {
+            let Some(mut state) = self.states[at].take() else { continue };
+            match instructions[at] {
+                Instruction::LoadA(source) => {
+                    // What the row says already may be looked at without looking at the packet.
+                    let known = match (source, instructions[at + 1]) {
+                        (Source::Absolute(0, 1), Instruction::Compute(Operation::And, Operand::Constant(mask))) => {
+                            mask & !0xf0 == 0
+                        }
+                        (Source::Absolute(6, 2), Instruction::Jump(Test::AnyBit, Operand::Constant(FRAGMENT), ..)) => {
+                            row.version == 4
+                        }
+                        _ => false,
+                    };
+                    match load(source, &state, row, known, oracle, &mut outcome) {
+                        Some(value) => state.a = value,
+                        None => continue,
+                    }
+                    self.reach(at + 1, &state);
+                }
+                Instruction::LoadX(source) => {
+                    match load(source, &state, row, false, oracle, &mut outcome) {
+                        Some(value) => state.x = value,
+                        None => continue,
+                    }
+                    self.reach(at + 1, &state);
+                }
+                Instruction::StoreA(slot) => {
+                    state.memory[usize::from(slot)] = state.a;
+                    self.reach(at + 1, &state);
+                }
+                Instruction::StoreX(slot) => {
+                    state.memory[usize::from(slot)] = state.x;
+                    self.reach(at + 1, &state);
+                }
+                Instruction::Compute(operation, operand) => {
+                    let operand = value(operand, &state);
+                    // The length of the header is read here, where it is used for more than to pass over it.
+                    if state.a == Value::HeaderLength || operand == Value::HeaderLength {
+                        oracle.load(None);
+                    }
+                    // A division by what is not known may be one by zero, which ends the program.
+                    outcome.misses |= matches!(operation, Operation::Divide | Operation::Modulo);
+                    match compute(operation, state.a, operand, row) {
+                        Some(value) => state.a = value,
+                        None => continue,
+                    }
+                    self.reach(at + 1, &state);
+                }
+                Instruction::Jump(test, operand, yes, no) => {
+                    let answer = match (state.a, value(operand, &state)) {
+                        (Value::Known(a), Value::Known(k)) => Some(test.holds(a, k)),
+                        (Value::Part(part), Value::Known(FRAGMENT))
+                            if test == Test::AnyBit && part == FRAGMENT_OFFSET && row.version == 4 =>
+                        {
+                            oracle.fragment();
+                            Some(row.later_fragment)
+                        }
+                        (Value::Part(part), Value::Known(operand)) => oracle.compare(Some((
+                            part.field,
+                            Predicate { shift: part.shift, mask: part.mask, test, operand },
+                        ))),
+                        (a, x) => {
+                            if a == Value::HeaderLength || x == Value::HeaderLength {
+                                oracle.load(None);
+                            }
+                            oracle.compare(None)
+                        }
+                    };
+                    if answer != Some(false) {
+                        self.reach(yes as usize, &state);
+                    }
+                    if answer != Some(true) {
+                        self.reach(no as usize, &state);
+                    }
+                }
+                Instruction::Goto(target) => self.reach(target as usize, &state),
+                Instruction::Return(operand) => end(value(operand, &state), &mut outcome, oracle),
+                Instruction::ReturnA => end(state.a, &mut outcome, oracle),
+                Instruction::Tax => {
+                    state.x = state.a;
+                    self.reach(at + 1, &state);
+                }
+                Instruction::Txa => {
+                    state.a = state.x;
+                    self.reach(at + 1, &state);
+                }
+            }
+        }
+        outcome
+    }
+
+    fn reach(&mut self, at: usize, state: &State) {
+        match &mut self.states[at] {
+            Some(there) => there.join(state),
+            none => *none = Some(*state),
+        }
+    }
+}
+
+fn value(operand: Operand, state: &State) -> Value {
+    match operand {
+        Operand::Constant(k) => Value::Known(k),
+        Operand::X => state.x,
+    }
+}
+
+fn end(verdict: Value, outcome: &mut Outcome, oracle: &mut impl Oracle) {
+    match verdict {
+        Value::Known(0) => outcome.misses = true,
+        Value::Known(_) => outcome.matches = true,
+        _ => {
+            oracle.load(None);
+            oracle.compare(None);
+            *outcome = Outcome { matches: true, misses: true };
+        }
+    }
+}
+
+/// What a load gives; `None` where it ends the program.
+fn load(
+    source: Source,
+    state: &State,
+    row: Row,
+    known: bool,
+    oracle: &mut impl Oracle,
+    outcome: &mut Outcome,
+) -> Option<Value> {
+    let field = match source {
+        Source::Constant(k) => return Some(Value::Known(k)),
+        Source::Memory(slot) => return Some(state.memory[usize::from(slot)]),
+        Source::HeaderLength(0) if row.version == 4 => return Some(Value::HeaderLength),
+        Source::Absolute(9, 1) if row.version == 4 => return Some(Value::Known(u32::from(row.protocol))),
+        Source::Absolute(6, 1) if row.version == 6 => return Some(Value::Known(u32::from(row.protocol))),
+        Source::Length => Some(LENGTH),
+        Source::Absolute(offset, size) => row.field(false, offset, size),
+        Source::Indexed(offset, size) => match state.x {
+            Value::HeaderLength => row.field(true, offset, size),
+            Value::Known(x) => offset.checked_add(x).and_then(|offset| row.field(false, offset, size)),
+            _ => None,
+        },
+        Source::HeaderLength(_) => None,
+    };
+    if known {
+        if field == Some(FRAGMENT_OFFSET.field) {
+            oracle.fragment();
+        }
+    } else {
+        let succeeds = if field.is_some_and(|field| row.lacks(field)) { Some(false) } else { oracle.load(field) };
+        outcome.misses |= succeeds != Some(true);
+        if succeeds == Some(false) {
+            return None;
+        }
+    }
+    Some(field.map_or(Value::Vague, |field| {
+        let mask = u32::MAX >> (32 - 8 * u32::from(field.size));
+        Value::Part(Part { field, shift: 0, mask })
+    }))
+}
+
+/// What a computation gives; `None` where it ends the program.
+fn compute(operation: Operation, a: Value, operand: Value, row: Row) -> Option<Value> {
+    Some(match (a, operand) {
+        (Value::Known(a), Value::Known(k)) => Value::Known(operation.apply(a, k)?),
+        (Value::Part(part), Value::Known(k)) => {
+            let part = match operation {
+                Operation::And => Part { mask: part.mask & k, ..part },
+                Operation::ShiftRight if k < 32 && part.shift < 32 - k as u8 => {
+                    Part { shift: part.shift + k as u8, mask: part.mask >> k, ..part }
+                }
+                _ => return Some(Value::Vague),
+            };
+            let version_nibble = part.field.offset == 0
+                && part.field.size == 1
+                && matches!(part.field.anchor, Anchor::Ipv4 | Anchor::Ipv6)
+                && (part.mask << part.shift) & !0xf0 == 0;
+            if version_nibble {
+                Value::Known((u32::from(row.version) << 4 >> part.shift) & part.mask)
+            } else if part.mask == 0 {
+                Value::Known(0)
+            } else {
+                Value::Part(part)
+            }
+        }
+        _ => Value::Vague,
+    })
+}
