@@ -3,6 +3,7 @@
 //! A [`Source`] belongs to one worker. It hands over frames by reference and counts what the worker never sees.
 
 pub mod af_packet;
+mod fanout;
 pub mod file;
 pub mod interface;
 pub mod netns;

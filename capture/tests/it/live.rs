@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Two namespaces that go when the test does.
-struct Net {
-    names: [String; 2],
+pub(crate) struct Net {
+    pub(crate) names: [String; 2],
 }
 
 fn ip(arguments: &[&str]) -> bool {
@@ -23,7 +23,7 @@ fn ip(arguments: &[&str]) -> bool {
 
 impl Net {
     /// `None` where namespaces cannot be made: without root, or without iproute2.
-    fn new(tag: &str) -> Option<Net> {
+    pub(crate) fn new(tag: &str) -> Option<Net> {
         let names = ["a", "b"].map(|side| format!("weir-{tag}-{}-{side}", std::process::id()));
         let net = Net { names };
         let [a, b] = &net.names;
@@ -43,7 +43,7 @@ impl Net {
         Some(net)
     }
 
-    fn inside(&self, namespace: &str, program: &str) -> Command {
+    pub(crate) fn inside(&self, namespace: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace, program]);
         command

@@ -1,6 +1,7 @@
 //! Tests of the whole agent, in one program so that it is linked once.
 
 mod cli;
+mod fanout;
 mod golden;
 mod kafka;
 mod live;
