@@ -46,7 +46,7 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SourceConfig {
-    /// Name of the interface.
+    /// Name of the interface, or of a device of PF_RING.
     pub interface: String,
     /// Network namespace the interface is in; empty: the agent's own.
     pub netns: String,
@@ -54,6 +54,10 @@ pub struct SourceConfig {
     pub promiscuous: bool,
     /// GRO and LRO.
     pub receive_offloads: ReceiveOffloads,
+    /// Processors that the workers' capture is kept on, one each; empty: wherever the system puts it.
+    pub cpus: Vec<usize>,
+    /// Path of libpfring; empty: wherever it is installed.
+    pub pf_ring_library: PathBuf,
 }
 
 /// What becomes of GRO and LRO while the agent runs.
@@ -122,6 +126,8 @@ impl Default for SourceConfig {
             netns: String::new(),
             promiscuous: true,
             receive_offloads: ReceiveOffloads::Off,
+            cpus: Vec::new(),
+            pf_ring_library: PathBuf::new(),
         }
     }
 }
@@ -280,6 +286,8 @@ mod tests {
             "netns",
             "promiscuous",
             "receive_offloads",
+            "cpus",
+            "pf_ring_library",
             "brokers",
             "properties",
             "memory",

@@ -118,6 +118,7 @@ fn replay(
                 pace,
                 share: args.workers > 1,
                 open_at_ns: Some(plan.span_ns.0),
+                cpu: None,
                 brokers: None,
                 interface: None,
                 stop: Arc::default(),

@@ -6,10 +6,12 @@ pub mod af_packet;
 mod fanout;
 pub mod file;
 pub mod interface;
+pub mod live;
 pub mod netns;
 pub mod offload;
 pub mod pcap;
 pub mod pcapng;
+pub mod pf_ring;
 pub mod replay;
 
 use crate::packet::Frame;
@@ -40,7 +42,7 @@ pub enum Next {
 pub struct Witness {
     /// Packets that the interface offered to this worker, dropped ones included.
     pub offered: u64,
-    /// Of those, packets that the kernel dropped because the ring was full.
+    /// Of those, packets that the kernel or the network card dropped because the ring was full.
     pub dropped: u64,
 }
 

@@ -6,6 +6,7 @@ mod golden;
 mod kafka;
 mod live;
 mod pcaps;
+mod pf_ring;
 mod properties;
 #[path = "../../src/testing.rs"]
 mod testing;
