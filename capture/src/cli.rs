@@ -74,12 +74,16 @@ Examples:
 
 Times: packet times are moved by one multiple of 30 s, so that the last packet is at most 30 s old (with --speed real: \
 the first one). Several files are sorted by their first packets; one that begins before the last one ended follows it \
-directly. --keep-time moves nothing. `-` is the standard input, which is read to its end before metering begins.";
+directly. --keep-time moves nothing.
+
+`-` is the standard input, read as it comes and in bounded memory, alone. Its last packet is not known beforehand: \
+times are moved so that the first packet is at most 30 s old, which moves nothing in a capture that is being made now, \
+but brings a long old one, read as fast as it goes, into the future: give --keep-time or --speed real, or its file.";
 
 /// Options of `read`.
 #[derive(Args, Debug)]
 pub struct ReadArgs {
-    /// Capture files; `-` is the standard input
+    /// Capture files; `-`, alone, is the standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Where records go

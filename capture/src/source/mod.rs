@@ -13,6 +13,7 @@ pub mod pcap;
 pub mod pcapng;
 pub mod pf_ring;
 pub mod replay;
+pub mod stream;
 
 use crate::packet::Frame;
 use std::time::Duration;

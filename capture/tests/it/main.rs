@@ -8,6 +8,7 @@ mod live;
 mod pcaps;
 mod pf_ring;
 mod properties;
+mod stream;
 #[path = "../../src/testing.rs"]
 mod testing;
 
