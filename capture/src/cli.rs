@@ -28,6 +28,9 @@ pub enum Command {
     /// Read capture files (pcap, pcapng, both also compressed with gzip)
     #[command(after_help = READ_HELP)]
     Read(ReadArgs),
+    /// List what can be captured here, and by which source
+    #[command(after_help = INTERFACES_HELP)]
+    Interfaces(InterfacesArgs),
     /// Print a commented configuration with every key
     #[command(after_help = "Example:\n  weir-probe config-example > weir-probe.toml")]
     ConfigExample,
@@ -134,6 +137,21 @@ pub enum SummaryForm {
     Text,
     /// For programs
     Json,
+}
+
+const INTERFACES_HELP: &str = "\
+Examples:
+  weir-probe interfaces
+  weir-probe interfaces --json | jq -r '.interfaces[].sources[].interface'
+The last column is what source.interface may say. Of another network namespace:
+  nsenter --net=/run/netns/NAME weir-probe interfaces";
+
+/// Options of `interfaces`.
+#[derive(Args, Debug)]
+pub struct InterfacesArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 const GENERATE_HELP: &str = "\

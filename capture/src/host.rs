@@ -41,6 +41,13 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
 }
 
+/// Capabilities that this process may use, one bit each; none where not known.
+pub fn effective_capabilities() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    field.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// Keeps the calling thread on one processor.
 ///
 /// # Errors

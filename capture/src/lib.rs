@@ -7,6 +7,7 @@ pub mod cli;
 pub mod config;
 pub mod generate;
 pub mod host;
+pub mod interfaces;
 pub mod meter;
 pub mod metrics;
 pub mod packet;

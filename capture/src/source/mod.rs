@@ -3,10 +3,12 @@
 //! A [`Source`] belongs to one worker. It hands over frames by reference and counts what the worker never sees.
 
 pub mod af_packet;
+pub mod ethtool;
 mod fanout;
 pub mod file;
 pub mod interface;
 pub mod live;
+pub mod netdev;
 pub mod netns;
 pub mod offload;
 pub mod pcap;

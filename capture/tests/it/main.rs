@@ -3,6 +3,7 @@
 mod cli;
 mod fanout;
 mod golden;
+mod interfaces;
 mod kafka;
 mod live;
 mod pcaps;
