@@ -67,6 +67,15 @@ impl Row {
         if link == LinkType::Ethernet && pf_ring.is_ok() {
             sources.push((format!("pfring:{name}"), "PF_RING"));
         }
+        if link == LinkType::Ethernet && !self.listed.loopback {
+            let by = match self.xdp {
+                XdpSupport::ZeroCopy => "AF_XDP, zero copy",
+                XdpSupport::Copy => "AF_XDP, copying",
+                XdpSupport::Generic => "AF_XDP, copying, no gain",
+                XdpSupport::Unknown => "AF_XDP",
+            };
+            sources.push((format!("xdp:{name}"), by));
+        }
         sources
     }
 
@@ -171,6 +180,9 @@ fn as_text(rows: &[Row], pf_ring: &Result<(), String>, held: u64) -> String {
         text += "Offloads join packets before they are seen: the agent switches gro and lro off while it runs \
                  (source.receive_offloads);\n  tso and gso concern what this host itself sends (ethtool -K NAME tso off \
                  gso off).\n";
+    }
+    if rows.iter().any(|row| row.link.is_ok() && !row.listed.loopback) {
+        text += "AF_XDP takes packets away from the host: use xdp:NAME on a port that does nothing but capture.\n";
     }
     if let Err(error) = pf_ring {
         let _ = writeln!(text, "No PF_RING: {error}");

@@ -61,15 +61,7 @@ impl AfPacket {
     /// # Errors
     /// What the system says: without CAP_NET_RAW, [`io::ErrorKind::PermissionDenied`].
     pub fn open(interface: &Interface, promiscuous: bool) -> io::Result<Closed> {
-        // Protocol 0: no packet comes before the ring is bound.
-        // SAFETY: plain call; a descriptor that is not negative is ours alone.
-        let socket = unsafe {
-            let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
+        let socket = packet_socket()?;
         set(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as libc::c_int))?;
         set_filter(&socket, &[keep(0)])?;
         let request = libc::tpacket_req3 {
@@ -98,11 +90,7 @@ impl AfPacket {
         }
         let map = NonNull::new(map.cast()).ok_or_else(|| io::Error::other("the ring was mapped at address 0"))?;
         if promiscuous {
-            // SAFETY: packet_mreq is plain old data; all zeros is a valid one.
-            let mut membership: libc::packet_mreq = unsafe { std::mem::zeroed() };
-            membership.mr_ifindex = interface.index;
-            membership.mr_type = libc::PACKET_MR_PROMISC as u16;
-            set(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+            add_promiscuous(&socket, interface)?;
         }
         let ring = AfPacket {
             socket,
@@ -358,11 +346,39 @@ impl Drop for AfPacket {
     }
 }
 
+/// A packet socket of protocol 0: no packet comes before it is bound.
+fn packet_socket() -> io::Result<OwnedFd> {
+    // SAFETY: plain call; a descriptor that is not negative is ours alone.
+    unsafe {
+        let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// Keeps the interface in promiscuous mode until the socket is closed.
+fn add_promiscuous(socket: &OwnedFd, interface: &Interface) -> io::Result<()> {
+    // SAFETY: packet_mreq is plain old data; all zeros is a valid one.
+    let mut membership: libc::packet_mreq = unsafe { std::mem::zeroed() };
+    membership.mr_ifindex = interface.index;
+    membership.mr_type = libc::PACKET_MR_PROMISC as u16;
+    set(socket, libc::PACKET_ADD_MEMBERSHIP, &membership)
+}
+
+/// A socket that only keeps the interface in promiscuous mode until it is closed.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn join_promiscuous(interface: &Interface) -> io::Result<OwnedFd> {
+    let socket = packet_socket()?;
+    add_promiscuous(&socket, interface)?;
+    Ok(socket)
+}
+
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     set_level(socket, libc::SOL_PACKET, option, value)
 }
 
-fn set_level<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+pub(super) fn set_level<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
     // SAFETY: the value is plain data of the length given and is only read.
     let done = unsafe {
         libc::setsockopt(

@@ -1,6 +1,8 @@
 //! What `source.interface` names, and the rings of its workers, by whichever way they capture.
 
 use super::af_packet::{self, AfPacket};
+use super::af_xdp::{self, AfXdp};
+use super::ethtool;
 use super::interface::Interface;
 use super::pf_ring::{self, Library, PfRing};
 use super::{Next, Polled, Source, Witness};
@@ -22,12 +24,14 @@ pub enum Device {
     AfPacket(String),
     /// A device of PF_RING.
     PfRing(pf_ring::Device),
+    /// A network interface, by AF_XDP.
+    AfXdp(String),
 }
 
 impl FromStr for Device {
     type Err = anyhow::Error;
 
-    /// `eth0`; `pfring:eth0`, `eth0,eth1`, `zc:eth1@0`, `stack:eth0`, `nt:0`, `mlx:…`, `timeline:…`.
+    /// `eth0`; `pfring:eth0`, `eth0,eth1`, `zc:eth1@0`, `stack:eth0`, `nt:0`, `mlx:…`, `timeline:…`; `xdp:eth0`.
     fn from_str(name: &str) -> anyhow::Result<Device> {
         if let Some(device) = name.strip_prefix("pfring:") {
             return pf_ring::Device::new(device).map(Device::PfRing);
@@ -35,7 +39,10 @@ impl FromStr for Device {
         if name.contains(',') || PF_RING_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
             return pf_ring::Device::new(name).map(Device::PfRing);
         }
-        Ok(Device::AfPacket(name.to_owned()))
+        Ok(match name.strip_prefix("xdp:") {
+            Some(name) => Device::AfXdp(name.to_owned()),
+            None => Device::AfPacket(name.to_owned()),
+        })
     }
 }
 
@@ -52,6 +59,7 @@ impl Device {
     pub fn workers(&self) -> Option<u32> {
         match self {
             Device::PfRing(device) if device.has_queue() => Some(1),
+            Device::AfXdp(name) => Some(ethtool::receive_queues(name)),
             Device::AfPacket(_) | Device::PfRing(_) => None,
         }
     }
@@ -59,7 +67,7 @@ impl Device {
     /// The kernel's interfaces that packets come from.
     pub fn interfaces(&self) -> Vec<&str> {
         match self {
-            Device::AfPacket(name) => vec![name],
+            Device::AfPacket(name) | Device::AfXdp(name) => vec![name],
             Device::PfRing(device) => device.interfaces(),
         }
     }
@@ -69,6 +77,7 @@ impl Device {
         match self {
             Device::AfPacket(name) => format!("af_packet:{name}"),
             Device::PfRing(device) => format!("pf_ring:{}", device.name),
+            Device::AfXdp(name) => format!("af_xdp:{name}"),
         }
     }
 
@@ -83,6 +92,11 @@ impl Device {
                 let rings =
                     open_af_packet(&interface, config.promiscuous, workers).map_err(|error| refused(name, &error))?;
                 Ok(Opened { rings: rings.into_iter().map(Closed::AfPacket).collect(), interface: Some(interface) })
+            }
+            Device::AfXdp(name) => {
+                let interface = Interface::find(name)?;
+                let rings = af_xdp::open(&interface, config.promiscuous, workers)?;
+                Ok(Opened { rings: rings.into_iter().map(Closed::AfXdp).collect(), interface: Some(interface) })
             }
             Device::PfRing(device) => {
                 let library = Library::load(pf_ring::library_path(&config.pf_ring_library).as_deref())?;
@@ -127,6 +141,8 @@ pub enum Closed {
     AfPacket(af_packet::Closed),
     /// By PF_RING.
     PfRing(pf_ring::Closed),
+    /// By AF_XDP.
+    AfXdp(af_xdp::Closed),
 }
 
 impl Closed {
@@ -140,6 +156,7 @@ impl Closed {
                 Live::AfPacket(AfPacket::admit(ring).map_err(|error| anyhow!("cannot let packets in: {error}"))?)
             }
             Closed::PfRing(ring) => Live::PfRing(ring.admit()?),
+            Closed::AfXdp(ring) => Live::AfXdp(ring.admit()?),
         })
     }
 }
@@ -150,6 +167,8 @@ pub enum Live {
     AfPacket(AfPacket),
     /// By PF_RING.
     PfRing(PfRing),
+    /// By AF_XDP.
+    AfXdp(AfXdp),
 }
 
 impl Source for Live {
@@ -157,6 +176,7 @@ impl Source for Live {
         match self {
             Live::AfPacket(ring) => ring.poll(patience, take),
             Live::PfRing(ring) => ring.poll(patience, take),
+            Live::AfXdp(ring) => ring.poll(patience, take),
         }
     }
 
@@ -164,6 +184,7 @@ impl Source for Live {
         match self {
             Live::AfPacket(ring) => ring.now_ns(),
             Live::PfRing(ring) => ring.now_ns(),
+            Live::AfXdp(ring) => ring.now_ns(),
         }
     }
 
@@ -171,6 +192,7 @@ impl Source for Live {
         match self {
             Live::AfPacket(ring) => ring.witness(),
             Live::PfRing(ring) => ring.witness(),
+            Live::AfXdp(ring) => ring.witness(),
         }
     }
 
@@ -178,6 +200,7 @@ impl Source for Live {
         match self {
             Live::AfPacket(ring) => ring.stop(),
             Live::PfRing(ring) => ring.stop(),
+            Live::AfXdp(ring) => ring.stop(),
         }
     }
 }
@@ -219,6 +242,7 @@ mod tests {
         assert_eq!(source("eth0"), "af_packet:eth0");
         assert_eq!(source("pfring:eth0"), "pf_ring:eth0");
         assert_eq!(source("pfring:zc:eth1"), "pf_ring:zc:eth1");
+        assert_eq!(source("xdp:eth0"), "af_xdp:eth0");
         for name in ["zc:eth1@0", "eth0,eth1", "stack:eth0", "nt:0", "mlx:mlx5_0", "timeline:/data"] {
             assert_eq!(source(name), format!("pf_ring:{name}"));
         }

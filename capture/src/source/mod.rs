@@ -3,6 +3,7 @@
 //! A [`Source`] belongs to one worker. It hands over frames by reference and counts what the worker never sees.
 
 pub mod af_packet;
+pub mod af_xdp;
 pub mod ethtool;
 mod fanout;
 pub mod file;

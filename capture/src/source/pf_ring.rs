@@ -26,7 +26,7 @@ const SNAPLEN: u32 = 512;
 /// Packets handed over in one go.
 const FAIR: usize = 1024;
 /// The least and the most that a quiet ring is left alone where the library cannot wait for it.
-const NAP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
+const NAP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(4));
 /// A wait for packets that ends before this, with none there, was none.
 const NO_WAIT: Duration = Duration::from_millis(1);
 /// How often a quiet ring is asked whether its interfaces are still there.
@@ -430,12 +430,15 @@ impl Source for PfRing {
             return Ok(Polled::End);
         }
         let mut walked = self.walk(take);
-        if matches!(walked, Ok((0, false))) && self.stopped.is_none() {
-            let waited = self.wait(patience);
+        let nothing = |walked: &io::Result<(usize, bool)>| matches!(walked, Ok((0, false)));
+        let started = Instant::now();
+        while nothing(&walked) && self.stopped.is_none() && started.elapsed() < patience {
+            let waited = self.wait(patience.saturating_sub(started.elapsed()));
             walked = self.walk(take);
-            if !waited && matches!(walked, Ok((0, false))) {
-                std::thread::sleep(self.nap.min(patience));
+            if nothing(&walked) && !waited {
+                std::thread::sleep(self.nap);
                 self.nap = (self.nap * 2).min(NAP.1);
+                walked = self.walk(take);
             }
         }
         match walked {

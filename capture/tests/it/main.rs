@@ -12,6 +12,7 @@ mod properties;
 mod stream;
 #[path = "../../src/testing.rs"]
 mod testing;
+mod xdp;
 
 use std::path::PathBuf;
 use std::process::Command;
