@@ -56,6 +56,7 @@ Example:
   weir-probe run --config weir-probe.toml
 Needs CAP_NET_RAW (and CAP_NET_ADMIN to switch receive offloads off): run it as root, by its systemd unit, or after
   setcap cap_net_raw,cap_net_admin+ep weir-probe
+`weir-probe interfaces` lists what source.interface may say.
 SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
 
 /// Options of `run`.

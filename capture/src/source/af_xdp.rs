@@ -437,7 +437,7 @@ impl Source for AfXdp {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
             let Interface { name, index, .. } = &self.redirect.interface;
-            if Interface::find(name).is_ok_and(|found| found.index != *index) || Interface::find(name).is_err() {
+            if !Interface::find(name).is_ok_and(|found| found.index == *index) {
                 return Err(io::Error::from_raw_os_error(libc::ENODEV));
             }
         }

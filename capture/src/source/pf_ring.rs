@@ -44,6 +44,8 @@ const TIMESTAMP: u32 = 1 << 4;
 const DO_NOT_PARSE: u32 = 1 << 9;
 /// `pfring_set_cluster`'s type: by the two addresses.
 const CLUSTER_TWO_TUPLE: c_int = 2;
+/// What functions say that a kind of device does not have.
+const NOT_SUPPORTED: c_int = -7;
 /// What `pfring_recv` says at the end of a device that has one.
 const AT_END: c_int = -2;
 
@@ -285,7 +287,8 @@ impl Closed {
         ring.last = ring.read_statistics();
         // SAFETY: the ring is open.
         match unsafe { (ring.library.enable)(ring.ring.as_ptr()) } {
-            0.. => Ok(ring),
+            // One that has no such switch is on already.
+            0.. | NOT_SUPPORTED => Ok(ring),
             code => bail!("PF_RING cannot start on {} (pfring_enable_ring says {code})", ring.name),
         }
     }

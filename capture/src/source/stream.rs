@@ -335,7 +335,10 @@ mod tests {
         }
     }
 
-    fn read(file: &[u8], step: usize) -> Result<(Vec<(i64, Vec<u8>)>, Ended), OpenError> {
+    /// Packets' times and octets.
+    type Packets = Vec<(i64, Vec<u8>)>;
+
+    fn read(file: &[u8], step: usize) -> Result<(Packets, Ended), OpenError> {
         let stream = Stream::open(Box::new(Dribble(Cursor::new(file.to_vec()), step)))?;
         let stop = Arc::new(AtomicBool::new(false));
         let (mut sources, thread) = stream.start(1, (0, 0), Speed::Max, Arc::default(), &stop).unwrap();

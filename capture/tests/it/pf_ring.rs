@@ -157,6 +157,24 @@ fn what_is_missing_is_said_in_one_line() {
     assert!(library.contains("cannot load libpfring: /no/such/libpfring.so"), "{library}");
 }
 
+#[test]
+fn the_real_library_reads_a_capture_file() {
+    if let Err(error) = weir_probe::source::pf_ring::Library::load(None) {
+        eprintln!("skipped: {error:#}");
+        return;
+    }
+    let Some(bench) = Bench::new(&packets(100)) else { return };
+    let device = format!("pfring:pcap:{}", bench.path("packets.pcap").display());
+    let mut command = bench.command(&device, 1, &[]);
+    let config = bench.path("weir-probe.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let own_library = format!("pf_ring_library = {:?}", bench.library);
+    std::fs::write(&config, text.replace(&own_library, "pf_ring_library = \"\"")).unwrap();
+    command.env_remove("STANDIN_PCAP");
+    let summary = Agent::spawn(command).stop();
+    assert_eq!((&summary["packets"]["in_flow_records"], &summary["flows"]), (&200.into(), &100.into()));
+}
+
 /// Processor time of the agent's first capture thread so far, ns.
 fn capture_ns(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task")).unwrap();
