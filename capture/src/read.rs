@@ -96,13 +96,13 @@ struct Done {
 
 impl Input {
     fn open(args: &ReadArgs, asked: &Asked) -> Result<Input, Failure> {
-        let now_ns = wall_clock_ns();
         if args.files.iter().any(|path| path == Path::new("-")) {
             if args.files.len() > 1 {
                 return Err(Failure::start(anyhow!("the standard input (-) is read alone, not among other files")));
             }
             let stream = first_of_stdin(asked)?;
-            let moved = stream.moved(args.keep_time, now_ns);
+            // Its first packets may have been long in coming: now is when they are here.
+            let moved = stream.moved(args.keep_time, wall_clock_ns());
             return Ok(Input::Stream(stream, moved));
         }
         let files: Vec<CaptureFile> =
@@ -110,7 +110,7 @@ impl Input {
         for file in &files {
             warn_if_broken(&file.path, file.survey.broken, file.survey.packets);
         }
-        Ok(Input::Files(Plan::new(files, args.keep_time, args.speed, now_ns)))
+        Ok(Input::Files(Plan::new(files, args.keep_time, args.speed, wall_clock_ns())))
     }
 
     /// How far packets' times are moved, ms.
