@@ -195,9 +195,8 @@ fn an_idle_ring_costs_next_to_nothing() {
         std::thread::sleep(Duration::from_secs(3));
         let used = (capture_ns(agent.pid()) - before) as f64 / started.elapsed().as_nanos() as f64;
         println!("{environment:?}: {:.2} % of a core", used * 100.0);
-        // Not optimised, as tests mostly are, everything costs more.
-        let most = if cfg!(debug_assertions) { 0.03 } else { 0.01 };
-        assert!(used < most, "{environment:?}: {:.2} % of a core", used * 100.0);
+        // It is well below 1 % on a quiet machine; spinning would be 100 %.
+        assert!(used < 0.03, "{environment:?}: {:.2} % of a core", used * 100.0);
         agent.stop();
     }
 }
