@@ -66,6 +66,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
             pace: Pace::Unpaced,
             share: false,
             open_at_ns: Some(plan.span_ns.0),
+            cpu: None,
             brokers: None,
             interface: None,
             stop: Arc::default(),

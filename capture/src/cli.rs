@@ -28,6 +28,9 @@ pub enum Command {
     /// Read capture files (pcap, pcapng, both also compressed with gzip)
     #[command(after_help = READ_HELP)]
     Read(ReadArgs),
+    /// List what can be captured here, and by which source
+    #[command(after_help = INTERFACES_HELP)]
+    Interfaces(InterfacesArgs),
     /// Print a commented configuration with every key
     #[command(after_help = "Example:\n  weir-probe config-example > weir-probe.toml")]
     ConfigExample,
@@ -56,6 +59,7 @@ Example:
   weir-probe run --config weir-probe.toml
 Needs CAP_NET_RAW (and CAP_NET_ADMIN to switch receive offloads off): run it as root, by its systemd unit, or after
   setcap cap_net_raw,cap_net_admin+ep weir-probe
+`weir-probe interfaces` lists what source.interface may say.
 SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
 
 /// Options of `run`.
@@ -77,12 +81,16 @@ Examples:
 
 Times: packet times are moved by one multiple of 30 s, so that the last packet is at most 30 s old (with --speed real: \
 the first one). Several files are sorted by their first packets; one that begins before the last one ended follows it \
-directly. --keep-time moves nothing. `-` is the standard input, which is read to its end before metering begins.";
+directly. --keep-time moves nothing.
+
+`-` is the standard input, read as it comes and in bounded memory, alone. Its last packet is not known beforehand: \
+times are moved so that the first packet is at most 30 s old, which moves nothing in a capture that is being made now, \
+but brings a long old one, read as fast as it goes, into the future: give --keep-time or --speed real, or its file.";
 
 /// Options of `read`.
 #[derive(Args, Debug)]
 pub struct ReadArgs {
-    /// Capture files; `-` is the standard input
+    /// Capture files; `-`, alone, is the standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Where records go
@@ -133,6 +141,21 @@ pub enum SummaryForm {
     Text,
     /// For programs
     Json,
+}
+
+const INTERFACES_HELP: &str = "\
+Examples:
+  weir-probe interfaces
+  weir-probe interfaces --json | jq -r '.interfaces[].sources[].interface'
+The last column is what source.interface may say. Of another network namespace:
+  nsenter --net=/run/netns/NAME weir-probe interfaces";
+
+/// Options of `interfaces`.
+#[derive(Args, Debug)]
+pub struct InterfacesArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 const GENERATE_HELP: &str = "\

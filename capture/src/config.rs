@@ -54,7 +54,7 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SourceConfig {
-    /// Name of the interface.
+    /// Name of the interface, or of a device of PF_RING.
     pub interface: String,
     /// Network namespace the interface is in; empty: the agent's own.
     pub netns: String,
@@ -62,6 +62,10 @@ pub struct SourceConfig {
     pub promiscuous: bool,
     /// GRO and LRO.
     pub receive_offloads: ReceiveOffloads,
+    /// Processors that the workers' capture is kept on, one each; empty: wherever the system puts it.
+    pub cpus: Vec<usize>,
+    /// Path of libpfring; empty: wherever it is installed.
+    pub pf_ring_library: PathBuf,
 }
 
 /// What becomes of GRO and LRO while the agent runs.
@@ -153,6 +157,8 @@ impl Default for SourceConfig {
             netns: String::new(),
             promiscuous: true,
             receive_offloads: ReceiveOffloads::Off,
+            cpus: Vec::new(),
+            pf_ring_library: PathBuf::new(),
         }
     }
 }
@@ -316,6 +322,8 @@ mod tests {
             "netns",
             "promiscuous",
             "receive_offloads",
+            "cpus",
+            "pf_ring_library",
             "tunnels",
             "checksums",
             "brokers",

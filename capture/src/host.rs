@@ -1,6 +1,7 @@
 //! What the host tells of itself and of this process.
 
 use std::fs;
+use std::io;
 
 /// The host's boot: two runs with the same one read counters that were not reset in between.
 pub fn boot_id() -> Option<String> {
@@ -38,6 +39,47 @@ fn cpu_ns(clock: libc::clockid_t) -> u64 {
     match unsafe { libc::clock_gettime(clock, &raw mut time) } {
         0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
         _ => 0,
+    }
+}
+
+/// The processors that this process may run on, in order.
+///
+/// # Errors
+/// What the system says.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    // SAFETY: cpu_set_t is plain old data; all zeros is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the call fills one set of the size given.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: every number is below the set's size.
+    Ok((0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+}
+
+/// Capabilities that this process may use, one bit each; none where not known.
+pub fn effective_capabilities() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    field.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// Keeps the calling thread on one processor.
+///
+/// # Errors
+/// Where there is none of this number that the process may run on.
+pub fn pin_thread(cpu: usize) -> io::Result<()> {
+    if cpu >= libc::CPU_SETSIZE as usize {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: cpu_set_t is plain old data; all zeros is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the number is below the set's size.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the call reads one set of the size given.
+    match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

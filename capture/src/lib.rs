@@ -9,6 +9,7 @@ pub mod config;
 pub mod filter;
 pub mod generate;
 pub mod host;
+pub mod interfaces;
 pub mod meter;
 pub mod metrics;
 pub mod packet;

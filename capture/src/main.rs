@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use weir_probe::cli::{Cli, Command};
-use weir_probe::{Exit, Failure, bench, config, generate, read, reference, run};
+use weir_probe::{Exit, Failure, bench, config, generate, interfaces, read, reference, run};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Read(args) => read::read(&args),
+        Command::Interfaces(args) => interfaces::interfaces(&args),
         Command::Generate(args) => generate::generate(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::ConfigExample => print(config::EXAMPLE.as_bytes()),

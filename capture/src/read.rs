@@ -8,21 +8,24 @@ use crate::publish::kafka::{Kafka, KafkaOptions, Refused};
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};
 use crate::run::{Asked, config_or_default};
-use crate::source::file::CaptureFile;
+use crate::source::file::{Broken, CaptureFile};
 use crate::source::replay::{Plan, Replay, Speed};
-use crate::source::wall_clock_ns;
+use crate::source::stream::Stream;
+use crate::source::{Source, wall_clock_ns};
 use crate::state::new_epoch;
 use crate::summary::Summary;
 use crate::worker::{Outcome, Worker, WorkerOptions};
 use crate::{Exit, Failure};
 use anyhow::anyhow;
+use crossbeam_channel::RecvTimeoutError;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Reads files from the first to the last packet.
+/// Reads files, or the standard input, from the first to the last packet.
 ///
 /// # Errors
 /// [`Exit::CannotStart`] where a file cannot be read at all, before anything is metered; [`Exit::Failed`] where records
@@ -39,30 +42,19 @@ pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
     config.interval = args.interval.unwrap_or(config.interval);
     let asked = Asked::listen()?;
     let started = Instant::now();
-    let files: Vec<CaptureFile> =
-        args.files.iter().map(|path| CaptureFile::open(path)).collect::<Result<_, _>>().map_err(Failure::start)?;
-    let mut exit = Exit::Done;
-    for file in &files {
-        if let Some(broken) = file.survey.broken {
-            tracing::warn!(
-                "{} breaks off: {broken}; its {} whole packets are metered",
-                file.path.display(),
-                file.survey.packets
-            );
-            exit = Exit::BrokenFile;
-        }
-    }
-    let plan = Arc::new(Plan::new(files, args.keep_time, args.speed, wall_clock_ns()));
+    let input = Input::open(args, &asked)?;
+    let time_shift_ms = input.shift_ms();
     let epoch = new_epoch(0);
 
     let metrics = Metrics::new(&config.probe);
     let target = Destination::open(args, &config, &metrics, &asked)?;
-    let outcomes = replay(args, &config, &plan, epoch, &metrics, &target, &asked);
+    let done =
+        input.replay(&Replaying { args, config: &config, epoch, metrics: &metrics, target: &target, asked: &asked });
     // Where both failed, the target knows why.
     target.finish().map_err(|error| if error.is::<Refused>() { Failure::start(error) } else { error.into() })?;
-    let outcomes = outcomes?;
+    let Done { outcomes, packets: expected, broken } = done?;
 
-    let mut summary = Summary { epoch, time_shift_ms: plan.shift_ms, ..Summary::default() };
+    let mut summary = Summary { epoch, time_shift_ms, ..Summary::default() };
     outcomes.iter().for_each(|outcome| summary.add(outcome));
     summary.seconds = started.elapsed().as_secs_f64();
     match (args.summary, args.to) {
@@ -76,69 +68,211 @@ pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
     if asked.stop.load(Ordering::Relaxed) {
         return Err(anyhow!("stopped before the end").into());
     }
-    let (expected, captured) = (plan.packets(), summary.outcome.tally.captured.packets);
-    if expected != captured {
+    let captured = summary.outcome.tally.captured.packets;
+    if let Some(expected) = expected
+        && expected != captured
+    {
         return Err(anyhow!("the files hold {expected} packets, {captured} were captured: this is a bug").into());
     }
-    Ok(exit)
+    Ok(if broken { Exit::BrokenFile } else { Exit::Done })
 }
 
-/// Runs the workers to the end of the files, with a progress bar on a terminal.
-fn replay(
-    args: &ReadArgs,
-    config: &Config,
-    plan: &Arc<Plan>,
-    epoch: u64,
-    metrics: &Metrics,
-    target: &Destination,
-    asked: &Asked,
-) -> Result<Vec<Outcome>, Failure> {
-    let meter = config.meter(args.workers, false).map_err(Failure::start)?;
-    let pace = if args.speed == Speed::Real { Pace::live(config.interval.ms()) } else { Pace::Unpaced };
-    let source = match &plan.files[..] {
-        [file] => format!("file:{}", file.path.display()),
-        [first, rest @ ..] => format!("file:{} and {} more", first.path.display(), rest.len()),
-        [] => String::new(),
-    };
-    let progress = Arc::new(AtomicU64::new(0));
-    let running: Vec<Worker> = (0..args.workers)
-        .map(|number| {
-            let options = WorkerOptions {
-                identity: Identity {
-                    probe: config.probe.clone(),
-                    worker: number,
-                    workers: args.workers,
-                    epoch,
-                    interval_ms: config.interval.ms(),
-                    source: source.clone(),
-                    time_shift_ms: plan.shift_ms,
-                    gap: (0, 0),
-                },
-                packets: config.packets,
-                meter: meter.clone(),
-                pace,
-                share: args.workers > 1,
-                open_at_ns: Some(plan.span_ns.0),
-                brokers: None,
-                interface: None,
-                stop: Arc::default(),
-                metrics: metrics.clone(),
-            };
-            let source = Replay::new(Arc::clone(plan), Arc::clone(&progress), Arc::clone(&asked.stop));
-            Worker::start(source, target.sink(), options)
-        })
-        .collect::<anyhow::Result<_>>()?;
+/// What is read.
+enum Input {
+    /// Files, which were looked through.
+    Files(Plan),
+    /// The standard input, with the move of its packets' times and where they begin then, ns.
+    Stream(Stream, (i64, i64)),
+}
 
-    let bar = if std::io::stderr().is_terminal() { ProgressBar::new(plan.octets) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}") {
-        bar.set_style(style);
+/// What reading came to.
+struct Done {
+    outcomes: Vec<Outcome>,
+    /// Packets that there were; `None` where reading was stopped before that was known.
+    packets: Option<u64>,
+    /// Whether a file breaks off.
+    broken: bool,
+}
+
+impl Input {
+    fn open(args: &ReadArgs, asked: &Asked) -> Result<Input, Failure> {
+        if args.files.iter().any(|path| path == Path::new("-")) {
+            if args.files.len() > 1 {
+                return Err(Failure::start(anyhow!("the standard input (-) is read alone, not among other files")));
+            }
+            let stream = first_of_stdin(asked)?;
+            // Its first packets may have been long in coming: now is when they are here.
+            let moved = stream.moved(args.keep_time, wall_clock_ns());
+            return Ok(Input::Stream(stream, moved));
+        }
+        let files: Vec<CaptureFile> =
+            args.files.iter().map(|path| CaptureFile::open(path)).collect::<Result<_, _>>().map_err(Failure::start)?;
+        for file in &files {
+            warn_if_broken(&file.path, file.survey.broken, file.survey.packets);
+        }
+        Ok(Input::Files(Plan::new(files, args.keep_time, args.speed, wall_clock_ns())))
     }
-    while !running.iter().all(Worker::is_finished) {
-        bar.set_position(progress.load(Ordering::Relaxed));
-        std::thread::sleep(Duration::from_millis(if started_recently(&bar) { 1 } else { 50 }));
+
+    /// How far packets' times are moved, ms.
+    fn shift_ms(&self) -> i64 {
+        match self {
+            Input::Files(plan) => plan.shift_ms,
+            Input::Stream(_, (shift_ns, _)) => shift_ns / 1_000_000,
+        }
     }
-    bar.finish_and_clear();
-    Ok(running.into_iter().map(Worker::join).collect::<anyhow::Result<_>>()?)
+
+    fn replay(self, with: &Replaying<'_>) -> Result<Done, Failure> {
+        let (args, shift_ms) = (with.args, self.shift_ms());
+        let progress = Arc::new(AtomicU64::new(0));
+        match self {
+            Input::Files(plan) => {
+                let plan = Arc::new(plan);
+                let name = match &plan.files[..] {
+                    [file] => format!("file:{}", file.path.display()),
+                    [first, rest @ ..] => format!("file:{} and {} more", first.path.display(), rest.len()),
+                    [] => String::new(),
+                };
+                let source = || Replay::new(Arc::clone(&plan), Arc::clone(&progress), Arc::clone(&with.asked.stop));
+                let sources = (0..args.workers).map(|_| source()).collect();
+                let feed = Feed {
+                    sources,
+                    name,
+                    shift_ms,
+                    begin_ns: plan.span_ns.0,
+                    octets: Some(plan.octets),
+                    progress: &progress,
+                };
+                let outcomes = with.run(feed)?;
+                let broken = plan.files.iter().any(|file| file.survey.broken.is_some());
+                Ok(Done { outcomes, packets: Some(plan.packets()), broken })
+            }
+            Input::Stream(stream, moved) => {
+                let stop = &with.asked.stop;
+                let (sources, reading) = stream.start(args.workers, moved, args.speed, Arc::clone(&progress), stop)?;
+                let feed = Feed {
+                    sources,
+                    name: "file:-".to_owned(),
+                    shift_ms,
+                    begin_ns: moved.1,
+                    octets: None,
+                    progress: &progress,
+                };
+                let outcomes = with.run(feed)?;
+                if stop.load(Ordering::Relaxed) {
+                    // Nobody knows when more comes: reading is not waited for.
+                    return Ok(Done { outcomes, packets: None, broken: false });
+                }
+                let ended = reading.join().map_err(|_| anyhow!("reading failed; the message above says where"))?;
+                warn_if_broken(Path::new("-"), ended.broken, ended.packets);
+                Ok(Done { outcomes, packets: Some(ended.packets), broken: ended.broken.is_some() })
+            }
+        }
+    }
+}
+
+/// Waits for the first packets of the standard input, in a thread of their own: a signal is to end the wait.
+fn first_of_stdin(asked: &Asked) -> Result<Stream, Failure> {
+    let (sender, opened) = crossbeam_channel::bounded(1);
+    std::thread::Builder::new().name("read".to_owned()).spawn(move || {
+        // Where nobody waits any more, the process ends.
+        let _ = sender.send(Stream::open(Box::new(std::io::stdin())));
+    })?;
+    loop {
+        match opened.recv_timeout(Duration::from_millis(20)) {
+            Ok(stream) => return stream.map_err(Failure::start),
+            Err(RecvTimeoutError::Timeout) if asked.stop.load(Ordering::Relaxed) => {
+                return Err(anyhow!("stopped before the first packet").into());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(anyhow!("reading failed; the message above says where").into());
+            }
+        }
+    }
+}
+
+fn warn_if_broken(path: &Path, broken: Option<Broken>, packets: u64) {
+    if let Some(broken) = broken {
+        tracing::warn!("{} breaks off: {broken}; its {packets} whole packets are metered", path.display());
+    }
+}
+
+/// The packets of all workers.
+struct Feed<'a, S> {
+    /// One for each worker.
+    sources: Vec<S>,
+    /// What closing records call it.
+    name: String,
+    /// How far packets' times are moved, ms.
+    shift_ms: i64,
+    /// The first packet's time, ns.
+    begin_ns: i64,
+    /// Octets in all, where known.
+    octets: Option<u64>,
+    /// Octets read.
+    progress: &'a AtomicU64,
+}
+
+/// What workers need beside their packets.
+struct Replaying<'a> {
+    args: &'a ReadArgs,
+    config: &'a Config,
+    epoch: u64,
+    metrics: &'a Metrics,
+    target: &'a Destination,
+    asked: &'a Asked,
+}
+
+impl Replaying<'_> {
+    /// Runs the workers to the end, with a progress bar on a terminal.
+    fn run<S: Source + Send + 'static>(&self, feed: Feed<'_, S>) -> Result<Vec<Outcome>, Failure> {
+        let Replaying { args, config, .. } = self;
+        let meter = config.meter(args.workers, false).map_err(Failure::start)?;
+        let pace = if args.speed == Speed::Real { Pace::live(config.interval.ms()) } else { Pace::Unpaced };
+        let running: Vec<Worker> = (0..)
+            .zip(feed.sources)
+            .map(|(number, source)| {
+                let options = WorkerOptions {
+                    identity: Identity {
+                        probe: config.probe.clone(),
+                        worker: number,
+                        workers: args.workers,
+                        epoch: self.epoch,
+                        interval_ms: config.interval.ms(),
+                        source: feed.name.clone(),
+                        time_shift_ms: feed.shift_ms,
+                        gap: (0, 0),
+                    },
+                    packets: config.packets,
+                    meter: meter.clone(),
+                    pace,
+                    share: args.workers > 1,
+                    open_at_ns: Some(feed.begin_ns),
+                    cpu: None,
+                    brokers: None,
+                    interface: None,
+                    stop: Arc::default(),
+                    metrics: self.metrics.clone(),
+                };
+                Worker::start(source, self.target.sink(), options)
+            })
+            .collect::<anyhow::Result<_>>()?;
+
+        let (bar, form) = match feed.octets {
+            Some(octets) => (ProgressBar::new(octets), "{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}"),
+            None => (ProgressBar::no_length(), "{bytes} {binary_bytes_per_sec} {elapsed}"),
+        };
+        let bar = if std::io::stderr().is_terminal() { bar } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template(form) {
+            bar.set_style(style);
+        }
+        while !running.iter().all(Worker::is_finished) {
+            bar.set_position(feed.progress.load(Ordering::Relaxed));
+            std::thread::sleep(Duration::from_millis(if started_recently(&bar) { 1 } else { 50 }));
+        }
+        bar.finish_and_clear();
+        Ok(running.into_iter().map(Worker::join).collect::<anyhow::Result<_>>()?)
+    }
 }
 
 /// Small files are done at once: they are not to wait for a slow look.

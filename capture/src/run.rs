@@ -6,8 +6,8 @@ use crate::metrics::Metrics;
 use crate::publish::Identity;
 use crate::publish::kafka::{Kafka, KafkaOptions};
 use crate::publish::pace::Pace;
-use crate::source::af_packet::{AfPacket, Closed};
-use crate::source::interface::{Interface, InterfaceStatistics};
+use crate::source::interface::InterfaceStatistics;
+use crate::source::live::{Closed, Device, Live, Opened, placement};
 use crate::source::netns;
 use crate::source::offload::Offloads;
 use crate::source::wall_clock_ns;
@@ -66,34 +66,30 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Err(Failure::start(anyhow!("{}: source.interface is not set", args.config.display())));
     }
     let inside = netns::enter(&config.source.netns).map_err(Failure::start)?;
-    let interface = Interface::find(name).map_err(Failure::start)?;
-    let workers = config.worker_count();
+    let device: Device = name.parse().map_err(Failure::start)?;
+    let (workers, cpus) = placement(&device, &config).map_err(Failure::start)?;
     let meter = config.meter(workers, true).map_err(Failure::start)?;
-    let rings = open_rings(&interface, &config, workers).map_err(Failure::start)?;
-    let base = InterfaceStatistics::read(name).map_err(Failure::start)?;
+    let Opened { rings, interface } = device.open(&config.source, workers).map_err(Failure::start)?;
+    let base = interface.as_ref().map(|interface| InterfaceStatistics::read(&interface.name)).transpose();
+    let base = base.map_err(Failure::start)?.unwrap_or_default();
     // Taken before the first packet can come, and before whatever may take long: no packet is older than its interval.
     let opened_ns = wall_clock_ns();
-    let rings: Vec<AfPacket> = rings
-        .into_iter()
-        .map(AfPacket::admit)
-        .collect::<io::Result<_>>()
-        .map_err(|error| refused(name, &error))
-        .map_err(Failure::start)?;
+    let rings: Vec<Live> =
+        rings.into_iter().map(Closed::admit).collect::<anyhow::Result<_>>().map_err(Failure::start)?;
 
-    let _offloads = match config.source.receive_offloads {
-        ReceiveOffloads::Keep => None,
-        ReceiveOffloads::Off => Offloads::switch_off(name)
-            .inspect_err(|error| {
-                tracing::warn!("{name}: receive offloads stay on ({error}): several packets may be counted as one; CAP_NET_ADMIN switches them off");
-            })
-            .ok(),
+    let _offloads: Vec<Offloads> = match config.source.receive_offloads {
+        ReceiveOffloads::Keep => Vec::new(),
+        ReceiveOffloads::Off => device.interfaces().into_iter().filter_map(switch_off).collect(),
     };
     drop(inside); // Kafka is reached, and metrics are asked for, from where the agent was started.
-    let kept = StateFile::open(&config.state_dir, &config.probe, &interface)
-        .inspect_err(|error| tracing::warn!("{error:#}: gaps between runs will not be known"))
-        .ok();
+    let loopback = interface.as_ref().is_some_and(|interface| interface.loopback);
+    let kept = interface.as_ref().and_then(|interface| {
+        StateFile::open(&config.state_dir, &config.probe, interface)
+            .inspect_err(|error| tracing::warn!("{error:#}: gaps between runs will not be known"))
+            .ok()
+    });
     let (epoch, gap, state) = match kept {
-        Some((file, last)) => (file.epoch(), file.gap(&last, base.packets(interface.loopback)), Some(file)),
+        Some((file, last)) => (file.epoch(), file.gap(&last, base.packets(loopback)), Some(file)),
         None => (state::new_epoch(0), (0, 0), None),
     };
     let metrics = Metrics::new(&config.probe);
@@ -117,7 +113,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
 
     let started = Instant::now();
     tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "capturing on {name}");
-    let mut witness = Some(InterfaceWitness { name: name.clone(), loopback: interface.loopback, base, state });
+    let mut witness = interface.map(|interface| InterfaceWitness { name: interface.name, loopback, base, state });
     let inside = netns::enter(&config.source.netns).map_err(Failure::start)?;
     let running: Vec<Worker> = (0..)
         .zip(rings)
@@ -129,7 +125,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
                     workers,
                     epoch,
                     interval_ms: config.interval.ms(),
-                    source: format!("af_packet:{name}"),
+                    source: device.source(),
                     time_shift_ms: 0,
                     gap: if number == 0 { gap } else { (0, 0) },
                 },
@@ -138,6 +134,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
                 pace: Pace::live(config.interval.ms()),
                 share: false,
                 open_at_ns: Some(opened_ns),
+                cpu: cpus.as_ref().map(|cpus| cpus[number as usize]),
                 brokers: Some(kafka.brokers()),
                 interface: witness.take(),
                 stop: Arc::clone(&asked.stop),
@@ -182,32 +179,13 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Rings of all workers, bound but letting nothing in yet.
-fn open_rings(interface: &Interface, config: &Config, workers: u32) -> anyhow::Result<Vec<Closed>> {
-    let open = || {
-        let mut group = None;
-        (0..workers)
-            .map(|_| {
-                let ring = AfPacket::open(interface, config.source.promiscuous)?;
-                if workers > 1 {
-                    group = Some(ring.join(group)?);
-                }
-                Ok(ring)
-            })
-            .collect::<io::Result<_>>()
-    };
-    open().map_err(|error| refused(&interface.name, &error))
-}
-
-/// One clear line about what to do.
-fn refused(name: &str, error: &io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => anyhow!(
-            "no permission to capture on {name}: give CAP_NET_RAW (run as root, by the systemd unit, or after \
-             `setcap cap_net_raw,cap_net_admin+ep weir-probe`)"
-        ),
-        _ => anyhow!("cannot capture on {name}: {error}"),
-    }
+/// Switches an interface's receive offloads off, or says what follows from their staying on.
+fn switch_off(name: &str) -> Option<Offloads> {
+    Offloads::switch_off(name)
+        .inspect_err(|error| {
+            tracing::warn!("{name}: receive offloads stay on ({error}): several packets may be counted as one; CAP_NET_ADMIN switches them off");
+        })
+        .ok()
 }
 
 /// Reads what `read` has from a configuration, or the defaults.

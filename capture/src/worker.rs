@@ -44,6 +44,8 @@ pub struct WorkerOptions {
     pub share: bool,
     /// Opens the interval of this time at the start, ns; else the first packet does.
     pub open_at_ns: Option<i64>,
+    /// The processor that capture is kept on.
+    pub cpu: Option<usize>,
     /// Brokers whose traffic is the agent's own.
     pub brokers: Option<Brokers>,
     /// The interface's own counters (worker 0 of a live capture).
@@ -105,7 +107,13 @@ impl Worker {
         };
         let capture = {
             let spawn = std::thread::Builder::new().name(format!("capture-{number}"));
-            spawn.spawn(move || Capture::new(source, options, closings, recycled).run())?
+            spawn.spawn(move || {
+                // First of all, so that the tables' memory is near that processor.
+                if let Some(cpu) = options.cpu {
+                    host::pin_thread(cpu).with_context(|| format!("cannot keep a worker on processor {cpu}"))?;
+                }
+                Capture::new(source, options, closings, recycled).run()
+            })?
         };
         Ok(Worker { capture, publish })
     }

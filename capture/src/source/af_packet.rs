@@ -1,8 +1,9 @@
 //! A live interface by AF_PACKET with a TPACKET_V3 ring (Linux, `Documentation/networking/packet_mmap.rst`).
 //!
 //! The kernel fills blocks of a ring that is mapped into this process and passes each one over when it is full or
-//! after [`RETIRE_MS`]. Workers share an interface by PACKET_FANOUT, whose hash is the same for both directions.
+//! after [`RETIRE_MS`]. Workers share an interface by PACKET_FANOUT, which asks the program of [`super::fanout`].
 
+use super::fanout::{PACKET_TYPE, by_address_pair, instruction};
 use super::interface::Interface;
 use super::{Batch, Next, Polled, Source, Witness, wall_clock_ns};
 use crate::packet::{Frame, LinkType};
@@ -26,8 +27,9 @@ const SNAPLEN: u32 = 512;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the last packets may take from the filter to a block that is passed over, once nothing new is let in.
 const DRAIN: Duration = Duration::from_secs(1);
-/// In a classic BPF program: where the kernel keeps a packet's direction and kind.
-const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+/// Socket options of `linux/if_packet.h`: packets are shared out by a classic BPF program, and that program.
+const PACKET_FANOUT_CBPF: u32 = 6;
+const PACKET_FANOUT_DATA: libc::c_int = 22;
 
 /// One worker's ring on an interface.
 pub struct AfPacket {
@@ -59,15 +61,7 @@ impl AfPacket {
     /// # Errors
     /// What the system says: without CAP_NET_RAW, [`io::ErrorKind::PermissionDenied`].
     pub fn open(interface: &Interface, promiscuous: bool) -> io::Result<Closed> {
-        // Protocol 0: no packet comes before the ring is bound.
-        // SAFETY: plain call; a descriptor that is not negative is ours alone.
-        let socket = unsafe {
-            let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
+        let socket = packet_socket()?;
         set(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as libc::c_int))?;
         set_filter(&socket, &[keep(0)])?;
         let request = libc::tpacket_req3 {
@@ -96,11 +90,7 @@ impl AfPacket {
         }
         let map = NonNull::new(map.cast()).ok_or_else(|| io::Error::other("the ring was mapped at address 0"))?;
         if promiscuous {
-            // SAFETY: packet_mreq is plain old data; all zeros is a valid one.
-            let mut membership: libc::packet_mreq = unsafe { std::mem::zeroed() };
-            membership.mr_ifindex = interface.index;
-            membership.mr_type = libc::PACKET_MR_PROMISC as u16;
-            set(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+            add_promiscuous(&socket, interface)?;
         }
         let ring = AfPacket {
             socket,
@@ -280,11 +270,15 @@ impl Closed {
     /// # Errors
     /// What the system says.
     pub fn join(&self, group: Option<u16>) -> io::Result<u16> {
-        let Closed(AfPacket { socket, .. }) = self;
+        let Closed(AfPacket { socket, link, .. }) = self;
         // Not PACKET_FANOUT_FLAG_DEFRAG: three fragments are three packets.
         let flags = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
-        let wish = u32::from(group.unwrap_or(0)) | (libc::PACKET_FANOUT_HASH | flags) << 16;
+        let wish = u32::from(group.unwrap_or(0)) | (PACKET_FANOUT_CBPF | flags) << 16;
         set(socket, libc::PACKET_FANOUT, &wish)?;
+        if group.is_none() {
+            let program = by_address_pair(*link);
+            set(socket, PACKET_FANOUT_DATA, &program_of(&program))?;
+        }
         let mut joined = 0u32;
         let mut length = size_of::<u32>() as libc::socklen_t;
         // SAFETY: the option is of this type, and `length` says so.
@@ -354,11 +348,39 @@ impl Drop for AfPacket {
     }
 }
 
+/// A packet socket of protocol 0: no packet comes before it is bound.
+fn packet_socket() -> io::Result<OwnedFd> {
+    // SAFETY: plain call; a descriptor that is not negative is ours alone.
+    unsafe {
+        let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// Keeps the interface in promiscuous mode until the socket is closed.
+fn add_promiscuous(socket: &OwnedFd, interface: &Interface) -> io::Result<()> {
+    // SAFETY: packet_mreq is plain old data; all zeros is a valid one.
+    let mut membership: libc::packet_mreq = unsafe { std::mem::zeroed() };
+    membership.mr_ifindex = interface.index;
+    membership.mr_type = libc::PACKET_MR_PROMISC as u16;
+    set(socket, libc::PACKET_ADD_MEMBERSHIP, &membership)
+}
+
+/// A socket that only keeps the interface in promiscuous mode until it is closed.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn join_promiscuous(interface: &Interface) -> io::Result<OwnedFd> {
+    let socket = packet_socket()?;
+    add_promiscuous(&socket, interface)?;
+    Ok(socket)
+}
+
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     set_level(socket, libc::SOL_PACKET, option, value)
 }
 
-fn set_level<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+pub(super) fn set_level<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
     // SAFETY: the value is plain data of the length given and is only read.
     let done = unsafe {
         libc::setsockopt(
@@ -374,13 +396,12 @@ fn set_level<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value
 
 /// Attaches a classic BPF program; the octets that it keeps of a packet are what the ring gets, 0 for no packet at all.
 fn set_filter(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {
-    // The kernel only reads the program.
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    set_level(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    set_level(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program_of(program))
 }
 
-fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
-    libc::sock_filter { code: code as u16, jt, jf, k }
+/// A program as socket options take it: the kernel only reads it.
+fn program_of(program: &[libc::sock_filter]) -> libc::sock_fprog {
+    libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() }
 }
 
 /// The end of a program: keep so many octets.

@@ -46,12 +46,35 @@ pub enum Broken {
         /// Octets decompressed.
         at: usize,
     },
+    /// Reading fails.
+    #[error("reading it fails after {at} octets: {kind}")]
+    Unreadable {
+        /// Octets read.
+        at: usize,
+        /// What the system says.
+        kind: std::io::ErrorKind,
+    },
     /// The compressed file holds more than is read.
     #[error("it holds more than the {at} octets that a compressed file may")]
     TooLong {
         /// Octets decompressed.
         at: usize,
     },
+}
+
+impl Broken {
+    /// The same, of octets that came after so many others.
+    pub(super) fn after(self, octets: usize) -> Broken {
+        let mut moved = self;
+        match &mut moved {
+            Broken::Cut { at }
+            | Broken::Nonsense { at, .. }
+            | Broken::Compression { at }
+            | Broken::Unreadable { at, .. }
+            | Broken::TooLong { at } => *at += octets,
+        }
+        moved
+    }
 }
 
 /// Octets that are read of what a compressed file holds: it is kept in memory.
@@ -92,7 +115,7 @@ enum Octets {
 
 /// A capture file that was looked through once.
 pub struct CaptureFile {
-    /// Where it was found, `-` for the standard input.
+    /// Where it was found.
     pub path: PathBuf,
     octets: Octets,
     /// What it holds.
@@ -124,7 +147,7 @@ pub enum Reader {
 }
 
 impl Reader {
-    fn new(octets: &[u8]) -> Option<Reader> {
+    pub(super) fn new(octets: &[u8]) -> Option<Reader> {
         PcapReader::new(octets).map(Reader::Pcap).or_else(|| PcapngReader::new(octets).map(Reader::Pcapng))
     }
 
@@ -146,10 +169,18 @@ impl Reader {
             Reader::Pcapng(reader) => reader.offset(),
         }
     }
+
+    /// The next call gets the octets without so many that were read.
+    pub(super) fn rewind(&mut self, octets: usize) {
+        match self {
+            Reader::Pcap(reader) => reader.rewind(octets),
+            Reader::Pcapng(reader) => reader.rewind(octets),
+        }
+    }
 }
 
 impl CaptureFile {
-    /// Opens a file and looks through it; `-` is the standard input, which is read to its end first.
+    /// Opens a file and looks through it.
     ///
     /// # Errors
     /// Where it cannot be read at all. A file that breaks off is none of those: see [`Survey::broken`].
@@ -200,11 +231,6 @@ impl std::ops::Deref for Octets {
 }
 
 fn load(path: &Path) -> std::io::Result<Octets> {
-    let mut octets = Vec::new();
-    if path == Path::new("-") {
-        std::io::stdin().lock().read_to_end(&mut octets)?;
-        return Ok(Octets::Owned(octets));
-    }
     let mut file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_file() && metadata.len() > 0 {
@@ -215,6 +241,7 @@ fn load(path: &Path) -> std::io::Result<Octets> {
         let _ = map.advise(memmap2::Advice::Sequential);
         return Ok(Octets::Mapped(map));
     }
+    let mut octets = Vec::new();
     file.read_to_end(&mut octets)?;
     Ok(Octets::Owned(octets))
 }

@@ -63,6 +63,59 @@ fn parse(table: &str, name: &str) -> Option<InterfaceStatistics> {
     })
 }
 
+/// An interface as the system lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: i32,
+    /// Whether it is the loopback.
+    pub loopback: bool,
+    /// Whether it was brought up.
+    pub up: bool,
+    /// Whether there is somebody at the other end.
+    pub carrier: bool,
+    /// Octets of the largest packet, layer 3.
+    pub mtu: u32,
+}
+
+/// Every interface of the calling thread's network namespace, in the system's order.
+///
+/// # Errors
+/// What the system says.
+pub fn list() -> io::Result<Vec<Listed>> {
+    let table = fs::read_to_string("/proc/thread-self/net/dev")?;
+    let names = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    let socket = control_socket()?;
+    let mut listed = Vec::new();
+    for name in names {
+        // One that goes between two calls is not there.
+        let ask = |what| {
+            let mut request = request(name).ok()?;
+            // SAFETY: `request` is a valid ifreq and the call writes into it alone.
+            let done = unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) };
+            (done == 0).then_some(request.ifr_ifru)
+        };
+        let (Some(index), Some(flags), Some(mtu)) =
+            (ask(libc::SIOCGIFINDEX), ask(libc::SIOCGIFFLAGS), ask(libc::SIOCGIFMTU))
+        else {
+            continue;
+        };
+        // SAFETY: each call has filled its member of its union.
+        let (index, flags, mtu) = unsafe { (index.ifru_ifindex, libc::c_int::from(flags.ifru_flags), mtu.ifru_mtu) };
+        listed.push(Listed {
+            name: name.to_owned(),
+            index,
+            loopback: flags & libc::IFF_LOOPBACK != 0,
+            up: flags & libc::IFF_UP != 0,
+            carrier: flags & libc::IFF_RUNNING != 0,
+            mtu: u32::try_from(mtu).unwrap_or(0),
+        });
+    }
+    Ok(listed)
+}
+
 /// An interface that can be captured on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {

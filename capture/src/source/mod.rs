@@ -3,13 +3,20 @@
 //! A [`Source`] belongs to one worker. It hands over frames by reference and counts what the worker never sees.
 
 pub mod af_packet;
+pub mod af_xdp;
+pub mod ethtool;
+mod fanout;
 pub mod file;
 pub mod interface;
+pub mod live;
+pub mod netdev;
 pub mod netns;
 pub mod offload;
 pub mod pcap;
 pub mod pcapng;
+pub mod pf_ring;
 pub mod replay;
+pub mod stream;
 
 pub use crate::meter::BATCH;
 use crate::meter::index::prefetch;
@@ -73,7 +80,7 @@ impl<'a> Batch<'a> {
 pub struct Witness {
     /// Packets that the interface offered to this worker, dropped ones included.
     pub offered: u64,
-    /// Of those, packets that the kernel dropped because the ring was full.
+    /// Of those, packets that the kernel or the network card dropped because the ring was full.
     pub dropped: u64,
 }
 

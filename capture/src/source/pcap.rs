@@ -92,4 +92,9 @@ impl PcapReader {
     pub fn offset(&self) -> usize {
         self.offset
     }
+
+    /// The next call gets the octets without so many that were read.
+    pub(super) fn rewind(&mut self, octets: usize) {
+        self.offset -= octets;
+    }
 }

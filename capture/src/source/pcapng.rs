@@ -52,6 +52,9 @@ impl PcapngReader {
                 return Ok(None);
             }
             if Order::Big.u32(file, at) == Some(SECTION) {
+                if file.len() < at + 12 {
+                    return Err(Broken::Cut { at });
+                }
                 self.order =
                     section_order(file, at).ok_or(Broken::Nonsense { at, what: "a section of no byte order" })?;
                 self.interfaces.clear();
@@ -95,6 +98,11 @@ impl PcapngReader {
     /// Octets read so far.
     pub fn offset(&self) -> usize {
         self.offset
+    }
+
+    /// The next call gets the octets without so many that were read.
+    pub(super) fn rewind(&mut self, octets: usize) {
+        self.offset -= octets;
     }
 
     /// The link types' numbers of the interfaces that the section has named so far.

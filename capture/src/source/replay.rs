@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 /// How far packet times are moved: a whole number of these, so that every window keeps its packets.
 const SHIFT_UNIT_NS: i64 = 30_000_000_000;
 
+/// How far to move packet times so that `anchor_ns` comes to be at most 30 s before `now_ns`.
+pub(super) fn shift_ns(now_ns: i64, anchor_ns: i64) -> i64 {
+    now_ns.saturating_sub(anchor_ns).div_euclid(SHIFT_UNIT_NS) * SHIFT_UNIT_NS
+}
+
 /// Packets handed over in one go.
 const FAIR: usize = 1024;
 
@@ -62,7 +67,7 @@ impl Plan {
         }
         let (begin, end) = (begin.unwrap_or(now_ns), end.unwrap_or(now_ns));
         let anchor = if speed == Speed::Real { begin } else { end };
-        let shift = if keep_time { 0 } else { (now_ns - anchor).div_euclid(SHIFT_UNIT_NS) * SHIFT_UNIT_NS };
+        let shift = if keep_time { 0 } else { shift_ns(now_ns, anchor) };
         moves.iter_mut().for_each(|follow| *follow += shift);
         let octets = files.iter().map(|file| file.octets().len() as u64).sum();
         Plan { files, moves, shift_ms: shift / 1_000_000, span_ns: (begin + shift, end + shift), speed, octets }

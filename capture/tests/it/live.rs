@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Two namespaces that go when the test does.
-struct Net {
-    names: [String; 2],
+pub(crate) struct Net {
+    pub(crate) names: [String; 2],
 }
 
 fn ip(arguments: &[&str]) -> bool {
@@ -23,7 +23,7 @@ fn ip(arguments: &[&str]) -> bool {
 
 impl Net {
     /// `None` where namespaces cannot be made: without root, or without iproute2.
-    fn new(tag: &str) -> Option<Net> {
+    pub(crate) fn new(tag: &str) -> Option<Net> {
         let names = ["a", "b"].map(|side| format!("weir-{tag}-{}-{side}", std::process::id()));
         let net = Net { names };
         let [a, b] = &net.names;
@@ -43,7 +43,7 @@ impl Net {
         Some(net)
     }
 
-    fn inside(&self, namespace: &str, program: &str) -> Command {
+    pub(crate) fn inside(&self, namespace: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace, program]);
         command
@@ -58,8 +58,8 @@ impl Drop for Net {
     }
 }
 
-/// The agent on `wire0`, with Kafka away.
-struct Agent(Child, std::sync::mpsc::Receiver<String>);
+/// A running agent, with Kafka away, and what it says.
+pub(crate) struct Agent(Child, std::sync::mpsc::Receiver<String>);
 
 impl Agent {
     fn start(net: &Net, folder: &Path, interface: &str, more: &str) -> Agent {
@@ -70,19 +70,24 @@ impl Agent {
         );
         std::fs::write(&config, text).unwrap();
         let mut command = net.inside(&net.names[0], probe().get_program().to_str().unwrap());
-        let mut child = command
-            .args(["run", "--summary", "json", "--config"])
-            .arg(&config)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        command.args(["run", "--summary", "json", "--config"]).arg(&config);
+        Agent::spawn(command)
+    }
+
+    /// Starts it, and waits until it captures.
+    pub(crate) fn spawn(mut command: Command) -> Agent {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (lines, said) = std::sync::mpsc::channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
         let agent = Agent(child, said);
         agent.wait_for("capturing on");
         agent
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
     }
 
     /// Waits for a line of the log.
@@ -97,7 +102,7 @@ impl Agent {
     }
 
     /// Asks it to stop and not to wait for Kafka; its summary.
-    fn stop(mut self) -> Value {
+    pub(crate) fn stop(mut self) -> Value {
         let pid = self.0.id().to_string();
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.0.try_wait().unwrap().is_none() {

@@ -1,13 +1,18 @@
 //! Tests of the whole agent, in one program so that it is linked once.
 
 mod cli;
+mod fanout;
 mod golden;
+mod interfaces;
 mod kafka;
 mod live;
 mod pcaps;
+mod pf_ring;
 mod properties;
+mod stream;
 #[path = "../../src/testing.rs"]
 mod testing;
+mod xdp;
 
 use std::path::PathBuf;
 use std::process::Command;

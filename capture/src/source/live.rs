@@ -1,0 +1,267 @@
+//! What `source.interface` names, and the rings of its workers, by whichever way they capture.
+
+use super::af_packet::{self, AfPacket};
+use super::af_xdp::{self, AfXdp};
+use super::ethtool;
+use super::interface::Interface;
+use super::pf_ring::{self, Library, PfRing};
+use super::{Next, Polled, Source, Witness};
+use crate::config::SourceConfig;
+use crate::packet::Frame;
+use anyhow::{anyhow, bail};
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Prefixes of names that libpfring takes as they are.
+const PF_RING_PREFIXES: [&str; 5] = ["zc:", "stack:", "nt:", "mlx:", "timeline:"];
+
+/// What is captured on, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// A network interface, by AF_PACKET.
+    AfPacket(String),
+    /// A device of PF_RING.
+    PfRing(pf_ring::Device),
+    /// A network interface, by AF_XDP.
+    AfXdp(String),
+}
+
+impl FromStr for Device {
+    type Err = anyhow::Error;
+
+    /// `eth0`; `pfring:eth0`, `eth0,eth1`, `zc:eth1@0`, `stack:eth0`, `nt:0`, `mlx:…`, `timeline:…`; `xdp:eth0`.
+    fn from_str(name: &str) -> anyhow::Result<Device> {
+        if let Some(device) = name.strip_prefix("pfring:") {
+            return pf_ring::Device::new(device).map(Device::PfRing);
+        }
+        if name.contains(',') || PF_RING_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            return pf_ring::Device::new(name).map(Device::PfRing);
+        }
+        Ok(match name.strip_prefix("xdp:") {
+            Some(name) => Device::AfXdp(name.to_owned()),
+            None => Device::AfPacket(name.to_owned()),
+        })
+    }
+}
+
+/// Rings of all workers that let nothing in yet.
+pub struct Opened {
+    /// One for each worker.
+    pub rings: Vec<Closed>,
+    /// The interface beneath, where it is one that the kernel knows: its counters are a second witness.
+    pub interface: Option<Interface>,
+}
+
+impl Device {
+    /// Workers where the configuration leaves their number open; `None`: as many as there are processors.
+    pub fn workers(&self) -> Option<u32> {
+        match self {
+            Device::PfRing(device) if device.has_queue() => Some(1),
+            Device::AfXdp(name) => Some(ethtool::receive_queues(name)),
+            Device::AfPacket(_) | Device::PfRing(_) => None,
+        }
+    }
+
+    /// The kernel's interfaces that packets come from.
+    pub fn interfaces(&self) -> Vec<&str> {
+        match self {
+            Device::AfPacket(name) | Device::AfXdp(name) => vec![name],
+            Device::PfRing(device) => device.interfaces(),
+        }
+    }
+
+    /// What closing records call it: `af_packet:eth0`, `pf_ring:zc:eth1@0`.
+    pub fn source(&self) -> String {
+        match self {
+            Device::AfPacket(name) => format!("af_packet:{name}"),
+            Device::PfRing(device) => format!("pf_ring:{}", device.name),
+            Device::AfXdp(name) => format!("af_xdp:{name}"),
+        }
+    }
+
+    /// Opens the rings of all workers, in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// One clear line about what to do.
+    pub fn open(&self, config: &SourceConfig, workers: u32) -> anyhow::Result<Opened> {
+        match self {
+            Device::AfPacket(name) => {
+                let interface = Interface::find(name)?;
+                let rings =
+                    open_af_packet(&interface, config.promiscuous, workers).map_err(|error| refused(name, &error))?;
+                Ok(Opened { rings: rings.into_iter().map(Closed::AfPacket).collect(), interface: Some(interface) })
+            }
+            Device::AfXdp(name) => {
+                let interface = Interface::find(name)?;
+                let rings = af_xdp::open(&interface, config.promiscuous, workers)?;
+                Ok(Opened { rings: rings.into_iter().map(Closed::AfXdp).collect(), interface: Some(interface) })
+            }
+            Device::PfRing(device) => {
+                let library = Library::load(pf_ring::library_path(&config.pf_ring_library).as_deref())?;
+                let mut interfaces =
+                    device.interfaces().into_iter().map(Interface::find).collect::<io::Result<Vec<_>>>()?;
+                let rings = device.open(&Arc::new(library), config.promiscuous, workers)?;
+                // Of several merged ones no single one tells what was offered.
+                let interface = if interfaces.len() == 1 { interfaces.pop() } else { None };
+                Ok(Opened { rings: rings.into_iter().map(Closed::PfRing).collect(), interface })
+            }
+        }
+    }
+}
+
+fn open_af_packet(interface: &Interface, promiscuous: bool, workers: u32) -> io::Result<Vec<af_packet::Closed>> {
+    let mut group = None;
+    (0..workers)
+        .map(|_| {
+            let ring = AfPacket::open(interface, promiscuous)?;
+            if workers > 1 {
+                group = Some(ring.join(group)?);
+            }
+            Ok(ring)
+        })
+        .collect()
+}
+
+/// One clear line about what to do.
+fn refused(name: &str, error: &io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => anyhow!(
+            "no permission to capture on {name}: give CAP_NET_RAW (run as root, by the systemd unit, or after \
+             `setcap cap_net_raw,cap_net_admin+ep weir-probe`)"
+        ),
+        _ => anyhow!("cannot capture on {name}: {error}"),
+    }
+}
+
+/// A ring that lets nothing in yet: all workers' rings are opened first, then admit packets together.
+pub enum Closed {
+    /// By AF_PACKET.
+    AfPacket(af_packet::Closed),
+    /// By PF_RING.
+    PfRing(pf_ring::Closed),
+    /// By AF_XDP.
+    AfXdp(af_xdp::Closed),
+}
+
+impl Closed {
+    /// Lets packets in.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn admit(self) -> anyhow::Result<Live> {
+        Ok(match self {
+            Closed::AfPacket(ring) => {
+                Live::AfPacket(AfPacket::admit(ring).map_err(|error| anyhow!("cannot let packets in: {error}"))?)
+            }
+            Closed::PfRing(ring) => Live::PfRing(ring.admit()?),
+            Closed::AfXdp(ring) => Live::AfXdp(ring.admit()?),
+        })
+    }
+}
+
+/// One worker's ring. Which way it captures is asked once a poll, not once a packet.
+pub enum Live {
+    /// By AF_PACKET.
+    AfPacket(AfPacket),
+    /// By PF_RING.
+    PfRing(PfRing),
+    /// By AF_XDP.
+    AfXdp(AfXdp),
+}
+
+impl Source for Live {
+    fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> io::Result<Polled> {
+        match self {
+            Live::AfPacket(ring) => ring.poll(patience, take),
+            Live::PfRing(ring) => ring.poll(patience, take),
+            Live::AfXdp(ring) => ring.poll(patience, take),
+        }
+    }
+
+    fn now_ns(&self) -> Option<i64> {
+        match self {
+            Live::AfPacket(ring) => ring.now_ns(),
+            Live::PfRing(ring) => ring.now_ns(),
+            Live::AfXdp(ring) => ring.now_ns(),
+        }
+    }
+
+    fn witness(&mut self) -> Option<Witness> {
+        match self {
+            Live::AfPacket(ring) => ring.witness(),
+            Live::PfRing(ring) => ring.witness(),
+            Live::AfXdp(ring) => ring.witness(),
+        }
+    }
+
+    fn stop(&mut self) -> bool {
+        match self {
+            Live::AfPacket(ring) => ring.stop(),
+            Live::PfRing(ring) => ring.stop(),
+            Live::AfXdp(ring) => ring.stop(),
+        }
+    }
+}
+
+/// Workers to start, and the processor of each where they are pinned.
+///
+/// # Errors
+/// Where the configuration's two numbers do not agree, or a processor is not there.
+pub fn placement(device: &Device, config: &crate::config::Config) -> anyhow::Result<(u32, Option<Vec<usize>>)> {
+    let cpus = &config.source.cpus;
+    if cpus.is_empty() {
+        let workers = if config.workers == 0 { device.workers() } else { None };
+        return Ok((workers.unwrap_or_else(|| config.worker_count()), None));
+    }
+    let allowed = crate::host::allowed_cpus()?;
+    for (index, cpu) in cpus.iter().enumerate() {
+        if !allowed.contains(cpu) {
+            bail!("source.cpus: there is no processor {cpu} that the agent may run on; there are: {allowed:?}");
+        }
+        if cpus[..index].contains(cpu) {
+            bail!("source.cpus: processor {cpu} is there twice");
+        }
+    }
+    let count = cpus.len() as u32;
+    let wanted = if config.workers == 0 { device.workers().unwrap_or(count) } else { config.workers };
+    if wanted != count {
+        bail!("source.cpus names {count} processors for {wanted} workers: give each one of its own");
+    }
+    Ok((count, Some(cpus.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_how_to_capture() {
+        let source = |name: &str| name.parse::<Device>().unwrap().source();
+        assert_eq!(source("eth0"), "af_packet:eth0");
+        assert_eq!(source("pfring:eth0"), "pf_ring:eth0");
+        assert_eq!(source("pfring:zc:eth1"), "pf_ring:zc:eth1");
+        assert_eq!(source("xdp:eth0"), "af_xdp:eth0");
+        for name in ["zc:eth1@0", "eth0,eth1", "stack:eth0", "nt:0", "mlx:mlx5_0", "timeline:/data"] {
+            assert_eq!(source(name), format!("pf_ring:{name}"));
+        }
+        assert_eq!("zc:eth1@0".parse::<Device>().unwrap().workers(), Some(1));
+        assert!("pfring:".parse::<Device>().is_err());
+    }
+
+    #[test]
+    fn workers_and_processors_agree() {
+        let place = |text: &str| {
+            let config = crate::config::Config::parse(text).unwrap();
+            placement(&Device::AfPacket("eth0".to_owned()), &config).map_err(|error| error.to_string())
+        };
+        let first = crate::host::allowed_cpus().unwrap()[0];
+        assert_eq!(place(&format!("[source]\ncpus = [{first}]")), Ok((1, Some(vec![first]))));
+        assert_eq!(place("workers = 3"), Ok((3, None)));
+        let error = |text: &str| place(text).unwrap_err();
+        assert!(error("[source]\ncpus = [4000]").contains("there is no processor 4000"));
+        assert!(error(&format!("workers = 2\n[source]\ncpus = [{first}]")).contains("1 processors for 2 workers"));
+        assert!(error(&format!("[source]\ncpus = [{first}, {first}]")).contains("is there twice"));
+    }
+}
