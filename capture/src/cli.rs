@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The capture agent of Weir: packets in, flow and counter records out.
 #[derive(Debug, Parser)]
-#[command(name = "weir-probe", version, max_term_width = 110, after_help = EXIT)]
+#[command(name = "weir-probe", version = VERSION, max_term_width = 110, after_help = EXIT)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -19,6 +19,9 @@ Exit status: 0 done; 1 something failed on the way; 2 it could not start (a wron
 permission, a missing topic); 3 a capture file breaks off, and what is whole was metered.
 Logs go to the standard error; WEIR_LOG=debug says more, WEIR_LOG=error less.";
 
+/// What `--version` says: the agent's version and nDPI's.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_NDPI"), ")");
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -28,6 +31,13 @@ pub enum Command {
     /// Read capture files (pcap, pcapng, both also compressed with gzip)
     #[command(after_help = READ_HELP)]
     Read(ReadArgs),
+    /// Print number, name and category of every application that records may state
+    #[command(after_help = "Example:\n  weir-probe applications > applications.csv")]
+    Applications {
+        /// CSV with a header, or JSON with one object a line
+        #[arg(long, value_name = "FORM", default_value = "csv")]
+        to: ListForm,
+    },
     /// Print a commented configuration with every key
     #[command(after_help = "Example:\n  weir-probe config-example > weir-probe.toml")]
     ConfigExample,
@@ -129,6 +139,15 @@ pub enum SummaryForm {
     /// For people
     Text,
     /// For programs
+    Json,
+}
+
+/// How a list is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListForm {
+    /// Values separated by commas
+    Csv,
+    /// JSON lines
     Json,
 }
 
