@@ -42,7 +42,6 @@ class Seen:
     master: int
     app: int
     name: str
-    packets: int
     octets_above_transport: int
 
 
@@ -96,8 +95,8 @@ def theirs(capture: Path) -> dict[FiveTuple, list[Seen]]:
                         master=ids[0] if len(ids) > 1 else 0,
                         app=ids[-1],
                         name=one["ndpi_proto"],
-                        packets=number(one, "c_to_s_pkts") + number(one, "s_to_c_pkts"),
-                        octets_above_transport=number(one, "c_to_s_goodput_bytes") + number(one, "s_to_c_goodput_bytes"),
+                        octets_above_transport=number(one, "c_to_s_goodput_bytes")
+                        + number(one, "s_to_c_goodput_bytes"),
                     )
                 )
     written = sum(map(len, flows.values()))
@@ -220,7 +219,9 @@ def table(comparison: Comparison, commonest: int) -> str:
     lines += ["", f"{one_sided} flows in one only; {len(comparison.failed)} captures not compared.", ""]
     lines += ["| flows | with payload | |", "|---:|---:|---|"]
     verdicts = {verdict for verdict, _ in comparison.flows}
-    for verdict in sorted(verdicts, key=lambda verdict: -sum(comparison.flows[verdict, kind] for kind in (True, False))):
+    for verdict in sorted(
+        verdicts, key=lambda verdict: -sum(comparison.flows[verdict, kind] for kind in (True, False))
+    ):
         with_payload = comparison.flows[verdict, True]
         lines.append(f"| {with_payload + comparison.flows[verdict, False]} | {with_payload} | {verdict} |")
     lines += ["", "| flows | why | ndpiReader | agent | captures |", "|---:|---|---|---|---|"]

@@ -1,26 +1,26 @@
-//! Overload: inspection costs a thousand times what counting a packet does, so it is for traffic in which flows last.
+//! Overload: inspecting a packet costs a hundred times what counting it does, so that only some can be inspected.
 
-/// Packets over which the share of new flows is taken.
+/// Packets over which shares are taken.
 pub const WINDOW: u32 = 4096;
 
-/// Says whether new flows may be inspected, from how many of the packets begin one.
+/// Says whether inspections may begin, from how many of the packets are inspected or would be.
 ///
 /// It knows no time, so that a replay of the same packets decides the same, however fast it is.
 #[derive(Debug)]
 pub struct Gate {
-    /// Flows that may begin in a window before the gate closes.
+    /// Packets inspected in a window at which the gate closes.
     closes_at: u32,
     packets: u32,
-    starts: u32,
+    inspected: u32,
     closed: bool,
 }
 
 impl Gate {
-    /// A gate that closes where more than this share of packets, in per cent, begin flows; 100: never.
-    /// It opens again after a window with less than three quarters of that.
-    pub fn new(max_new_percent: u8) -> Gate {
-        let closes_at = if max_new_percent < 100 { WINDOW * u32::from(max_new_percent) / 100 } else { u32::MAX };
-        Gate { closes_at, packets: 0, starts: 0, closed: false }
+    /// A gate that closes where more than this share of packets, in per cent, is inspected; 100: never. It opens again
+    /// after a window in which less than three quarters of that would have been.
+    pub fn new(max_percent: u8) -> Gate {
+        let closes_at = if max_percent < 100 { WINDOW * u32::from(max_percent) / 100 } else { u32::MAX };
+        Gate { closes_at, packets: 0, inspected: 0, closed: false }
     }
 
     /// Counts any packet.
@@ -28,21 +28,27 @@ impl Gate {
     pub fn packet(&mut self) {
         self.packets += 1;
         if self.packets >= WINDOW {
-            self.closed &= self.starts >= self.closes_at / 4 * 3;
+            self.closed &= self.inspected >= self.closes_at / 4 * 3;
             self.packets = 0;
-            self.starts = 0;
+            self.inspected = 0;
         }
     }
 
-    /// Counts a flow that might be inspected from now on; whether it may be.
+    /// Counts the first packet of a flow that is worth inspection; whether that may begin.
     #[inline]
-    pub fn start(&mut self) -> bool {
-        self.starts += 1;
-        self.closed |= self.starts > self.closes_at;
+    pub fn begin(&mut self) -> bool {
+        self.go_on();
         !self.closed
     }
 
-    /// Whether new flows are turned away.
+    /// Counts a further packet of a flow that is being inspected, which goes on in any case.
+    #[inline]
+    pub fn go_on(&mut self) {
+        self.inspected += 1;
+        self.closed |= self.inspected > self.closes_at;
+    }
+
+    /// Whether no inspection may begin.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -57,25 +63,39 @@ mod tests {
         (0..packets)
             .filter(|packet| {
                 gate.packet();
-                packet % nth == 0 && gate.start()
+                packet % nth == 0 && gate.begin()
             })
             .count() as u32
     }
 
     #[test]
-    fn lasting_flows_are_all_inspected() {
-        assert_eq!(pass(&mut Gate::new(60), 100_000, 2), 50_000);
+    fn flows_that_last_are_all_inspected() {
+        assert_eq!(pass(&mut Gate::new(40), 100_000, 4), 25_000);
     }
 
     #[test]
     fn a_flood_closes_it_within_a_window_and_its_end_opens_it() {
-        let mut gate = Gate::new(60);
-        assert!(pass(&mut gate, 1_000_000, 1) <= WINDOW * 60 / 100);
+        let mut gate = Gate::new(40);
+        assert!(pass(&mut gate, 1_000_000, 1) <= WINDOW * 40 / 100);
         assert!(gate.is_closed());
-        pass(&mut gate, 2 * WINDOW, 2);
-        assert!(gate.is_closed(), "half new is not far enough below the limit");
-        pass(&mut gate, 2 * WINDOW, 4);
+        pass(&mut gate, 2 * WINDOW, 3);
+        assert!(gate.is_closed(), "a third is not far enough below the limit");
+        pass(&mut gate, 2 * WINDOW, 5);
         assert!(!gate.is_closed());
+    }
+
+    #[test]
+    fn flows_that_take_many_packets_to_tell_close_it_too() {
+        let mut gate = Gate::new(40);
+        for packet in 0..WINDOW - 1 {
+            gate.packet();
+            if packet % 8 == 0 {
+                gate.begin();
+            } else {
+                gate.go_on();
+            }
+        }
+        assert!(gate.is_closed());
     }
 
     #[test]

@@ -41,8 +41,9 @@ pub struct AppOptions {
     pub udp_packets: u8,
     /// Flows inspected at once.
     pub max_inspected: u16,
-    /// No flow's inspection begins while more than this share of packets, in per cent, begin flows; 100: no such limit.
-    pub max_new_percent: u8,
+    /// No inspection begins while more than this share of packets, in per cent, is inspected or would be; 100: no such
+    /// limit.
+    pub max_inspected_percent: u8,
     /// Octets of memory for the names of live flows.
     pub name_octets: usize,
 }
@@ -55,7 +56,7 @@ impl Default for AppOptions {
             tcp_packets: 8,
             udp_packets: 8,
             max_inspected: 8192,
-            max_new_percent: 60,
+            max_inspected_percent: 40,
             name_octets: 32 << 20,
         }
     }
@@ -65,7 +66,7 @@ impl Default for AppOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NotInspected {
-    /// Too many of the packets began new flows.
+    /// Too many of the packets would have been inspected, as when each begins a flow.
     Overload,
     /// As many flows were being inspected as may be at once.
     PoolFull,
@@ -89,7 +90,7 @@ impl NotInspected {
     /// What the cause means, for a person.
     pub fn meaning(self) -> &'static str {
         match self {
-            NotInspected::Overload => "too many of the packets began new flows",
+            NotInspected::Overload => "too many of the packets would have been inspected, as when each begins a flow",
             NotInspected::PoolFull => "as many flows were being inspected as may be at once",
             NotInspected::Displaced => "idle while others waited, it lost its place to one of them",
         }
@@ -251,7 +252,7 @@ impl Apps {
         Ok(Apps {
             by_protocol: ndpi.as_mut().map_or([0; 256], Ndpi::by_protocol),
             ndpi,
-            gate: Gate::new(options.max_new_percent),
+            gate: Gate::new(options.max_inspected_percent),
             name_octets: 0,
             counts: AppCounts::default(),
             options: AppOptions {
@@ -317,7 +318,10 @@ impl Apps {
         let named = from_initiator && !slot.is_name_settled() && self.look_for_name(slot, ip, payload);
         let told = match slot.inspection {
             Inspection::Waiting => self.begin(slot, time_ms) && self.inspect(slot, ip, l3, time_ms),
-            Inspection::Open => self.inspect(slot, ip, l3, time_ms),
+            Inspection::Open => {
+                self.gate.go_on();
+                self.inspect(slot, ip, l3, time_ms)
+            }
             Inspection::Done | Inspection::Not(_) => false,
         };
         named || told
@@ -339,7 +343,7 @@ impl Apps {
         &self.counts
     }
 
-    /// Whether new flows are not inspected for now because there are too many.
+    /// Whether no inspection begins for now because there would be too many.
     pub fn is_overloaded(&self) -> bool {
         self.gate.is_closed()
     }
@@ -381,7 +385,7 @@ impl Apps {
             slot.inspection = Inspection::Done;
             return false;
         };
-        let begun = if self.gate.start() { ndpi.begin(time_ms) } else { Err(NotInspected::Overload) };
+        let begun = if self.gate.begin() { ndpi.begin(time_ms) } else { Err(NotInspected::Overload) };
         match begun {
             Ok(handle) => {
                 slot.handle = handle;
