@@ -25,6 +25,7 @@ fn ndpi() {
     println!("cargo:rustc-env=WEIR_NDPI=no nDPI");
     // Linked only after the shim fits, and after it in the linker's order.
     let Ok(library) = pkg_config::Config::new().atleast_version("4.2").cargo_metadata(false).probe("libndpi") else {
+        watch_for_ndpi();
         return;
     };
     let forms = [("0", "0"), ("1", "0"), ("0", "1"), ("1", "1")];
@@ -50,4 +51,13 @@ fn ndpi() {
     let _ = pkg_config::Config::new().atleast_version("4.2").probe("libndpi");
     println!("cargo:rustc-cfg=ndpi");
     println!("cargo:rustc-env=WEIR_NDPI=nDPI {}", library.version);
+}
+
+/// Has the next build look again once something was installed where `pkg-config` searches.
+fn watch_for_ndpi() {
+    let asked = std::process::Command::new("pkg-config").args(["--variable", "pc_path", "pkg-config"]).output();
+    let path = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    for folder in path.split(':').filter(|folder| std::path::Path::new(folder).is_dir()) {
+        println!("cargo:rerun-if-changed={folder}");
+    }
 }

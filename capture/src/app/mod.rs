@@ -122,27 +122,6 @@ struct Handle {
     generation: u16,
 }
 
-/// The ends of a packet, for a guess.
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    /// Protocol above IP.
-    protocol: u8,
-    /// IPv4 addresses of source and destination as numbers, 0 for IPv6.
-    addresses: [u32; 2],
-    /// Their ports.
-    ports: [u16; 2],
-}
-
-impl Ends {
-    fn of(ip: &IpPacket) -> Ends {
-        let v4 = |address: &[u8; 16]| match address {
-            [.., a, b, c, d] if ip.version == 4 => u32::from_be_bytes([*a, *b, *c, *d]),
-            _ => 0,
-        };
-        Ends { protocol: ip.protocol, addresses: [v4(&ip.src), v4(&ip.dst)], ports: [ip.src_port, ip.dst_port] }
-    }
-}
-
 /// How far the inspection of a flow has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Inspection {
@@ -424,7 +403,7 @@ impl Apps {
         if more && slot.looks % NAME_LOOK < budget {
             // Most flows that stay unknown are short: a guess by port is in their record before they end.
             if verdict.id() == 0 && slot.looks % NAME_LOOK == 1 {
-                verdict = ndpi.guess(slot.handle, &Ends::of(ip));
+                verdict = ndpi.guess(slot.handle, ip);
             }
             if verdict.id() != 0 {
                 slot.application_id = verdict.id();

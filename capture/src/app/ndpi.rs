@@ -1,6 +1,7 @@
 //! nDPI, through the shim in `ndpi/shim.c`: a detection module and a bounded pool of flow states.
 
-use super::{Ends, Handle, NotInspected, Verdict};
+use super::{Handle, NotInspected, Verdict};
+use crate::packet::IpPacket;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::{PhantomData, PhantomPinned};
@@ -259,12 +260,15 @@ impl Ndpi {
         }
     }
 
-    /// What ports and addresses suggest for a flow that was shown a packet.
-    pub fn guess(&mut self, handle: Handle, ends: &Ends) -> Verdict {
-        let Ends { protocol, addresses: [src, dst], ports: [src_port, dst_port] } = *ends;
+    /// What ports and IPv4 addresses suggest for a flow that was shown a packet.
+    pub fn guess(&mut self, handle: Handle, ip: &IpPacket) -> Verdict {
+        let v4 = |address: &[u8; 16]| match address {
+            [.., a, b, c, d] if ip.version == 4 => u32::from_be_bytes([*a, *b, *c, *d]),
+            _ => 0,
+        };
         let (module, flow) = (self.module.0.as_ptr(), self.pool.state(handle.entry));
         // SAFETY: module and state are alive and this thread's.
-        unsafe { weir_ndpi_guess(module, flow, protocol, src, src_port, dst, dst_port) }
+        unsafe { weir_ndpi_guess(module, flow, ip.protocol, v4(&ip.src), ip.src_port, v4(&ip.dst), ip.dst_port) }
     }
 
     /// The last word on a flow that is shown no more packets.

@@ -1,6 +1,7 @@
 //! What stands for nDPI in an agent built without it: nothing that could exist.
 
-use super::{Ends, Handle, NotInspected, Verdict};
+use super::{Handle, NotInspected, Verdict};
+use crate::packet::IpPacket;
 
 /// There is none.
 pub enum Ndpi {}
@@ -20,7 +21,7 @@ impl Ndpi {
         match *self {}
     }
 
-    pub fn guess(&mut self, _handle: Handle, _ends: &Ends) -> Verdict {
+    pub fn guess(&mut self, _handle: Handle, _ip: &IpPacket) -> Verdict {
         match *self {}
     }
 
