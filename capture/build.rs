@@ -1,4 +1,5 @@
-//! Generates the Rust types of `../schemas/*.proto`; the generated code is never committed.
+//! Generates the Rust types of `../schemas/*.proto`, which are never committed, and builds the shim to nDPI where
+//! `pkg-config` finds it: the crate then has `cfg(ndpi)`. `LIBNDPI_NO_PKG_CONFIG=1` leaves nDPI out.
 
 use std::io::Result;
 
@@ -9,5 +10,54 @@ fn main() -> Result<()> {
         println!("cargo:rerun-if-changed={file}");
     }
     let descriptors = protox::compile(&files, [schemas]).map_err(std::io::Error::other)?;
-    prost_build::Config::new().compile_fds(descriptors)
+    prost_build::Config::new().compile_fds(descriptors)?;
+    ndpi();
+    Ok(())
+}
+
+/// The shim between the agent and nDPI.
+const SHIM: &str = "ndpi/shim.c";
+
+/// Compiles the shim and links nDPI, where there is one that it fits.
+fn ndpi() {
+    println!("cargo:rerun-if-changed={SHIM}");
+    println!("cargo:rustc-check-cfg=cfg(ndpi)");
+    println!("cargo:rustc-env=WEIR_NDPI=no nDPI");
+    // Linked only after the shim fits, and after it in the linker's order.
+    let Ok(library) = pkg_config::Config::new().atleast_version("4.2").cargo_metadata(false).probe("libndpi") else {
+        watch_for_ndpi();
+        return;
+    };
+    let forms = [("0", "0"), ("1", "0"), ("0", "1"), ("1", "1")];
+    let fits = forms.iter().any(|(input_info, guess_flow)| {
+        cc::Build::new()
+            .file(SHIM)
+            .includes(&library.include_paths)
+            .define("WEIR_NDPI_INPUT_INFO", *input_info)
+            .define("WEIR_NDPI_GUESS_FLOW", *guess_flow)
+            // A function that this nDPI lacks is an error here and not one of the linker.
+            .flag("-Werror=implicit-function-declaration")
+            .cargo_warnings(false)
+            .try_compile("weir_ndpi")
+            .is_ok()
+    });
+    if !fits {
+        println!(
+            "cargo:warning=nDPI {} has an interface that this version does not know: built without",
+            library.version
+        );
+        return;
+    }
+    let _ = pkg_config::Config::new().atleast_version("4.2").probe("libndpi");
+    println!("cargo:rustc-cfg=ndpi");
+    println!("cargo:rustc-env=WEIR_NDPI=nDPI {}", library.version);
+}
+
+/// Has the next build look again once something was installed where `pkg-config` searches.
+fn watch_for_ndpi() {
+    let asked = std::process::Command::new("pkg-config").args(["--variable", "pc_path", "pkg-config"]).output();
+    let path = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    for folder in path.split(':').filter(|folder| std::path::Path::new(folder).is_dir()) {
+        println!("cargo:rerun-if-changed={folder}");
+    }
 }

@@ -26,6 +26,12 @@ need ping iputils-ping
 need sysctl procps
 need python3 python3 python3-venv
 python3 -c 'import venv, ensurepip' 2>/dev/null || { missing+=(python3-venv); packages+=(python3-venv); }
+# Libraries that the agent does without where Debian has none: libpcap compiles filter sets, nDPI tells applications.
+optional() { # optional TEST PACKAGE: the package where the test fails and there is such a package
+  eval "$1" >/dev/null 2>&1 || ! apt-cache show "$2" >/dev/null 2>&1 || { missing+=("$2"); packages+=("$2"); }
+}
+optional 'ldconfig -p | grep -q libpcap.so.0.8' libpcap0.8
+optional 'pkg-config --exists libndpi' libndpi-dev
 rust=$(cargo --version 2>/dev/null | cut -d' ' -f2 || true)
 if [[ -z $rust ]] || ! at_least "$rust" 1.85; then
   missing+=("cargo 1.85 or newer")

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The capture agent of Weir: packets in, flow and counter records out.
 #[derive(Debug, Parser)]
-#[command(name = "weir-probe", version, max_term_width = 110, after_help = EXIT)]
+#[command(name = "weir-probe", version = VERSION, max_term_width = 110, after_help = EXIT)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -18,6 +18,9 @@ const EXIT: &str = "\
 Exit status: 0 done; 1 something failed on the way; 2 it could not start (a wrong option, configuration or file, no \
 permission, a missing topic); 3 a capture file breaks off, and what is whole was metered.
 Logs go to the standard error; WEIR_LOG=debug says more, WEIR_LOG=error less.";
+
+/// What `--version` says: the agent's version and nDPI's.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_NDPI"), ")");
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -31,6 +34,13 @@ pub enum Command {
     /// List what can be captured here, and by which source
     #[command(after_help = INTERFACES_HELP)]
     Interfaces(InterfacesArgs),
+    /// Print number, name and category of every application that records may state
+    #[command(after_help = "Example:\n  weir-probe applications > applications.csv")]
+    Applications {
+        /// CSV with a header, or JSON with one object a line
+        #[arg(long, value_name = "FORM", default_value = "csv")]
+        to: ListForm,
+    },
     /// Print a commented configuration with every key
     #[command(after_help = "Example:\n  weir-probe config-example > weir-probe.toml")]
     ConfigExample,
@@ -156,6 +166,15 @@ pub struct InterfacesArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// How a list is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListForm {
+    /// Values separated by commas
+    Csv,
+    /// JSON lines
+    Json,
 }
 
 const GENERATE_HELP: &str = "\

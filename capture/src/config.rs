@@ -1,5 +1,6 @@
 //! The agent's configuration: one TOML file, every key of which has a default but the interface.
 
+use crate::app::{AppOptions, MAX_BUDGET};
 use crate::filter::{self, FilterConfig, FilterSets};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
@@ -40,6 +41,8 @@ pub struct Config {
     pub source: SourceConfig,
     /// How packets are read.
     pub packets: PacketsConfig,
+    /// What is told of applications.
+    pub applications: ApplicationsConfig,
     /// Where records go.
     pub kafka: KafkaConfig,
     /// What is kept to.
@@ -99,6 +102,65 @@ pub enum Tunnels {
     Inner,
 }
 
+/// `[applications]`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct ApplicationsConfig {
+    /// Tell applications by nDPI.
+    pub ndpi: UseNdpi,
+    /// Read server names and DNS names.
+    pub names: bool,
+    /// Packets of a flow that nDPI is shown at most.
+    pub packets: u8,
+    /// Largest share of packets that nDPI is shown, per cent.
+    pub max_inspected_percent: u8,
+}
+
+/// Whether applications are told by nDPI.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum UseNdpi {
+    /// Where the agent was built with it.
+    Auto,
+    /// Yes, or the agent does not start.
+    On,
+    /// No.
+    Off,
+}
+
+impl Default for ApplicationsConfig {
+    fn default() -> Self {
+        let AppOptions { tcp_packets, max_inspected_percent, .. } = AppOptions::default();
+        ApplicationsConfig { ndpi: UseNdpi::Auto, names: true, packets: tcp_packets, max_inspected_percent }
+    }
+}
+
+impl ApplicationsConfig {
+    /// What a worker keeps to.
+    ///
+    /// # Errors
+    /// Where nDPI is asked for and the agent was built without it.
+    pub fn options(&self) -> anyhow::Result<AppOptions> {
+        let ndpi = match self.ndpi {
+            UseNdpi::On if !cfg!(ndpi) => {
+                bail!(
+                    "applications.ndpi = \"on\": this agent was built without nDPI; build it where libndpi-dev is installed"
+                )
+            }
+            UseNdpi::Auto | UseNdpi::On => cfg!(ndpi),
+            UseNdpi::Off => false,
+        };
+        Ok(AppOptions {
+            ndpi,
+            names: self.names,
+            tcp_packets: self.packets,
+            udp_packets: self.packets,
+            max_inspected_percent: self.max_inspected_percent,
+            ..AppOptions::default()
+        })
+    }
+}
+
 /// `[kafka]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -142,6 +204,7 @@ impl Default for Config {
             local_networks: private.iter().filter_map(|text| text.parse().ok()).collect(),
             source: SourceConfig::default(),
             packets: PacketsConfig::default(),
+            applications: ApplicationsConfig::default(),
             kafka: KafkaConfig::default(),
             limits: Limits::default(),
             filters: FilterConfig::default(),
@@ -199,6 +262,9 @@ impl Config {
         if config.limits.idle > MOST_IDLE {
             bail!("limits.idle must be at most {}", humantime::format_duration(MOST_IDLE));
         }
+        if !(1..=MAX_BUDGET).contains(&config.applications.packets) {
+            bail!("applications.packets must be from 1 to {MAX_BUDGET}");
+        }
         if config.limits.max_records_per_interval == 0 {
             bail!("limits.max_records_per_interval must be at least 1");
         }
@@ -235,6 +301,7 @@ impl Config {
             idle_ms: self.limits.idle.as_millis() as i64,
             local_networks: self.local_networks.clone(),
             filters: Arc::new(FilterSets::compile(&self.filters)?),
+            applications: self.applications.options()?,
         })
     }
 
@@ -326,6 +393,10 @@ mod tests {
             "pf_ring_library",
             "tunnels",
             "checksums",
+            "ndpi",
+            "names",
+            "packets",
+            "max_inspected_percent",
             "brokers",
             "properties",
             "memory",

@@ -236,6 +236,9 @@ impl Line {
             sent,
             handshake_rtt_us: 0,
             quoted: None,
+            application_id: 0,
+            not_inspected: None,
+            name: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A packet's way: [`source`] → [`packet`] → [`meter`] → [`publish`]. A [`worker`] is one such line; [`run`] and [`read`]
 //! put workers together.
 
+pub mod app;
 pub mod bench;
 pub mod cli;
 pub mod config;

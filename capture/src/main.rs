@@ -4,7 +4,8 @@ use clap::Parser as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
-use weir_probe::cli::{Cli, Command};
+use weir_probe::app::list;
+use weir_probe::cli::{Cli, Command, ListForm};
 use weir_probe::{Exit, Failure, bench, config, generate, interfaces, read, reference, run};
 
 fn main() -> ExitCode {
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Command::Interfaces(args) => interfaces::interfaces(&args),
         Command::Generate(args) => generate::generate(&args),
         Command::Bench(args) => bench::bench(&args),
+        Command::Applications { to } => applications(to),
         Command::ConfigExample => print(config::EXAMPLE.as_bytes()),
         Command::Docs => print(reference::markdown().as_bytes()),
         Command::Completions { shell } => {
@@ -46,6 +48,15 @@ fn main() -> ExitCode {
             ExitCode::from(exit as u8)
         }
     }
+}
+
+fn applications(to: ListForm) -> Result<Exit, Failure> {
+    let applications = list::applications().map_err(Failure::start)?;
+    let text = match to {
+        ListForm::Csv => list::csv(&applications),
+        ListForm::Json => list::json(&applications)?,
+    };
+    print(text.as_bytes())
 }
 
 /// Writes to the standard output; whoever closes it early has read enough.

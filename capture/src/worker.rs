@@ -112,7 +112,7 @@ impl Worker {
                 if let Some(cpu) = options.cpu {
                     host::pin_thread(cpu).with_context(|| format!("cannot keep a worker on processor {cpu}"))?;
                 }
-                Capture::new(source, options, closings, recycled).run()
+                Capture::new(source, options, closings, recycled)?.run()
             })?
         };
         Ok(Worker { capture, publish })
@@ -178,10 +178,15 @@ impl Own {
 }
 
 impl<S: Source> Capture<S> {
-    fn new(source: S, options: WorkerOptions, closings: Sender<Closing>, recycled: Receiver<Records>) -> Self {
-        Capture {
+    fn new(
+        source: S,
+        options: WorkerOptions,
+        closings: Sender<Closing>,
+        recycled: Receiver<Records>,
+    ) -> anyhow::Result<Self> {
+        Ok(Capture {
             source,
-            meter: Meter::new(options.meter.clone()),
+            meter: Meter::new(options.meter.clone())?,
             throttle: Throttle::default(),
             own: Own::default(),
             cpu_ns: host::thread_cpu_ns(),
@@ -190,7 +195,7 @@ impl<S: Source> Capture<S> {
             options,
             closings,
             recycled,
-        }
+        })
     }
 
     /// Captures to the end; true where that was the interface's.

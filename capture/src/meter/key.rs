@@ -4,7 +4,7 @@ use crate::packet::{Address, IcmpRole, IpPacket, tcp};
 use std::hash::{Hash, Hasher};
 
 /// Two ends, lower one first, and what they speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Addresses of the lower and the upper end.
     pub addresses: [Address; 2],

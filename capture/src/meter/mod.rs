@@ -16,6 +16,7 @@ mod table;
 pub mod tally;
 mod tcp;
 
+use crate::app::{AppCounts, AppOptions, Apps};
 use crate::filter::{FilterCounts, FilterSets, FilterVolumes};
 use crate::packet::{Cause, Checksum, IpPacket, Packet};
 use counters::FixedCounters;
@@ -55,6 +56,8 @@ pub struct MeterOptions {
     pub local_networks: Vec<Network>,
     /// What is counted beside flows.
     pub filters: Arc<FilterSets>,
+    /// What is told of applications.
+    pub applications: AppOptions,
 }
 
 /// An interval that is over.
@@ -74,6 +77,8 @@ pub struct ClosedInterval {
     pub fragments: FragmentCounts,
     /// What checksums said, by [`Checksum`].
     pub checksums: [Volume; Checksum::NAMES.len()],
+    /// What was done to tell applications.
+    pub applications: AppCounts,
     /// What filter sets counted, but for what they count by flow of what is in records.
     pub filters: FilterVolumes,
     /// Empty intervals just before, passed over.
@@ -115,6 +120,9 @@ pub struct Meter {
     v4: FlowTable<V4>,
     v6: FlowTable<V6>,
     fragments: Fragments,
+    apps: Apps,
+    /// What applications were told at the last close.
+    told: AppCounts,
     /// The open interval and the one after it, by parity of their numbers.
     open: [OpenInterval; 2],
     /// Number of the open interval, once known.
@@ -161,7 +169,10 @@ struct Step {
 
 impl Meter {
     /// A meter that has seen nothing yet.
-    pub fn new(options: MeterOptions) -> Meter {
+    ///
+    /// # Errors
+    /// Where nDPI is asked for and cannot be had.
+    pub fn new(options: MeterOptions) -> anyhow::Result<Meter> {
         let records = || {
             let most = |cost: usize| options.max_records.min(options.flow_memory / cost + 1);
             Records::with_capacity(most(flow_cost::<V4>()), most(flow_cost::<V6>()))
@@ -177,7 +188,9 @@ impl Meter {
             held: Volume::default(),
             released: Volume::default(),
         };
-        Meter {
+        Ok(Meter {
+            apps: Apps::new(&options.applications)?,
+            told: AppCounts::default(),
             v4: FlowTable::new(options.flow_memory / flow_cost::<V4>(), options.idle_ms),
             v6: FlowTable::new(options.flow_memory / flow_cost::<V6>(), options.idle_ms),
             fragments: Fragments::default(),
@@ -192,7 +205,7 @@ impl Meter {
             carried: Volume::default(),
             steps: vec![Step::default(); BATCH],
             options,
-        }
+        })
     }
 
     /// Opens the interval that holds `now_ns`, where none is open yet.
@@ -243,8 +256,8 @@ impl Meter {
             return;
         }
         self.ticked_ms = now_ms;
-        self.v4.tick(elapsed_ms, now_ms);
-        self.v6.tick(elapsed_ms, now_ms);
+        self.v4.tick(elapsed_ms, now_ms, &mut self.apps);
+        self.v6.tick(elapsed_ms, now_ms, &mut self.apps);
         let Some(current) = self.current else { return };
         loop {
             let counts = &mut self.open[(current & 1) as usize].fragments;
@@ -394,11 +407,11 @@ impl Meter {
             Going::Nowhere => return,
             Going::V4(key, hash) => {
                 let (records, extras) = open.records.v4_mut();
-                self.v4.count(key, *hash, &arriving, records, extras, room)
+                self.v4.count(key, *hash, &arriving, records, extras, room, &mut self.apps)
             }
             Going::V6(key, hash) => {
                 let (records, extras) = open.records.v6_mut();
-                self.v6.count(key, *hash, &arriving, records, extras, room)
+                self.v6.count(key, *hash, &arriving, records, extras, room, &mut self.apps)
             }
         };
         let (Counted::Flow(new) | Counted::NoRoom(new)) = counted;
@@ -480,6 +493,7 @@ impl Meter {
             fragments: std::mem::take(&mut open.fragments),
             checksums: std::mem::take(&mut open.checksums),
             filters: open.filters.take(),
+            applications: self.apps.counts().since(&std::mem::replace(&mut self.told, *self.apps.counts())),
             skipped: std::mem::take(&mut self.skipped),
         });
     }

@@ -6,6 +6,8 @@
 use super::Volume;
 use super::key::{Compact, End, Initiator, Key, SYN_ACK, V4, V6};
 use super::memory;
+use crate::app::names::Name;
+use crate::app::{AppSlot, NotInspected};
 use crate::packet::{IcmpRole, IpPacket, Quoted, tcp};
 
 /// What one end of a flow sent in one interval.
@@ -64,6 +66,12 @@ pub struct Record {
     pub handshake_rtt_us: u32,
     /// The flow that the first of the ICMP errors quotes.
     pub quoted: Option<Quoted>,
+    /// The application, as nDPI numbers them; 0 where it is not known.
+    pub application_id: u16,
+    /// Why it may be unknown although there was something to inspect.
+    pub not_inspected: Option<NotInspected>,
+    /// The server that the initiator asked for, or the name that it asked DNS for first.
+    pub name: Option<Name>,
 }
 
 impl Record {
@@ -104,6 +112,7 @@ pub(super) struct Stored<K> {
     /// Number of its [`Extra`].
     extra: u32,
     pub(super) initiator: Initiator,
+    not_inspected: Option<NotInspected>,
 }
 
 /// What only some records have.
@@ -113,6 +122,9 @@ struct Extra {
     rtt_us: u32,
     /// Number of its quoted flow, plus 1.
     quoted: u32,
+    /// Number of its name, plus 1.
+    name: u32,
+    application_id: u16,
 }
 
 /// The records of one interval.
@@ -129,6 +141,7 @@ pub struct Records {
 pub(super) struct Extras {
     extras: Vec<Extra>,
     quoted: Vec<Quoted>,
+    names: Vec<Name>,
 }
 
 /// Octets that a record of either version may cost.
@@ -147,6 +160,7 @@ impl<K: Compact> Stored<K> {
             start: [start_ms as u32, (start_ms >> 32) as u32],
             extra: NONE,
             initiator,
+            not_inspected: None,
         }
     }
 
@@ -176,6 +190,33 @@ impl<K: Compact> Stored<K> {
         note(events);
         let Events { syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors } = *events;
         [syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors].contains(&u16::MAX)
+    }
+
+    /// Whether no packet was counted yet.
+    pub fn is_new(&self) -> bool {
+        self.packets == [0; 2]
+    }
+
+    /// Takes down what is known of the flow's application.
+    pub fn tell(&mut self, extras: &mut Extras, app: &AppSlot) {
+        self.not_inspected = app.not_inspected();
+        let name = app.server_name().or(app.dns_query());
+        if app.application_id() == 0 && name.is_none() {
+            return;
+        }
+        self.extra(extras).application_id = app.application_id();
+        if let Some(name) = name {
+            self.name(extras, name);
+        }
+    }
+
+    fn name(&mut self, extras: &mut Extras, name: &Name) {
+        let next = extras.names.len() as u32 + 1;
+        let number = &mut self.extra(extras).name;
+        if *number == 0 {
+            *number = next;
+            extras.names.push(name.clone());
+        }
     }
 
     pub fn set_rtt(&mut self, extras: &mut Extras, rtt_us: u32) {
@@ -225,6 +266,7 @@ impl Records {
         self.v6.clear();
         self.extras.extras.clear();
         self.extras.quoted.clear();
+        self.extras.names.clear();
     }
 
     /// How many there are.
@@ -265,6 +307,9 @@ impl Records {
             sent: [sent(0), sent(1)],
             handshake_rtt_us: extra.rtt_us,
             quoted: extra.quoted.checked_sub(1).map(|number| self.extras.quoted[number as usize]),
+            application_id: extra.application_id,
+            not_inspected: stored.not_inspected,
+            name: extra.name.checked_sub(1).map(|number| self.extras.names[number as usize].clone()),
         }
     }
 
@@ -291,6 +336,11 @@ impl Records {
         let extra = stored.extra(&mut self.extras);
         extra.events = record.sent.map(|sent| sent.events);
         extra.rtt_us = record.handshake_rtt_us;
+        extra.application_id = record.application_id;
+        if let Some(name) = &record.name {
+            stored.name(&mut self.extras, name);
+        }
+        stored.not_inspected = record.not_inspected;
         stored.quote(&mut self.extras, || record.quoted);
         stored
     }
@@ -311,6 +361,6 @@ mod tests {
 
     #[test]
     fn records_are_small() {
-        assert_eq!((size_of::<Stored<V4>>(), size_of::<Stored<V6>>(), size_of::<Extra>()), (56, 80, 36));
+        assert_eq!((size_of::<Stored<V4>>(), size_of::<Stored<V6>>(), size_of::<Extra>()), (56, 80, 44));
     }
 }

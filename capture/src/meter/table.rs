@@ -10,6 +10,7 @@ use super::memory;
 use super::record::{Extras, NONE, Stored, cost, is_event};
 use super::tally::Volume;
 use super::tcp::{Connection, First, Verdict, end};
+use crate::app::{AppSlot, Apps};
 use crate::packet::{IcmpRole, IpPacket, quoted, tcp};
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
@@ -36,6 +37,7 @@ struct Flow<K> {
     tcp: u32,
     initiator: Initiator,
     connection: Follow,
+    app: AppSlot,
 }
 
 /// What is known of a flow's TCP connection.
@@ -174,6 +176,7 @@ impl<K: Compact> FlowTable<K> {
         records: &mut Vec<Stored<K>>,
         extras: &mut Extras,
         room: Room,
+        apps: &mut Apps,
     ) -> Counted {
         let &Arriving { ip, sender, last_ns: time_ns, interval, start_ms, .. } = arriving;
         let now_ms = time_ns.div_euclid(1_000_000);
@@ -185,7 +188,7 @@ impl<K: Compact> FlowTable<K> {
                 let since = now.wrapping_sub(flow.last) as i32;
                 let idle = i64::from(since) > self.idle_ms;
                 if idle {
-                    flow.release(&mut self.free_connections);
+                    flow.release(&mut self.free_connections, apps);
                     *flow = Flow::new(key, ip, sender, time_ns, now);
                 } else if since > 0 {
                     flow.last = now;
@@ -225,6 +228,9 @@ impl<K: Compact> FlowTable<K> {
             }
             _ => Verdict::default(),
         };
+        let from_initiator = sender == flow.initiator.end;
+        let transport = usize::from(ip.transport);
+        let learnt = apps.packet(&mut flow.app, ip, arriving.layer3, transport, from_initiator, now_ms.max(0) as u64);
         let parity = (interval & 1) as usize;
         let at = |ms: i64| (ms - start_ms).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         if flow.intervals[parity] != interval as u16 {
@@ -238,6 +244,9 @@ impl<K: Compact> FlowTable<K> {
         }
         let record = &mut records[flow.records[parity] as usize];
         record.initiator = flow.initiator;
+        if learnt || record.is_new() {
+            record.tell(extras, &flow.app);
+        }
         let mut full = record.count(sender, arriving.volume, at(arriving.first_ms), at(now_ms));
         if let Some((volume, first_ms)) = arriving.more {
             full |= record.count(sender, volume, at(first_ms), at(now_ms));
@@ -267,7 +276,7 @@ impl<K: Compact> FlowTable<K> {
 
     /// Lets `elapsed_ms` pass: looks at so many flows that all were looked at in a quarter of the idle time, and
     /// forgets those that are idle.
-    pub fn tick(&mut self, elapsed_ms: i64, now_ms: i64) {
+    pub fn tick(&mut self, elapsed_ms: i64, now_ms: i64, apps: &mut Apps) {
         let len = self.flows.len();
         let pass_ms = (self.idle_ms / 4).max(1);
         self.owed += (len as i64).saturating_mul(elapsed_ms.clamp(0, pass_ms));
@@ -282,7 +291,7 @@ impl<K: Compact> FlowTable<K> {
             self.sweep = if self.sweep + 1 < len { self.sweep + 1 } else { 0 };
             let flow = &mut self.flows[self.sweep];
             if flow.connection != Follow::Free && i64::from(now.wrapping_sub(flow.last) as i32) > self.idle_ms {
-                flow.release(&mut self.free_connections);
+                flow.release(&mut self.free_connections, apps);
                 flow.connection = Follow::Free;
                 let number = self.sweep as u32;
                 self.index.remove(self.hasher.hash_one(flow.key), number);
@@ -304,6 +313,7 @@ impl<K: Compact> Flow<K> {
             tcp: NONE,
             initiator: Initiator::told_by(ip, sender),
             connection: Follow::Nothing,
+            app: AppSlot::default(),
         }
     }
 
@@ -358,7 +368,8 @@ impl<K: Compact> Flow<K> {
     }
 
     /// Gives back what the flow has beside itself.
-    fn release(&mut self, free_connections: &mut Vec<u32>) {
+    fn release(&mut self, free_connections: &mut Vec<u32>, apps: &mut Apps) {
+        apps.end(&mut self.app);
         if self.connection == Follow::All {
             free_connections.push(self.tcp);
         }
@@ -372,6 +383,6 @@ mod tests {
 
     #[test]
     fn flows_are_small() {
-        assert_eq!((size_of::<Flow<V4>>(), size_of::<Flow<V6>>()), (48, 72));
+        assert_eq!((size_of::<Flow<V4>>(), size_of::<Flow<V6>>()), (64, 88));
     }
 }

@@ -17,6 +17,7 @@ fn options() -> MeterOptions {
         idle_ms: 60_000,
         local_networks: vec!["10.0.0.0/8".parse().unwrap()],
         filters: Arc::default(),
+        applications: AppOptions::default(),
     }
 }
 
@@ -58,7 +59,7 @@ fn packets(closed: &[ClosedInterval]) -> Vec<u64> {
 
 #[test]
 fn both_directions_are_one_record_of_the_one_seen_first() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     feed(&mut meter, START + 1_000_000, &udp(B, A, (53, 5353)));
     feed(&mut meter, START + 5_000_000, &udp(A, B, (5353, 53)));
     let closed = finish(meter);
@@ -77,7 +78,7 @@ fn the_sender_of_the_syn_is_the_initiator() {
         vec![segment(false, t::SYN | t::ACK, 9, 2), segment(true, t::ACK, 2, 10)],
         vec![segment(false, t::ACK, 9, 2), segment(true, t::SYN, 1, 0)],
     ] {
-        let mut meter = Meter::new(options());
+        let mut meter = Meter::new(options()).unwrap();
         for (at, packet) in packets.iter().enumerate() {
             feed(&mut meter, START + at as i64, packet);
         }
@@ -91,7 +92,7 @@ fn the_sender_of_the_syn_is_the_initiator() {
 
 #[test]
 fn flags_are_counted_and_the_handshake_is_timed() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     feed(&mut meter, START, &segment(true, t::SYN, 100, 0));
     feed(&mut meter, START + 1_000_000, &segment(false, t::SYN | t::ACK, 500, 101));
     feed(&mut meter, START + 2_500_000, &segment(true, t::ACK, 101, 501));
@@ -108,7 +109,7 @@ fn flags_are_counted_and_the_handshake_is_timed() {
 
 #[test]
 fn an_acknowledgement_of_something_else_times_nothing() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     feed(&mut meter, START, &segment(true, t::SYN, 100, 0));
     feed(&mut meter, START + 1_000_000, &segment(false, t::SYN | t::ACK, 500, 77));
     feed(&mut meter, START + 2_500_000, &segment(true, t::ACK, 101, 501));
@@ -122,7 +123,7 @@ fn ping_is_one_biflow_whichever_side_is_seen_first() {
         if reply_first {
             packets.reverse();
         }
-        let mut meter = Meter::new(options());
+        let mut meter = Meter::new(options()).unwrap();
         packets.iter().for_each(|packet| feed(&mut meter, START, packet));
         let closed = finish(meter);
         let [record] = &records(&closed[0])[..] else { panic!("{closed:?}") };
@@ -134,7 +135,7 @@ fn ping_is_one_biflow_whichever_side_is_seen_first() {
 
 #[test]
 fn intervals_close_after_their_grace_and_late_packets_stay_counted() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     feed(&mut meter, START, &udp(A, B, (1, 2)));
     // Of the next interval, within the grace of the first: both are open.
     feed(&mut meter, START + 10 * SECOND + 100_000_000, &udp(A, B, (1, 2)));
@@ -157,7 +158,7 @@ fn intervals_close_after_their_grace_and_late_packets_stay_counted() {
 
 #[test]
 fn a_flow_keeps_its_start_until_it_is_idle() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     for at in [0, 15, 74, 135] {
         feed(&mut meter, START + at * SECOND, &udp(A, B, (1, 2)));
     }
@@ -174,7 +175,7 @@ fn a_flow_keeps_its_start_until_it_is_idle() {
 
 #[test]
 fn empty_intervals_are_closed_and_holes_passed_over() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     feed(&mut meter, START, &udp(A, B, (1, 2)));
     feed(&mut meter, START + 35 * SECOND, &udp(A, B, (1, 2)));
     assert_eq!(packets(&meter.take_closed()), [1, 0, 0]);
@@ -189,7 +190,7 @@ fn empty_intervals_are_closed_and_holes_passed_over() {
 #[test]
 fn sixty_empty_intervals_are_closed_one_by_one() {
     for (gap, closings, skipped) in [(61, 61, 0), (62, 1, 61)] {
-        let mut meter = Meter::new(options());
+        let mut meter = Meter::new(options()).unwrap();
         feed(&mut meter, START, &udp(A, B, (1, 2)));
         feed(&mut meter, START + (gap * 10 + 1) * SECOND, &udp(A, B, (1, 2)));
         assert_eq!(meter.take_closed().len(), closings, "gap {gap}");
@@ -199,7 +200,7 @@ fn sixty_empty_intervals_are_closed_one_by_one() {
 
 #[test]
 fn the_interval_after_the_open_one_is_never_passed_over() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     feed(&mut meter, START + 9 * SECOND, &udp(A, B, (1, 2)));
     feed(&mut meter, START + 10 * SECOND + 1, &udp(A, B, (1, 2)));
     feed(&mut meter, START + 36_001 * SECOND, &udp(A, B, (1, 2)));
@@ -209,7 +210,7 @@ fn the_interval_after_the_open_one_is_never_passed_over() {
 
 #[test]
 fn a_worker_without_packets_closes_all_the_same() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     meter.open_at(START);
     assert!(!meter.clock(START + 10 * SECOND + 199_999_999));
     assert!(meter.clock(START + 10 * SECOND + 200_000_000));
@@ -219,7 +220,7 @@ fn a_worker_without_packets_closes_all_the_same() {
 
 #[test]
 fn past_the_bound_on_records_flows_go_into_overflow_records() {
-    let mut meter = Meter::new(MeterOptions { max_records: 2, ..options() });
+    let mut meter = Meter::new(MeterOptions { max_records: 2, ..options() }).unwrap();
     for port in 1..=50 {
         feed(&mut meter, START + i64::from(port), &udp(A, [198, 51, 100, port as u8], (port, 53)));
     }
@@ -236,7 +237,7 @@ fn past_the_bound_on_records_flows_go_into_overflow_records() {
 
 #[test]
 fn past_the_bound_on_flows_new_ones_overflow_until_old_ones_are_idle() {
-    let mut meter = Meter::new(MeterOptions { flow_memory: 2 * FLOW_COST, ..options() });
+    let mut meter = Meter::new(MeterOptions { flow_memory: 2 * FLOW_COST, ..options() }).unwrap();
     for port in 1..=3 {
         feed(&mut meter, START, &udp(A, B, (port, 53)));
     }
@@ -251,7 +252,7 @@ fn past_the_bound_on_flows_new_ones_overflow_until_old_ones_are_idle() {
 
 #[test]
 fn whichever_gathers_more_has_the_record() {
-    let mut meter = Meter::new(MeterOptions { max_records: 1, ..options() });
+    let mut meter = Meter::new(MeterOptions { max_records: 1, ..options() }).unwrap();
     feed(&mut meter, START, &udp(A, B, (1, 1)));
     for number in 0..200u8 {
         // Many sources to one destination's port, with SYNs; one source to many destinations; and what is neither.
@@ -317,7 +318,7 @@ fn three_fragments(id: u16) -> [Vec<u8>; 3] {
 fn fragments_are_packets_of_their_flow_in_any_order() {
     let order = |of: [usize; 3], id| of.map(|at| three_fragments(id)[at].clone());
     for (id, of) in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]].into_iter().enumerate() {
-        let mut meter = Meter::new(options());
+        let mut meter = Meter::new(options()).unwrap();
         for (at, packet) in order(of, id as u16).iter().enumerate() {
             feed(&mut meter, START + at as i64 * 1_000_000, packet);
         }
@@ -334,7 +335,7 @@ fn fragments_are_packets_of_their_flow_in_any_order() {
 
 #[test]
 fn fragments_are_carried_over_a_close_and_given_up_in_the_end() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     let [first, second, third] = three_fragments(1);
     feed(&mut meter, START, &second);
     feed(&mut meter, START + 11 * SECOND, &third);
@@ -359,7 +360,7 @@ fn fragments_are_carried_over_a_close_and_given_up_in_the_end() {
 
 #[test]
 fn an_id_that_is_used_again_is_another_datagram() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     for packet in &three_fragments(1) {
         feed(&mut meter, START, packet);
     }
@@ -376,7 +377,7 @@ fn an_id_that_is_used_again_is_another_datagram() {
 
 #[test]
 fn a_record_that_is_full_is_followed_by_another_one() {
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     for _ in 0..100_000 {
         feed(&mut meter, START, &segment(true, t::SYN, 1, 0));
     }
@@ -391,7 +392,7 @@ fn retransmissions_are_counted_in_their_direction() {
         let (src, dst, ports) = if forward { (A, B, (40000, 80)) } else { (B, A, (80, 40000)) };
         t::ipv4(src, dst, 6, &t::tcp(ports, t::ACK, sequence, 1, payload))
     };
-    let mut meter = Meter::new(options());
+    let mut meter = Meter::new(options()).unwrap();
     for (forward, sequence) in [(true, 100), (true, 110), (true, 110), (false, 5), (false, 25), (false, 15)] {
         feed(&mut meter, START, &data(forward, sequence, b"0123456789"));
     }

@@ -7,6 +7,7 @@ pub mod kafka;
 pub mod pace;
 pub mod record;
 
+use crate::app::NotInspected;
 use crate::filter::{FilterCounts, FilterSets};
 use crate::meter::{ClosedInterval, Tally, Volume};
 use crate::packet::{Cause, Checksum};
@@ -363,6 +364,13 @@ impl Publisher {
         let mut filters = self.filters.take();
         filters += &interval.filters;
         counters.extend(filters.labels().map(|(set, label, volume)| counter(set, label, volume)));
+        let applications = &interval.applications;
+        let not_inspected = NotInspected::ALL.map(|cause| (cause.name(), applications.not_inspected[cause as usize]));
+        for (label, affected) in [("inspected", applications.inspected)].into_iter().chain(not_inspected) {
+            if affected.packets > 0 {
+                counters.push(counter("applications", label, Volume { packets: affected.packets, octets: 0 }));
+            }
+        }
         for (label, volume) in interval.fragments.named() {
             if volume.packets > 0 {
                 counters.push(counter("fragments", label, volume));

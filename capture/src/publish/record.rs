@@ -1,9 +1,11 @@
 //! Records as the wire format has them.
 
+use crate::app::NotInspected;
+use crate::app::names::Kind;
 use crate::meter::overflow::{OverflowKey, OverflowRecord};
 use crate::meter::record::Record;
 use crate::packet::Address;
-use crate::proto::{Flow, Overflow, QuotedFlow, RecordKind, overflow::Key};
+use crate::proto::{Flow, NotInspected as Wire, Overflow, QuotedFlow, RecordKind, overflow::Key};
 
 /// Fills a flow record in place, so that its buffers serve again; fields that this agent never sets are left alone.
 pub fn fill(flow: &mut Flow, record: &Record, interval_start_ms: u64) {
@@ -52,6 +54,20 @@ pub fn fill(flow: &mut Flow, record: &Record, interval_start_ms: u64) {
             protocol: u32::from(quoted.protocol),
         }
     });
+    flow.application_id = u32::from(record.application_id);
+    flow.application_not_inspected = record.not_inspected.map_or(0, |cause| {
+        (match cause {
+            NotInspected::Overload => Wire::Overload,
+            NotInspected::PoolFull => Wire::PoolFull,
+            NotInspected::Displaced => Wire::Displaced,
+        }) as i32
+    });
+    flow.server_name.clear();
+    flow.dns_query.clear();
+    if let Some(name) = &record.name {
+        let field = if name.kind() == Kind::Server { &mut flow.server_name } else { &mut flow.dns_query };
+        field.push_str(name.as_str());
+    }
     flow.overflow = None;
 }
 

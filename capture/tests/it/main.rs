@@ -1,5 +1,6 @@
 //! Tests of the whole agent, in one program so that it is linked once.
 
+mod apps;
 mod cli;
 mod fanout;
 mod golden;
@@ -14,7 +15,7 @@ mod stream;
 mod testing;
 mod xdp;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The program under test, with logs as users see them.
@@ -27,6 +28,14 @@ fn probe() -> Command {
 /// A file or folder of the tests' own.
 fn own(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)
+}
+
+/// The files in a folder and in those below it.
+fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() { captures(&path, found) } else { found.push(path) }
+    }
 }
 
 /// The conservation law in a summary: captured = in records + not metered, for packets and octets.

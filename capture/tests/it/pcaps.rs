@@ -1,20 +1,13 @@
 //! All captures of `../shared/pcaps`, where they are: no crash, no hang, and conservation in every summary.
 
-use crate::{assert_balanced, probe};
-use std::path::{Path, PathBuf};
+use crate::{assert_balanced, captures, probe};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Far more than any of them takes.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
-
-fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() { captures(&path, found) } else { found.push(path) }
-    }
-}
 
 #[test]
 fn every_shared_capture_is_read() {

@@ -4,6 +4,7 @@ use crate::testing as t;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::sync::Arc;
+use weir_probe::app::AppOptions;
 use weir_probe::filter::{FilterConfig, FilterSets};
 use weir_probe::meter::{Arrival, FLOW_COST, Meter, MeterOptions, Volume};
 use weir_probe::packet::{Cause, Checksum, Frame, LinkType, parse, parse_inner};
@@ -211,7 +212,9 @@ proptest! {
             idle_ms,
             local_networks: vec!["5.0.0.0/8".parse().unwrap()],
             filters: Arc::clone(&filters),
-        });
+            applications: AppOptions::default(),
+        })
+        .unwrap();
         let mut publisher = Publisher::new(Identity { probe: "p".to_owned(), workers: 1, interval_ms: 10_000, ..Identity::default() }, filters);
         let mut ledger = Ledger::default();
         let start = 1_600_000_000_000_000_000;

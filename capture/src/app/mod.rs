@@ -1,0 +1,474 @@
+//! Applications: what a flow's first packets say of what it is for.
+//!
+//! [`Apps`] is what one worker owns. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to [`Apps::packet`],
+//! which soon has nothing left to learn of it. Two things look, each on its own: [`names`] reads server and DNS names;
+//! nDPI, where the agent was built with it, tells the application. A flow is inspected from its first payload on, for a
+//! budget of packets; its state in nDPI lives in a pool of fixed size meanwhile.
+
+mod gate;
+pub mod list;
+pub mod names;
+#[cfg(ndpi)]
+mod ndpi;
+#[cfg(not(ndpi))]
+#[path = "without.rs"]
+mod ndpi;
+
+use crate::packet::IpPacket;
+use gate::Gate;
+use names::{Kind, Name};
+use ndpi::Ndpi;
+
+/// The nDPI that the agent was built with, as `nDPI 4.2.0`, or `no nDPI`.
+pub const NDPI: &str = env!("WEIR_NDPI");
+
+/// Payload-carrying packets of the initiator in which a name is looked for.
+const NAME_LOOKS: u8 = 3;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// What [`Apps`] keeps to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppOptions {
+    /// Inspect flows with nDPI.
+    pub ndpi: bool,
+    /// Read server names and DNS names.
+    pub names: bool,
+    /// Payload-carrying packets of a TCP flow that nDPI is shown at most.
+    pub tcp_packets: u8,
+    /// Packets of a UDP flow that nDPI is shown at most.
+    pub udp_packets: u8,
+    /// Flows inspected at once.
+    pub max_inspected: u16,
+    /// No inspection begins while more than this share of packets, in per cent, is inspected or would be; 100: no such
+    /// limit.
+    pub max_inspected_percent: u8,
+    /// Octets of memory for the names of live flows.
+    pub name_octets: usize,
+}
+
+impl Default for AppOptions {
+    fn default() -> Self {
+        AppOptions {
+            ndpi: cfg!(ndpi),
+            names: true,
+            tcp_packets: 8,
+            udp_packets: 8,
+            max_inspected: 8192,
+            max_inspected_percent: 40,
+            name_octets: 32 << 20,
+        }
+    }
+}
+
+/// Why a flow was not inspected, or not to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NotInspected {
+    /// Too many of the packets would have been inspected, as when each begins a flow.
+    Overload,
+    /// As many flows were being inspected as may be at once.
+    PoolFull,
+    /// It was idle while others waited, and lost its place to one of them.
+    Displaced,
+}
+
+impl NotInspected {
+    /// Every cause, in the order of its discriminants.
+    pub const ALL: [NotInspected; 3] = [NotInspected::Overload, NotInspected::PoolFull, NotInspected::Displaced];
+
+    /// The cause as metrics and counters name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            NotInspected::Overload => "overload",
+            NotInspected::PoolFull => "pool_full",
+            NotInspected::Displaced => "displaced",
+        }
+    }
+
+    /// What the cause means, for a person.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            NotInspected::Overload => "too many of the packets would have been inspected, as when each begins a flow",
+            NotInspected::PoolFull => "as many flows were being inspected as may be at once",
+            NotInspected::Displaced => "idle while others waited, it lost its place to one of them",
+        }
+    }
+}
+
+/// What nDPI says of a flow, in its numbers; 0 unknown.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Verdict {
+    /// The protocol that carries the application, such as TLS; 0 where it is the application itself.
+    master: u16,
+    /// The application.
+    app: u16,
+}
+
+impl Verdict {
+    /// The one id that a record states: the application where it is known, else the protocol that carries it.
+    fn id(self) -> u16 {
+        if self.app != 0 { self.app } else { self.master }
+    }
+}
+
+/// Which state in nDPI is a flow's own. It says nothing once the state was given to another flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Handle {
+    entry: u16,
+    /// How often the state was given back before; what is one round of 65,536 older is taken for the same.
+    generation: u16,
+}
+
+/// How far the inspection of a flow has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Inspection {
+    /// No payload was seen yet.
+    #[default]
+    Waiting,
+    /// The flow has a state in nDPI.
+    Open,
+    /// There is nothing more to learn.
+    Done,
+    /// It did not take place, or not to its end.
+    Not(NotInspected),
+}
+
+/// What a flow keeps: 16 octets. A flow that ends gives it to [`Apps::end`].
+#[derive(Debug, Default)]
+pub struct AppSlot {
+    name: Option<Name>,
+    handle: Handle,
+    application_id: u16,
+    inspection: Inspection,
+    /// Packets in which a name was looked for, in the two highest bits; packets that nDPI was shown, in the others.
+    looks: u8,
+}
+
+/// One look for a name in [`AppSlot::looks`].
+const NAME_LOOK: u8 = 64;
+
+/// Packets that nDPI may be shown of one flow at most.
+pub const MAX_BUDGET: u8 = NAME_LOOK - 1;
+
+impl AppSlot {
+    /// The application, as nDPI numbers them; 0 where it is not known.
+    pub fn application_id(&self) -> u16 {
+        self.application_id
+    }
+
+    /// The server that the initiator asked for by TLS, HTTP or QUIC.
+    pub fn server_name(&self) -> Option<&Name> {
+        self.name.as_ref().filter(|name| name.kind() == Kind::Server)
+    }
+
+    /// The name that the initiator asked DNS about first.
+    pub fn dns_query(&self) -> Option<&Name> {
+        self.name.as_ref().filter(|name| name.kind() == Kind::Query)
+    }
+
+    /// Why the application may be unknown although there was something to inspect.
+    pub fn not_inspected(&self) -> Option<NotInspected> {
+        match self.inspection {
+            Inspection::Not(cause) => Some(cause),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn is_name_settled(&self) -> bool {
+        self.looks >= NAME_LOOKS * NAME_LOOK
+    }
+
+    fn settle_name(&mut self) {
+        self.looks |= NAME_LOOKS * NAME_LOOK;
+    }
+}
+
+/// Flows, and packets of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Affected {
+    /// Flows.
+    pub flows: u64,
+    /// Packets.
+    pub packets: u64,
+}
+
+/// What [`Apps`] did since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AppCounts {
+    /// Flows whose inspection began, and packets that nDPI was shown.
+    pub inspected: Affected,
+    /// Flows that were not inspected (to the end), and their packets from then on, by [`NotInspected`].
+    pub not_inspected: [Affected; NotInspected::ALL.len()],
+    /// Names found and kept.
+    pub names: u64,
+    /// Names found, but left out for want of memory.
+    pub names_shed: u64,
+}
+
+impl AppCounts {
+    /// What was done since `earlier`.
+    pub fn since(&self, earlier: &AppCounts) -> AppCounts {
+        let affected = |now: Affected, then: Affected| Affected {
+            flows: now.flows - then.flows,
+            packets: now.packets - then.packets,
+        };
+        AppCounts {
+            inspected: affected(self.inspected, earlier.inspected),
+            not_inspected: std::array::from_fn(|cause| {
+                affected(self.not_inspected[cause], earlier.not_inspected[cause])
+            }),
+            names: self.names - earlier.names,
+            names_shed: self.names_shed - earlier.names_shed,
+        }
+    }
+}
+
+/// Tells the applications and names of a worker's flows.
+pub struct Apps {
+    options: AppOptions,
+    ndpi: Option<Ndpi>,
+    /// The application of protocols without ports, by protocol number.
+    by_protocol: [u16; 256],
+    gate: Gate,
+    /// Octets of memory that the names of live flows take.
+    name_octets: usize,
+    counts: AppCounts,
+}
+
+impl Apps {
+    /// An instance for one worker.
+    ///
+    /// # Errors
+    /// Where nDPI is asked for and the agent was built without it, or it does not start.
+    pub fn new(options: &AppOptions) -> anyhow::Result<Apps> {
+        let mut ndpi = if options.ndpi { Some(Ndpi::new(options.max_inspected)?) } else { None };
+        Ok(Apps {
+            by_protocol: ndpi.as_mut().map_or([0; 256], Ndpi::by_protocol),
+            ndpi,
+            gate: Gate::new(options.max_inspected_percent),
+            name_octets: 0,
+            counts: AppCounts::default(),
+            options: AppOptions {
+                tcp_packets: options.tcp_packets.clamp(1, MAX_BUDGET),
+                udp_packets: options.udp_packets.clamp(1, MAX_BUDGET),
+                ..options.clone()
+            },
+        })
+    }
+
+    /// Looks at a packet of the flow that `slot` belongs to. `l3` is what was captured from its IP header on, `l4` where
+    /// in that the transport header begins, `time_ms` its time from the Unix epoch. Every IP packet that is metered
+    /// should be shown, also where there is nothing to learn: overload is measured by them.
+    ///
+    /// True where it changed what `slot` knows: where the flow's record is to be written anew.
+    #[inline]
+    pub fn packet(
+        &mut self,
+        slot: &mut AppSlot,
+        ip: &IpPacket,
+        l3: &[u8],
+        l4: usize,
+        from_initiator: bool,
+        time_ms: u64,
+    ) -> bool {
+        self.gate.packet();
+        match slot.inspection {
+            Inspection::Done if slot.is_name_settled() => return false,
+            Inspection::Not(cause) => {
+                self.counts.not_inspected[cause as usize].packets += 1;
+                if slot.is_name_settled() {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+        self.look(slot, ip, l3, l4, from_initiator, time_ms)
+    }
+
+    fn look(
+        &mut self,
+        slot: &mut AppSlot,
+        ip: &IpPacket,
+        l3: &[u8],
+        l4: usize,
+        from_initiator: bool,
+        time_ms: u64,
+    ) -> bool {
+        if ip.is_later_fragment() {
+            return false;
+        }
+        if ip.protocol != TCP && ip.protocol != UDP {
+            slot.settle_name();
+            slot.inspection = Inspection::Done;
+            slot.application_id = self.by_protocol[usize::from(ip.protocol)];
+            return slot.application_id != 0;
+        }
+        let l3 = without_padding(l3);
+        let payload = payload(ip.protocol, l3.get(l4..).unwrap_or(&[]));
+        if payload.is_empty() {
+            return false;
+        }
+        let named = from_initiator && !slot.is_name_settled() && self.look_for_name(slot, ip, payload);
+        let told = match slot.inspection {
+            Inspection::Waiting => self.begin(slot, time_ms) && self.inspect(slot, ip, l3, time_ms),
+            Inspection::Open => {
+                self.gate.go_on();
+                self.inspect(slot, ip, l3, time_ms)
+            }
+            Inspection::Done | Inspection::Not(_) => false,
+        };
+        named || told
+    }
+
+    /// Gives back what a flow that ends, or begins anew, holds; its slot is as new.
+    pub fn end(&mut self, slot: &mut AppSlot) {
+        if let (Inspection::Open, Some(ndpi)) = (slot.inspection, &mut self.ndpi) {
+            ndpi.end(slot.handle);
+        }
+        if let Some(name) = &slot.name {
+            self.name_octets -= name.heap_octets();
+        }
+        *slot = AppSlot::default();
+    }
+
+    /// What was done since the start.
+    pub fn counts(&self) -> &AppCounts {
+        &self.counts
+    }
+
+    /// Whether no inspection begins for now because there would be too many.
+    pub fn is_overloaded(&self) -> bool {
+        self.gate.is_closed()
+    }
+
+    /// Flows being inspected, and flows that can be at once.
+    pub fn load(&self) -> (usize, usize) {
+        self.ndpi.as_ref().map_or((0, 0), Ndpi::load)
+    }
+
+    fn look_for_name(&mut self, slot: &mut AppSlot, ip: &IpPacket, payload: &[u8]) -> bool {
+        let tcp = ip.protocol == TCP;
+        let dns = names::is_dns_port(ip.dst_port) || names::is_dns_port(ip.src_port);
+        if !self.options.names || !(tcp || dns) {
+            slot.settle_name();
+            return false;
+        }
+        slot.looks += NAME_LOOK;
+        let name = if dns { names::dns_query(tcp, payload) } else { names::server_name(payload) };
+        name.is_some_and(|name| self.keep(slot, name))
+    }
+
+    /// Keeps the name of a flow that has none, where there is room.
+    fn keep(&mut self, slot: &mut AppSlot, name: Name) -> bool {
+        slot.settle_name();
+        let octets = self.name_octets + name.heap_octets();
+        if octets > self.options.name_octets {
+            self.counts.names_shed += 1;
+            return false;
+        }
+        self.name_octets = octets;
+        self.counts.names += 1;
+        slot.name = Some(name);
+        true
+    }
+
+    /// Gets a flow a state in nDPI, where there is nDPI, no overload and room.
+    fn begin(&mut self, slot: &mut AppSlot, time_ms: u64) -> bool {
+        let Some(ndpi) = &mut self.ndpi else {
+            slot.inspection = Inspection::Done;
+            return false;
+        };
+        let begun = if self.gate.begin() { ndpi.begin(time_ms) } else { Err(NotInspected::Overload) };
+        match begun {
+            Ok(handle) => {
+                slot.handle = handle;
+                slot.inspection = Inspection::Open;
+                self.counts.inspected.flows += 1;
+                true
+            }
+            Err(cause) => {
+                self.refuse(slot, cause);
+                false
+            }
+        }
+    }
+
+    fn refuse(&mut self, slot: &mut AppSlot, cause: NotInspected) {
+        slot.inspection = Inspection::Not(cause);
+        let affected = &mut self.counts.not_inspected[cause as usize];
+        affected.flows += 1;
+        affected.packets += 1;
+    }
+
+    /// Shows a packet to nDPI; whether the application is another than before.
+    fn inspect(&mut self, slot: &mut AppSlot, ip: &IpPacket, l3: &[u8], time_ms: u64) -> bool {
+        let Some(ndpi) = &mut self.ndpi else { return false };
+        let (mut verdict, more) = match ndpi.packet(slot.handle, l3, time_ms) {
+            Ok(seen) => seen,
+            Err(cause) => {
+                self.refuse(slot, cause);
+                return false;
+            }
+        };
+        self.counts.inspected.packets += 1;
+        slot.looks += 1;
+        let budget = if ip.protocol == TCP { self.options.tcp_packets } else { self.options.udp_packets };
+        let before = slot.application_id;
+        if more && slot.looks % NAME_LOOK < budget {
+            // Most flows that stay unknown are short: a guess by port is in their record before they end.
+            if verdict.id() == 0 && slot.looks % NAME_LOOK == 1 {
+                verdict = ndpi.guess(slot.handle, ip);
+            }
+            if verdict.id() != 0 {
+                slot.application_id = verdict.id();
+            }
+            return slot.application_id != before;
+        }
+        if verdict.id() == 0 {
+            verdict = ndpi.give_up(slot.handle);
+        }
+        if verdict.id() != 0 {
+            slot.application_id = verdict.id();
+        }
+        let server = ndpi.quic_server(slot.handle, verdict, Name::server).flatten();
+        ndpi.end(slot.handle);
+        slot.inspection = Inspection::Done;
+        let named = match server {
+            Some(name) if self.options.names && slot.name.is_none() => self.keep(slot, name),
+            _ => false,
+        };
+        named || slot.application_id != before
+    }
+}
+
+/// An IP packet without what follows it in its frame; of lengths that say 0 or too much, all there is.
+fn without_padding(l3: &[u8]) -> &[u8] {
+    let octets = match l3 {
+        [first, _, high, low, ..] if first >> 4 == 4 => usize::from(u16::from_be_bytes([*high, *low])),
+        [first, _, _, _, high, low, ..] if first >> 4 == 6 => match u16::from_be_bytes([*high, *low]) {
+            0 => 0,
+            payload => 40 + usize::from(payload),
+        },
+        _ => 0,
+    };
+    match octets {
+        0 => l3,
+        octets => &l3[..octets.min(l3.len())],
+    }
+}
+
+/// What follows the transport header of a TCP segment or UDP datagram.
+fn payload(protocol: u8, l4: &[u8]) -> &[u8] {
+    let header = match protocol {
+        TCP => l4.get(12).map_or(usize::MAX, |offset| usize::from(offset >> 4).max(5) * 4),
+        _ => 8,
+    };
+    l4.get(header..).unwrap_or(&[])
+}
+
+#[cfg(test)]
+mod tests;

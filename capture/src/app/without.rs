@@ -1,0 +1,51 @@
+//! What stands for nDPI in an agent built without it: nothing that could exist.
+
+use super::{Handle, NotInspected, Verdict};
+use crate::packet::IpPacket;
+
+/// There is none.
+pub enum Ndpi {}
+
+impl Ndpi {
+    /// # Errors
+    /// Always, saying what to do.
+    pub fn new(_flows: u16) -> anyhow::Result<Ndpi> {
+        anyhow::bail!("this weir-probe was built without nDPI: install libndpi-dev and build it again")
+    }
+
+    pub fn begin(&mut self, _time_ms: u64) -> Result<Handle, NotInspected> {
+        match *self {}
+    }
+
+    pub fn packet(&mut self, _handle: Handle, _l3: &[u8], _time_ms: u64) -> Result<(Verdict, bool), NotInspected> {
+        match *self {}
+    }
+
+    pub fn guess(&mut self, _handle: Handle, _ip: &IpPacket) -> Verdict {
+        match *self {}
+    }
+
+    pub fn give_up(&mut self, _handle: Handle) -> Verdict {
+        match *self {}
+    }
+
+    pub fn quic_server<T>(&mut self, _handle: Handle, _verdict: Verdict, _take: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        match *self {}
+    }
+
+    pub fn end(&mut self, _handle: Handle) {
+        match *self {}
+    }
+
+    pub fn load(&self) -> (usize, usize) {
+        match *self {}
+    }
+
+    pub fn by_protocol(&mut self) -> [u16; 256] {
+        match *self {}
+    }
+
+    pub fn protocols(&mut self) -> Vec<(u16, String, String)> {
+        match *self {}
+    }
+}
