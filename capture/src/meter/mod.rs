@@ -405,14 +405,8 @@ impl Meter {
         };
         let counted = match &step.going {
             Going::Nowhere => return,
-            Going::V4(key, hash) => {
-                let (records, extras) = open.records.v4_mut();
-                self.v4.count(key, *hash, &arriving, records, extras, room, &mut self.apps)
-            }
-            Going::V6(key, hash) => {
-                let (records, extras) = open.records.v6_mut();
-                self.v6.count(key, *hash, &arriving, records, extras, room, &mut self.apps)
-            }
+            Going::V4(key, hash) => self.v4.count(key, *hash, &arriving, open.records.v4_mut(), room, &mut self.apps),
+            Going::V6(key, hash) => self.v6.count(key, *hash, &arriving, open.records.v6_mut(), room, &mut self.apps),
         };
         let (Counted::Flow(new) | Counted::NoRoom(new)) = counted;
         open.tally.flows += u64::from(new);

@@ -173,8 +173,7 @@ impl<K: Compact> FlowTable<K> {
         key: &K,
         hash: u64,
         arriving: &Arriving<'_>,
-        records: &mut Vec<Stored<K>>,
-        extras: &mut Extras,
+        (records, extras): (&mut Vec<Stored<K>>, &mut Extras),
         room: Room,
         apps: &mut Apps,
     ) -> Counted {
