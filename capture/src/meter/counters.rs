@@ -17,6 +17,33 @@ const SIZES: [&str; 7] = ["64", "65-127", "128-255", "256-511", "512-1023", "102
 /// Protocols of either version of IP, and what is no IP.
 const KINDS: usize = 2 * PROTOCOLS.len() + 1;
 
+/// The number of each protocol's label.
+const BY_PROTOCOL: [u8; 256] = {
+    let mut labels = [4; 256];
+    labels[6] = 0;
+    labels[17] = 1;
+    labels[1] = 2;
+    labels[58] = 3;
+    labels
+};
+
+/// Where the kinds of IPv4 and of IPv6 begin.
+const KIND_OF_VERSION: [usize; 2] = [0, PROTOCOLS.len()];
+
+/// The number of each size's label; the last one is that of everything larger.
+const BY_OCTETS: [u8; 1520] = {
+    let most = [64, 127, 255, 511, 1023, 1518];
+    let mut labels = [0; 1520];
+    let mut octets = 0;
+    while octets < labels.len() {
+        while (labels[octets] as usize) < most.len() && octets > most[labels[octets] as usize] {
+            labels[octets] += 1;
+        }
+        octets += 1;
+    }
+    labels
+};
+
 /// The frame check sequence, which captures leave out and RFC 2819's size classes count.
 const FCS_OCTETS: u32 = 4;
 
@@ -33,19 +60,12 @@ impl FixedCounters {
         let cast = packet.cast as usize;
         let kind = match &packet.ip {
             Ok(ip) => {
-                let protocol = match ip.protocol {
-                    6 => 0,
-                    17 => 1,
-                    1 => 2,
-                    58 => 3,
-                    _ => 4,
-                };
-                protocol + if ip.version == 4 { 0 } else { PROTOCOLS.len() }
+                usize::from(BY_PROTOCOL[usize::from(ip.protocol)]) + KIND_OF_VERSION[usize::from(ip.version == 6)]
             }
             Err(_) => KINDS - 1,
         };
-        let octets = packet.frame_octets + FCS_OCTETS;
-        let size = [64, 127, 255, 511, 1023, 1518].iter().map(|&most| usize::from(octets > most)).sum::<usize>();
+        let octets = (packet.frame_octets + FCS_OCTETS) as usize;
+        let size = usize::from(BY_OCTETS[octets.min(BY_OCTETS.len() - 1)]);
         self.cells[(cast * KINDS + kind) * SIZES.len() + size] += Volume::one(packet.octets);
     }
 

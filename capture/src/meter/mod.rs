@@ -127,7 +127,9 @@ pub struct Meter {
     open: [OpenInterval; 2],
     /// Number of the open interval, once known.
     current: Option<i64>,
-    /// When the open interval closes, ns.
+    /// When the open interval starts, ends and closes, ns.
+    starts_ns: i64,
+    ends_ns: i64,
     closes_ns: i64,
     /// Intervals passed over just before the open one.
     skipped: u64,
@@ -159,9 +161,12 @@ struct Step {
     ip: IpPacket,
     sender: End,
     going: Going,
+    /// The flow that is most likely its own.
+    likely: Option<u32>,
     interval: i64,
     volume: Volume,
     first_ms: i64,
+    last_ms: i64,
     last_ns: i64,
     /// What waited for it.
     waiting: Option<Box<Waiting>>,
@@ -196,6 +201,8 @@ impl Meter {
             fragments: Fragments::default(),
             open: [open(), open()],
             current: None,
+            starts_ns: 0,
+            ends_ns: 0,
             closes_ns: i64::MIN,
             skipped: 0,
             closed: Vec::new(),
@@ -278,17 +285,16 @@ impl Meter {
             for (arrival, step) in batch.iter().zip(&mut *steps) {
                 self.receive(arrival, step);
             }
-            let mut found = [None; BATCH];
-            for (step, found) in steps.iter().zip(&mut found) {
-                *found = match step.going {
+            for step in &mut *steps {
+                step.likely = match step.going {
                     Going::Nowhere => None,
                     Going::V4(_, hash) => self.v4.prefetch_flow(hash),
                     Going::V6(_, hash) => self.v6.prefetch_flow(hash),
                 };
             }
-            for (step, found) in steps.iter().zip(found) {
+            for step in &*steps {
                 let records = &self.open[(step.interval & 1) as usize].records;
-                match (found, step.going) {
+                match (step.likely, &step.going) {
                     (Some(flow), Going::V4(..)) => self.v4.prefetch_record(flow, step.interval, &records.v4),
                     (Some(flow), Going::V6(..)) => self.v6.prefetch_record(flow, step.interval, &records.v6),
                     _ => {}
@@ -306,10 +312,9 @@ impl Meter {
     fn receive(&mut self, arrival: &Arrival<'_>, step: &mut Step) {
         let packet = &arrival.packet;
         let current = self.current.expect("clock() opened an interval");
-        let number = self.options.interval.number(arrival.time_ns);
-        let late = number < current;
         // At most one interval ahead: anything later has closed the open one.
-        step.interval = number.clamp(current, current + 1);
+        step.interval = current + i64::from(arrival.time_ns >= self.ends_ns);
+        let late = arrival.time_ns.max(0) < self.starts_ns;
         let open = &mut self.open[(step.interval & 1) as usize];
         let volume = Volume::one(packet.octets);
         open.tally.captured += volume;
@@ -330,7 +335,8 @@ impl Meter {
         }
         step.volume = volume;
         step.last_ns = arrival.time_ns;
-        step.first_ms = arrival.time_ns.div_euclid(1_000_000);
+        step.last_ms = arrival.time_ns.div_euclid(1_000_000);
+        step.first_ms = step.last_ms;
         open.tally.datagrams += u64::from(!step.ip.is_later_fragment());
         open.tally.layer4_octets += u64::from(step.ip.payload);
         let goes = step.ip.fragment.is_none() || self.join(arrival, step);
@@ -353,9 +359,13 @@ impl Meter {
         match self.fragments.place(&mut step.ip, octets, vlan, time, &mut open.fragments) {
             Place::Flow(None) => true,
             Place::Flow(Some(waiting)) => {
-                // What waited goes into the interval that the last of it came in, if that is the newer one.
-                step.interval = step.interval.max(waiting.interval);
-                self.open[(step.interval & 1) as usize].released += waiting.volume;
+                self.open[(step.interval.max(waiting.interval) & 1) as usize].released += waiting.volume;
+                if waiting.interval > step.interval {
+                    // The last of what waited came in the newer interval: all of it is counted there.
+                    self.open[parity].held += step.volume;
+                    self.open[1 - parity].released += step.volume;
+                    step.interval = waiting.interval;
+                }
                 step.waiting = Some(Box::new(waiting));
                 true
             }
@@ -376,6 +386,7 @@ impl Meter {
             interval,
             volume: waiting.volume,
             first_ms: waiting.first_ms,
+            last_ms: waiting.last_ms,
             last_ns: waiting.last_ms * 1_000_000,
             ..Step::default()
         };
@@ -393,27 +404,31 @@ impl Meter {
             sender: step.sender,
             volume: step.volume,
             first_ms: step.first_ms,
+            last_ms: step.last_ms,
             last_ns: step.last_ns,
             more: step.waiting.as_deref().map(|waiting| (waiting.volume, waiting.first_ms)),
             interval: step.interval,
-            start_ms: self.options.interval.start_ns(step.interval) / 1_000_000,
+            start_ms: open.records.start_ms(),
             layer3,
         };
-        let room = Room {
-            flow: self.v4.octets() + self.v6.octets() < self.options.flow_memory,
-            record: open.records.len() < self.options.max_records,
-        };
+        let record = open.records.len() < self.options.max_records;
+        let flow_memory = self.options.flow_memory;
         let counted = match &step.going {
             Going::Nowhere => return,
-            Going::V4(key, hash) => self.v4.count(key, *hash, &arriving, open.records.v4_mut(), room, &mut self.apps),
-            Going::V6(key, hash) => self.v6.count(key, *hash, &arriving, open.records.v6_mut(), room, &mut self.apps),
+            Going::V4(key, hash) => {
+                let room = Room { flows: flow_memory.saturating_sub(self.v6.octets()), record };
+                self.v4.count((key, *hash, step.likely), &arriving, open.records.v4_mut(), room, &mut self.apps)
+            }
+            Going::V6(key, hash) => {
+                let room = Room { flows: flow_memory.saturating_sub(self.v4.octets()), record };
+                self.v6.count((key, *hash, step.likely), &arriving, open.records.v6_mut(), room, &mut self.apps)
+            }
         };
         let (Counted::Flow(new) | Counted::NoRoom(new)) = counted;
         open.tally.flows += u64::from(new);
         if let Counted::NoRoom(_) = counted {
-            let now_ms = step.last_ns.div_euclid(1_000_000);
             let waited = arriving.more.map_or(Volume::default(), |(volume, _)| volume);
-            open.overflow.add(ip, step.volume + waited, now_ms);
+            open.overflow.add(ip, step.volume + waited, step.last_ms);
             open.filters.unrecorded(ip, step.volume + waited);
         }
         step.waiting = None;
@@ -460,7 +475,9 @@ impl Meter {
 
     fn set_current(&mut self, number: i64) {
         self.current = Some(number);
-        self.closes_ns = self.options.interval.start_ns(number + 1).saturating_add(GRACE_NS);
+        self.starts_ns = self.options.interval.start_ns(number);
+        self.ends_ns = self.options.interval.start_ns(number + 1);
+        self.closes_ns = self.ends_ns.saturating_add(GRACE_NS);
         for number in [number, number + 1] {
             let open = &mut self.open[(number & 1) as usize];
             if open.records.is_empty() {
@@ -499,9 +516,11 @@ impl Default for Step {
             ip: IpPacket::default(),
             sender: 0,
             going: Going::Nowhere,
+            likely: None,
             interval: 0,
             volume: Volume::default(),
             first_ms: 0,
+            last_ms: 0,
             last_ns: 0,
             waiting: None,
         }

@@ -269,6 +269,11 @@ impl Records {
         self.extras.names.clear();
     }
 
+    /// Start of the interval, ms from the Unix epoch.
+    pub fn start_ms(&self) -> i64 {
+        self.start_ms
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.v4.len() + self.v6.len()

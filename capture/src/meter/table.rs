@@ -80,7 +80,8 @@ pub struct Arriving<'a> {
     pub volume: Volume,
     /// When the first of it came, ms from the Unix epoch.
     pub first_ms: i64,
-    /// When the last of it came, ns from the Unix epoch.
+    /// When the last of it came, ms and ns from the Unix epoch.
+    pub last_ms: i64,
     pub last_ns: i64,
     /// Fragments that waited for it, and when the first of them came.
     pub more: Option<(Volume, i64)>,
@@ -104,8 +105,8 @@ pub enum Counted {
 /// Room for flows and records.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Whether one more flow fits.
-    pub flow: bool,
+    /// Octets that flows may take.
+    pub flows: usize,
     /// Whether one more record fits.
     pub record: bool,
 }
@@ -166,24 +167,25 @@ impl<K: Compact> FlowTable<K> {
         }
     }
 
-    /// Counts a packet in its flow's record, both made where they are not there yet and there is room.
+    /// Counts a packet in its flow's record, both made where they are not there yet and there is room. Its key comes with
+    /// its hash, and what [`FlowTable::prefetch_flow`] said of that since anything was last forgotten.
     #[inline]
     pub fn count(
         &mut self,
-        key: &K,
-        hash: u64,
+        (key, hash, likely): (&K, u64, Option<u32>),
         arriving: &Arriving<'_>,
         (records, extras): (&mut Vec<Stored<K>>, &mut Extras),
         room: Room,
         apps: &mut Apps,
     ) -> Counted {
-        let &Arriving { ip, sender, last_ns: time_ns, interval, start_ms, .. } = arriving;
-        let now_ms = time_ns.div_euclid(1_000_000);
+        let &Arriving { ip, sender, last_ns: time_ns, last_ms: now_ms, interval, start_ms, .. } = arriving;
         let now = now_ms.wrapping_sub(self.base_ms) as u32;
-        let flows = &mut self.flows;
-        let (number, new) = match self.index.find(hash, |number| flows[number as usize].key == *key) {
+        let flows = &self.flows;
+        let is = |number: u32| flows[number as usize].key == *key;
+        let found = likely.filter(|&number| is(number)).or_else(|| self.index.find(hash, is));
+        let (number, new) = match found {
             Some(number) => {
-                let flow = &mut flows[number as usize];
+                let flow = &mut self.flows[number as usize];
                 let since = now.wrapping_sub(flow.last) as i32;
                 let idle = i64::from(since) > self.idle_ms;
                 if idle {
@@ -194,20 +196,20 @@ impl<K: Compact> FlowTable<K> {
                 }
                 (number, idle)
             }
-            None if room.flow => {
-                if flows.is_empty() {
+            None if self.octets() < room.flows => {
+                if self.flows.is_empty() {
                     self.base_ms = now_ms;
                 }
                 let now = now_ms.wrapping_sub(self.base_ms) as u32;
                 let flow = Flow::new(key, ip, sender, time_ns, now);
                 let number = match self.free.pop() {
                     Some(number) => {
-                        flows[number as usize] = flow;
+                        self.flows[number as usize] = flow;
                         number
                     }
                     None => {
-                        flows.push(flow);
-                        (flows.len() - 1) as u32
+                        self.flows.push(flow);
+                        (self.flows.len() - 1) as u32
                     }
                 };
                 self.index.insert(hash, number);
@@ -215,7 +217,7 @@ impl<K: Compact> FlowTable<K> {
             }
             None => return Counted::NoRoom(false),
         };
-        let flow = &mut flows[number as usize];
+        let flow = &mut self.flows[number as usize];
         let verdict = match &ip.tcp {
             Some(segment) if !ip.is_later_fragment() => {
                 let known = (&mut self.connections, &mut self.free_connections);

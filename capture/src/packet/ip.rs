@@ -1,23 +1,24 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200) headers.
 
-use super::transport::{self, Ports};
+use super::transport;
 use super::{Address, Cast, Cause, Fragment, IcmpRole, IpPacket, be16, be32};
 
 /// IPv6 extension headers that are followed; more are taken for malice, and the packet is metered as it stands.
 const MAX_EXTENSIONS: usize = 16;
 
-/// Reads an IP packet of which `available` octets were on the wire and `data` was captured.
+/// Reads an IP packet of which `available` octets were on the wire and `data` was captured into `ip`, which is as new.
 ///
-/// Gives the packet and its layer-3 octets: the header's own length, at least the header and at most what was on
-/// the wire; what was on the wire where the length says 0 (segments that the kernel handed over whole).
+/// Gives its layer-3 octets: the header's own length, at least the header and at most what was on the wire; what was on
+/// the wire where the length says 0 (segments that the kernel handed over whole).
 ///
 /// # Errors
 /// [`Cause::Truncated`] where the fixed header was not captured, [`Cause::Malformed`] where it is none.
-pub(super) fn parse(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
+#[inline]
+pub(super) fn parse(data: &[u8], available: usize, ip: &mut IpPacket) -> Result<u32, Cause> {
     match data.first().map(|first| first >> 4) {
         None => Err(Cause::Truncated),
-        Some(4) => v4(data, available),
-        Some(6) => v6(data, available),
+        Some(4) => v4(data, available, ip),
+        Some(6) => v6(data, available, ip),
         Some(_) => Err(Cause::Malformed),
     }
 }
@@ -38,51 +39,41 @@ fn octets(stated: usize, least: usize, available: usize) -> u32 {
     octets.min(available.max(least)) as u32
 }
 
-/// What both versions' headers come to.
-struct Header {
-    version: u8,
-    src: Address,
-    dst: Address,
-    protocol: u8,
-    fragment: Option<Fragment>,
-    /// Octets before layer 4, and of the whole packet.
-    length: usize,
-    octets: u32,
-}
-
-impl Header {
-    #[inline]
-    fn packet(self, data: &[u8]) -> (IpPacket, u32) {
-        let Header { version, src, dst, protocol, fragment, length, octets } = self;
-        let payload = octets.saturating_sub(length as u32);
-        let captured = data.get(length..data.len().min(octets as usize)).unwrap_or(&[]);
-        let Ports { src_port, dst_port, mut tcp, icmp } = match fragment {
-            Some(fragment) if fragment.offset > 0 => Ports::default(),
-            _ => transport::parse(protocol, captured, payload),
-        };
-        if let (Some(tcp), Some(_)) = (&mut tcp, fragment) {
-            tcp.payload = 0;
-        }
-        let transport = length.min(usize::from(u16::MAX)) as u16;
-        (IpPacket { src, dst, src_port, dst_port, protocol, version, tcp, icmp, fragment, payload, transport }, octets)
+/// Reads what follows `length` octets of headers in a packet of `octets`.
+#[inline]
+fn layer4(data: &[u8], length: usize, octets: u32, ip: &mut IpPacket) {
+    ip.payload = octets.saturating_sub(length as u32);
+    ip.transport = length.min(usize::from(u16::MAX)) as u16;
+    if !ip.is_later_fragment() {
+        transport::read(data.get(length..data.len().min(octets as usize)).unwrap_or(&[]), ip);
+    }
+    if let (Some(tcp), Some(_)) = (&mut ip.tcp, ip.fragment) {
+        tcp.payload = 0;
     }
 }
 
 #[inline]
-fn v4(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
+fn v4(data: &[u8], available: usize, ip: &mut IpPacket) -> Result<u32, Cause> {
     let header: &[u8; 20] = data.first_chunk().ok_or(Cause::Truncated)?;
     let length = usize::from(header[0] & 0x0f) * 4;
     if length < 20 {
         return Err(Cause::Malformed);
     }
     let octets = octets(usize::from(u16::from_be_bytes([header[2], header[3]])), length, available);
+    ip.version = 4;
+    ip.protocol = header[9];
+    ip.src = mapped(&header[12..16]);
+    ip.dst = mapped(&header[16..20]);
     let place = u16::from_be_bytes([header[6], header[7]]);
-    let id = u32::from(u16::from_be_bytes([header[4], header[5]]));
-    let fragment = (place & 0x3fff != 0).then_some(Fragment { id, offset: place & 0x1fff, more: place & 0x2000 != 0 });
-    let (src, dst) = (mapped(&header[12..16]), mapped(&header[16..20]));
-    Ok(Header { version: 4, src, dst, protocol: header[9], fragment, length, octets }.packet(data))
+    if place & 0x3fff != 0 {
+        let id = u32::from(u16::from_be_bytes([header[4], header[5]]));
+        ip.fragment = Some(Fragment { id, offset: place & 0x1fff, more: place & 0x2000 != 0 });
+    }
+    layer4(data, length, octets, ip);
+    Ok(octets)
 }
 
+#[inline]
 fn mapped(v4: &[u8]) -> Address {
     let mut address = [0; 16];
     address[10..12].fill(0xff);
@@ -90,16 +81,14 @@ fn mapped(v4: &[u8]) -> Address {
     address
 }
 
-fn v6(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
+fn v6(data: &[u8], available: usize, ip: &mut IpPacket) -> Result<u32, Cause> {
     let header: &[u8; 40] = data.first_chunk().ok_or(Cause::Truncated)?;
-    let mut src = [0; 16];
-    let mut dst = [0; 16];
-    src.copy_from_slice(&header[8..24]);
-    dst.copy_from_slice(&header[24..40]);
+    ip.version = 6;
+    ip.src.copy_from_slice(&header[8..24]);
+    ip.dst.copy_from_slice(&header[24..40]);
     let stated = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let mut next = header[6];
     let mut at = 40;
-    let mut fragment: Option<Fragment> = None;
     let mut jumbo = None;
     for _ in 0..MAX_EXTENSIONS {
         // Length of the extension header: in units of 8 octets past the first, but AH's is in units of 4 (RFC 4302).
@@ -115,12 +104,12 @@ fn v6(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
         if next == 44 {
             let (Some(place), Some(id)) = (be16(data, at + 2), be32(data, at + 4)) else { break };
             // A fragment that is the whole datagram is no fragment (RFC 6946).
-            fragment = (place & 0xfff9 != 0).then_some(Fragment { id, offset: place >> 3, more: place & 1 != 0 });
+            ip.fragment = (place & 0xfff9 != 0).then_some(Fragment { id, offset: place >> 3, more: place & 1 != 0 });
         }
         let Some(&following) = data.get(at) else { break };
         next = following;
         at += length;
-        if fragment.is_some_and(|fragment| fragment.offset > 0) {
+        if ip.is_later_fragment() {
             break;
         }
     }
@@ -131,7 +120,9 @@ fn v6(data: &[u8], available: usize) -> Result<(IpPacket, u32), Cause> {
         None if stated == 0 => octets(0, 40, available),
         None => octets(40 + stated, 40, available),
     };
-    Ok(Header { version: 6, src, dst, protocol: next, fragment, length: at, octets }.packet(data))
+    ip.protocol = next;
+    layer4(data, at, octets, ip);
+    Ok(octets)
 }
 
 /// The jumbo payload option (RFC 2675) among a hop-by-hop header's options.

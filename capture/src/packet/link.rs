@@ -110,7 +110,18 @@ const MAX_LAYERS: usize = 16;
 const MAX_HEADERS: usize = 256;
 
 /// Reads the link layer of `data`.
+#[inline]
 pub(super) fn parse(link: LinkType, data: &[u8]) -> Link {
+    match (link, data.first_chunk::<14>()) {
+        // Nearly every frame there is.
+        (LinkType::Ethernet, Some(&[.., 0x08, 0x00] | &[.., 0x86, 0xdd])) => {
+            Link { header: 14, cast: Some(mac_cast(&data[..6])), vlan: 0, payload: Payload::Ip }
+        }
+        _ => parse_any(link, data),
+    }
+}
+
+fn parse_any(link: LinkType, data: &[u8]) -> Link {
     match link {
         LinkType::Ethernet => ethernet(data, 0, 0),
         LinkType::RawIp => plain(0, None, Payload::Ip),

@@ -188,7 +188,8 @@ pub struct Quoted {
 /// its IP header on. `None` where it quotes no IP header.
 pub fn quoted(error: &IpPacket, layer3: &[u8]) -> Option<Quoted> {
     let data = layer3.get(usize::from(error.transport) + 8..)?;
-    let (ip, _) = ip::parse(data, data.len()).ok()?;
+    let mut ip = IpPacket::default();
+    ip::parse(data, data.len(), &mut ip).ok()?;
     let IpPacket { src, dst, src_port, dst_port, protocol, version, .. } = ip;
     Some(Quoted { src, dst, src_port, dst_port, protocol, version })
 }
@@ -222,27 +223,27 @@ pub fn parse(frame: &Frame<'_>) -> Packet {
     let vlan = frame.vlan.unwrap_or(link.vlan);
     let available = length.saturating_sub(link.header);
     let mut packet = Packet {
-        ip: Err(Cause::NotIp),
+        ip: Ok(IpPacket::default()),
         octets: available as u32,
         frame_octets: (length + tag) as u32,
         cast: link.cast.unwrap_or(Cast::Unicast),
         vlan,
         layer3: link.header as u32,
     };
-    let body = frame.data.get(link.header..).unwrap_or(&[]);
-    match link.payload {
-        link::Payload::Ip => match ip::parse(body, available) {
-            Ok((ip, octets)) => {
-                if link.cast.is_none() {
-                    packet.cast = ip::cast(&ip);
-                }
-                packet.ip = Ok(ip);
+    let failed = match (link.payload, &mut packet.ip) {
+        (link::Payload::Ip, Ok(ip)) => match ip::parse(frame.data.get(link.header..).unwrap_or(&[]), available, ip) {
+            Ok(octets) => {
                 packet.octets = octets;
+                if link.cast.is_none() {
+                    packet.cast = ip::cast(ip);
+                }
+                return packet;
             }
-            Err(cause) => packet.ip = Err(cause),
+            Err(cause) => cause,
         },
-        link::Payload::Other(cause) => packet.ip = Err(cause),
-    }
+        (link::Payload::Other(cause), _) | (_, &mut Err(cause)) => cause,
+    };
+    packet.ip = Err(failed);
     packet
 }
 

@@ -1,7 +1,7 @@
 //! Ports and flags of what IP carries.
 
 use super::ip::icmp_role;
-use super::{IcmpRole, Tcp, be16, be32};
+use super::{IpPacket, Tcp};
 
 /// Protocol numbers (IANA) with a meaning here.
 pub(super) mod protocol {
@@ -14,45 +14,44 @@ pub(super) mod protocol {
     pub const UDP_LITE: u8 = 136;
 }
 
-/// What tells the flows between two hosts apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ports {
-    pub src_port: u16,
-    pub dst_port: u16,
-    pub tcp: Option<Tcp>,
-    pub icmp: IcmpRole,
-}
-
-/// Reads the transport header at the start of `data`, of which `octets` were on the wire; what was not captured stays 0.
-pub(super) fn parse(number: u8, data: &[u8], octets: u32) -> Ports {
-    match number {
-        protocol::TCP => Ports { tcp: tcp(data, octets), ..ports(data) },
-        protocol::UDP | protocol::SCTP | protocol::DCCP | protocol::UDP_LITE => ports(data),
-        protocol::ICMP => icmp(4, data),
-        protocol::ICMPV6 => icmp(6, data),
-        _ => Ports::default(),
+/// Reads the transport header at the start of `data` into `ip`; what was not captured stays as it is.
+#[inline]
+pub(super) fn read(data: &[u8], ip: &mut IpPacket) {
+    match ip.protocol {
+        protocol::TCP => {
+            ports(data, ip);
+            ip.tcp = tcp(data, ip.payload);
+        }
+        protocol::UDP | protocol::SCTP | protocol::DCCP | protocol::UDP_LITE => ports(data, ip),
+        protocol::ICMP => icmp(4, data, ip),
+        protocol::ICMPV6 => icmp(6, data, ip),
+        _ => {}
     }
 }
 
-fn ports(data: &[u8]) -> Ports {
-    match (be16(data, 0), be16(data, 2)) {
-        (Some(src_port), Some(dst_port)) => Ports { src_port, dst_port, ..Ports::default() },
-        _ => Ports::default(),
+#[inline]
+fn ports(data: &[u8], ip: &mut IpPacket) {
+    if let Some(&[a, b, c, d]) = data.first_chunk() {
+        ip.src_port = u16::from_be_bytes([a, b]);
+        ip.dst_port = u16::from_be_bytes([c, d]);
     }
 }
 
+#[inline]
 fn tcp(data: &[u8], octets: u32) -> Option<Tcp> {
-    let header = data.get(..14)?;
+    let header: &[u8; 14] = data.first_chunk()?;
     Some(Tcp {
         flags: header[13],
-        sequence: be32(header, 4)?,
-        acknowledgement: be32(header, 8)?,
+        sequence: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
+        acknowledgement: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
         payload: octets.saturating_sub(u32::from(header[12] >> 4) * 4),
     })
 }
 
-fn icmp(version: u8, data: &[u8]) -> Ports {
-    let (Some(&kind), Some(&code)) = (data.first(), data.get(1)) else { return Ports::default() };
-    let (role, request) = icmp_role(version, kind);
-    Ports { dst_port: u16::from(request) << 8 | u16::from(code), icmp: role, ..Ports::default() }
+fn icmp(version: u8, data: &[u8], ip: &mut IpPacket) {
+    if let Some(&[kind, code]) = data.first_chunk() {
+        let (role, request) = icmp_role(version, kind);
+        ip.icmp = role;
+        ip.dst_port = u16::from(request) << 8 | u16::from(code);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::ip;
 use super::link::{self, LinkType, Payload};
-use super::{Packet, be16};
+use super::{IpPacket, Packet, be16};
 
 /// Tunnels within tunnels that are followed; more are taken for malice.
 const MAX_DEPTH: usize = 4;
@@ -56,7 +56,9 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
             offset += link.header;
         }
         let Some(data) = body.get(offset..) else { return };
-        let Ok((ip, octets)) = ip::parse(data, (outer.payload as usize).saturating_sub(offset)) else { return };
+        let mut ip = IpPacket::default();
+        let available = (outer.payload as usize).saturating_sub(offset);
+        let Ok(octets) = ip::parse(data, available, &mut ip) else { return };
         packet.ip = Ok(ip);
         packet.octets = octets;
         packet.layer3 = (begin + offset) as u32;

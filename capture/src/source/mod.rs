@@ -19,7 +19,7 @@ pub mod replay;
 pub mod stream;
 
 pub use crate::meter::BATCH;
-use crate::meter::index::prefetch;
+use crate::meter::index::prefetch_octets;
 use crate::packet::Frame;
 use arrayvec::ArrayVec;
 use std::time::Duration;
@@ -56,9 +56,8 @@ impl<'a> Batch<'a> {
     #[inline]
     fn push(&mut self, frame: Frame<'a>) -> bool {
         // Headers are read when the batch is full: their memory comes meanwhile.
-        for line in frame.data.chunks(64).take(2) {
-            prefetch(&line[0]);
-        }
+        prefetch_octets(frame.data.as_ptr());
+        prefetch_octets(frame.data.as_ptr().wrapping_add(64));
         self.0.push(frame);
         self.0.is_full()
     }
