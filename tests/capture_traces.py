@@ -129,13 +129,15 @@ def ordinary(path: Path, packets: int = 2_600_000, rate: int = 200_000) -> int:
     return writer.close()
 
 
-def new_flows(path: Path, packets: int = 2_000_000, rate: int = 1_488_095, size: int = 60, flows: int | None = None) -> int:
+def new_flows(
+    path: Path, packets: int = 2_000_000, rate: int = 1_488_095, size: int = 60, flows: int | None = None, port: int = 4000
+) -> int:
     """UDP packets of `size` octets (without checksum), each of a new flow; or of `flows` flows, in turn."""
     flows = flows or packets
     record = 16 + size
     payload = b"\0" * (size - 42)
     frame = ETHERNET + b"\x08\0\x45\0" + struct.pack(">H", size - 14) + b"\0\1\0\0\x40\x11\0\0" + bytes(8)
-    frame += struct.pack(">HHHH", 0, 53, size - 34, 0) + payload
+    frame += struct.pack(">HHHH", 0, port, size - 34, 0) + payload
     with path.open("wb") as file:
         file.write(header())
         for first in range(0, packets, 1 << 18):

@@ -364,6 +364,8 @@ fn publish(
         if dropped > 0 {
             tracing::warn!(worker, dropped, "the kernel dropped packets: the agent was too slow for its interface");
         }
+        // Emptied here, not by the worker: names are given back one by one.
+        closing.interval.records.restart(0);
         // Where the worker has ended there is nobody to give it to.
         let _ = give_back.send(closing.interval.records);
     }
