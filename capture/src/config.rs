@@ -1,10 +1,11 @@
 //! The agent's configuration: one TOML file, every key of which has a default but the interface.
 
-use crate::app::{AppOptions, MAX_BUDGET};
+use crate::app::{AppOptions, MAX_BUDGET, STATE_OCTETS};
 use crate::filter::{self, FilterConfig, FilterSets};
+use crate::meter::MeterOptions;
+use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
-use crate::meter::{FLOW_COST, MeterOptions};
 use crate::source::af_packet::RING_OCTETS;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Deserializer};
@@ -17,6 +18,9 @@ use std::time::Duration;
 
 /// The commented example, which `weir-probe config-example` prints.
 pub const EXAMPLE: &str = include_str!("../weir-probe.example.toml");
+
+/// Octets of memory that a worker needs at least, rings and queue aside.
+const LEAST_SHARE: u64 = 1 << 20;
 
 /// A flow's intervals are told apart by the lower half of their numbers.
 const MOST_IDLE: Duration = Duration::from_secs(12 * 3600);
@@ -285,23 +289,30 @@ impl Config {
     /// Where the memory is too little for rings and a table at all, or a filter set is wrong.
     pub fn meter(&self, workers: u32, live: bool) -> anyhow::Result<MeterOptions> {
         let rings = if live { u64::from(workers) * RING_OCTETS as u64 } else { 0 };
-        let tables = self.limits.memory.saturating_sub(rings + self.queue_octets());
-        let flow_memory = tables / u64::from(workers);
-        if flow_memory < 1000 * FLOW_COST as u64 {
+        let share = self.limits.memory.saturating_sub(rings + self.queue_octets()) / u64::from(workers);
+        if share < LEAST_SHARE {
             bail!(
                 "limits.memory = {} octets is too little for {workers} workers: {} would do",
                 self.limits.memory,
-                (rings + 1000 * u64::from(workers) * FLOW_COST as u64) * 4 / 3 + 1
+                (rings + LEAST_SHARE * u64::from(workers)) * 4 / 3 + 1
             );
         }
+        // An eighth is for what flows have beside their records: names, nDPI's states, fragments that wait.
+        let part = (share / 24) as usize;
+        let applications = self.applications.options()?;
         Ok(MeterOptions {
+            flow_memory: share as usize - 3 * part,
+            applications: AppOptions {
+                name_octets: part,
+                max_inspected: (part / STATE_OCTETS).clamp(1, applications.max_inspected.into()) as u16,
+                ..applications
+            },
+            max_fragmented: (part / FRAGMENTED_COST).min(MAX_FRAGMENTED),
             interval: self.interval,
-            flow_memory: flow_memory as usize,
             max_records: (self.limits.max_records_per_interval / workers as usize).max(1),
             idle_ms: self.limits.idle.as_millis() as i64,
             local_networks: self.local_networks.clone(),
             filters: Arc::new(FilterSets::compile(&self.filters)?),
-            applications: self.applications.options()?,
         })
     }
 
@@ -424,7 +435,7 @@ mod tests {
     fn bounds_are_shared_out() {
         let config = Config::parse("[limits]\nmemory = \"256MiB\"\nmax_records_per_interval = 10").unwrap();
         let (one, four) = (config.meter(1, false).unwrap(), config.meter(4, false).unwrap());
-        assert_eq!(one.flow_memory / 4, four.flow_memory);
+        assert_eq!(one.flow_memory / 4 / 100, four.flow_memory / 100);
         assert_eq!((one.max_records, four.max_records), (10, 2));
         assert!(Config::parse("[limits]\nmemory = \"1MiB\"").unwrap().meter(2, true).is_err());
     }

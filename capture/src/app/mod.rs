@@ -28,6 +28,9 @@ const NAME_LOOKS: u8 = 3;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
+/// Octets that a flow under inspection costs, about.
+pub const STATE_OCTETS: usize = 1024;
+
 /// What [`Apps`] keeps to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppOptions {

@@ -11,8 +11,10 @@ use foldhash::fast::RandomState;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-/// Datagrams known at once, at most.
-const CAPACITY: usize = 1 << 16;
+/// Datagrams known at once, at most: fragments come in milliseconds, so this is enough for 10 Gb/s of them.
+pub const MAX_FRAGMENTED: usize = 1 << 16;
+/// Octets that one of them costs.
+pub const FRAGMENTED_COST: usize = size_of::<Entry>() + Index::COST + 2 * size_of::<u32>();
 /// How long a datagram is known after its first fragment to come, ms (as long as Linux keeps one).
 const PATIENCE_MS: i64 = 30_000;
 /// How long a datagram that came whole is known, for repeats of its fragments, ms: its id may soon mean another.
@@ -112,12 +114,6 @@ pub struct Fragments {
     capacity: usize,
     /// What waits now.
     held: Volume,
-}
-
-impl Default for Fragments {
-    fn default() -> Fragments {
-        Fragments::new(CAPACITY)
-    }
 }
 
 impl Fragments {

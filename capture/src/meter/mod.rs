@@ -48,6 +48,8 @@ pub struct MeterOptions {
     pub interval: IntervalLength,
     /// Octets for flows alive at once and their records; see [`FLOW_COST`].
     pub flow_memory: usize,
+    /// Datagrams in fragments that are known at once.
+    pub max_fragmented: usize,
     /// Flow records of one interval.
     pub max_records: usize,
     /// A flow ends after this time without packets, ms.
@@ -198,7 +200,7 @@ impl Meter {
             told: AppCounts::default(),
             v4: FlowTable::new(options.flow_memory / flow_cost::<V4>(), options.idle_ms),
             v6: FlowTable::new(options.flow_memory / flow_cost::<V6>(), options.idle_ms),
-            fragments: Fragments::default(),
+            fragments: Fragments::new(options.max_fragmented),
             open: [open(), open()],
             current: None,
             starts_ns: 0,

@@ -13,6 +13,7 @@ fn options() -> MeterOptions {
     MeterOptions {
         interval: IntervalLength::default(),
         flow_memory: 1000 * FLOW_COST,
+        max_fragmented: 1000,
         max_records: 1000,
         idle_ms: 60_000,
         local_networks: vec!["10.0.0.0/8".parse().unwrap()],

@@ -208,6 +208,7 @@ proptest! {
         let mut meter = Meter::new(MeterOptions {
             interval: "10s".parse().unwrap(),
             flow_memory: max_flows * FLOW_COST,
+            max_fragmented: 5,
             max_records,
             idle_ms,
             local_networks: vec!["5.0.0.0/8".parse().unwrap()],
