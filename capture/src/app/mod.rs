@@ -28,6 +28,10 @@ const NAME_LOOKS: u8 = 3;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
+fn is_dns(ip: &IpPacket) -> bool {
+    names::is_dns_port(ip.dst_port) || names::is_dns_port(ip.src_port)
+}
+
 /// Octets that a flow under inspection costs, about.
 pub const STATE_OCTETS: usize = 1024;
 
@@ -233,6 +237,8 @@ impl AppCounts {
 /// Tells the applications and names of a worker's flows.
 pub struct Apps {
     options: AppOptions,
+    /// Whether there is anything to learn at all.
+    looks: bool,
     ndpi: Option<Ndpi>,
     /// The application of protocols without ports, by protocol number.
     by_protocol: [u16; 256],
@@ -251,6 +257,7 @@ impl Apps {
         let mut ndpi = if options.ndpi { Some(Ndpi::new(options.max_inspected)?) } else { None };
         Ok(Apps {
             by_protocol: ndpi.as_mut().map_or([0; 256], Ndpi::by_protocol),
+            looks: options.names || ndpi.is_some(),
             ndpi,
             gate: Gate::new(options.max_inspected_percent),
             name_octets: 0,
@@ -278,6 +285,9 @@ impl Apps {
         from_initiator: bool,
         time_ms: u64,
     ) -> bool {
+        if !self.looks {
+            return false;
+        }
         self.gate.packet();
         match slot.inspection {
             Inspection::Done if slot.is_name_settled() => return false,
@@ -309,6 +319,11 @@ impl Apps {
             slot.inspection = Inspection::Done;
             slot.application_id = self.by_protocol[usize::from(ip.protocol)];
             return slot.application_id != 0;
+        }
+        if self.ndpi.is_none() && ip.protocol == UDP && !is_dns(ip) {
+            slot.settle_name();
+            slot.inspection = Inspection::Done;
+            return false;
         }
         let l3 = without_padding(l3);
         let payload = payload(ip.protocol, l3.get(l4..).unwrap_or(&[]));
@@ -355,7 +370,7 @@ impl Apps {
 
     fn look_for_name(&mut self, slot: &mut AppSlot, ip: &IpPacket, payload: &[u8]) -> bool {
         let tcp = ip.protocol == TCP;
-        let dns = names::is_dns_port(ip.dst_port) || names::is_dns_port(ip.src_port);
+        let dns = is_dns(ip);
         if !self.options.names || !(tcp || dns) {
             slot.settle_name();
             return false;

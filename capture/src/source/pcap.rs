@@ -71,10 +71,14 @@ impl PcapReader {
         if at >= file.len() {
             return Ok(None);
         }
-        let header = file.get(at..at + self.record_header).ok_or(Broken::Cut { at })?;
-        let field = |index: usize| self.order.u32(header, index * 4).ok_or(Broken::Cut { at });
-        let (seconds, fraction) = (field(0)?, field(1)?);
-        let (mut captured, mut length) = (field(2)?, field(3)?);
+        let header = file.get(at..at + self.record_header).and_then(<[u8]>::first_chunk::<16>);
+        let (fields, _) = header.ok_or(Broken::Cut { at })?.as_chunks::<4>();
+        let field = |number: usize| match self.order {
+            Order::Big => u32::from_be_bytes(fields[number]),
+            Order::Little => u32::from_le_bytes(fields[number]),
+        };
+        let (seconds, fraction) = (field(0), field(1));
+        let (mut captured, mut length) = (field(2), field(3));
         if self.swapped_lengths {
             (captured, length) = (length, captured);
         }
