@@ -5,6 +5,7 @@ use crate::filter::{self, FilterConfig, FilterSets};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
 use crate::meter::{FLOW_COST, MeterOptions};
+use crate::publish::spool::SpoolOptions;
 use crate::source::af_packet::RING_OCTETS;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Deserializer};
@@ -20,6 +21,9 @@ pub const EXAMPLE: &str = include_str!("../weir-probe.example.toml");
 
 /// A flow's intervals are told apart by the lower half of their numbers.
 const MOST_IDLE: Duration = Duration::from_secs(12 * 3600);
+
+/// A spool has room for several of the longest messages.
+const LEAST_SPOOL: u64 = 1 << 20;
 
 /// The whole file.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,6 +49,8 @@ pub struct Config {
     pub applications: ApplicationsConfig,
     /// Where records go.
     pub kafka: KafkaConfig,
+    /// Where records wait while Kafka is away.
+    pub spool: SpoolConfig,
     /// What is kept to.
     pub limits: Limits,
     /// Expressions that packets are counted by.
@@ -185,6 +191,23 @@ pub struct Limits {
     pub idle: Duration,
 }
 
+/// `[spool]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SpoolConfig {
+    /// The folder that has one for each probe; empty: `spool` in `state_dir`.
+    pub dir: PathBuf,
+    /// Octets on disk at most; 0: no spool.
+    #[serde(deserialize_with = "octets")]
+    pub max: u64,
+}
+
+impl Default for SpoolConfig {
+    fn default() -> Self {
+        SpoolConfig { dir: PathBuf::new(), max: 4 << 30 }
+    }
+}
+
 /// `[metrics]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -206,6 +229,7 @@ impl Default for Config {
             packets: PacketsConfig::default(),
             applications: ApplicationsConfig::default(),
             kafka: KafkaConfig::default(),
+            spool: SpoolConfig::default(),
             limits: Limits::default(),
             filters: FilterConfig::default(),
             metrics: MetricsConfig::default(),
@@ -268,6 +292,9 @@ impl Config {
         if config.limits.max_records_per_interval == 0 {
             bail!("limits.max_records_per_interval must be at least 1");
         }
+        if (1..LEAST_SPOOL).contains(&config.spool.max) {
+            bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
+        }
         Ok(config)
     }
 
@@ -305,7 +332,14 @@ impl Config {
         })
     }
 
-    /// Octets of messages that may wait for Kafka.
+    /// Where messages wait while Kafka does not take them; `None`: in memory alone.
+    pub fn spool(&self) -> Option<SpoolOptions> {
+        let SpoolConfig { dir, max } = &self.spool;
+        let folder = if dir.as_os_str().is_empty() { self.state_dir.join("spool") } else { dir.clone() };
+        (*max > 0).then(|| SpoolOptions { folder: folder.join(&self.probe), max_octets: *max })
+    }
+
+    /// Octets of messages that may wait for Kafka in memory.
     pub fn queue_octets(&self) -> u64 {
         self.limits.memory / 4
     }
@@ -399,6 +433,8 @@ mod tests {
             "max_inspected_percent",
             "brokers",
             "properties",
+            "dir",
+            "max",
             "memory",
             "max_records_per_interval",
             "idle",

@@ -300,6 +300,7 @@ impl Destination {
                     workers: args.workers,
                     queue_octets: config.queue_octets(),
                     wait: true,
+                    spool: None,
                 };
                 Destination::Kafka(Kafka::start(options, metrics.clone(), asked).map_err(Failure::start)?)
             }

@@ -105,6 +105,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
             workers,
             queue_octets: config.queue_octets(),
             wait: false,
+            spool: config.spool(),
         },
         metrics.clone(),
         &asked,

@@ -355,6 +355,7 @@ fn publish(
 ) -> anyhow::Result<Outcome> {
     for mut closing in closed {
         closing.load.publish_queue_octets = sink.queued_octets();
+        closing.load.spool_octets = sink.spooled_octets();
         let before = (*publisher.published(), *publisher.witness());
         publisher.publish(&closing, pace, sink.as_mut())?;
         let (published, witness) = (publisher.published(), publisher.witness());

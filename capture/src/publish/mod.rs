@@ -6,6 +6,7 @@ pub mod jsonl;
 pub mod kafka;
 pub mod pace;
 pub mod record;
+pub mod spool;
 
 use crate::app::NotInspected;
 use crate::filter::{FilterCounts, FilterSets};
@@ -38,6 +39,11 @@ pub trait Sink: Send {
 
     /// Octets that wait in memory.
     fn queued_octets(&self) -> u64 {
+        0
+    }
+
+    /// Octets that wait on disk.
+    fn spooled_octets(&self) -> u64 {
         0
     }
 }
