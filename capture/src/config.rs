@@ -6,7 +6,7 @@ use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
 use crate::meter::{FLOW_COST, MeterOptions};
 use crate::publish::spool::SpoolOptions;
-use crate::source::af_packet::RING_OCTETS;
+use crate::source::{af_packet, af_xdp};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -73,6 +73,9 @@ pub struct SourceConfig {
     pub receive_offloads: ReceiveOffloads,
     /// Processors that the workers' capture is kept on, one each; empty: wherever the system puts it.
     pub cpus: Vec<usize>,
+    /// Octets of a worker's ring of AF_PACKET.
+    #[serde(deserialize_with = "octets")]
+    pub ring: u64,
     /// Path of libpfring; empty: wherever it is installed.
     pub pf_ring_library: PathBuf,
 }
@@ -245,6 +248,7 @@ impl Default for SourceConfig {
             promiscuous: true,
             receive_offloads: ReceiveOffloads::Off,
             cpus: Vec::new(),
+            ring: 16 << 20,
             pf_ring_library: PathBuf::new(),
         }
     }
@@ -292,6 +296,10 @@ impl Config {
         if config.limits.max_records_per_interval == 0 {
             bail!("limits.max_records_per_interval must be at least 1");
         }
+        let block = af_packet::BLOCK_OCTETS as u64;
+        if !(2 * block..=1 << 30).contains(&config.source.ring) || config.source.ring % block != 0 {
+            bail!("source.ring must be whole MiB, from 2 MiB to 1 GiB");
+        }
         if (1..LEAST_SPOOL).contains(&config.spool.max) {
             bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
         }
@@ -311,7 +319,9 @@ impl Config {
     /// # Errors
     /// Where the memory is too little for rings and a table at all, or a filter set is wrong.
     pub fn meter(&self, workers: u32, live: bool) -> anyhow::Result<MeterOptions> {
-        let rings = if live { u64::from(workers) * RING_OCTETS as u64 } else { 0 };
+        let ring =
+            if self.source.interface.starts_with("xdp:") { af_xdp::RING_OCTETS as u64 } else { self.source.ring };
+        let rings = if live { u64::from(workers) * ring } else { 0 };
         let tables = self.limits.memory.saturating_sub(rings + self.queue_octets());
         let flow_memory = tables / u64::from(workers);
         if flow_memory < 1000 * FLOW_COST as u64 {
@@ -424,6 +434,7 @@ mod tests {
             "promiscuous",
             "receive_offloads",
             "cpus",
+            "ring",
             "pf_ring_library",
             "tunnels",
             "checksums",
