@@ -14,6 +14,7 @@ pub mod interfaces;
 pub mod meter;
 pub mod metrics;
 pub mod packet;
+pub mod privileges;
 pub mod proto;
 pub mod publish;
 pub mod read;
