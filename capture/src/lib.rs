@@ -19,6 +19,7 @@ pub mod proto;
 pub mod publish;
 pub mod read;
 pub mod reference;
+pub mod reload;
 pub mod run;
 pub mod source;
 pub mod state;

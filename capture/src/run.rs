@@ -7,6 +7,7 @@ use crate::privileges;
 use crate::publish::Identity;
 use crate::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
 use crate::publish::pace::Pace;
+use crate::reload::{self, Reload, Settings};
 use crate::source::interface::InterfaceStatistics;
 use crate::source::live::{Closed, Device, Live, Opened, placement};
 use crate::source::netns;
@@ -19,9 +20,10 @@ use crate::{Exit, Failure};
 use anyhow::{Context as _, anyhow};
 use caps::Capability;
 use crossbeam_channel::Sender;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -30,7 +32,7 @@ use std::time::{Duration, Instant};
 /// How long Kafka may take at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(30);
 
-/// How often the workers are looked after.
+/// How often the workers and hang-ups are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Flags that signals set: the first SIGTERM or SIGINT asks to stop, the next one not to wait.
@@ -93,6 +95,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let starter = Starter::new(&config.source.netns, kept.clone())?;
     let kept = privileges::keep_only(&kept)?;
     let asked = Asked::listen()?;
+    let mut hangups = Signals::new([SIGHUP])?;
     let listed: Vec<String> = kept.iter().map(ToString::to_string).collect();
     tracing::info!("capabilities kept: {}", if listed.is_empty() { "none".to_owned() } else { listed.join(", ") });
     let loopback = interface.as_ref().is_some_and(|interface| interface.loopback);
@@ -127,6 +130,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
 
     let started = Instant::now();
     let mut witness = interface.map(|interface| InterfaceWitness { name: interface.name, loopback, base, state });
+    let reload = Reload::default();
     let parts = (0..).zip(rings).map(|(number, ring)| {
         let options = WorkerOptions {
             identity: Identity {
@@ -147,6 +151,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
             cpu: cpus.as_ref().map(|cpus| cpus[number as usize]),
             brokers: Some(kafka.brokers()),
             interface: witness.take(),
+            reload: reload.clone(),
             stop: Arc::clone(&asked.stop),
             metrics: metrics.clone(),
         };
@@ -157,6 +162,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
 
     // A worker that fails takes the others with it: half a capture must not look like a whole one.
     while !running.iter().any(Worker::is_finished) {
+        if hangups.pending().count() > 0 {
+            read_again(&args.config, &config, workers, &reload);
+        }
         std::thread::sleep(LOOK_EVERY);
     }
     asked.stop.store(true, Ordering::SeqCst);
@@ -229,6 +237,24 @@ impl Starter {
         // Where the thread has ended already, it says why.
         let _ = self.parts.send(parts);
         self.thread.join().map_err(|_| anyhow!("the workers could not be started"))?
+    }
+}
+
+/// Reads the configuration again and hands what workers can take over to them.
+fn read_again(path: &Path, running: &Config, workers: u32, reload: &Reload) {
+    let read = Config::read(path).and_then(|config| Ok((config.meter(workers, true)?, config)));
+    match read {
+        Ok((meter, config)) => {
+            for key in reload::needs_restart(running, &config) {
+                tracing::warn!(
+                    "{key} changed in {}: it takes a restart, until then it stays as it was",
+                    path.display()
+                );
+            }
+            reload.set(Settings { meter, packets: config.packets });
+            tracing::info!("{} was read again: it holds from the next interval on", path.display());
+        }
+        Err(error) => tracing::error!("{error:#}: the configuration stays as it was"),
     }
 }
 

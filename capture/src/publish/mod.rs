@@ -212,6 +212,11 @@ impl Publisher {
     pub fn publish(&mut self, closing: &Closing, pace: &Pace, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let interval = &closing.interval;
         let start_ms = interval.start_ms;
+        if let Some(sets) = &interval.filter_sets
+            && !Arc::ptr_eq(sets, self.filters.sets())
+        {
+            self.filters = FilterCounts::new(Arc::clone(sets));
+        }
         let first_sequence = self.sequence;
         let mut here = Published::default();
         self.message.interval_start_ms = start_ms;
