@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::proto;
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};
+use crate::reload::Reload;
 use crate::run::config_or_default;
 use crate::source::file::CaptureFile;
 use crate::source::replay::{Plan, Replay, Speed};
@@ -69,6 +70,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
             cpu: None,
             brokers: None,
             interface: None,
+            reload: Reload::default(),
             stop: Arc::default(),
             metrics: Metrics::default(),
         };

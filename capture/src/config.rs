@@ -6,7 +6,8 @@ use crate::meter::MeterOptions;
 use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
-use crate::source::af_packet::RING_OCTETS;
+use crate::publish::spool::SpoolOptions;
+use crate::source::{af_packet, af_xdp};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -24,6 +25,9 @@ const LEAST_SHARE: u64 = 1 << 20;
 
 /// A flow's intervals are told apart by the lower half of their numbers.
 const MOST_IDLE: Duration = Duration::from_secs(12 * 3600);
+
+/// A spool has room for several of the longest messages.
+const LEAST_SPOOL: u64 = 1 << 20;
 
 /// The whole file.
 #[derive(Clone, Debug, Deserialize)]
@@ -49,6 +53,8 @@ pub struct Config {
     pub applications: ApplicationsConfig,
     /// Where records go.
     pub kafka: KafkaConfig,
+    /// Where records wait while Kafka is away.
+    pub spool: SpoolConfig,
     /// What is kept to.
     pub limits: Limits,
     /// Expressions that packets are counted by.
@@ -71,6 +77,9 @@ pub struct SourceConfig {
     pub receive_offloads: ReceiveOffloads,
     /// Processors that the workers' capture is kept on, one each; empty: wherever the system puts it.
     pub cpus: Vec<usize>,
+    /// Octets of a worker's ring of AF_PACKET.
+    #[serde(deserialize_with = "octets")]
+    pub ring: u64,
     /// Path of libpfring; empty: wherever it is installed.
     pub pf_ring_library: PathBuf,
 }
@@ -189,6 +198,23 @@ pub struct Limits {
     pub idle: Duration,
 }
 
+/// `[spool]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SpoolConfig {
+    /// The folder that has one for each probe; empty: `spool` in `state_dir`.
+    pub dir: PathBuf,
+    /// Octets on disk at most; 0: no spool.
+    #[serde(deserialize_with = "octets")]
+    pub max: u64,
+}
+
+impl Default for SpoolConfig {
+    fn default() -> Self {
+        SpoolConfig { dir: PathBuf::new(), max: 4 << 30 }
+    }
+}
+
 /// `[metrics]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -210,6 +236,7 @@ impl Default for Config {
             packets: PacketsConfig::default(),
             applications: ApplicationsConfig::default(),
             kafka: KafkaConfig::default(),
+            spool: SpoolConfig::default(),
             limits: Limits::default(),
             filters: FilterConfig::default(),
             metrics: MetricsConfig::default(),
@@ -225,6 +252,7 @@ impl Default for SourceConfig {
             promiscuous: true,
             receive_offloads: ReceiveOffloads::Off,
             cpus: Vec::new(),
+            ring: 16 << 20,
             pf_ring_library: PathBuf::new(),
         }
     }
@@ -272,6 +300,13 @@ impl Config {
         if config.limits.max_records_per_interval == 0 {
             bail!("limits.max_records_per_interval must be at least 1");
         }
+        let block = af_packet::BLOCK_OCTETS as u64;
+        if !(2 * block..=1 << 30).contains(&config.source.ring) || config.source.ring % block != 0 {
+            bail!("source.ring must be whole MiB, from 2 MiB to 1 GiB");
+        }
+        if (1..LEAST_SPOOL).contains(&config.spool.max) {
+            bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
+        }
         Ok(config)
     }
 
@@ -288,7 +323,9 @@ impl Config {
     /// # Errors
     /// Where the memory is too little for rings and a table at all, or a filter set is wrong.
     pub fn meter(&self, workers: u32, live: bool) -> anyhow::Result<MeterOptions> {
-        let rings = if live { u64::from(workers) * RING_OCTETS as u64 } else { 0 };
+        let ring =
+            if self.source.interface.starts_with("xdp:") { af_xdp::RING_OCTETS as u64 } else { self.source.ring };
+        let rings = if live { u64::from(workers) * ring } else { 0 };
         let share = self.limits.memory.saturating_sub(rings + self.queue_octets()) / u64::from(workers);
         if share < LEAST_SHARE {
             bail!(
@@ -316,7 +353,14 @@ impl Config {
         })
     }
 
-    /// Octets of messages that may wait for Kafka.
+    /// Where messages wait while Kafka does not take them; `None`: in memory alone.
+    pub fn spool(&self) -> Option<SpoolOptions> {
+        let SpoolConfig { dir, max } = &self.spool;
+        let folder = if dir.as_os_str().is_empty() { self.state_dir.join("spool") } else { dir.clone() };
+        (*max > 0).then(|| SpoolOptions { folder: folder.join(&self.probe), max_octets: *max })
+    }
+
+    /// Octets of messages that may wait for Kafka in memory.
     pub fn queue_octets(&self) -> u64 {
         self.limits.memory / 4
     }
@@ -401,6 +445,7 @@ mod tests {
             "promiscuous",
             "receive_offloads",
             "cpus",
+            "ring",
             "pf_ring_library",
             "tunnels",
             "checksums",
@@ -410,6 +455,8 @@ mod tests {
             "max_inspected_percent",
             "brokers",
             "properties",
+            "dir",
+            "max",
             "memory",
             "max_records_per_interval",
             "idle",

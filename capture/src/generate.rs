@@ -67,6 +67,7 @@ pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
             workers: args.workers,
             queue_octets: QUEUE_OCTETS / probes,
             wait: true,
+            spool: None,
         };
         connections.push(Kafka::start(options, Metrics::default(), &asked).map_err(Failure::start)?);
     }

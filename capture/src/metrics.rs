@@ -63,6 +63,12 @@ struct Inner {
     queue: Gauge,
     shed: Family<ByReason, Counter>,
     shed_octets: Family<ByReason, Counter>,
+    spooled: Counter,
+    spooled_octets: Counter,
+    replayed: Counter,
+    replayed_octets: Counter,
+    spool: Gauge,
+    spool_errors: Counter,
     kafka_errors: Family<ByReason, Counter>,
 }
 
@@ -121,6 +127,13 @@ impl Metrics {
         );
         registry.register("messages_shed", "Messages given up, by cause", inner.shed.clone());
         registry.register("messages_shed_octets", "Octets of those", inner.shed_octets.clone());
+        let mut spool = |name: &str, help: &str, counter: &Counter| registry.register(name, help, counter.clone());
+        spool("messages_spooled", "Messages that went to the spool", &inner.spooled);
+        spool("messages_spooled_octets", "Octets of those", &inner.spooled_octets);
+        spool("messages_replayed", "Messages of the spool that Kafka acknowledged", &inner.replayed);
+        spool("messages_replayed_octets", "Octets of those", &inner.replayed_octets);
+        spool("spool_errors", "Times that the spool could not be used", &inner.spool_errors);
+        registry.register("spool_octets", "Octets of the spool on disk", inner.spool.clone());
         registry.register("kafka_errors", "Errors that the Kafka client reported, by code", inner.kafka_errors.clone());
         inner.registry = registry;
         Metrics(Arc::new(inner))
@@ -171,11 +184,33 @@ impl Metrics {
         self.0.queue.set(octets as i64);
     }
 
-    /// Counts a message that was given up.
-    pub fn shed(&self, cause: &str, octets: u64) {
+    /// Counts messages that were given up.
+    pub fn shed(&self, cause: &str, messages: u64, octets: u64) {
         let by = ByReason { cause: cause.to_owned() };
-        self.0.shed.get_or_create(&by).inc();
+        self.0.shed.get_or_create(&by).inc_by(messages);
         self.0.shed_octets.get_or_create(&by).inc_by(octets);
+    }
+
+    /// Counts messages that went to the spool.
+    pub fn spooled(&self, messages: u64, octets: u64) {
+        self.0.spooled.inc_by(messages);
+        self.0.spooled_octets.inc_by(octets);
+    }
+
+    /// Counts a message of the spool that Kafka acknowledged.
+    pub fn replayed(&self, octets: u64) {
+        self.0.replayed.inc();
+        self.0.replayed_octets.inc_by(octets);
+    }
+
+    /// Sets what the spool has on disk.
+    pub fn spool(&self, octets: u64) {
+        self.0.spool.set(octets as i64);
+    }
+
+    /// Counts a failure of the spool.
+    pub fn spool_error(&self) {
+        self.0.spool_errors.inc();
     }
 
     /// Counts an error of the Kafka client.
@@ -198,7 +233,7 @@ impl Metrics {
         let metrics = Metrics::default();
         metrics.closed(0, &Closing::default(), &Published::default(), 0, 0);
         metrics.source_error(0);
-        metrics.shed("", 0);
+        metrics.shed("", 0, 0);
         metrics.kafka_error("");
         let text = metrics.text();
         let of = |keyword: &str| -> Vec<(String, String)> {
@@ -257,7 +292,7 @@ mod tests {
     #[test]
     fn answers_over_http() {
         let metrics = Metrics::new("test");
-        metrics.shed("queue_full", 10);
+        metrics.shed("queue_full", 1, 10);
         let bound = metrics.serve("127.0.0.1:0".parse().unwrap()).unwrap();
         let ask = |path: &str| {
             let mut stream = TcpStream::connect(bound).unwrap();

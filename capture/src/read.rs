@@ -7,6 +7,7 @@ use crate::publish::jsonl::JsonlSink;
 use crate::publish::kafka::{Kafka, KafkaOptions, Refused};
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};
+use crate::reload::Reload;
 use crate::run::{Asked, config_or_default};
 use crate::source::file::{Broken, CaptureFile};
 use crate::source::replay::{Plan, Replay, Speed};
@@ -251,6 +252,7 @@ impl Replaying<'_> {
                     cpu: None,
                     brokers: None,
                     interface: None,
+                    reload: Reload::default(),
                     stop: Arc::default(),
                     metrics: self.metrics.clone(),
                 };
@@ -300,6 +302,7 @@ impl Destination {
                     workers: args.workers,
                     queue_octets: config.queue_octets(),
                     wait: true,
+                    spool: None,
                 };
                 Destination::Kafka(Kafka::start(options, metrics.clone(), asked).map_err(Failure::start)?)
             }

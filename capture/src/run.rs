@@ -3,9 +3,11 @@
 use crate::cli::{RunArgs, SummaryForm};
 use crate::config::{Config, ReceiveOffloads};
 use crate::metrics::Metrics;
+use crate::privileges;
 use crate::publish::Identity;
-use crate::publish::kafka::{Kafka, KafkaOptions};
+use crate::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
 use crate::publish::pace::Pace;
+use crate::reload::{self, Reload, Settings};
 use crate::source::interface::InterfaceStatistics;
 use crate::source::live::{Closed, Device, Live, Opened, placement};
 use crate::source::netns;
@@ -16,15 +18,22 @@ use crate::summary::Summary;
 use crate::worker::{InterfaceWitness, Outcome, Worker, WorkerOptions};
 use crate::{Exit, Failure};
 use anyhow::{Context as _, anyhow};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use caps::Capability;
+use crossbeam_channel::Sender;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long Kafka may take at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(30);
+
+/// How often the workers and hang-ups are looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Flags that signals set: the first SIGTERM or SIGINT asks to stop, the next one not to wait.
 #[derive(Clone, Default)]
@@ -60,7 +69,6 @@ impl Asked {
 /// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let config = Config::read(&args.config).map_err(Failure::start)?;
-    let asked = Asked::listen()?;
     let name = &config.source.interface;
     if name.is_empty() {
         return Err(Failure::start(anyhow!("{}: source.interface is not set", args.config.display())));
@@ -77,11 +85,19 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let rings: Vec<Live> =
         rings.into_iter().map(Closed::admit).collect::<anyhow::Result<_>>().map_err(Failure::start)?;
 
-    let _offloads: Vec<Offloads> = match config.source.receive_offloads {
+    let offloads: Vec<Offloads> = match config.source.receive_offloads {
         ReceiveOffloads::Keep => Vec::new(),
         ReceiveOffloads::Off => device.interfaces().into_iter().filter_map(switch_off).collect(),
     };
     drop(inside); // Kafka is reached, and metrics are asked for, from where the agent was started.
+    let kept = needed(&device, offloads.iter().any(Offloads::changed));
+    // Threads keep what the one that starts them has: that of the workers enters the namespace while it may.
+    let starter = Starter::new(&config.source.netns, kept.clone())?;
+    let kept = privileges::keep_only(&kept)?;
+    let asked = Asked::listen()?;
+    let mut hangups = Signals::new([SIGHUP])?;
+    let listed: Vec<String> = kept.iter().map(ToString::to_string).collect();
+    tracing::info!("capabilities kept: {}", if listed.is_empty() { "none".to_owned() } else { listed.join(", ") });
     let loopback = interface.as_ref().is_some_and(|interface| interface.loopback);
     let kept = interface.as_ref().and_then(|interface| {
         StateFile::open(&config.state_dir, &config.probe, interface)
@@ -105,6 +121,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
             workers,
             queue_octets: config.queue_octets(),
             wait: false,
+            spool: config.spool(),
         },
         metrics.clone(),
         &asked,
@@ -112,42 +129,43 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     .map_err(Failure::start)?;
 
     let started = Instant::now();
-    tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "capturing on {name}");
     let mut witness = interface.map(|interface| InterfaceWitness { name: interface.name, loopback, base, state });
-    let inside = netns::enter(&config.source.netns).map_err(Failure::start)?;
-    let running: Vec<Worker> = (0..)
-        .zip(rings)
-        .map(|(number, ring)| {
-            let options = WorkerOptions {
-                identity: Identity {
-                    probe: config.probe.clone(),
-                    worker: number,
-                    workers,
-                    epoch,
-                    interval_ms: config.interval.ms(),
-                    source: device.source(),
-                    time_shift_ms: 0,
-                    gap: if number == 0 { gap } else { (0, 0) },
-                },
-                packets: config.packets,
-                meter: meter.clone(),
-                pace: Pace::live(config.interval.ms()),
-                share: false,
-                open_at_ns: Some(opened_ns),
-                cpu: cpus.as_ref().map(|cpus| cpus[number as usize]),
-                brokers: Some(kafka.brokers()),
-                interface: witness.take(),
-                stop: Arc::clone(&asked.stop),
-                metrics: metrics.clone(),
-            };
-            Worker::start(ring, Box::new(kafka.sink()), options)
-        })
-        .collect::<anyhow::Result<_>>()?;
-    drop(inside);
+    let reload = Reload::default();
+    let parts = (0..).zip(rings).map(|(number, ring)| {
+        let options = WorkerOptions {
+            identity: Identity {
+                probe: config.probe.clone(),
+                worker: number,
+                workers,
+                epoch,
+                interval_ms: config.interval.ms(),
+                source: device.source(),
+                time_shift_ms: 0,
+                gap: if number == 0 { gap } else { (0, 0) },
+            },
+            packets: config.packets,
+            meter: meter.clone(),
+            pace: Pace::live(config.interval.ms()),
+            share: false,
+            open_at_ns: Some(opened_ns),
+            cpu: cpus.as_ref().map(|cpus| cpus[number as usize]),
+            brokers: Some(kafka.brokers()),
+            interface: witness.take(),
+            reload: reload.clone(),
+            stop: Arc::clone(&asked.stop),
+            metrics: metrics.clone(),
+        };
+        (ring, kafka.sink(), options)
+    });
+    let running = starter.start(parts.collect())?;
+    tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "capturing on {name}");
 
     // A worker that fails takes the others with it: half a capture must not look like a whole one.
     while !running.iter().any(Worker::is_finished) {
-        std::thread::sleep(Duration::from_millis(20));
+        if hangups.pending().count() > 0 {
+            read_again(&args.config, &config, workers, &reload);
+        }
+        std::thread::sleep(LOOK_EVERY);
     }
     asked.stop.store(true, Ordering::SeqCst);
     let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(Worker::join).collect();
@@ -176,6 +194,67 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     match failed {
         Some(error) => Err(error.into()),
         None => Ok(Exit::Done),
+    }
+}
+
+/// Capabilities that are needed once the sources are open.
+fn needed(device: &Device, offloads_changed: bool) -> Vec<Capability> {
+    let mut needed = Vec::new();
+    // Offloads are switched back on at the end; libpfring puts its interface back too.
+    if offloads_changed || matches!(device, Device::PfRing(_)) {
+        needed.push(Capability::CAP_NET_ADMIN);
+    }
+    // Kernels may ask for it whenever a map is changed, as it is when capture stops.
+    if matches!(device, Device::AfXdp(_)) {
+        needed.push(Capability::CAP_BPF);
+    }
+    needed
+}
+
+type Parts = Vec<(Live, KafkaSink, WorkerOptions)>;
+
+/// A thread that starts the workers: in the network namespace of the interface, whose counters they read there, and
+/// without the capability that it took to enter it.
+struct Starter {
+    parts: Sender<Parts>,
+    thread: JoinHandle<anyhow::Result<Vec<Worker>>>,
+}
+
+impl Starter {
+    fn new(netns: &str, kept: Vec<Capability>) -> io::Result<Starter> {
+        let (parts, receiver) = crossbeam_channel::bounded::<Parts>(1);
+        let netns = netns.to_owned();
+        let thread = std::thread::Builder::new().name("starter".to_owned()).spawn(move || {
+            netns::enter(&netns)?.stay();
+            privileges::keep_only(&kept)?;
+            let Ok(parts) = receiver.recv() else { return Ok(Vec::new()) };
+            parts.into_iter().map(|(ring, sink, options)| Worker::start(ring, Box::new(sink), options)).collect()
+        })?;
+        Ok(Starter { parts, thread })
+    }
+
+    fn start(self, parts: Parts) -> anyhow::Result<Vec<Worker>> {
+        // Where the thread has ended already, it says why.
+        let _ = self.parts.send(parts);
+        self.thread.join().map_err(|_| anyhow!("the workers could not be started"))?
+    }
+}
+
+/// Reads the configuration again and hands what workers can take over to them.
+fn read_again(path: &Path, running: &Config, workers: u32, reload: &Reload) {
+    let read = Config::read(path).and_then(|config| Ok((config.meter(workers, true)?, config)));
+    match read {
+        Ok((meter, config)) => {
+            for key in reload::needs_restart(running, &config) {
+                tracing::warn!(
+                    "{key} changed in {}: it takes a restart, until then it stays as it was",
+                    path.display()
+                );
+            }
+            reload.set(Settings { meter, packets: config.packets });
+            tracing::info!("{} was read again: it holds from the next interval on", path.display());
+        }
+        Err(error) => tracing::error!("{error:#}: the configuration stays as it was"),
     }
 }
 

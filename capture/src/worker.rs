@@ -12,6 +12,7 @@ use crate::proto;
 use crate::publish::kafka::Brokers;
 use crate::publish::pace::Pace;
 use crate::publish::{Closing, Identity, Published, Publisher, Sink};
+use crate::reload::Reload;
 use crate::source::interface::InterfaceStatistics;
 use crate::source::{Next, Polled, Source, Witness};
 use crate::state::StateFile;
@@ -50,6 +51,8 @@ pub struct WorkerOptions {
     pub brokers: Option<Brokers>,
     /// The interface's own counters (worker 0 of a live capture).
     pub interface: Option<InterfaceWitness>,
+    /// Where changed settings come from.
+    pub reload: Reload,
     /// Set when the worker is to end in order.
     pub stop: Arc<AtomicBool>,
     /// Where it counts.
@@ -146,6 +149,8 @@ struct Capture<S> {
     throttle: Throttle,
     own: Own,
     cpu_ns: u64,
+    /// The version of the settings that it keeps to.
+    settings: u64,
     /// The interface's counters when capture stopped.
     final_statistics: Option<InterfaceStatistics>,
     /// Whether nothing new can come and all that came was taken.
@@ -190,6 +195,7 @@ impl<S: Source> Capture<S> {
             throttle: Throttle::default(),
             own: Own::default(),
             cpu_ns: host::thread_cpu_ns(),
+            settings: 0,
             final_statistics: None,
             drained: false,
             options,
@@ -289,6 +295,12 @@ impl<S: Source> Capture<S> {
             let closing = self.closing(interval, started, last && index + 1 == count);
             self.closings.send(closing).context("publishing has ended")?;
         }
+        if count > 0
+            && let Some(new) = self.options.reload.newer_than(&mut self.settings)
+        {
+            self.meter.reconfigure(&new.meter);
+            self.options.packets = new.packets;
+        }
         while let Ok(records) = self.recycled.try_recv() {
             self.meter.recycle(records);
         }
@@ -355,6 +367,7 @@ fn publish(
 ) -> anyhow::Result<Outcome> {
     for mut closing in closed {
         closing.load.publish_queue_octets = sink.queued_octets();
+        closing.load.spool_octets = sink.spooled_octets();
         let before = (*publisher.published(), *publisher.witness());
         publisher.publish(&closing, pace, sink.as_mut())?;
         let (published, witness) = (publisher.published(), publisher.witness());

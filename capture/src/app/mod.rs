@@ -270,6 +270,20 @@ impl Apps {
         })
     }
 
+    /// Takes over other names, budgets and shares; nDPI itself stays on or off, with as many flows at once.
+    pub fn reconfigure(&mut self, options: &AppOptions) {
+        if options.max_inspected_percent != self.options.max_inspected_percent {
+            self.gate = Gate::new(options.max_inspected_percent);
+        }
+        self.options = AppOptions {
+            ndpi: self.options.ndpi,
+            max_inspected: self.options.max_inspected,
+            tcp_packets: options.tcp_packets.clamp(1, MAX_BUDGET),
+            udp_packets: options.udp_packets.clamp(1, MAX_BUDGET),
+            ..options.clone()
+        };
+    }
+
     /// Looks at a packet of the flow that `slot` belongs to. `l3` is what was captured from its IP header on, `l4` where
     /// in that the transport header begins, `time_ms` its time from the Unix epoch. Every IP packet that is metered
     /// should be shown, also where there is nothing to learn: overload is measured by them.

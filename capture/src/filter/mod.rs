@@ -229,6 +229,11 @@ impl FilterCounts {
         }
     }
 
+    /// The sets that are counted.
+    pub fn sets(&self) -> &Arc<FilterSets> {
+        &self.sets
+    }
+
     /// Counts what one end of a flow sent in the interval, for the expressions that are constant in flows.
     #[inline]
     pub fn flow(&mut self, key: &Key, sender: End, volume: Volume) {

@@ -83,6 +83,8 @@ pub struct ClosedInterval {
     pub applications: AppCounts,
     /// What filter sets counted, but for what they count by flow of what is in records.
     pub filters: FilterVolumes,
+    /// The sets that they are of; `None`: those of the interval before.
+    pub filter_sets: Option<Arc<FilterSets>>,
     /// Empty intervals just before, passed over.
     pub skipped: u64,
 }
@@ -114,11 +116,24 @@ struct OpenInterval {
     /// Fragments that came in this interval and had to wait, and those that waited and were counted in it.
     held: Volume,
     released: Volume,
+    /// How often the meter had been reconfigured when this was.
+    configured: u32,
+}
+
+impl OpenInterval {
+    /// Has an interval that nothing was counted in keep to these options.
+    fn configure(&mut self, options: &MeterOptions, configured: u32) {
+        self.filters = FilterCounts::new(Arc::clone(&options.filters));
+        self.overflow = Overflow::new(options.local_networks.clone());
+        self.configured = configured;
+    }
 }
 
 /// Meters the packets of one worker.
 pub struct Meter {
     options: MeterOptions,
+    /// How often it was reconfigured.
+    configured: u32,
     v4: FlowTable<V4>,
     v6: FlowTable<V6>,
     fragments: Fragments,
@@ -194,8 +209,10 @@ impl Meter {
             filters: FilterCounts::new(Arc::clone(&options.filters)),
             held: Volume::default(),
             released: Volume::default(),
+            configured: 0,
         };
         Ok(Meter {
+            configured: 0,
             apps: Apps::new(&options.applications)?,
             told: AppCounts::default(),
             v4: FlowTable::new(options.flow_memory / flow_cost::<V4>(), options.idle_ms),
@@ -215,6 +232,22 @@ impl Meter {
             steps: vec![Step::default(); BATCH],
             options,
         })
+    }
+
+    /// Keeps to other options, but for the interval and the memory, which stay. Filter sets and local networks hold from
+    /// the next interval on that nothing was counted in yet: an interval is of one sort.
+    pub fn reconfigure(&mut self, options: &MeterOptions) {
+        let MeterOptions { interval, flow_memory, .. } = self.options;
+        self.options = MeterOptions { interval, flow_memory, ..options.clone() };
+        self.configured += 1;
+        self.v4.set_idle(options.idle_ms);
+        self.v6.set_idle(options.idle_ms);
+        self.apps.reconfigure(&options.applications);
+        for open in &mut self.open {
+            if open.tally.captured.packets == 0 && open.released.packets == 0 {
+                open.configure(&self.options, self.configured);
+            }
+        }
     }
 
     /// Opens the interval that holds `now_ns`, where none is open yet.
@@ -506,9 +539,13 @@ impl Meter {
             fragments: std::mem::take(&mut open.fragments),
             checksums: std::mem::take(&mut open.checksums),
             filters: open.filters.take(),
+            filter_sets: Some(Arc::clone(open.filters.sets())),
             applications: self.apps.counts().since(&std::mem::replace(&mut self.told, *self.apps.counts())),
             skipped: std::mem::take(&mut self.skipped),
         });
+        if open.configured != self.configured {
+            open.configure(&self.options, self.configured);
+        }
     }
 }
 

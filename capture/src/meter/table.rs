@@ -129,6 +129,11 @@ impl<K: Compact> FlowTable<K> {
         }
     }
 
+    /// Has flows forgotten after another time without a packet.
+    pub fn set_idle(&mut self, idle_ms: i64) {
+        self.idle_ms = idle_ms;
+    }
+
     /// Flows alive, those included whose end was not noticed yet.
     pub fn entries(&self) -> usize {
         self.index.len()

@@ -6,6 +6,7 @@ pub mod jsonl;
 pub mod kafka;
 pub mod pace;
 pub mod record;
+pub mod spool;
 
 use crate::app::NotInspected;
 use crate::filter::{FilterCounts, FilterSets};
@@ -43,6 +44,11 @@ pub trait Sink: Send {
 
     /// Octets that wait in memory.
     fn queued_octets(&self) -> u64 {
+        0
+    }
+
+    /// Octets that wait on disk.
+    fn spooled_octets(&self) -> u64 {
         0
     }
 }
@@ -215,6 +221,11 @@ impl Publisher {
     pub fn publish(&mut self, closing: &Closing, pace: &Pace, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let interval = &closing.interval;
         let start_ms = interval.start_ms;
+        if let Some(sets) = &interval.filter_sets
+            && !Arc::ptr_eq(sets, self.filters.sets())
+        {
+            self.filters = FilterCounts::new(Arc::clone(sets));
+        }
         let first_sequence = self.sequence;
         let mut here = Published::default();
         self.message.interval_start_ms = start_ms;

@@ -13,12 +13,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Octets of a block of the ring.
-const BLOCK_OCTETS: usize = 1 << 20;
-/// Blocks of the ring of one worker.
-const BLOCKS: usize = 32;
-/// Octets of memory that one worker's ring takes.
-pub const RING_OCTETS: usize = BLOCK_OCTETS * BLOCKS;
+/// Octets of a block of the ring: rings are of whole blocks.
+pub const BLOCK_OCTETS: usize = 1 << 20;
 /// A block that is not full is passed over after this time, ms: well below the interval's grace.
 const RETIRE_MS: u32 = 20;
 /// Octets of each packet that are looked at: every header that is read fits.
@@ -37,6 +33,8 @@ pub struct AfPacket {
     map: NonNull<u8>,
     link: LinkType,
     loopback: bool,
+    blocks: usize,
+    /// The block that is next.
     block: usize,
     /// Packets left in the block, and where the next one is.
     rest: Option<(u32, usize)>,
@@ -56,19 +54,21 @@ unsafe impl Send for AfPacket {}
 pub struct Closed(AfPacket);
 
 impl AfPacket {
-    /// Makes a ring on `interface`.
+    /// Makes a ring of so many octets on `interface`.
     ///
     /// # Errors
     /// What the system says: without CAP_NET_RAW, [`io::ErrorKind::PermissionDenied`].
-    pub fn open(interface: &Interface, promiscuous: bool) -> io::Result<Closed> {
+    pub fn open(interface: &Interface, promiscuous: bool, octets: usize) -> io::Result<Closed> {
+        let blocks = (octets / BLOCK_OCTETS).max(2);
+        let octets = blocks * BLOCK_OCTETS;
         let socket = packet_socket()?;
         set(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as libc::c_int))?;
         set_filter(&socket, &[keep(0)])?;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK_OCTETS as u32,
-            tp_block_nr: BLOCKS as u32,
+            tp_block_nr: blocks as u32,
             tp_frame_size: 2048,
-            tp_frame_nr: (RING_OCTETS / 2048) as u32,
+            tp_frame_nr: (octets / 2048) as u32,
             tp_retire_blk_tov: RETIRE_MS,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
@@ -78,7 +78,7 @@ impl AfPacket {
         let map = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                RING_OCTETS,
+                octets,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 socket.as_raw_fd(),
@@ -97,6 +97,7 @@ impl AfPacket {
             map,
             link: interface.link,
             loopback: interface.loopback,
+            blocks,
             block: 0,
             rest: None,
             witness: Witness::default(),
@@ -320,7 +321,7 @@ impl Source for AfPacket {
         }
         if self.walk(take) {
             self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.block = (self.block + 1) % BLOCKS;
+            self.block = (self.block + 1) % self.blocks;
         }
         Ok(Polled::Packets)
     }
@@ -344,7 +345,7 @@ impl Source for AfPacket {
 impl Drop for AfPacket {
     fn drop(&mut self) {
         // SAFETY: the map was made with this length and nothing refers to it any more.
-        unsafe { libc::munmap(self.map.as_ptr().cast(), RING_OCTETS) };
+        unsafe { libc::munmap(self.map.as_ptr().cast(), self.blocks * BLOCK_OCTETS) };
     }
 }
 
@@ -416,7 +417,7 @@ mod tests {
     #[test]
     fn each_capture_has_a_group_of_its_own() {
         let lo = Interface::find("lo").unwrap();
-        let open = || AfPacket::open(&lo, false);
+        let open = || AfPacket::open(&lo, false, 2 * BLOCK_OCTETS);
         let Ok(first) = open() else {
             eprintln!("skipped: it takes CAP_NET_RAW");
             return;

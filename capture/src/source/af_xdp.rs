@@ -4,7 +4,7 @@
 //! A small XDP program sends what comes to a queue to that queue's worker; the host itself sees none of it any more. It
 //! goes with this process, however that ends. What the host sends is not seen.
 
-use super::af_packet::{RING_OCTETS, join_promiscuous};
+use super::af_packet::join_promiscuous;
 use super::interface::Interface;
 use super::{Batch, Next, Polled, Source, Witness, ethtool, wall_clock_ns};
 use crate::packet::Frame;
@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+/// Octets of memory that one worker's ring takes.
+pub const RING_OCTETS: usize = 32 << 20;
 /// Octets of the memory that a packet is put into; a page, so that any driver takes it.
 const FRAME_OCTETS: usize = 4096;
 /// Packets that a worker's memory holds; the length of its rings.

@@ -89,8 +89,7 @@ impl Device {
         match self {
             Device::AfPacket(name) => {
                 let interface = Interface::find(name)?;
-                let rings =
-                    open_af_packet(&interface, config.promiscuous, workers).map_err(|error| refused(name, &error))?;
+                let rings = open_af_packet(&interface, config, workers).map_err(|error| refused(name, &error))?;
                 Ok(Opened { rings: rings.into_iter().map(Closed::AfPacket).collect(), interface: Some(interface) })
             }
             Device::AfXdp(name) => {
@@ -111,11 +110,11 @@ impl Device {
     }
 }
 
-fn open_af_packet(interface: &Interface, promiscuous: bool, workers: u32) -> io::Result<Vec<af_packet::Closed>> {
+fn open_af_packet(interface: &Interface, config: &SourceConfig, workers: u32) -> io::Result<Vec<af_packet::Closed>> {
     let mut group = None;
     (0..workers)
         .map(|_| {
-            let ring = AfPacket::open(interface, promiscuous)?;
+            let ring = AfPacket::open(interface, config.promiscuous, config.ring as usize)?;
             if workers > 1 {
                 group = Some(ring.join(group)?);
             }

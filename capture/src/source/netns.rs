@@ -26,6 +26,13 @@ pub fn enter(name: &str) -> anyhow::Result<Entered> {
     Ok(Entered { home: Some(home) })
 }
 
+impl Entered {
+    /// Stays: without the capability to return, a thread goes on in the namespace.
+    pub fn stay(mut self) {
+        self.home = None;
+    }
+}
+
 fn set(namespace: &File) -> std::io::Result<()> {
     // SAFETY: plain call on a descriptor that is open.
     match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {

@@ -47,6 +47,11 @@ impl Offloads {
         Ok(offloads)
     }
 
+    /// Whether there is something to be switched back on.
+    pub fn changed(&self) -> bool {
+        self.gro_was.is_some() || self.flags_were.is_some()
+    }
+
     fn call(&self, command: u32, data: u32) -> io::Result<u32> {
         let mut value = Value { command, data };
         let mut request = request(&self.interface)?;

@@ -61,7 +61,7 @@ fn both_directions_and_all_fragments_of_a_pair_meet_in_one_ring() {
     let _inside = netns::enter(&net.names[0]).unwrap();
     let near = Sender::on("wire0");
     let wire = Interface::find("wire0").unwrap();
-    let closed: Vec<_> = (0..2).map(|_| AfPacket::open(&wire, true).unwrap()).collect();
+    let closed: Vec<_> = (0..2).map(|_| AfPacket::open(&wire, true, 16 << 20).unwrap()).collect();
     let group = closed[0].join(None).unwrap();
     closed[1].join(Some(group)).unwrap();
     let mut rings: Vec<AfPacket> = closed.into_iter().map(|ring| AfPacket::admit(ring).unwrap()).collect();

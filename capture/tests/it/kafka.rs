@@ -13,18 +13,21 @@ use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::io::copy;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_probe::metrics::Metrics;
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
 use weir_probe::publish::Sink as _;
-use weir_probe::publish::kafka::{Kafka, KafkaOptions};
+use weir_probe::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
+use weir_probe::publish::spool::SpoolOptions;
 use weir_probe::run::Asked;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-fn cluster(partitions: i32) -> MockCluster<'static, DefaultProducerContext> {
+pub(crate) fn cluster(partitions: i32) -> MockCluster<'static, DefaultProducerContext> {
     let cluster = MockCluster::new(1).unwrap();
     for topic in ["weir.flows.lab", "weir.counters.lab"] {
         cluster.create_topic(topic, partitions, 1).unwrap();
@@ -33,7 +36,7 @@ fn cluster(partitions: i32) -> MockCluster<'static, DefaultProducerContext> {
 }
 
 /// The values of a topic's partition, oldest first, until `enough` of them are there.
-fn consume(brokers: &str, topic: &str, partition: i32, enough: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
+pub(crate) fn consume(brokers: &str, topic: &str, partition: i32, enough: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
     let consumer: BaseConsumer =
         ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", "test").create().unwrap();
     let mut partitions = TopicPartitionList::new();
@@ -50,6 +53,43 @@ fn consume(brokers: &str, topic: &str, partition: i32, enough: impl Fn(&[Vec<u8>
     values
 }
 
+/// Passes connections on to `behind`.
+fn lead(way: TcpListener, behind: String) {
+    std::thread::spawn(move || {
+        for near in way.incoming().flatten() {
+            let Ok(far) = TcpStream::connect(&behind) else { continue };
+            let (near2, far2) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            let pass = |mut from: TcpStream, mut to: TcpStream| {
+                let _ = copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            };
+            std::thread::spawn(move || pass(near, far));
+            std::thread::spawn(move || pass(far2, near2));
+        }
+    });
+}
+
+/// Sends messages of 1,000 octets, no faster than they find room.
+fn send(sink: &mut KafkaSink, sequences: Range<u64>) {
+    for sequence in sequences {
+        while sink.queued_octets() > 500_000 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sink.flows(&message(sequence, 1000)).unwrap();
+    }
+}
+
+fn sequences(values: &[Vec<u8>]) -> Vec<u64> {
+    values.iter().map(|value| FlowMessage::decode(&value[..]).unwrap().sequence).collect()
+}
+
+/// The value of a metric without labels.
+fn metric(metrics: &Metrics, name: &str) -> u64 {
+    let text = metrics.text();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+}
+
 fn options(brokers: &str) -> KafkaOptions {
     KafkaOptions {
         brokers: brokers.to_owned(),
@@ -58,6 +98,7 @@ fn options(brokers: &str) -> KafkaOptions {
         workers: 1,
         queue_octets: 1 << 20,
         wait: false,
+        spool: None,
     }
 }
 
@@ -184,22 +225,10 @@ fn what_was_accepted_while_kafka_was_away_arrives_once_it_is_back() {
     drop(sink);
     let way = TcpListener::bind(address).unwrap();
     let behind = cluster.bootstrap_servers();
-    std::thread::spawn(move || {
-        for near in way.incoming().flatten() {
-            let Ok(far) = TcpStream::connect(&behind) else { continue };
-            let (near2, far2) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-            let pass = |mut from: TcpStream, mut to: TcpStream| {
-                let _ = copy(&mut from, &mut to);
-                let _ = to.shutdown(Shutdown::Both);
-            };
-            std::thread::spawn(move || pass(near, far));
-            std::thread::spawn(move || pass(far2, near2));
-        }
-    });
+    lead(way, behind);
     kafka.finish(Some(PATIENCE)).unwrap();
     let values = consume(&cluster.bootstrap_servers(), "weir.flows.lab", 0, |values| values.len() == 100);
-    let sequences: Vec<u64> = values.iter().map(|value| FlowMessage::decode(&value[..]).unwrap().sequence).collect();
-    assert_eq!(sequences, (0..100).collect::<Vec<u64>>());
+    assert_eq!(sequences(&values), (0..100).collect::<Vec<u64>>());
 }
 
 #[test]
@@ -224,4 +253,109 @@ fn past_the_bound_messages_are_shed_and_counted() {
     asked.give_up.store(true, Ordering::Relaxed);
     let error = kafka.finish(Some(PATIENCE)).unwrap_err();
     assert!(error.to_string().contains("10 messages"), "{error}");
+}
+
+fn with_spool(brokers: &str, folder: &Path) -> KafkaOptions {
+    let spool = SpoolOptions { folder: folder.to_owned(), max_octets: 64 << 20 };
+    KafkaOptions { spool: Some(spool), ..options(brokers) }
+}
+
+#[test]
+fn what_memory_had_no_room_for_waits_on_disk_and_arrives_once_and_in_order() {
+    let cluster = cluster(1);
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let metrics = Metrics::default();
+    let options = with_spool(&address.to_string(), folder.path());
+    let kafka = Kafka::start(options, metrics.clone(), &Asked::default()).unwrap();
+    let mut sink = kafka.sink();
+    send(&mut sink, 0..5000);
+    assert!(sink.spooled_octets() > 4_000_000);
+    lead(TcpListener::bind(address).unwrap(), cluster.bootstrap_servers());
+    send(&mut sink, 5000..6000);
+    // While something is in the spool, what comes goes behind it.
+    let deadline = Instant::now() + PATIENCE;
+    while metric(&metrics, "weir_probe_messages_delivered_total") < 5000 {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    send(&mut sink, 6000..6100);
+    drop(sink);
+    kafka.finish(Some(PATIENCE)).unwrap();
+    let values = consume(&cluster.bootstrap_servers(), "weir.flows.lab", 0, |values| values.len() >= 6100);
+    assert_eq!(sequences(&values), (0..6100).collect::<Vec<u64>>());
+    let (spooled, replayed) =
+        (metric(&metrics, "weir_probe_messages_spooled_total"), metric(&metrics, "weir_probe_messages_replayed_total"));
+    assert!(spooled >= 4500 && spooled == replayed, "{spooled}, {replayed}");
+    assert_eq!(metric(&metrics, "weir_probe_spool_octets"), 0);
+    assert!(!metrics.text().contains("messages_shed_total{"));
+}
+
+#[test]
+fn kafka_may_go_away_and_the_agent_too_and_nothing_is_missing() {
+    let cluster = cluster(1);
+    let brokers = cluster.bootstrap_servers();
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = Metrics::default();
+    let kafka = Kafka::start(with_spool(&brokers, folder.path()), metrics.clone(), &Asked::default()).unwrap();
+    let mut sink = kafka.sink();
+    send(&mut sink, 0..100);
+    consume(&brokers, "weir.flows.lab", 0, |values| values.len() >= 100);
+    cluster.broker_down(1).unwrap();
+    send(&mut sink, 100..1000);
+    drop(sink);
+    // It does not wait for its whole patience once it knows that Kafka is away and has all on disk.
+    kafka.finish(Some(PATIENCE)).unwrap();
+    assert!(metric(&metrics, "weir_probe_messages_spooled_total") >= 900);
+
+    cluster.broker_up(1).unwrap();
+    let metrics = Metrics::default();
+    let kafka = Kafka::start(with_spool(&brokers, folder.path()), metrics.clone(), &Asked::default()).unwrap();
+    let mut sink = kafka.sink();
+    send(&mut sink, 1000..1100);
+    drop(sink);
+    kafka.finish(Some(PATIENCE)).unwrap();
+    let values = consume(&brokers, "weir.flows.lab", 0, |values| sequences(values).last() == Some(&1099));
+    // What was on its way when Kafka went may have arrived: readers drop what they have already.
+    let mut once = sequences(&values);
+    let mut newest = None;
+    once.retain(|sequence| {
+        newest.replace(newest.map_or(*sequence, |newest: u64| newest.max(*sequence))) < Some(*sequence)
+    });
+    assert_eq!(once, (0..1100).collect::<Vec<u64>>());
+    assert_eq!(metric(&metrics, "weir_probe_spool_octets"), 0);
+}
+
+#[test]
+fn a_full_spool_gives_up_its_oldest_messages_and_counts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = Metrics::default();
+    let spool = SpoolOptions { folder: folder.path().to_owned(), max_octets: 1 << 20 };
+    let options = KafkaOptions { spool: Some(spool), ..options("127.0.0.1:1") };
+    let kafka = Kafka::start(options, metrics.clone(), &Asked::default()).unwrap();
+    let mut sink = kafka.sink();
+    send(&mut sink, 0..3000);
+    drop(sink);
+    kafka.finish(Some(PATIENCE)).unwrap();
+    assert!(metric(&metrics, "weir_probe_spool_octets") <= 1 << 20);
+    assert!(metric(&metrics, "weir_probe_messages_shed_total{cause=\"spool_full\"}") >= 1000);
+}
+
+#[test]
+fn a_spool_that_cannot_be_written_is_said_and_messages_wait_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let cluster = cluster(1);
+    let brokers = cluster.bootstrap_servers();
+    let metrics = Metrics::default();
+    let kafka = Kafka::start(with_spool(&brokers, &file), metrics.clone(), &Asked::default()).unwrap();
+    let mut sink = kafka.sink();
+    send(&mut sink, 0..100);
+    drop(sink);
+    kafka.finish(Some(PATIENCE)).unwrap();
+    assert_eq!(consume(&brokers, "weir.flows.lab", 0, |values| values.len() >= 100).len(), 100);
+    assert_eq!(metric(&metrics, "weir_probe_spool_errors_total"), 1);
 }

@@ -90,8 +90,20 @@ impl Agent {
         self.0.id()
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([format!("-{name}"), self.0.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()));
+    }
+
+    /// Ends it at once, as a crash does.
+    pub(crate) fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
     /// Waits for a line of the log.
-    fn wait_for(&self, needle: &str) {
+    pub(crate) fn wait_for(&self, needle: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let line = self.1.recv_timeout(deadline.saturating_duration_since(Instant::now())).expect(needle);
@@ -127,7 +139,7 @@ fn counted(net: &Net, interface: &str) -> u64 {
     fields[1] + fields[9]
 }
 
-fn ping(net: &Net, side: usize, target: &str, count: u32) {
+pub(crate) fn ping(net: &Net, side: usize, target: &str, count: u32) {
     let output = net
         .inside(&net.names[side], "ping")
         .args(["-q", "-c", &count.to_string(), "-i", "0.002", "-s", "100", target])

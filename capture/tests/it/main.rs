@@ -10,6 +10,7 @@ mod live;
 mod pcaps;
 mod pf_ring;
 mod properties;
+mod service;
 mod stream;
 #[path = "../../src/testing.rs"]
 mod testing;

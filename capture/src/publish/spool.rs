@@ -1,0 +1,706 @@
+//! Messages on disk, in order, while Kafka does not take them.
+//!
+//! A spool is a folder of segments: files named by rising numbers, each of a header and of frames. A frame is the length
+//! of its body and the CRC-32 (ISO 3309) of it, both 32 bits, little endian; the body is the topic (8 bits), the
+//! partition (32 bits) and the message. A segment whose messages are all acknowledged is deleted. What was read and not
+//! acknowledged is still there after a crash and read again: readers drop what they had already, by its sequence.
+//!
+//! Past its bound a spool gives up its oldest segment: what is left is without a gap up to now, and closing records, which
+//! state sums since the start of an epoch, still say how much is missing.
+//!
+//! A killed process loses nothing that [`Spool::push`] took: it is with the system by then. When the host itself fails,
+//! what was taken since the last [`Spool::sync`] may be missing, and a frame that was cut off is found by its checksum.
+
+use super::kafka::Topic;
+use anyhow::{Context as _, bail};
+use flate2::Crc;
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufReader, Read, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// What a segment begins with: the format and its version.
+const HEADER: [u8; 8] = *b"WEIRSPL1";
+/// Octets of a frame before its body.
+const FRAME_HEADER: usize = 8;
+/// Octets of a body before its message.
+const BODY_HEADER: usize = 5;
+/// No body is longer: Kafka takes no such message either.
+const MAX_BODY: usize = 64 << 20;
+/// Octets after which a new segment begins, at most.
+const SEGMENT_OCTETS: u64 = 16 << 20;
+/// Segments that a full spool has at least, so that little is given up at once.
+const LEAST_SEGMENTS: u64 = 8;
+/// Number of a spool's first segment: there is room for others before it.
+const FIRST: u64 = 1 << 32;
+const EXTENSION: &str = "spool";
+
+/// Where a spool is and how large it may grow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolOptions {
+    /// The folder, which no other agent uses.
+    pub folder: PathBuf,
+    /// Octets of all segments together.
+    pub max_octets: u64,
+}
+
+/// A message for Kafka.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) topic: Topic,
+    pub(super) partition: i32,
+    pub(super) payload: Vec<u8>,
+}
+
+/// Where a message is in a spool; the order is theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    segment: u64,
+    index: u64,
+}
+
+/// Messages, and octets of their segments' frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) messages: u64,
+    pub(super) octets: u64,
+}
+
+impl std::ops::AddAssign for Amount {
+    fn add_assign(&mut self, other: Amount) {
+        self.messages += other.messages;
+        self.octets += other.octets;
+    }
+}
+
+struct Segment {
+    number: u64,
+    /// Octets of whole frames and of the header.
+    octets: u64,
+    messages: u64,
+    /// Messages read, and the octet that the next one begins at.
+    read: u64,
+    read_at: u64,
+    acknowledged: u64,
+}
+
+impl Segment {
+    fn new(number: u64) -> Segment {
+        let start = HEADER.len() as u64;
+        Segment { number, octets: start, messages: 0, read: 0, read_at: start, acknowledged: 0 }
+    }
+
+    /// What is given up when it is: messages not yet acknowledged.
+    fn left(&self) -> Amount {
+        Amount { messages: self.messages - self.acknowledged, octets: self.octets - HEADER.len() as u64 }
+    }
+}
+
+/// A queue of messages on disk.
+pub(super) struct Spool {
+    options: SpoolOptions,
+    /// Held as long as the spool is.
+    _lock: File,
+    segments: VecDeque<Segment>,
+    /// Of the segment that begins next: none is given twice.
+    next_number: u64,
+    /// Of the last segment, where it may still grow.
+    writer: Option<File>,
+    reader: Option<(u64, File)>,
+    octets: u64,
+    unread: u64,
+    dirty: bool,
+    frame: Vec<u8>,
+}
+
+impl Spool {
+    /// Opens a folder, made where it is missing, with what an earlier run left in it; torn tails are cut off.
+    ///
+    /// # Errors
+    /// Where the folder cannot be used, or another process uses it.
+    pub(super) fn open(options: SpoolOptions) -> anyhow::Result<Spool> {
+        let folder = &options.folder;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the spool's folder {}", folder.display()))?;
+        let path = folder.join("lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let lock = lock.with_context(|| format!("cannot write {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!("another agent uses the spool {}", folder.display()),
+            Err(TryLockError::Error(error)) => return Err(error).context(format!("cannot lock {}", path.display())),
+        }
+        let mut spool = Spool {
+            _lock: lock,
+            segments: VecDeque::new(),
+            next_number: FIRST,
+            writer: None,
+            reader: None,
+            octets: 0,
+            unread: 0,
+            dirty: false,
+            frame: Vec::new(),
+            options,
+        };
+        spool.recover().with_context(|| format!("cannot read the spool {}", spool.options.folder.display()))?;
+        Ok(spool)
+    }
+
+    fn recover(&mut self) -> io::Result<()> {
+        let mut numbers: Vec<u64> =
+            fs::read_dir(&self.options.folder)?.filter_map(|entry| number_of(&entry.ok()?.path())).collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let path = self.path(number);
+            let (segment, length) = scan(&path, number)?;
+            if segment.messages == 0 {
+                tracing::warn!("{}: {length} octets of no whole message: deleted", path.display());
+                fs::remove_file(&path)?;
+                continue;
+            }
+            if segment.octets < length {
+                let torn = length - segment.octets;
+                tracing::warn!("{}: its last {torn} octets are no whole message: cut off", path.display());
+                OpenOptions::new().write(true).open(&path)?.set_len(segment.octets)?;
+            }
+            self.octets += segment.octets;
+            self.unread += segment.messages;
+            self.next_number = self.next_number.max(number + 1);
+            self.segments.push_back(segment);
+        }
+        Ok(())
+    }
+
+    /// Octets of all segments.
+    pub(super) fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    /// Messages not read yet.
+    pub(super) fn unread(&self) -> u64 {
+        self.unread
+    }
+
+    /// Whether every message was acknowledged.
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.iter().all(|segment| segment.acknowledged == segment.messages)
+    }
+
+    /// Takes a message behind all others; what had to be given up for it is added to `shed`.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(super) fn push(&mut self, message: &Message, shed: &mut Amount) -> io::Result<()> {
+        encode(message, &mut self.frame)?;
+        self.make_room(self.frame.len() as u64, shed)?;
+        let segment_octets = SEGMENT_OCTETS.min(self.options.max_octets / LEAST_SEGMENTS);
+        if self.writer.is_none() || self.segments.back().is_none_or(|last| last.octets >= segment_octets) {
+            self.begin()?;
+        }
+        let (Some(file), Some(last)) = (&self.writer, self.segments.back_mut()) else {
+            return Err(io::Error::other("no segment is open"));
+        };
+        if let Err(error) = file.write_all_at(&self.frame, last.octets) {
+            // What was written of it is written over, or cut off.
+            let _ = file.set_len(last.octets);
+            return Err(error);
+        }
+        last.octets += self.frame.len() as u64;
+        last.messages += 1;
+        self.octets += self.frame.len() as u64;
+        self.unread += 1;
+        self.dirty = true;
+        Ok(())
+    }
+
+    /// Puts messages before all others, in their order.
+    ///
+    /// # Errors
+    /// Where they cannot be written; none is kept then.
+    pub(super) fn prepend<'a>(&mut self, messages: impl Iterator<Item = &'a Message>) -> io::Result<()> {
+        let number = self.segments.front().map_or(self.next_number, |first| first.number) - 1;
+        let path = self.path(number);
+        let write = |frame: &mut Vec<u8>| {
+            let file = File::create(&path)?;
+            let mut writer = io::BufWriter::with_capacity(1 << 20, &file);
+            writer.write_all(&HEADER)?;
+            let mut segment = Segment::new(number);
+            for message in messages {
+                encode(message, frame)?;
+                writer.write_all(frame)?;
+                segment.octets += frame.len() as u64;
+                segment.messages += 1;
+            }
+            writer.flush()?;
+            drop(writer);
+            file.sync_data()?;
+            Ok(segment)
+        };
+        let segment = write(&mut self.frame).inspect_err(|_: &io::Error| {
+            let _ = fs::remove_file(&path);
+        })?;
+        self.octets += segment.octets;
+        self.unread += segment.messages;
+        self.segments.push_front(segment);
+        self.sync_folder()
+    }
+
+    /// Gives up the oldest segments that are not in hand until `more` octets fit.
+    fn make_room(&mut self, more: u64, shed: &mut Amount) -> io::Result<()> {
+        while self.octets + more > self.options.max_octets {
+            let idle = self.segments.iter().position(|segment| segment.read == segment.acknowledged);
+            let Some(oldest) = idle else { break };
+            if oldest + 1 == self.segments.len() {
+                self.writer = None;
+            }
+            fs::remove_file(self.path(self.segments[oldest].number))?;
+            self.reader = None;
+            let Some(segment) = self.segments.remove(oldest) else { break };
+            self.octets -= segment.octets;
+            self.unread -= segment.messages - segment.read;
+            *shed += segment.left();
+        }
+        Ok(())
+    }
+
+    /// Begins a segment.
+    fn begin(&mut self) -> io::Result<()> {
+        self.sync()?;
+        let number = self.next_number;
+        let path = self.path(number);
+        let file = File::create(&path)?;
+        if let Err(error) = file.write_all_at(&HEADER, 0) {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        self.next_number += 1;
+        self.writer = Some(file);
+        let segment = Segment::new(number);
+        self.octets += segment.octets;
+        self.segments.push_back(segment);
+        self.sync_folder()
+    }
+
+    /// The oldest message not read yet; `None` where all were. Where the rest of a segment cannot be read it is given up
+    /// and the next one is read: what was given up is added to `shed`.
+    pub(super) fn next(&mut self, shed: &mut Amount) -> Option<(Place, Message)> {
+        while let Some(at) = self.segments.iter().position(|segment| segment.read < segment.messages) {
+            match self.read(at) {
+                Ok(found) => return Some(found),
+                Err(error) => {
+                    let path = self.path(self.segments[at].number);
+                    tracing::error!("{}: {error}: the rest of it is given up", path.display());
+                    if at + 1 == self.segments.len() {
+                        self.writer = None;
+                    }
+                    let segment = &mut self.segments[at];
+                    let lost = segment.messages - segment.read;
+                    *shed += Amount { messages: lost, octets: segment.octets - segment.read_at };
+                    segment.messages = segment.read;
+                    self.unread -= lost;
+                    self.delete_acknowledged();
+                }
+            }
+        }
+        None
+    }
+
+    fn read(&mut self, at: usize) -> io::Result<(Place, Message)> {
+        let number = self.segments[at].number;
+        if self.reader.as_ref().is_none_or(|(open, _)| *open != number) {
+            self.reader = Some((number, File::open(self.path(number))?));
+        }
+        let Some((_, file)) = &self.reader else { return Err(io::Error::other("no segment is open")) };
+        let segment = &mut self.segments[at];
+        let mut header = [0; FRAME_HEADER];
+        file.read_exact_at(&mut header, segment.read_at)?;
+        let (length, checksum) = frame_header(header)?;
+        let mut body = vec![0; length];
+        file.read_exact_at(&mut body, segment.read_at + FRAME_HEADER as u64)?;
+        let message = decode(body, checksum)?;
+        let place = Place { segment: number, index: segment.read };
+        segment.read += 1;
+        segment.read_at += (FRAME_HEADER + length) as u64;
+        self.unread -= 1;
+        Ok((place, message))
+    }
+
+    /// Notes that Kafka has a message; segments that are done with are deleted.
+    pub(super) fn acknowledge(&mut self, place: Place) {
+        // One that was read twice is acknowledged twice.
+        let segment = self.segments.iter_mut().find(|segment| segment.number == place.segment);
+        if let Some(segment) = segment
+            && segment.acknowledged < segment.read
+        {
+            segment.acknowledged += 1;
+            self.delete_acknowledged();
+        }
+    }
+
+    fn delete_acknowledged(&mut self) {
+        while let Some(first) = self.segments.front()
+            && first.acknowledged == first.messages
+        {
+            // The last one is still written to; a new one begins with the next message.
+            let path = self.path(first.number);
+            if self.segments.len() == 1 {
+                self.writer = None;
+                self.dirty = false;
+            }
+            self.reader = None;
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::warn!(
+                    "cannot delete {}: {error}; its messages are sent again by the next run",
+                    path.display()
+                );
+            }
+            if let Some(segment) = self.segments.pop_front() {
+                self.octets -= segment.octets;
+            }
+        }
+    }
+
+    /// Reads again from a message on. All before it must have been acknowledged, and none from it on may be on its way.
+    pub(super) fn rewind(&mut self, to: Place) {
+        for segment in &mut self.segments {
+            if segment.number < to.segment {
+                continue;
+            }
+            let keep = if segment.number == to.segment { to.index } else { 0 };
+            self.unread += segment.read - keep.min(segment.read);
+            segment.read = keep.min(segment.read);
+            segment.acknowledged = segment.read;
+            segment.read_at = HEADER.len() as u64;
+        }
+        self.reader = None;
+        let Some(first) = self.segments.iter().position(|segment| segment.number == to.segment) else { return };
+        if let Err(error) = self.skip(first) {
+            // Reading meets the same error, says so and goes on behind it.
+            tracing::debug!("{}: {error}", self.path(to.segment).display());
+        }
+    }
+
+    /// Finds where the next message to be read begins.
+    fn skip(&mut self, at: usize) -> io::Result<()> {
+        let file = File::open(self.path(self.segments[at].number))?;
+        let segment = &mut self.segments[at];
+        for _ in 0..segment.read {
+            let mut header = [0; FRAME_HEADER];
+            file.read_exact_at(&mut header, segment.read_at)?;
+            segment.read_at += (FRAME_HEADER + frame_header(header)?.0) as u64;
+        }
+        Ok(())
+    }
+
+    /// Has the system write what was taken to the disk.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.dirty)
+            && let Some(file) = &self.writer
+        {
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(&self.options.folder)?.sync_all()
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.options.folder.join(format!("{number:020}.{EXTENSION}"))
+    }
+}
+
+/// The number of a segment; `None` for another file.
+fn number_of(path: &Path) -> Option<u64> {
+    (path.extension()? == EXTENSION).then_some(())?;
+    path.file_stem()?.to_str()?.parse().ok()
+}
+
+/// Reads a segment as far as it is whole; its length beside it.
+fn scan(path: &Path, number: u64) -> io::Result<(Segment, u64)> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut segment = Segment::new(number);
+    let mut header = [0; HEADER.len()];
+    let known = reader.read_exact(&mut header).is_ok() && header == HEADER;
+    while known {
+        let mut header = [0; FRAME_HEADER];
+        if reader.read_exact(&mut header).is_err() {
+            break;
+        }
+        let Ok((body, checksum)) = frame_header(header) else { break };
+        let end = segment.octets + (FRAME_HEADER + body) as u64;
+        if end > length {
+            break;
+        }
+        let mut octets = vec![0; body];
+        if reader.read_exact(&mut octets).is_err() || decode(octets, checksum).is_err() {
+            break;
+        }
+        segment.octets = end;
+        segment.messages += 1;
+    }
+    Ok((segment, length))
+}
+
+/// A message as a frame.
+fn encode(message: &Message, frame: &mut Vec<u8>) -> io::Result<()> {
+    let length = BODY_HEADER + message.payload.len();
+    if length > MAX_BODY {
+        return Err(io::Error::other(format!("a message of {length} octets is too long")));
+    }
+    frame.clear();
+    frame.extend((length as u32).to_le_bytes());
+    frame.extend([0; 4]);
+    frame.push(message.topic as u8);
+    frame.extend(message.partition.to_le_bytes());
+    frame.extend(&message.payload);
+    let checksum = crc32(&frame[FRAME_HEADER..]);
+    frame[4..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
+    Ok(())
+}
+
+/// Length and checksum of a body.
+fn frame_header(header: [u8; FRAME_HEADER]) -> io::Result<(usize, u32)> {
+    let [l0, l1, l2, l3, c0, c1, c2, c3] = header;
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    if !(BODY_HEADER..=MAX_BODY).contains(&length) {
+        return Err(broken());
+    }
+    Ok((length, u32::from_le_bytes([c0, c1, c2, c3])))
+}
+
+fn decode(mut body: Vec<u8>, checksum: u32) -> io::Result<Message> {
+    if crc32(&body) != checksum {
+        return Err(broken());
+    }
+    let [tag, p0, p1, p2, p3, ..] = body[..] else { return Err(broken()) };
+    let topic = Topic::ALL.into_iter().find(|topic| *topic as u8 == tag).ok_or_else(broken)?;
+    body.drain(..BODY_HEADER);
+    Ok(Message { topic, partition: i32::from_le_bytes([p0, p1, p2, p3]), payload: body })
+}
+
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a frame's length or checksum is wrong")
+}
+
+fn crc32(octets: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(octets);
+    crc.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn open(folder: &Path, max_octets: u64) -> Spool {
+        Spool::open(SpoolOptions { folder: folder.to_owned(), max_octets }).unwrap()
+    }
+
+    fn message(number: u64, octets: usize) -> Message {
+        let mut payload = number.to_le_bytes().to_vec();
+        payload.resize(8 + octets, number as u8);
+        Message { topic: Topic::ALL[(number & 1) as usize], partition: (number % 5) as i32, payload }
+    }
+
+    fn push(spool: &mut Spool, message: &Message) -> Amount {
+        let mut shed = Amount::default();
+        spool.push(message, &mut shed).unwrap();
+        shed
+    }
+
+    fn number(message: &Message) -> u64 {
+        u64::from_le_bytes(message.payload[..8].try_into().unwrap())
+    }
+
+    /// Reads all that is left.
+    fn drain(spool: &mut Spool) -> Vec<(Place, Message)> {
+        std::iter::from_fn(|| spool.next(&mut Amount::default())).collect()
+    }
+
+    fn numbers(spool: &mut Spool) -> Vec<u64> {
+        drain(spool).iter().map(|(_, message)| number(message)).collect()
+    }
+
+    fn segments(folder: &Path) -> Vec<PathBuf> {
+        let mut found: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| number_of(path).is_some())
+            .collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn messages_come_back_in_order_and_acknowledged_segments_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = open(folder.path(), 64_000);
+        (0..20).for_each(|n| assert_eq!(push(&mut spool, &message(n, 1000)), Amount::default()));
+        assert!(segments(folder.path()).len() > 2);
+        let read = drain(&mut spool);
+        assert!(read.iter().zip(0..).all(|((_, found), n)| *found == message(n, 1000)));
+        assert_eq!((read.len(), spool.unread(), spool.is_empty()), (20, 0, false));
+        read.iter().take(10).for_each(|(place, _)| spool.acknowledge(*place));
+        // A later message to be read comes behind, whatever is on its way.
+        push(&mut spool, &message(20, 10));
+        assert_eq!(numbers(&mut spool), [20]);
+        spool.rewind(read[10].0);
+        let again = drain(&mut spool);
+        assert_eq!(again.iter().map(|(_, message)| number(message)).collect::<Vec<_>>(), (10..=20).collect::<Vec<_>>());
+        again.iter().for_each(|(place, _)| spool.acknowledge(*place));
+        assert!(spool.is_empty() && segments(folder.path()).is_empty());
+        assert_eq!(spool.octets(), 0);
+    }
+
+    #[test]
+    fn a_full_spool_gives_up_its_oldest_and_says_how_much() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = open(folder.path(), 64_000);
+        let mut shed = Amount::default();
+        (0..200).for_each(|n| shed += push(&mut spool, &message(n, 1000)));
+        assert!(spool.octets() <= 64_000);
+        let left = numbers(&mut spool);
+        assert_eq!(left, (shed.messages..200).collect::<Vec<_>>());
+        assert!(left.len() > 40, "{left:?}");
+        assert_eq!(shed.octets, shed.messages * 1021);
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = open(folder.path(), 64_000);
+        (0..60).for_each(|n| assert_eq!(push(&mut spool, &message(n, 1000)), Amount::default()));
+        let (place, _) = spool.next(&mut Amount::default()).unwrap();
+        let mut shed = Amount::default();
+        (60..90).for_each(|n| shed += push(&mut spool, &message(n, 1000)));
+        assert!(shed.messages > 0);
+        spool.acknowledge(place);
+        let left = numbers(&mut spool);
+        assert_eq!(left[0], 1);
+        assert!(left.is_sorted() && left.len() as u64 == 89 - shed.messages);
+    }
+
+    #[test]
+    fn older_messages_go_before_those_that_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = open(folder.path(), 1 << 20);
+        (10..20).for_each(|n| assert_eq!(push(&mut spool, &message(n, 100)), Amount::default()));
+        let older: Vec<Message> = (0..10).map(|n| message(n, 100)).collect();
+        spool.prepend(older.iter()).unwrap();
+        drop(spool);
+        let mut spool = open(folder.path(), 1 << 20);
+        push(&mut spool, &message(20, 100));
+        assert_eq!(numbers(&mut spool), (0..=20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_folder_belongs_to_one_agent() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = || SpoolOptions { folder: folder.path().to_owned(), max_octets: 1 << 20 };
+        let first = Spool::open(options()).unwrap();
+        let error = Spool::open(options()).err().unwrap().to_string();
+        assert!(error.contains("another agent uses the spool"), "{error}");
+        drop(first);
+        assert!(Spool::open(options()).is_ok());
+    }
+
+    #[test]
+    fn a_broken_segment_is_left_at_its_first_broken_frame_and_the_next_one_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = open(folder.path(), 64_000);
+        (0..20).for_each(|n| assert_eq!(push(&mut spool, &message(n, 1000)), Amount::default()));
+        let first = &segments(folder.path())[0];
+        OpenOptions::new().write(true).open(first).unwrap().write_all_at(b"x", 8 + 1021 + 500).unwrap();
+        let mut shed = Amount::default();
+        let mut left = Vec::new();
+        while let Some((place, message)) = spool.next(&mut shed) {
+            left.push(number(&message));
+            spool.acknowledge(place);
+        }
+        assert_eq!(left.len() as u64 + shed.messages, 20);
+        assert_eq!(left[0], 0);
+        assert!(shed.messages > 0 && left[1..].iter().eq((shed.messages + 1..20).collect::<Vec<_>>().iter()));
+        assert!(spool.is_empty());
+    }
+
+    proptest! {
+        /// Wherever the last segment is cut off, what is read back is what was written first, without a gap, and what is
+        /// written from then on follows it.
+        #[test]
+        fn a_cut_off_spool_is_a_prefix(sizes in prop::collection::vec(0usize..3000, 1..60), cut in 0.0..1.0f64) {
+            let folder = tempfile::tempdir().unwrap();
+            let mut spool = open(folder.path(), 400_000);
+            for (n, &octets) in (0..).zip(&sizes) {
+                push(&mut spool, &message(n, octets));
+            }
+            drop(spool);
+            let last = segments(folder.path()).pop().unwrap();
+            let length = fs::metadata(&last).unwrap().len();
+            OpenOptions::new().write(true).open(&last).unwrap().set_len((length as f64 * cut) as u64).unwrap();
+            let mut spool = open(folder.path(), 400_000);
+            let left = spool.unread();
+            prop_assert!(left <= sizes.len() as u64);
+            push(&mut spool, &message(left, 5));
+            for n in 0..=left {
+                let (_, found) = spool.next(&mut Amount::default()).unwrap();
+                let octets = if n == left { 5 } else { sizes[n as usize] };
+                prop_assert_eq!(found, message(n, octets));
+            }
+            prop_assert!(spool.next(&mut Amount::default()).is_none());
+        }
+
+        /// Pushes, reads, acknowledgements, rewinds and crashes in any order: each message is read, in order, and again
+        /// only if it had not been acknowledged.
+        #[test]
+        fn whatever_happens_nothing_unacknowledged_is_missing(steps in prop::collection::vec((0u8..6, 1u8..20), 1..80)) {
+            let folder = tempfile::tempdir().unwrap();
+            let mut spool = open(folder.path(), 400_000);
+            let (mut pushed, mut acknowledged) = (0, 0);
+            let mut on_the_way = VecDeque::new();
+            for (step, count) in steps {
+                match step {
+                    0 | 1 => for _ in 0..count {
+                        push(&mut spool, &message(pushed, 700));
+                        pushed += 1;
+                    },
+                    2 => for _ in 0..count {
+                        let Some((place, found)) = spool.next(&mut Amount::default()) else { break };
+                        prop_assert_eq!(number(&found), acknowledged + on_the_way.len() as u64);
+                        on_the_way.push_back(place);
+                    },
+                    3 => for _ in 0..count {
+                        let Some(place) = on_the_way.pop_front() else { break };
+                        spool.acknowledge(place);
+                        acknowledged += 1;
+                    },
+                    4 => if let Some(place) = on_the_way.front() {
+                        spool.rewind(*place);
+                        on_the_way.clear();
+                    },
+                    _ => {
+                        drop(spool);
+                        spool = open(folder.path(), 400_000);
+                        on_the_way.clear();
+                        // Segments are deleted whole: what was acknowledged in one that is left comes again.
+                        let again = pushed - spool.unread();
+                        prop_assert!(again <= acknowledged);
+                        acknowledged = again;
+                    }
+                }
+            }
+            while let Some(place) = on_the_way.pop_front() {
+                spool.acknowledge(place);
+                acknowledged += 1;
+            }
+            prop_assert_eq!(numbers(&mut spool), (acknowledged..pushed).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A changed configuration, taken over without a restart.
+
+use crate::config::{Config, PacketsConfig};
+use crate::meter::MeterOptions;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a worker can take over at the end of an interval.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How it meters: all but the interval and the memory.
+    pub meter: MeterOptions,
+    /// How it reads packets.
+    pub packets: PacketsConfig,
+}
+
+/// Hands changed settings to the workers; clones are the same one.
+#[derive(Clone, Default)]
+pub struct Reload(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    version: AtomicU64,
+    settings: Mutex<Option<Arc<Settings>>>,
+}
+
+impl Reload {
+    /// Has every worker take these over.
+    pub fn set(&self, settings: Settings) {
+        *self.0.settings.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(settings));
+        self.0.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// The settings, where they are newer than what was `seen`, which is noted.
+    pub fn newer_than(&self, seen: &mut u64) -> Option<Arc<Settings>> {
+        let version = self.0.version.load(Ordering::Acquire);
+        if version == std::mem::replace(seen, version) {
+            return None;
+        }
+        self.0.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Keys that changed and that only a restart takes over.
+pub fn needs_restart(running: &Config, new: &Config) -> Vec<&'static str> {
+    let fixed = |config: &Config| {
+        [
+            ("probe", config.probe.clone()),
+            ("interval", config.interval.to_string()),
+            ("workers", config.workers.to_string()),
+            ("state_dir", format!("{:?}", config.state_dir)),
+            ("[source]", format!("{:?}", config.source)),
+            ("applications.ndpi", format!("{:?}", config.applications.ndpi)),
+            ("[kafka]", format!("{:?}", config.kafka)),
+            ("[spool]", format!("{:?}", config.spool)),
+            ("limits.memory", config.limits.memory.to_string()),
+            ("[metrics]", format!("{:?}", config.metrics)),
+        ]
+    };
+    let pairs = fixed(running).into_iter().zip(fixed(new));
+    pairs.filter(|((_, old), (_, new))| old != new).map(|((key, _), _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_a_restart_is_named() {
+        let running = Config::default();
+        let new = Config::parse(
+            "interval = \"5s\"\nlocal_networks = []\n[limits]\nidle = \"5s\"\n[filters]\ndefault = false\n[kafka]\nbrokers = \"b:1\"",
+        )
+        .unwrap();
+        assert_eq!(needs_restart(&running, &new), ["interval", "[kafka]"]);
+        assert!(needs_restart(&running, &running).is_empty());
+    }
+
+    #[test]
+    fn new_settings_are_seen_once() {
+        let (reload, mut seen) = (Reload::default(), 0);
+        assert!(reload.newer_than(&mut seen).is_none());
+        let meter = Config::parse("[filters]\ndefault = false").unwrap().meter(1, false).unwrap();
+        reload.set(Settings { meter, packets: PacketsConfig::default() });
+        assert!(reload.newer_than(&mut seen).is_some());
+        assert!(reload.newer_than(&mut seen).is_none());
+    }
+}
