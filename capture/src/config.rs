@@ -301,7 +301,7 @@ impl Config {
             bail!("limits.max_records_per_interval must be at least 1");
         }
         let block = af_packet::BLOCK_OCTETS as u64;
-        if !(2 * block..=1 << 30).contains(&config.source.ring) || config.source.ring % block != 0 {
+        if !(2 * block..=1 << 30).contains(&config.source.ring) || !config.source.ring.is_multiple_of(block) {
             bail!("source.ring must be whole MiB, from 2 MiB to 1 GiB");
         }
         if (1..LEAST_SPOOL).contains(&config.spool.max) {

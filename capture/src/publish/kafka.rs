@@ -637,7 +637,7 @@ impl Sending {
             let give_up = shared.give_up.load(Ordering::Relaxed);
             if finished && (self.away || give_up) {
                 self.away = true;
-                self.into_spool()?;
+                self.empty_client()?;
                 self.sort_incoming();
             }
             let outstanding = self.shared.outstanding.load(Ordering::Acquire);
@@ -687,7 +687,7 @@ impl Sending {
             }
             self.look_at = Instant::now() + RETRY;
             if self.away {
-                self.into_spool()?;
+                self.empty_client()?;
             }
         }
         let delivered = shared.delivered.load(Ordering::Relaxed);
@@ -699,7 +699,7 @@ impl Sending {
             shared.ready.store(false, Ordering::Release);
             self.away = true;
             self.look_at = now;
-            self.into_spool()?;
+            self.empty_client()?;
         }
         if !shared.options.wait
             && shared.ready.load(Ordering::Acquire)
@@ -838,7 +838,7 @@ impl Sending {
     }
 
     /// Takes back what librdkafka has, and puts it into the spool.
-    fn into_spool(&mut self) -> anyhow::Result<()> {
+    fn empty_client(&mut self) -> anyhow::Result<()> {
         if self.spool.is_none() {
             return Ok(());
         }

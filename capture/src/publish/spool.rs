@@ -427,8 +427,10 @@ fn scan(path: &Path, number: u64) -> io::Result<(Segment, u64)> {
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut segment = Segment::new(number);
     let mut header = [0; HEADER.len()];
-    let known = reader.read_exact(&mut header).is_ok() && header == HEADER;
-    while known {
+    if reader.read_exact(&mut header).is_err() || header != HEADER {
+        return Ok((segment, length));
+    }
+    loop {
         let mut header = [0; FRAME_HEADER];
         if reader.read_exact(&mut header).is_err() {
             break;
