@@ -2,6 +2,7 @@
 
 use crate::app::{AppOptions, MAX_BUDGET};
 use crate::filter::{self, FilterConfig, FilterSets};
+use crate::meter::fragments::CAPACITY;
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
 use crate::meter::{FLOW_COST, MeterOptions};
@@ -299,6 +300,7 @@ impl Config {
             flow_memory: flow_memory as usize,
             max_records: (self.limits.max_records_per_interval / workers as usize).max(1),
             idle_ms: self.limits.idle.as_millis() as i64,
+            datagrams: CAPACITY,
             local_networks: self.local_networks.clone(),
             filters: Arc::new(FilterSets::compile(&self.filters)?),
             applications: self.applications.options()?,

@@ -11,8 +11,8 @@ use foldhash::fast::RandomState;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-/// Datagrams known at once, at most.
-const CAPACITY: usize = 1 << 16;
+/// Datagrams that a worker knows at once, at most.
+pub const CAPACITY: usize = 1 << 16;
 /// How long a datagram is known after its first fragment to come, ms (as long as Linux keeps one).
 const PATIENCE_MS: i64 = 30_000;
 /// How long a datagram that came whole is known, for repeats of its fragments, ms: its id may soon mean another.
@@ -112,12 +112,6 @@ pub struct Fragments {
     capacity: usize,
     /// What waits now.
     held: Volume,
-}
-
-impl Default for Fragments {
-    fn default() -> Fragments {
-        Fragments::new(CAPACITY)
-    }
 }
 
 impl Fragments {

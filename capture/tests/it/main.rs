@@ -3,6 +3,7 @@
 mod apps;
 mod cli;
 mod fanout;
+mod fuzz;
 mod golden;
 mod interfaces;
 mod kafka;
@@ -11,6 +12,8 @@ mod pcaps;
 mod pf_ring;
 mod properties;
 mod stream;
+#[path = "../../fuzz/targets/mod.rs"]
+mod targets;
 #[path = "../../src/testing.rs"]
 mod testing;
 mod xdp;

@@ -210,6 +210,7 @@ proptest! {
             flow_memory: max_flows * FLOW_COST,
             max_records,
             idle_ms,
+            datagrams: max_flows,
             local_networks: vec!["5.0.0.0/8".parse().unwrap()],
             filters: Arc::clone(&filters),
             applications: AppOptions::default(),
