@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from harness import AGENT, CHECKOUT
 
@@ -42,15 +43,33 @@ FIELDS = [
     "tcp.analysis.keep_alive",
     "tcp.analysis.zero_window_probe",
     "tcp.seq_raw",
-    "frame.len",
-    "frame.cap_len",
+    "frame.number",
 ]
 
-FIN, SYN, RST = 1, 2, 4
+FIN, SYN, RST, ACK = 1, 2, 4, 16
 #: How long the agent keeps a flow without packets, s.
 IDLE = 60
 
 UNEXPLAINED = "UNEXPLAINED"
+
+
+class Segment(NamedTuple):
+    """A segment as it came."""
+
+    frame: int
+    stream: str
+    time: float
+    sequence: int
+    octets: int
+    flags: int
+    #: tshark calls it retransmitted or out of order.
+    called: bool
+    #: Its header is cut.
+    cut: bool
+
+    def end(self) -> int:
+        """The sequence number after it."""
+        return self.sequence + self.octets + bool(self.flags & SYN) + bool(self.flags & FIN)
 
 
 @dataclass
@@ -64,9 +83,7 @@ class Side:
     resets: int = 0
     empty: int = 0
     probes: int = 0
-    cut: bool = False
-    #: Sequence number, length and flags of every segment, and when it came.
-    segments: list[tuple[int, int, int, float]] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
 
 
 @dataclass
@@ -80,8 +97,8 @@ class Capture:
     their_rtt: dict[Direction, list[int]]
     our_rtt: dict[Direction, list[int]]
     initiators: set[Direction]
-    #: Segments inside tunnels or quoted by ICMP, and in fragments, which are not looked at.
-    inside: int = 0
+    #: The VLANs of each flow's records, by either direction.
+    vlans: dict[Direction, set[int]]
 
 
 def back(direction: Direction) -> Direction:
@@ -99,19 +116,17 @@ def is_outer(protocols: str) -> bool:
     return False
 
 
-def read_tshark(path: Path) -> tuple[dict[Direction, Side], dict[Direction, list[int]], int]:
-    """The directions, the round trips and how many segments were passed over."""
+def read_tshark(path: Path) -> tuple[dict[Direction, Side], dict[Direction, list[int]]]:
+    """The directions and the round trips; without what is in tunnels or quoted by ICMP."""
     command = ["tshark", "-n", "-r", str(path), "-Y", "tcp", "-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"]
     command += ["-T", "fields", "-E", "occurrence=f", *(word for name in FIELDS for word in ("-e", name))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     sides: defaultdict[Direction, Side] = defaultdict(Side)
     first_rtt: dict[str, tuple[Direction, int]] = {}
     initiator: dict[str, Direction] = {}
-    inside = 0
     for line in done.stdout.splitlines():
         one = dict(zip(FIELDS, line.split("\t"), strict=True))
         if not is_outer(one["frame.protocols"]) or not one["tcp.srcport"]:
-            inside += 1
             continue
         direction = (
             one["ip.src"] or one["ipv6.src"],
@@ -123,34 +138,38 @@ def read_tshark(path: Path) -> tuple[dict[Direction, Side], dict[Direction, list
         flags = int(one["tcp.flags"] or "0", 16)
         length = int(one["tcp.len"] or 0)
         side.streams.add(stream)
-        side.cut |= one["frame.cap_len"] != one["frame.len"]
-        side.segments.append((int(one["tcp.seq_raw"] or 0), length, flags, float(one["frame.time_epoch"])))
         again, overtaken = bool(one["tcp.analysis.retransmission"]), bool(one["tcp.analysis.out_of_order"])
+        sequence, cut = int(one["tcp.seq_raw"] or 0), not one["tcp.len"]
+        at = float(one["frame.time_epoch"])
+        side.segments.append(
+            Segment(int(one["frame.number"]), stream, at, sequence, length, flags, again or overtaken, cut)
+        )
         side.retransmissions += again
         side.out_of_order += overtaken
         if again or overtaken:
             side.resets += bool(flags & RST)
             side.empty += length == 0 and not flags & (SYN | FIN | RST)
             side.probes += bool(one["tcp.analysis.zero_window_probe"] or one["tcp.analysis.keep_alive"])
-        if flags & (SYN | 0x10) == SYN:
+        if flags & (SYN | ACK) == SYN:
             initiator.setdefault(stream, direction)
         if one["tcp.analysis.initial_rtt"]:
             first_rtt.setdefault(stream, (direction, round(float(one["tcp.analysis.initial_rtt"]) * 1e6)))
     rtt: defaultdict[Direction, list[int]] = defaultdict(list)
     for stream, (direction, micros) in first_rtt.items():
         rtt[initiator.get(stream, direction)].append(micros)
-    return dict(sides), dict(rtt), inside
+    return dict(sides), dict(rtt)
 
 
 def read_agent(
     path: Path,
-) -> tuple[dict[Direction, tuple[int, int]], dict[Direction, list[int]], set[Direction]]:
-    """Retransmissions and out-of-order segments by direction, round trips, and the initiators' directions."""
+) -> tuple[dict[Direction, tuple[int, int]], dict[Direction, list[int]], set[Direction], dict[Direction, set[int]]]:
+    """Retransmissions and out-of-order segments by direction, round trips, the initiators' directions, VLANs."""
     command = [str(AGENT), "read", str(path), "--to", "jsonl", "--keep-time"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     counts: defaultdict[Direction, tuple[int, int]] = defaultdict(lambda: (0, 0))
     rtt: defaultdict[Direction, list[int]] = defaultdict(list)
     initiators = set()
+    vlans: defaultdict[Direction, set[int]] = defaultdict(set)
     for line in done.stdout.splitlines():
         record = json.loads(line)
         if record["protocol"] != 6 or record["record_kind"] != "flow":
@@ -158,6 +177,7 @@ def read_agent(
         direction = (record["src_addr"], record["src_port"], record["dst_addr"], record["dst_port"])
         initiators.add(direction)
         for way, prefix in ((direction, "fwd"), (back(direction), "rev")):
+            vlans[way].add(record["vlan"])
             again, overtaken = counts[way]
             counts[way] = (
                 again + record.get(f"{prefix}_tcp_retransmissions", 0),
@@ -165,29 +185,43 @@ def read_agent(
             )
         if micros := record.get("tcp_handshake_rtt_us"):
             rtt[direction].append(micros)
-    return dict(counts), dict(rtt), initiators
+    return dict(counts), dict(rtt), initiators, dict(vlans)
 
 
 def read(path: Path) -> Capture:
     """Both views of a capture."""
-    theirs, their_rtt, inside = read_tshark(path)
-    ours, our_rtt, initiators = read_agent(path)
-    return Capture(path, theirs, ours, their_rtt, our_rtt, initiators, inside)
+    theirs, their_rtt = read_tshark(path)
+    ours, our_rtt, initiators, vlans = read_agent(path)
+    return Capture(path, theirs, ours, their_rtt, our_rtt, initiators, vlans)
 
 
 def idle(side: Side, other: Side | None) -> bool:
     """Whether the flow was silent for longer than the agent remembers it."""
-    times = sorted(at for one in (side, other) if one for *_, at in one.segments)
+    times = sorted(segment.time for one in (side, other) if one for segment in one.segments)
     return any(later - earlier > IDLE for earlier, later in pairwise(times))
+
+
+def is_first(segment: Segment, side: Side) -> bool:
+    """Whether no octet of a segment came before."""
+    return not any(
+        earlier.frame < segment.frame
+        and earlier.stream == segment.stream
+        and earlier.sequence < segment.end()
+        and segment.sequence < earlier.end()
+        for earlier in side.segments
+    )
 
 
 def why(side: Side, other: Side | None, ours: tuple[int, int]) -> str:
     """The cause of a difference in one direction."""
     theirs = (side.retransmissions, side.out_of_order)
-    if side.cut and not side.segments:
-        return "headers were cut by the capture"
+    if any(segment.cut for segment in side.segments):
+        return "TCP headers are cut: tshark does not analyse such segments"
     if sum(theirs) == sum(ours):
-        return "the same segments, the other name"
+        return "the same segments: out of order to tshark, retransmitted to the agent, or the reverse"
+    first = sum(segment.called and is_first(segment, side) for segment in side.segments)
+    if first and sum(theirs) - first == sum(ours):
+        return "octets seen for the first time, after an ACK of them or beyond them: tshark calls them retransmitted"
     if len(side.streams) > 1 or (other and len(other.streams) > 1):
         return "ports used again"
     if side.resets:
@@ -257,9 +291,23 @@ def report(captures: list[Capture], verbose: bool) -> bool:
 
 def why_rtt(capture: Capture, direction: Direction, theirs: list[int], ours: list[int]) -> str:
     """The cause of a difference of round trips."""
-    sides = [side for way in (direction, back(direction)) if (side := capture.theirs.get(way))]
-    if any(len(side.streams) > 1 for side in sides):
+    none = Side()
+    there, here = (capture.theirs.get(way, none) for way in (direction, back(direction)))
+    if len(capture.vlans.get(direction, ())) > 1:
+        return "each direction has a VLAN of its own: two flows to the agent"
+    if len(there.streams) > 1:
         return "ports used again"
+    if any(segment.flags & SYN and segment.flags & (FIN | RST) for segment in there.segments):
+        return "SYN and FIN in one segment: fuzzed"
+    answers = [segment for segment in here.segments if segment.flags & (SYN | ACK) == SYN | ACK]
+    asked = [segment for segment in there.segments if segment.flags & SYN]
+    if not answers:
+        return "no SYN-ACK was captured, or a reset is the answer: tshark takes any ACK"
+    if asked and answers[0].frame < asked[0].frame:
+        return "the capture has the SYN-ACK before the SYN"
+    done = [segment for segment in there.segments if not segment.flags & SYN and segment.frame > answers[0].frame]
+    if asked and done and done[0].time - asked[0].time < 3e-6:
+        return "made by hand, with the whole handshake in one moment: the agent says 1 or 2 us, tshark none or a later ACK's"
     return UNEXPLAINED
 
 

@@ -138,8 +138,8 @@ def main(folder: Path) -> None:
         seed("captures", struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1) + records)
     for kind in range(64):
         seed("fragments", bytes([kind % 2]) + dice.randbytes(8 * (kind + 1)))
-    for target in sorted(CORPUS.iterdir()):
-        print(f"{target.name}: {sum(1 for _ in target.iterdir())} inputs")
+    for corpus in sorted(CORPUS.iterdir()):
+        print(f"{corpus.name}: {len(list(corpus.iterdir()))} inputs")
 
 
 if __name__ == "__main__":

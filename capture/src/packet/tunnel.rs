@@ -38,6 +38,8 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
         }
         let begin = packet.layer3 as usize + usize::from(outer.transport);
         let Some(body) = frame.get(begin..) else { return };
+        // What follows the outer packet in the frame is none of the inner one.
+        let body = &body[..body.len().min(outer.payload as usize)];
         let found = match outer.protocol {
             IPV4 | IPV6 => Some((0, Inner::Ip)),
             GRE => gre(body),
