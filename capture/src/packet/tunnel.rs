@@ -58,7 +58,12 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
             offset += link.header;
         }
         let Some(data) = body.get(offset..) else { return };
-        let Ok((ip, octets)) = ip::parse(data, (outer.payload as usize).saturating_sub(offset)) else { return };
+        let available = (outer.payload as usize).saturating_sub(offset);
+        let Ok((ip, octets)) = ip::parse(data, available) else { return };
+        // Its header goes on beyond the end of the tunnel's packet.
+        if octets as usize > available {
+            return;
+        }
         packet.ip = Ok(ip);
         packet.octets = octets;
         packet.layer3 = (begin + offset) as u32;
