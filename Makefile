@@ -120,6 +120,15 @@ bench-pipeline: build ## Records per second from Kafka to stored rows (RECORDS=2
 check-captures: build ## Every public capture through the agent, held against tshark
 	cd tests && PYTHONPATH=../stack $(PYTHON) check_captures.py
 
+check-tcp: build ## Round trips, retransmissions, out-of-order segments against tshark (CAPTURES='files or folders')
+	cd tests && PYTHONPATH=../stack $(PYTHON) compare_tcp.py $(CAPTURES)
+
+check-applications: build ## Applications of flows against ndpiReader (CAPTURES='files or folders')
+	cd tests && PYTHONPATH=../stack $(PYTHON) compare_ndpi.py $(CAPTURES)
+
+fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
+	capture/fuzz/run.sh
+
 docs: build ## Write docs/reference anew
 	$(PYTHON) docs/generate.py
 
@@ -127,4 +136,4 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test build setup setup-tests clean docs help lint lock venv-stack venv-clickhouse venv-superset \
-  bench-pipeline check-captures test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end
+  bench-pipeline check-captures check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end

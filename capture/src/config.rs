@@ -344,7 +344,7 @@ impl Config {
                 max_inspected: (part / STATE_OCTETS).clamp(1, applications.max_inspected.into()) as u16,
                 ..applications
             },
-            max_fragmented: (part / FRAGMENTED_COST).min(MAX_FRAGMENTED),
+            datagrams: (part / FRAGMENTED_COST).min(MAX_FRAGMENTED),
             interval: self.interval,
             max_records: (self.limits.max_records_per_interval / workers as usize).max(1),
             idle_ms: self.limits.idle.as_millis() as i64,

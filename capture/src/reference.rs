@@ -18,7 +18,9 @@ const JSONL_KEYS: &str = "\
   last rung, `inbound`.
 - Always there: `probe`, `worker`, `interval_start`, `interval_ms`, `record_kind`, `src_port`, `dst_port`, `protocol`,
   `ip_version`, `vlan`, the three times, `initiator_guess`, and `packets` and `octets` of `fwd_` and `rev_`.
-- TCP and ICMP counts and `tcp_handshake_rtt_us` are there where they are not 0.
+- TCP and ICMP counts and `tcp_handshake_rtt_us` are there where they are not 0, `icmp_quoted_flow` (an object with
+  addresses, ports and protocol), `application_id`, `server_name`, `dns_query` and `application_not_inspected` (`overload`,
+  `pool_full`, `displaced`) where there is something to say.
 ";
 
 /// The summary's keys.
@@ -28,6 +30,8 @@ const SUMMARY: &str = "\
 - `packets` and `octets` (layer 3), each with `seen` (offered by the interface, or in the files), `captured`, `late` (older
   than the open interval, counted in it), `in_flow_records`, `in_overflow_records` and `not_metered`, by cause. Always
   `captured = in_flow_records + in_overflow_records + the sum of not_metered`.
+- `datagrams` (packets metered that are no later fragments) and `layer4_octets` of what was metered: the same, whether
+  the datagrams came whole or fragmented.
 - `flows` that began, `records`, `batches` and `closing_records` published, `dropped` by the kernel, `seconds`.
 - `epoch` of the run (µs) and `time_shift_ms`, by which a replay moved its packets' times.
 ";

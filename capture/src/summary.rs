@@ -45,6 +45,8 @@ impl Summary {
         json!({
             "packets": terms(witness.offered, |volume| volume.packets),
             "octets": terms(tally.captured.octets, |volume| volume.octets),
+            "datagrams": tally.datagrams,
+            "layer4_octets": tally.layer4_octets,
             "flows": tally.flows,
             "records": published.flow_records + published.overflow_records,
             "batches": published.batches,

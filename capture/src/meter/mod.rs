@@ -48,12 +48,12 @@ pub struct MeterOptions {
     pub interval: IntervalLength,
     /// Octets for flows alive at once and their records; see [`FLOW_COST`].
     pub flow_memory: usize,
-    /// Datagrams in fragments that are known at once.
-    pub max_fragmented: usize,
     /// Flow records of one interval.
     pub max_records: usize,
     /// A flow ends after this time without packets, ms.
     pub idle_ms: i64,
+    /// Fragmented datagrams known at once.
+    pub datagrams: usize,
     /// The networks that packets come *in* to.
     pub local_networks: Vec<Network>,
     /// What is counted beside flows.
@@ -217,7 +217,7 @@ impl Meter {
             told: AppCounts::default(),
             v4: FlowTable::new(options.flow_memory / flow_cost::<V4>(), options.idle_ms),
             v6: FlowTable::new(options.flow_memory / flow_cost::<V6>(), options.idle_ms),
-            fragments: Fragments::new(options.max_fragmented),
+            fragments: Fragments::new(options.datagrams),
             open: [open(), open()],
             current: None,
             starts_ns: 0,
@@ -280,6 +280,9 @@ impl Meter {
             }
             self.set_current(next);
         }
+        // No flow may be older than can be told, and its next packet may be of any time.
+        let start_ns = self.open_start_ns().unwrap_or(now_ns);
+        self.tick(start_ns);
         !self.closed.is_empty()
     }
 

@@ -15,6 +15,9 @@ use crate::packet::{IcmpRole, IpPacket, quoted, tcp};
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 
+/// Half of what times of flows can be apart and still be told, ms: 12 days.
+const FARTHEST_MS: i64 = 1 << 30;
+
 /// Octets of memory that one flow may cost, its records in the open and in the published interval included: what the
 /// memory bound is divided by.
 pub const fn flow_cost<K>() -> usize {
@@ -184,7 +187,9 @@ impl<K: Compact> FlowTable<K> {
         apps: &mut Apps,
     ) -> Counted {
         let &Arriving { ip, sender, last_ns: time_ns, last_ms: now_ms, interval, start_ms, .. } = arriving;
-        let now = now_ms.wrapping_sub(self.base_ms) as u32;
+        // A late packet may be of any time; its flow is alive in the interval that it is counted in.
+        let alive_ms = now_ms.max(start_ms);
+        let now = alive_ms.wrapping_sub(self.base_ms) as u32;
         let flows = &self.flows;
         let is = |number: u32| flows[number as usize].key == *key;
         let found = likely.filter(|&number| is(number)).or_else(|| self.index.find(hash, is));
@@ -203,9 +208,9 @@ impl<K: Compact> FlowTable<K> {
             }
             None if self.octets() < room.flows => {
                 if self.flows.is_empty() {
-                    self.base_ms = now_ms;
+                    self.base_ms = alive_ms;
                 }
-                let now = now_ms.wrapping_sub(self.base_ms) as u32;
+                let now = alive_ms.wrapping_sub(self.base_ms) as u32;
                 let flow = Flow::new(key, ip, sender, time_ns, now);
                 let number = match self.free.pop() {
                     Some(number) => {
@@ -293,10 +298,13 @@ impl<K: Compact> FlowTable<K> {
             return;
         }
         let now = now_ms.wrapping_sub(self.base_ms) as u32;
+        // After a jump this long, all are idle, and by how much can no longer be told in 32 bits.
+        let jumped = elapsed_ms > FARTHEST_MS;
         for _ in 0..count {
             self.sweep = if self.sweep + 1 < len { self.sweep + 1 } else { 0 };
             let flow = &mut self.flows[self.sweep];
-            if flow.connection != Follow::Free && i64::from(now.wrapping_sub(flow.last) as i32) > self.idle_ms {
+            let idle = jumped || i64::from(now.wrapping_sub(flow.last) as i32) > self.idle_ms;
+            if flow.connection != Follow::Free && idle {
                 flow.release(&mut self.free_connections, apps);
                 flow.connection = Follow::Free;
                 let number = self.sweep as u32;

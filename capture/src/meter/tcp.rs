@@ -117,16 +117,21 @@ impl Connection {
         match segment.flags & SYN_ACK {
             tcp::SYN => {
                 // A new connection over the same ports begins a new stream; the same SYN again begins nothing.
-                let stream = &mut self.streams[usize::from(sender)];
-                if stream.known && stream.next != segment.sequence.wrapping_add(1) {
+                let stream = &self.streams[usize::from(sender)];
+                let again = stream.known && stream.next == segment.sequence.wrapping_add(1);
+                if stream.known && !again {
                     self.streams = Default::default();
                 }
-                self.handshake = Handshake::Syn { from: sender, at_ns: time_ns, sequence: segment.sequence };
+                match &mut self.handshake {
+                    // It crossed its answer.
+                    Handshake::SynAck { from, syn_at_ns, .. } if again && *from != sender => *syn_at_ns = time_ns,
+                    _ => self.handshake = Handshake::Syn { from: sender, at_ns: time_ns, sequence: segment.sequence },
+                }
             }
             SYN_ACK => {
                 if let Handshake::Syn { from, at_ns, sequence } = self.handshake
                     && from != sender
-                    && segment.acknowledgement == sequence.wrapping_add(1)
+                    && self.acknowledges(segment, sequence.wrapping_add(1), from)
                 {
                     let acknowledges = segment.sequence.wrapping_add(1);
                     self.handshake = Handshake::SynAck { from: sender, syn_at_ns: at_ns, acknowledges };
@@ -135,7 +140,7 @@ impl Connection {
             tcp::ACK => {
                 if let Handshake::SynAck { from, syn_at_ns, acknowledges } = self.handshake
                     && from != sender
-                    && segment.acknowledgement == acknowledges
+                    && self.acknowledges(segment, acknowledges, from)
                 {
                     self.handshake = Handshake::None;
                     // A handshake within less than a microsecond is still one that was seen.
@@ -145,6 +150,15 @@ impl Connection {
             _ => {}
         }
         None
+    }
+
+    /// Whether a segment acknowledges a SYN whose next sequence number is `least`: it, or data that came with it too
+    /// (RFC 7413).
+    fn acknowledges(&self, segment: &Tcp, least: u32, from: End) -> bool {
+        let stream = &self.streams[usize::from(from)];
+        let most = if stream.known { stream.next } else { least };
+        segment.acknowledgement == least
+            || !before(segment.acknowledgement, least) && !before(most, segment.acknowledgement)
     }
 }
 
@@ -262,5 +276,31 @@ mod tests {
         segments.extend((0..8).map(|number| (number * 20 + 10, 10, 2)));
         // Four holes are known at the end; what filled an older one is taken for a retransmission.
         assert_eq!(verdicts(0, &segments), "........rrrroooo");
+    }
+
+    /// The round trip of a handshake of segments (sender, flags, sequence, acknowledgement, payload), 1 ms apart.
+    fn rtt_ms(segments: &[(End, u8, u32, u32, u32)]) -> Option<u32> {
+        let (&(sender, _, sequence, _, payload), others) = segments.split_first().unwrap();
+        let next = sequence.wrapping_add(1 + payload);
+        let mut connection = Connection::new(First { sender, at_ns: 0, syn: true, next });
+        let mut at_ns = 0;
+        let verdicts = others.iter().map(|&(sender, flags, sequence, acknowledgement, payload)| {
+            at_ns += MS;
+            connection.follow(&Tcp { flags, sequence, acknowledgement, payload }, sender, at_ns)
+        });
+        verdicts.filter_map(|verdict| verdict.rtt_us).map(|micros| micros / 1000).next()
+    }
+
+    #[test]
+    fn a_handshake_may_carry_data_and_come_twice() {
+        let (syn, ack) = (tcp::SYN, tcp::ACK);
+        assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 0), (0, ack, 11, 51, 0)]), Some(2));
+        assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 110), (0, ack, 11, 161, 0)]), Some(2));
+        assert_eq!(rtt_ms(&[(0, syn, 10, 0, 30), (1, SYN_ACK, 50, 41, 0), (0, ack, 41, 51, 0)]), Some(2));
+        // The SYN was sent again just before its answer came: the last one counts.
+        let crossed = [(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 0), (0, syn, 10, 0, 0), (0, ack, 11, 51, 0)];
+        assert_eq!(rtt_ms(&crossed), Some(1));
+        assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 12, 0), (0, ack, 11, 51, 0)]), None);
+        assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 0), (0, ack, 11, 52, 0)]), None);
     }
 }

@@ -13,9 +13,9 @@ fn options() -> MeterOptions {
     MeterOptions {
         interval: IntervalLength::default(),
         flow_memory: 1000 * FLOW_COST,
-        max_fragmented: 1000,
         max_records: 1000,
         idle_ms: 60_000,
+        datagrams: 1000,
         local_networks: vec!["10.0.0.0/8".parse().unwrap()],
         filters: Arc::default(),
         applications: AppOptions::default(),
@@ -402,4 +402,40 @@ fn retransmissions_are_counted_in_their_direction() {
     let (there, back) = (record.forward().events, record.reverse().events);
     assert_eq!((there.retransmissions, there.out_of_order), (1, 0));
     assert_eq!((back.retransmissions, back.out_of_order), (0, 1));
+}
+
+#[test]
+fn a_flow_is_over_however_far_time_jumps() {
+    // After so long the intervals' numbers, as flows know them, are the same again, and times in 32 bits are not.
+    let jump = 4 * (1 << 16) * 10 * SECOND;
+    let closed_after = |times: &[i64]| {
+        let mut meter = Meter::new(options()).unwrap();
+        for &time_ns in times {
+            feed(&mut meter, time_ns, &udp(A, B, (1, 2)));
+        }
+        finish(meter)
+    };
+    let closed = closed_after(&[START, START + jump]);
+    assert_eq!(closed.iter().map(|of| of.tally.flows).sum::<u64>(), 2);
+    // A packet of long ago is late, and its flow is not older for it: nor is it idle.
+    let closed = closed_after(&[START, START - jump, START + SECOND, START + jump]);
+    assert_eq!(closed.iter().map(|of| of.tally.flows).sum::<u64>(), 2);
+    assert_eq!((closed[0].records.len(), closed[0].tally.late.packets), (1, 1));
+}
+
+#[test]
+fn a_jump_within_a_batch_is_a_jump() {
+    let mut meter = Meter::new(options()).unwrap();
+    let data = udp(A, B, (1, 2));
+    feed(&mut meter, START, &data);
+    let jump = 4 * (1 << 16) * 10 * SECOND;
+    meter.clock(START + jump);
+    let of = |time_ns| {
+        let frame = Frame { time_ns, link: LinkType::RawIp, data: &data, length: data.len() as u32, vlan: None };
+        Arrival { packet: parse(&frame), time_ns, exclude: None, layer3: &data, checksum: None }
+    };
+    meter.packets(&[of(START + jump), of(START + SECOND)]);
+    let closed = finish(meter);
+    assert_eq!(closed.iter().map(|of| of.tally.flows).sum::<u64>(), 2);
+    assert_eq!(closed.iter().map(|of| of.tally.late.packets).sum::<u64>(), 1);
 }

@@ -323,3 +323,18 @@ fn an_icmp_error_quotes_a_flow() {
     let packet = parse(&Frame { time_ns: 0, link: LinkType::RawIp, data: &nothing, length: 28, vlan: None });
     assert_eq!(quoted(&packet.ip.unwrap(), &nothing), None);
 }
+
+#[test]
+fn a_packet_in_a_tunnel_ends_with_it() {
+    let mut inner = t::ipv4_with([10, 0, 0, 1], [10, 0, 0, 2], 17, &[0; 36], 0, &[]);
+    assert_eq!(inner.len(), 56);
+    let whole = t::frame(0x0800, &t::ipv4([1, 1, 1, 1], [2, 2, 2, 2], 4, &inner));
+    let of = |data: &[u8]| {
+        parse_inner(&Frame { time_ns: 0, link: LinkType::Ethernet, data, length: data.len() as u32, vlan: None })
+    };
+    assert_eq!((of(&whole).octets, of(&whole).layer3), (56, 34));
+    // The tunnel carries but 32 octets of the inner header; the frame goes on, as with padding.
+    let rest = inner.split_off(32);
+    let cut = [t::frame(0x0800, &t::ipv4([1, 1, 1, 1], [2, 2, 2, 2], 4, &inner)), rest].concat();
+    assert_eq!((of(&cut).octets, of(&cut).layer3), (52, 14));
+}

@@ -38,6 +38,8 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
         }
         let begin = packet.layer3 as usize + usize::from(outer.transport);
         let Some(body) = frame.get(begin..) else { return };
+        // What follows the outer packet in the frame is none of the inner one.
+        let body = &body[..body.len().min(outer.payload as usize)];
         let found = match outer.protocol {
             IPV4 | IPV6 => Some((0, Inner::Ip)),
             GRE => gre(body),
@@ -59,6 +61,10 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
         let mut ip = IpPacket::default();
         let available = (outer.payload as usize).saturating_sub(offset);
         let Ok(octets) = ip::parse(data, available, &mut ip) else { return };
+        // Its header goes on beyond the end of the tunnel's packet.
+        if octets as usize > available {
+            return;
+        }
         packet.ip = Ok(ip);
         packet.octets = octets;
         packet.layer3 = (begin + offset) as u32;

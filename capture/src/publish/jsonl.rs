@@ -96,12 +96,36 @@ fn line(message: &proto::FlowMessage, flow: &proto::Flow) -> Value {
         ("fwd_tcp_rst", flow.fwd_tcp_rst),
         ("rev_tcp_rst", flow.rev_tcp_rst),
         ("tcp_handshake_rtt_us", u64::from(flow.tcp_handshake_rtt_us)),
+        ("fwd_tcp_retransmissions", flow.fwd_tcp_retransmissions),
+        ("rev_tcp_retransmissions", flow.rev_tcp_retransmissions),
+        ("fwd_tcp_out_of_order", flow.fwd_tcp_out_of_order),
+        ("rev_tcp_out_of_order", flow.rev_tcp_out_of_order),
         ("fwd_icmp_errors", flow.fwd_icmp_errors),
         ("rev_icmp_errors", flow.rev_icmp_errors),
+        ("application_id", u64::from(flow.application_id)),
     ] {
         if count > 0 {
             put(name, json!(count));
         }
+    }
+    for (name, stated) in [("server_name", &flow.server_name), ("dns_query", &flow.dns_query)] {
+        if !stated.is_empty() {
+            put(name, json!(stated));
+        }
+    }
+    if flow.application_not_inspected != 0 {
+        let cause = flow.application_not_inspected().as_str_name();
+        put("application_not_inspected", json!(cause.trim_start_matches("NOT_INSPECTED_").to_lowercase()));
+    }
+    if let Some(quoted) = &flow.icmp_quoted_flow {
+        let of = json!({
+            "src_addr": text(&quoted.src_addr),
+            "dst_addr": text(&quoted.dst_addr),
+            "src_port": quoted.src_port,
+            "dst_port": quoted.dst_port,
+            "protocol": quoted.protocol,
+        });
+        put("icmp_quoted_flow", of);
     }
     Value::Object(line)
 }

@@ -187,10 +187,18 @@ impl CaptureFile {
     pub fn open(path: &Path) -> Result<CaptureFile, OpenError> {
         let unreadable = |error| OpenError::Unreadable { path: path.to_owned(), error };
         let octets = load(path).map_err(unreadable)?;
-        CaptureFile::from_octets(path, octets)
+        CaptureFile::look_through(path, octets)
     }
 
-    fn from_octets(path: &Path, octets: Octets) -> Result<CaptureFile, OpenError> {
+    /// Looks through a file that is in memory; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`CaptureFile::open`].
+    pub fn from_octets(path: &Path, octets: Vec<u8>) -> Result<CaptureFile, OpenError> {
+        CaptureFile::look_through(path, Octets::Owned(octets))
+    }
+
+    fn look_through(path: &Path, octets: Octets) -> Result<CaptureFile, OpenError> {
         if octets.is_empty() {
             return Err(OpenError::Empty(path.to_owned()));
         }

@@ -3,7 +3,7 @@ use crate::testing as t;
 use std::io::Write as _;
 
 fn packets(octets: Vec<u8>) -> (Vec<(i64, u32, Vec<u8>)>, Survey) {
-    let file = CaptureFile::from_octets(Path::new("test"), Octets::Owned(octets)).unwrap();
+    let file = CaptureFile::from_octets(Path::new("test"), octets).unwrap();
     let mut reader = file.reader();
     let mut packets = Vec::new();
     while let Ok(Some(packet)) = reader.next(file.octets()) {
@@ -14,7 +14,7 @@ fn packets(octets: Vec<u8>) -> (Vec<(i64, u32, Vec<u8>)>, Survey) {
 }
 
 fn fails(octets: Vec<u8>) -> String {
-    match CaptureFile::from_octets(Path::new("test"), Octets::Owned(octets)) {
+    match CaptureFile::from_octets(Path::new("test"), octets) {
         Ok(_) => panic!("read"),
         Err(error) => error.to_string(),
     }

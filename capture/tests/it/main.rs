@@ -3,6 +3,7 @@
 mod apps;
 mod cli;
 mod fanout;
+mod fuzz;
 mod golden;
 mod interfaces;
 mod kafka;
@@ -12,6 +13,8 @@ mod pf_ring;
 mod properties;
 mod service;
 mod stream;
+#[path = "../../fuzz/targets/mod.rs"]
+mod targets;
 #[path = "../../src/testing.rs"]
 mod testing;
 mod xdp;

@@ -208,9 +208,9 @@ proptest! {
         let mut meter = Meter::new(MeterOptions {
             interval: "10s".parse().unwrap(),
             flow_memory: max_flows * FLOW_COST,
-            max_fragmented: 5,
             max_records,
             idle_ms,
+            datagrams: max_flows,
             local_networks: vec!["5.0.0.0/8".parse().unwrap()],
             filters: Arc::clone(&filters),
             applications: AppOptions::default(),

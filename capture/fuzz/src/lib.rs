@@ -1,0 +1,23 @@
+//! The parts of the agent that are fuzzed, compiled into a crate of their own: the agent as a whole has Kafka's client in
+//! it, C code that takes long to build and does not link with a sanitizer.
+
+#![allow(dead_code)]
+
+#[path = "../../src/app/mod.rs"]
+pub mod app;
+#[path = "../../src/config.rs"]
+mod config;
+#[path = "../../src/filter/mod.rs"]
+pub mod filter;
+#[path = "../../src/host.rs"]
+mod host;
+#[path = "../../src/meter/mod.rs"]
+pub mod meter;
+#[path = "../../src/packet/mod.rs"]
+pub mod packet;
+#[path = "../../src/source/mod.rs"]
+pub mod source;
+#[path = "../targets/mod.rs"]
+pub mod targets;
+
+extern crate self as weir_probe;

@@ -1,0 +1,30 @@
+//! What fuzzing found once, through the functions that fuzzing calls: `fuzz/regressions/TARGET/*`.
+
+use crate::targets;
+use std::path::Path;
+
+/// A target's function.
+type Check = fn(&[u8]);
+
+#[test]
+fn what_fuzzing_found_stays_found() {
+    let checks: [(&str, Check); 4] = [
+        ("packet", targets::packet::check),
+        ("captures", targets::captures::check),
+        ("fragments", targets::fragments::check),
+        ("names", targets::names::check),
+    ];
+    for (target, check) in checks {
+        // Beginnings of nothing in particular, so that each target runs at all.
+        for length in [0, 1, 40, 400] {
+            check(&(0..length).map(|at| (at * 7) as u8).collect::<Vec<u8>>());
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/regressions").join(target);
+        let mut inputs = Vec::new();
+        crate::captures(&folder, &mut inputs);
+        for path in inputs {
+            eprintln!("{}", path.display());
+            check(&std::fs::read(&path).unwrap());
+        }
+    }
+}

@@ -1,0 +1,146 @@
+"""Seeds for fuzzing: fills `capture/fuzz/corpus/TARGET/` from public captures, or from generated traffic where there are none.
+
+`python3 tests/fuzz_seeds.py [FOLDER]`; the folder is `../shared/pcaps` beside the checkout unless another one is named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from capture_traces import SHARED, fragments_of, made_frames
+
+CORPUS = Path(__file__).resolve().parents[1] / "capture/fuzz/corpus"
+#: As in `capture/fuzz/src/packet.rs`.
+LINKS = [1, 101, 0, 113, 276, 9, 104, 107, 105, 127, 10, 239]
+#: Octets of an input at most, and frames of a capture that are looked at.
+MOST = 4096
+FRAMES = 200
+
+
+def seed(target: str, octets: bytes) -> None:
+    """Keep an input."""
+    (CORPUS / target / hashlib.sha1(octets).hexdigest()).write_bytes(octets)
+
+
+def frames(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The link type and the octets of a capture's packets, as far as it can be read; pcapng of either order."""
+    if len(data) < 24:
+        return
+    if data[:4] == b"\x0a\x0d\x0d\x0a":
+        yield from blocks(data)
+        return
+    order = {
+        b"\xd4\xc3\xb2\xa1": "<",
+        b"\xa1\xb2\xc3\xd4": ">",
+        b"\x4d\x3c\xb2\xa1": "<",
+        b"\xa1\xb2\x3c\x4d": ">",
+    }.get(data[:4])
+    if order is None:
+        return
+    link = struct.unpack_from(order + "I", data, 20)[0] & 0xFFFF
+    at = 24
+    while at + 16 <= len(data):
+        captured = struct.unpack_from(order + "I", data, at + 8)[0]
+        yield link, data[at + 16 : at + 16 + captured]
+        at += 16 + captured
+
+
+def blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The packets of a pcapng file's first section."""
+    order = "<" if data[8:12] == b"\x4d\x3c\x2b\x1a" else ">"
+    links: list[int] = []
+    at = 0
+    while at + 12 <= len(data):
+        kind, length = struct.unpack_from(order + "II", data, at)
+        body = data[at + 8 : at + length - 4]
+        if kind == 1 and len(body) >= 2:
+            links.append(struct.unpack_from(order + "H", body)[0])
+        elif kind == 6 and len(body) >= 20:
+            interface, captured = struct.unpack_from(order + "I8xI", body)
+            yield links[interface] if interface < len(links) else 1, body[20 : 20 + captured]
+        at += max(length, 12)
+
+
+def packets(link: int, some: list[bytes], how: int) -> bytes:
+    """An input of the target `packet`."""
+    octets = bytes([LINKS.index(link), 7, 7, 60, how])
+    for frame in some:
+        octets += struct.pack("<HHHH", len(frame), 1, 0, 0) + frame
+    return octets
+
+
+def payload(link: int, frame: bytes) -> bytes:
+    """What TCP or UDP carries in an Ethernet frame of IPv4; empty where there is none."""
+    if link != 1 or frame[12:14] != b"\x08\0" or len(frame) < 42:
+        return b""
+    layer4 = frame[14 + (frame[14] & 15) * 4 :]
+    if frame[23] == 17:
+        return layer4[8:]
+    if frame[23] == 6 and len(layer4) > 12:
+        return layer4[(layer4[12] >> 4) * 4 :]
+    return b""
+
+
+def is_named(octets: bytes, frame: bytes) -> bool:
+    """Whether there may be a name in a payload."""
+    ports = frame[34:38]
+    return octets[:2] == b"\x16\x03" or b"\nHost:" in octets or b"\0\x35" in (ports[:2], ports[2:])
+
+
+def from_frames(link: int, some: list[bytes], dice: random.Random) -> None:
+    """The inputs that a capture's packets make."""
+    if link in LINKS:
+        chunk: list[bytes] = []
+        made = 0
+        for frame in some:
+            if len(frame) > MOST // 2:
+                continue
+            if sum(map(len, chunk)) + len(frame) > MOST // 2 or len(chunk) == 8:
+                seed("packet", packets(link, chunk, dice.randrange(4)))
+                chunk = []
+                made += 1
+            if made == 4:
+                break
+            chunk.append(frame)
+        if chunk:
+            seed("packet", packets(link, chunk, dice.randrange(4)))
+    named = [octets for frame in some if (octets := payload(link, frame)) and is_named(octets, frame)]
+    for octets in named[:4]:
+        seed("names", octets[:MOST])
+
+
+def main(folder: Path) -> None:
+    """Write all seeds."""
+    for target in ("packet", "captures", "fragments", "names"):
+        (CORPUS / target).mkdir(parents=True, exist_ok=True)
+    dice = random.Random(1)
+    paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    for path in paths:
+        data = path.read_bytes()[: 1 << 20]
+        seed("captures", data[:MOST])
+        by_link: dict[int, list[bytes]] = {}
+        for _, (link, frame) in zip(range(FRAMES), frames(data), strict=False):
+            by_link.setdefault(link, []).append(frame)
+        for link, some in by_link.items():
+            from_frames(link, some, dice)
+    if not paths:
+        made = list(made_frames(dice, FRAMES))
+        pieces = [piece for number, frame in enumerate(made) for piece in fragments_of(frame, number)]
+        dice.shuffle(pieces)
+        from_frames(1, made, dice)
+        from_frames(1, pieces, dice)
+        records = b"".join(struct.pack("<IIII", 1_600_000_000, 0, len(frame), len(frame)) + frame for frame in made[:8])
+        seed("captures", struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1) + records)
+    for kind in range(64):
+        seed("fragments", bytes([kind % 2]) + dice.randbytes(8 * (kind + 1)))
+    for corpus in sorted(CORPUS.iterdir()):
+        print(f"{corpus.name}: {len(list(corpus.iterdir()))} inputs")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else SHARED)
