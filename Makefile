@@ -117,6 +117,9 @@ test-end-to-end: build ## What crosses parts: the whole path, faults, the browse
 bench-pipeline: build ## Records per second from Kafka to stored rows (RECORDS=20000000)
 	PYTHONPATH=stack $(PYTHON) tests/bench_pipeline.py --records $(or $(RECORDS),10000000)
 
+bench-capture: $(AGENT) venv-stack ## The agent beside its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
+	PYTHONPATH=stack $(PYTHON) tests/bench_capture.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
+
 check-captures: build ## Every public capture through the agent, held against tshark
 	cd tests && PYTHONPATH=../stack $(PYTHON) check_captures.py
 
@@ -136,4 +139,4 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test build setup setup-tests clean docs help lint lock venv-stack venv-clickhouse venv-superset \
-  bench-pipeline check-captures check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end
+  bench-capture bench-pipeline check-captures check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end

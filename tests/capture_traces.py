@@ -58,7 +58,11 @@ def frames(path: Path) -> Iterator[bytes]:
     while at + 16 <= len(data):
         captured, length = struct.unpack(order + "II", data[at + 8 : at + 16])
         at += 16
-        if captured == length <= 1514 and at + captured <= len(data) and data[at + 12 : at + 14] in (b"\x08\x00", b"\x86\xdd"):
+        if (
+            captured == length <= 1514
+            and at + captured <= len(data)
+            and data[at + 12 : at + 14] in (b"\x08\x00", b"\x86\xdd")
+        ):
             yield data[at : at + captured]
         at += captured
 
@@ -91,7 +95,9 @@ def made_frames(dice: random.Random, count: int) -> Iterator[bytes]:
         if len(open_flows) < 64:
             hosts = [struct.pack(">I", base + int(dice.random() ** 3 * 60_000)) for base in (0x0A000000, 0xC6120000)]
             tcp = dice.random() < 0.8
-            ports = [struct.pack(">H", port) for port in (dice.randrange(1024, 65536), dice.choice((80, 443, 53, 22, 25)))]
+            ports = [
+                struct.pack(">H", port) for port in (dice.randrange(1024, 65536), dice.choice((80, 443, 53, 22, 25)))
+            ]
             sides = [four(hosts, ports, tcp, at, 1 - at) for at in (0, 1)]
             open_flows.append((sides[0], sides[1], int(dice.paretovariate(1.1)) + 2))
         number = dice.randrange(len(open_flows))
@@ -130,9 +136,14 @@ def ordinary(path: Path, packets: int = 2_600_000, rate: int = 200_000) -> int:
 
 
 def new_flows(
-    path: Path, packets: int = 2_000_000, rate: int = 1_488_095, size: int = 60, flows: int | None = None, port: int = 4000
+    path: Path,
+    packets: int = 2_000_000,
+    rate: int = 1_488_095,
+    size: int = 60,
+    flows: int | None = None,
+    port: int = 4000,
 ) -> int:
-    """UDP packets of `size` octets (without checksum), each of a new flow; or of `flows` flows, in turn."""
+    """UDP packets of `size` octets (without checksum) to `port`, each of a new flow; or of `flows` flows, in turn."""
     flows = flows or packets
     record = 16 + size
     payload = b"\0" * (size - 42)
@@ -238,11 +249,16 @@ def main(folder: Path) -> None:
     makers: list[tuple[str, Callable[[Path], int]]] = [
         ("ordinary", ordinary),
         ("new-flows", new_flows),
+        # Each of 2 million flows once in every 5 s.
+        ("live-flows", lambda path: new_flows(path, 6_000_000, rate=400_000, flows=2_000_000)),
         ("undoubled", lambda path: whole(path, real, 1_000_000)),
         ("doubled", lambda path: doubled(path, real)),
-        *((f"fragments-{window}", lambda path, window=window: fragmented(path, real, window)) for window in (1, 32, 100, 2000)),
         *(
-            (f"flows-{flows}", lambda path, flows=flows: new_flows(path, max(4_000_000, flows), flows=flows))
+            (f"fragments-{window}", lambda path, window=window: fragmented(path, real, window))
+            for window in (1, 32, 100, 2000)
+        ),
+        *(
+            (f"flows-{flows}", lambda path, flows=flows: new_flows(path, max(4_000_000, 2 * flows), flows=flows))
             for flows in (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
         ),
     ]

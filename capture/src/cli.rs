@@ -62,6 +62,9 @@ pub enum Command {
     /// Measure what metering costs, over captures in memory
     #[command(hide = true, after_help = BENCH_HELP)]
     Bench(BenchArgs),
+    /// Send packets on an interface, to measure capture
+    #[command(hide = true, after_help = BLAST_HELP)]
+    Blast(BlastArgs),
 }
 
 const RUN_HELP: &str = "\
@@ -238,6 +241,43 @@ pub struct BenchArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+const BLAST_HELP: &str = "\
+Examples:
+  weir-probe blast veth1 --octets 64 --destinations 1000 --rate 1488095
+  weir-probe blast veth1 --sources 0 --syn --seconds 5
+Needs CAP_NET_RAW. Sends from 10.0.0.0/8 to port 80 of 198.18.0.0/15: only on links of your own.";
+
+/// Options of `blast`.
+#[derive(Args, Clone, Debug)]
+pub struct BlastArgs {
+    /// Interface to send on
+    pub interface: String,
+    /// Network namespace it is in, as `ip netns` names it
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub netns: String,
+    /// Octets of a frame, with its frame check sequence
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1518))]
+    pub octets: u16,
+    /// Addresses that are sent to, in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=131_072))]
+    pub destinations: u32,
+    /// Addresses that are sent from, in turn; 0: every packet is a flow of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    pub sources: u32,
+    /// TCP SYNs, not UDP
+    #[arg(long)]
+    pub syn: bool,
+    /// Packets a second at most [default: as many as one thread sends]
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<f64>,
+    /// Ends after this time, s
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Ends after this many packets
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    pub packets: u64,
 }
 
 /// The command as clap builds it, for completions, manual and reference.

@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod bench;
+pub mod blast;
 pub mod cli;
 pub mod config;
 pub mod filter;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use weir_probe::app::list;
 use weir_probe::cli::{Cli, Command, ListForm};
-use weir_probe::{Exit, Failure, bench, config, generate, interfaces, read, reference, run};
+use weir_probe::{Exit, Failure, bench, blast, config, generate, interfaces, read, reference, run};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Interfaces(args) => interfaces::interfaces(&args),
         Command::Generate(args) => generate::generate(&args),
         Command::Bench(args) => bench::bench(&args),
+        Command::Blast(args) => blast::blast(&args),
         Command::Applications { to } => applications(to),
         Command::ConfigExample => print(config::EXAMPLE.as_bytes()),
         Command::Docs => print(reference::markdown().as_bytes()),

@@ -1,0 +1,299 @@
+"""The agent on a live link of its own, for `bench_capture.py`: two network namespaces joined by a veth pair.
+
+`weir-probe blast` sends; the agent captures at the other end and publishes to a broker within this process (librdkafka's
+mock), so that everything is done that is done in earnest. Sender, agent and broker share the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from harness import AGENT, schemas
+
+#: Octets that each frame takes on the wire beside itself: preamble, delimiter, gap.
+AROUND_FRAME = 20
+GIGABIT = 1e9
+PROBE = "bench"
+#: Messages of fewer octets may be closing records; a batch of some hundred records is larger.
+SMALL = 4096
+
+
+def wire_rate(octets: int) -> float:
+    """Frames a second of so many octets (with FCS) that gigabit Ethernet carries."""
+    return GIGABIT / 8 / (octets + AROUND_FRAME)
+
+
+class Broker:
+    """A Kafka broker within this process, and the closing records that it got."""
+
+    def __init__(self) -> None:
+        self.producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 3})
+        broker = next(iter(self.producer.list_topics(timeout=10).brokers.values()))
+        self.address = f"{broker.host}:{broker.port}"
+        self.topic = f"weir.flows.{PROBE}"
+        for topic in (self.topic, f"weir.counters.{PROBE}"):
+            self.producer.list_topics(topic, timeout=10)
+        self.closings: list[Any] = []
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._consume, daemon=True)
+        self.thread.start()
+
+    def _consume(self) -> None:
+        settings = {"bootstrap.servers": self.address, "group.id": "bench", "enable.auto.commit": False}
+        consumer = Consumer(settings | {"auto.offset.reset": "latest"})
+        consumer.assign([TopicPartition(self.topic, partition) for partition in (0, 1)])
+        while not self.ended.is_set():
+            for message in consumer.consume(500, timeout=0.2):
+                value = message.value()
+                if message.error() is None and value is not None and len(value) < SMALL:
+                    decoded = schemas().FlowMessage.FromString(value)
+                    if decoded.WhichOneof("body") == "closing":
+                        self.closings.append(decoded.closing)
+        consumer.close()
+
+    def end(self) -> None:
+        """Stop consuming."""
+        self.ended.set()
+        self.thread.join()
+
+
+class Link:
+    """A veth pair: `weir0` in the agent's namespace, `weir1` in the sender's. Nothing else speaks on it."""
+
+    def __init__(self) -> None:
+        self.agent, self.sender = (f"weir-bench-{os.getpid()}-{side}" for side in "ab")
+
+    def __enter__(self) -> Link:
+        for namespace in (self.agent, self.sender):
+            ip("netns", "add", namespace)
+        ip("link", "add", "weir0", "netns", self.agent, "type", "veth", "peer", "name", "weir1", "netns", self.sender)
+        for namespace, end in ((self.agent, "weir0"), (self.sender, "weir1")):
+            quiet = ["sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1"]
+            subprocess.run(["ip", "netns", "exec", namespace, *quiet], check=True)
+            ip("-n", namespace, "link", "set", end, "up")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for namespace in (self.agent, self.sender):
+            subprocess.run(["ip", "netns", "del", namespace], check=False)
+
+    def received(self) -> int:
+        """Packets that the agent's end has received, by the kernel's own counter."""
+        shown = ip("-n", self.agent, "-s", "-j", "link", "show", "weir0")
+        return int(json.loads(shown)[0]["stats64"]["rx"]["packets"])
+
+    def blast(self, *words: str, cpu: int | None = 0) -> subprocess.Popen[str]:
+        """Start a sender."""
+        pinned = [] if cpu is None else ["taskset", "-c", str(cpu)]
+        command = [*pinned, str(AGENT), "blast", "weir1", "--netns", self.sender, *words]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def ip(*words: str) -> str:
+    """Run `ip`."""
+    return subprocess.run(["ip", *words], check=True, capture_output=True, text=True).stdout
+
+
+class Agent:
+    """A running agent; `summary` once it was stopped."""
+
+    def __init__(self, link: Link, broker: Broker, config: str, source: str = "") -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="weir-bench-"))
+        text = f'probe = "{PROBE}"\nstate_dir = "{self.folder}"\n{config}\n'
+        text += f'[source]\ninterface = "weir0"\nnetns = "{link.agent}"\n{source}\n'
+        text += f'[kafka]\nbrokers = "{broker.address}"\n[metrics]\n'
+        (self.folder / "weir-probe.toml").write_text(text)
+        command = [str(AGENT), "run", "--summary", "json", "--config", str(self.folder / "weir-probe.toml")]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.log: list[str] = []
+        self.summary: dict[str, Any] = {}
+        assert self.process.stderr
+        for line in self.process.stderr:
+            self.log.append(line)
+            if "capturing on" in line:
+                break
+        else:
+            raise RuntimeError("the agent did not start: " + "".join(self.log[-1:]).strip())
+        threading.Thread(target=lambda: self.log.extend(self.process.stderr or []), daemon=True).start()
+
+    def stop(self) -> dict[str, Any]:
+        """Stop it in order; what it summed up."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.stdout
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.summary = json.loads(self.process.stdout.read())
+        return self.summary
+
+
+@contextmanager
+def running(link: Link, broker: Broker, config: str, source: str = "") -> Iterator[Agent]:
+    """An agent that is stopped at the end, come what may."""
+    agent = Agent(link, broker, config, source)
+    try:
+        yield agent
+    finally:
+        if agent.process.poll() is None:
+            agent.stop()
+
+
+@dataclass
+class Cell:
+    """One load and what became of it."""
+
+    load: str
+    #: Packets a second of gigabit Ethernet with frames of this size; 0: the sender went as fast as it could.
+    wire: float
+    sent: int
+    #: Packets a second that the sender reached.
+    rate: float
+    on_interface: int
+    captured: int
+    dropped: int
+    not_metered: int
+    longest_stall_us: int
+
+    @property
+    def lost(self) -> int:
+        """Packets that were sent and are not in the records."""
+        return max(0, self.sent - self.captured) + self.not_metered
+
+    @property
+    def at_wire_rate(self) -> bool:
+        """Whether the sender was as fast as the wire."""
+        return self.rate >= 0.99 * self.wire
+
+
+def measure(
+    link: Link,
+    broker: Broker,
+    load: str,
+    words: list[str],
+    config: str,
+    wire: float = 0,
+    source: str = "",
+    cpu: int | None = 0,
+) -> Cell:
+    """Send one load to a fresh agent."""
+    before, closings = link.received(), len(broker.closings)
+    with running(link, broker, config, source) as agent:
+        rate = ["--rate", str(wire)] if wire else []
+        sender = link.blast(*words, *rate, cpu=cpu)
+        out, _ = sender.communicate(timeout=60)
+        if sender.returncode:
+            raise RuntimeError("the sender failed")
+        sent = json.loads(out)
+        on_interface = link.received() - before
+        time.sleep(0.1)  # The last block of the ring is passed over.
+        summary = agent.stop()
+    time.sleep(0.3)  # The last closing record is fetched.
+    return Cell(
+        load=load,
+        wire=wire,
+        sent=sent["packets"],
+        rate=sent["packets_per_second"],
+        on_interface=on_interface,
+        captured=summary["packets"]["captured"],
+        dropped=summary["dropped"]["kernel"],
+        not_metered=sum(summary["packets"]["not_metered"].values()),
+        longest_stall_us=max((one.load.close_stall_us for one in broker.closings[closings:]), default=0),
+    )
+
+
+def one_worker(sets: str) -> tuple[str, str]:
+    """Configuration of one worker beside its sender: capture has a processor, if there are two."""
+    config = f'interval = "1s"\nworkers = 1\n[applications]\nndpi = "off"\n[limits]\nmax_records_per_interval = 3000000\n{sets}'
+    return config, "cpus = [1]" if (os.cpu_count() or 1) > 1 else ""
+
+
+def ourmon(link: Link, broker: Broker, filter_sets: list[str], seconds: float) -> list[Cell]:
+    """Ourmon's tables 2 to 6: sizes by rolling destinations by numbers of filter sets."""
+    cells = []
+    for octets in (64, 1518):
+        for destinations in (1, 100, 1_000, 10_000):
+            for count in (0, 1, 4, 8):
+                config, source = one_worker("[filters]\ndefault = false\n" + "\n".join(filter_sets[:count]))
+                load = f"{octets} octets, {destinations:,} destinations, {count} filter sets"
+                words = ["--octets", str(octets), "--destinations", str(destinations), "--seconds", str(seconds)]
+                cells.append(measure(link, broker, load, words, config, wire_rate(octets), source))
+    return cells
+
+
+def sweep(link: Link, broker: Broker, seconds: float) -> list[Cell]:
+    """PNA's sweep: sizes, each packet a flow of its own, intervals of 1 s so that it closes while full."""
+    cells = []
+    for octets in (64, 128, 256, 512, 1024, 1518):
+        config, source = one_worker("")
+        words = ["--octets", str(octets), "--sources", "0", "--seconds", str(seconds)]
+        load = f"{octets} octets, each packet a new flow"
+        cells.append(measure(link, broker, load, words, config, wire_rate(octets), source))
+    return cells
+
+
+TWO_WORKERS = 'interval = "1s"\nworkers = 2\n[applications]\nndpi = "off"\n'
+
+
+def two_workers(link: Link, broker: Broker, seconds: float) -> Cell:
+    """Two workers share what one sender gives."""
+    words = ["--destinations", "1000", "--seconds", str(seconds)]
+    return measure(link, broker, "64 octets, 1,000 destinations, two workers", words, TWO_WORKERS, cpu=None)
+
+
+def overdriven(link: Link, broker: Broker, seconds: float) -> Cell:
+    """The agent is held up (SIGSTOP) for a part of the time, so that its ring must run over."""
+    before = link.received()
+    with running(link, broker, TWO_WORKERS) as agent:
+        sender = link.blast("--destinations", "1000", "--seconds", str(seconds), cpu=None)
+        time.sleep(seconds / 6)
+        agent.process.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(seconds * 4 / 6)
+        finally:
+            agent.process.send_signal(signal.SIGCONT)
+        out, _ = sender.communicate(timeout=60)
+        on_interface = link.received() - before
+        summary = agent.stop()
+    sent = json.loads(out)
+    return Cell(
+        load=f"64 octets, two workers, held up for {seconds * 4 / 6:.1f} s of {seconds:.0f} s",
+        wire=0,
+        sent=sent["packets"],
+        rate=sent["packets_per_second"],
+        on_interface=on_interface,
+        captured=summary["packets"]["captured"],
+        dropped=summary["dropped"]["kernel"],
+        not_metered=sum(summary["packets"]["not_metered"].values()),
+        longest_stall_us=0,
+    )
+
+
+def idle(link: Link, broker: Broker, seconds: float) -> tuple[float, float]:
+    """An agent as shipped on a quiet link: resident MB, and the share of one processor."""
+    with running(link, broker, "") as agent:
+        process = psutil.Process(agent.process.pid)
+        time.sleep(1)
+        before = process.cpu_times()
+        time.sleep(seconds)
+        after, resident = process.cpu_times(), process.memory_info().rss
+    return resident / 1e6, (after.user + after.system - before.user - before.system) / seconds
