@@ -358,8 +358,13 @@ impl Meter {
         match self.fragments.place(&mut step.ip, octets, vlan, time, &mut open.fragments) {
             Place::Flow(None) => true,
             Place::Flow(Some(waiting)) => {
-                // What waited goes into the interval that the last of it came in, if that is the newer one.
-                step.interval = step.interval.max(waiting.interval);
+                // What waited goes into the interval that the last of it came in, if that is the newer one; then this
+                // packet waits for it too.
+                if waiting.interval > step.interval {
+                    open.held += Volume::one(octets);
+                    step.interval = waiting.interval;
+                    self.open[(step.interval & 1) as usize].released += Volume::one(octets);
+                }
                 self.open[(step.interval & 1) as usize].released += waiting.volume;
                 step.waiting = Some(Box::new(waiting));
                 true
