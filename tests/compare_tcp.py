@@ -307,7 +307,7 @@ def why_rtt(capture: Capture, direction: Direction, theirs: list[int], ours: lis
         return "the capture has the SYN-ACK before the SYN"
     done = [segment for segment in there.segments if not segment.flags & SYN and segment.frame > answers[0].frame]
     if asked and done and done[0].time - asked[0].time < 3e-6:
-        return "made by hand, with the whole handshake in one moment: the agent says 1 or 2 us, tshark none or a later ACK's"
+        return "the capture's times put the whole handshake in one moment: the agent says 1 or 2 us, tshark none or a later ACK's"
     return UNEXPLAINED
 
 

@@ -70,4 +70,4 @@ def test_datagrams_whole_and_fragmented_are_the_same_flows(tmp_path: Path, traff
     for name, (one, found) in rows.items():
         assert {key: one[key] for key in keys} == {key: summary[key] for key in keys}, name
         assert found == flows, name
-    assert rows["fragmented"][0]["packets"]["captured"] > PACKETS * 3 // 2
+    assert rows["fragmented"][0]["packets"]["captured"] > PACKETS * 5 // 4

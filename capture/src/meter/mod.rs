@@ -397,13 +397,14 @@ impl Meter {
         match self.fragments.place(&mut step.ip, octets, vlan, time, &mut open.fragments) {
             Place::Flow(None) => true,
             Place::Flow(Some(waiting)) => {
-                self.open[(step.interval.max(waiting.interval) & 1) as usize].released += waiting.volume;
+                // What waited goes into the interval that the last of it came in, if that is the newer one; then this
+                // packet waits for it too.
                 if waiting.interval > step.interval {
-                    // The last of what waited came in the newer interval: all of it is counted there.
-                    self.open[parity].held += step.volume;
-                    self.open[1 - parity].released += step.volume;
+                    open.held += Volume::one(octets);
                     step.interval = waiting.interval;
+                    self.open[(step.interval & 1) as usize].released += Volume::one(octets);
                 }
+                self.open[(step.interval & 1) as usize].released += waiting.volume;
                 step.waiting = Some(Box::new(waiting));
                 true
             }

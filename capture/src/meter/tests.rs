@@ -439,3 +439,17 @@ fn a_jump_within_a_batch_is_a_jump() {
     assert_eq!(closed.iter().map(|of| of.tally.flows).sum::<u64>(), 2);
     assert_eq!(closed.iter().map(|of| of.tally.late.packets).sum::<u64>(), 1);
 }
+
+#[test]
+fn a_first_fragment_of_an_older_interval_is_carried_to_what_waits_for_it() {
+    let mut meter = Meter::new(options()).unwrap();
+    let [first, second, third] = three_fragments(1);
+    feed(&mut meter, START, &udp(A, B, (1, 2)));
+    feed(&mut meter, START + 10 * SECOND + 1, &second);
+    feed(&mut meter, START + 10 * SECOND - 1, &first);
+    feed(&mut meter, START + 10 * SECOND + 2, &third);
+    let closed = finish(meter);
+    let of = |interval: &ClosedInterval| (interval.tally.captured.packets, interval.tally.carried_out.packets);
+    assert_eq!(closed.iter().map(of).collect::<Vec<_>>(), [(2, 1), (2, 0)]);
+    assert_eq!((records(&closed[1]).len(), records(&closed[1])[0].forward().packets), (1, 3));
+}
