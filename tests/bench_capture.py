@@ -294,7 +294,7 @@ class Bench:
         softflowd = ["softflowd", "-r", str(path), "-m", "4000000", "-t", "expint=0", "-t", "maxlife=0"]
         return {
             "tcpdump": ["tcpdump", "-r", str(path), "-w", "/dev/null"],
-            "softflowd": [*softflowd, "-p", str(scratch / "pid"), "-c", str(scratch / "control")],
+            "softflowd": [*softflowd, "-p", str(scratch / "pid"), "-c", "none"],
             "nfpcapd": ["nfpcapd", "-r", str(path), "-w", str(scratch)],
             "argus": ["argus", "-X", "-r", str(path), "-w", "/dev/null"],
             "pmacctd": ["pmacctd", "-f", str(pmacct)],

@@ -31,7 +31,8 @@ const DESTINATIONS: u32 = 0xc612_0000;
 pub fn blast(args: &BlastArgs) -> Result<Exit, Failure> {
     let inside = netns::enter(&args.netns).map_err(Failure::start)?;
     let interface = Interface::find(&args.interface).map_err(Failure::start)?;
-    let socket = open(&interface).with_context(|| format!("{}: cannot send", args.interface)).map_err(Failure::start)?;
+    let socket =
+        open(&interface).with_context(|| format!("{}: cannot send", args.interface)).map_err(Failure::start)?;
     drop(inside);
     let mut frames = Frames::new(args);
     let (started, length) = (Instant::now(), Duration::from_secs_f64(args.seconds));

@@ -3,6 +3,7 @@
 mod apps;
 mod cli;
 mod fanout;
+mod flood;
 mod golden;
 mod interfaces;
 mod kafka;
