@@ -100,7 +100,7 @@ fn a_spoofed_flood_is_counted_to_the_packet_in_bounded_room() {
     let (mut flows, mut overflow): ((u64, u64), (u64, u64)) = ((0, 0), (0, 0));
     let (mut flow_records, mut overflow_records) = (0, 0);
     let (mut most_flow, mut most_overflow) = (0, 0);
-    let mut gathered: BTreeMap<(i32, Vec<u8>, u32, u32), (u64, u64)> = BTreeMap::new();
+    let mut gathered: BTreeMap<Rung, (u64, u64)> = BTreeMap::new();
     let mut last = None;
     for (number, message) in messages.into_iter().enumerate() {
         assert_eq!(message.sequence, number as u64, "a message is missing");
@@ -160,8 +160,10 @@ fn a_spoofed_flood_is_counted_to_the_packet_in_bounded_room() {
     );
 }
 
-/// Rung of the ladder, address (of the rung), port and protocol of an overflow record.
-fn identity(flow: &Flow) -> (i32, Vec<u8>, u32, u32) {
+/// Key, address, port and protocol of an overflow record.
+type Rung = (i32, Vec<u8>, u32, u32);
+
+fn identity(flow: &Flow) -> Rung {
     let key = flow.overflow.as_ref().unwrap().key;
     (key, [&flow.src_addr[..], &flow.dst_addr[..]].concat(), flow.dst_port, flow.protocol)
 }
