@@ -8,7 +8,6 @@ everything that was measured in `.weir/bench/capture.json`. `--only PATTERN` run
 from __future__ import annotations
 
 import argparse
-import ctypes
 import hashlib
 import json
 import os
@@ -20,8 +19,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -52,7 +49,7 @@ WITHOUT_FILTERS = PLAIN + "[filters]\ndefault = false\n"
 #: Further runs of a peer are not made once it has taken this long, s.
 LONG = 10.0
 #: No run may take longer, s.
-LONGEST = 300
+LONGEST = 120
 
 
 # ---- running ----
@@ -67,44 +64,52 @@ class Spent:
     output: str
 
 
+#: Runs a command and says on descriptor 3 how it ended, what it and all its children took, orphans included
+#: (PR_SET_CHILD_SUBREAPER), and the most memory of any one of them. A process of its own, and small: a child's peak
+#: begins with what its parent had when it was started.
+LAUNCHER = """
+import ctypes, json, os, resource, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+pid = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_CLOSE, 3)])
+status = 1
+try:
+    while True:
+        ended, how = os.wait()
+        if ended == pid:
+            status = os.waitstatus_to_exitcode(how)
+except ChildProcessError:
+    pass
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+os.write(3, json.dumps([status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3]).encode())
+"""
+
+
 def spend(command: list[str], stdin: Path | None = None) -> Spent:
-    """Run a command to its end: processor time (user and system) of it and all its children, and most memory of it."""
-    with tempfile.TemporaryFile("w+") as said, (stdin or Path(os.devnull)).open("rb") as given:
-        process = subprocess.Popen(command, stdin=given, stdout=said, stderr=said, start_new_session=True)
-        timer = threading.Timer(LONGEST, os.killpg, (process.pid, signal.SIGKILL))
-        timer.start()
+    """Run a command to its end: processor time (user and system) of it and all its children, and most memory of one."""
+    launch = ["sh", "-c", 'exec "$0" -I -S -c "$@" 3>&4', sys.executable, LAUNCHER, *command]
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        tempfile.TemporaryFile("w+") as told,
+        (stdin or Path(os.devnull)).open("rb") as given,
+    ):
+        launch[2] = launch[2].replace("3>&4", f"3>&{told.fileno()}")
+        process = subprocess.Popen(
+            launch, stdin=given, stdout=said, stderr=said, pass_fds=(told.fileno(),), start_new_session=True
+        )
         try:
-            _, status, usage = os.wait4(process.pid, 0)
-        finally:
-            timer.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        cpu = usage.ru_utime + usage.ru_stime + orphans()
+            process.wait(LONGEST)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise RuntimeError(f"{Path(command[0]).name} did not end within {LONGEST} s") from None
         said.seek(0)
-        output = said.read()
-    if process.returncode:
+        told.seek(0)
+        output, report = said.read(), told.read()
+    status, cpu, peak = json.loads(report or "[1, 0, 0]")
+    if status:
         last = output.strip().splitlines()[-1:] or ["it says nothing"]
-        raise RuntimeError(f"{Path(command[0]).name} ended with {process.returncode}: {last[0]}")
-    return Spent(cpu, usage.ru_maxrss / 1e3, output)
-
-
-def orphans() -> float:
-    """Processor time of children that outlived their parent (this process inherits them), once they have ended."""
-    cpu, end = 0.0, time.monotonic() + 5
-    while time.monotonic() < end:
-        try:
-            pid, _, usage = os.wait4(-1, os.WNOHANG)
-        except ChildProcessError:
-            break
-        if pid:
-            cpu += usage.ru_utime + usage.ru_stime
-        else:
-            time.sleep(0.05)
-    return cpu
-
-
-def inherit_orphans() -> None:
-    """Children of children that end come to this process, to be counted (PR_SET_CHILD_SUBREAPER)."""
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+        raise RuntimeError(f"{Path(command[0]).name} ended with {status}: {last[0]}")
+    return Spent(cpu, peak, output)
 
 
 def available_mb() -> float:
@@ -294,7 +299,7 @@ class Bench:
         softflowd = ["softflowd", "-r", str(path), "-m", "4000000", "-t", "expint=0", "-t", "maxlife=0"]
         return {
             "tcpdump": ["tcpdump", "-r", str(path), "-w", "/dev/null"],
-            "softflowd": [*softflowd, "-p", str(scratch / "pid"), "-c", str(scratch / "control")],
+            "softflowd": [*softflowd, "-p", str(scratch / "pid"), "-c", "none"],
             "nfpcapd": ["nfpcapd", "-r", str(path), "-w", str(scratch)],
             "argus": ["argus", "-X", "-r", str(path), "-w", "/dev/null"],
             "pmacctd": ["pmacctd", "-f", str(pmacct)],
@@ -506,14 +511,19 @@ class Bench:
         say("PNA's sweep, live")
         sweep = bench_live.sweep(link, broker, seconds)
         self.grid("PNA's sweep", sweep)
-        stall = max(cell.longest_stall_us for cell in sweep)
-        row = Row("PNA's sweep: longest stall at a close (us)", f"{stall}", target="< 1000", met=0 < stall < 1000)
+        stalls = [cell.longest_stall_us for cell in sweep if cell.longest_stall_us is not None]
+        row = Row("PNA's sweep: longest stall at a close (us)", f"{max(stalls, default=0)}", target="< 1000")
+        # One closing record that is not known may have been the longest.
+        row.met = max(stalls, default=0) < 1000 if len(stalls) == len(sweep) else None
+        row.note = (
+            "" if row.met is not None else f"not shown: closing records missing in {len(sweep) - len(stalls)} loads"
+        )
         self.rows.append(row)
 
         say("two workers, live")
         cell = bench_live.two_workers(link, broker, 2 * seconds)
         self.tables["Two workers"] = [cell]
-        row = Row("live, two workers: Mpps on the wire clock", f"{cell.rate / 1e6:.2f}", target="no loss")
+        row = Row("live, two workers: Mpps sent", f"{cell.rate / 1e6:.2f}", target="no loss")
         row.met, row.note, row.data = cell.lost == 0, f"{cell.lost} lost", asdict(cell)
         self.rows.append(row)
         over = bench_live.overdriven(link, broker, 2 * seconds)
@@ -588,11 +598,11 @@ Rates are million packets per second of processor time (user and system), best o
 seven in turn for ratios), traces wholly in memory ("ordinary": {traces}). "ours" and "median" are metering and publishing alone (`weir-probe bench`), "whole
 process" is `weir-probe read FILE --to none` from start to end, as every peer is measured; ratios to peers are of
 those. A target's rate is held against "ours". In rows of ratios, "base" is what the first figure is divided by.
-Peers: `softflowd -r FILE -m 4000000 -t expint=0 -t maxlife=0` (nothing is forced out), `nfpcapd -r FILE -w FOLDER`,
+Peers: `softflowd -r FILE -m 4000000 -t expint=0 -t maxlife=0 -c none` (nothing is forced out), `nfpcapd -r FILE -w FOLDER`,
 `argus -X -r FILE -w /dev/null`, `pmacctd` with `nfprobe`, `ndpiReader -q -i FILE`. Ours: limits that hold every flow,
-nDPI off unless said. Memory: peak resident memory, ours fed by the standard input so that no trace is mapped.
+nDPI off unless said. Memory (of a peer with several processes: of the largest): peak resident memory, ours fed by the standard input so that no trace is mapped.
 Live: sender, agent and broker share the machine's processors; a rate that the sender did not reach is not shown by
-this run, whatever was lost or not."""
+this run, whatever was lost or not. A stall of ? is one where not every closing record was received."""
 
 
 def main() -> int:
@@ -603,7 +613,6 @@ def main() -> int:
         "--quick", action="store_true", help="run everything once: to see that it works, not to measure"
     )
     options = parser.parse_args()
-    inherit_orphans()
     absent = install()
     FOLDER.mkdir(parents=True, exist_ok=True)
     say("making the traces (some minutes the first time)")

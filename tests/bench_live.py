@@ -55,7 +55,7 @@ class Broker:
 
     def _consume(self) -> None:
         settings = {"bootstrap.servers": self.address, "group.id": "bench", "enable.auto.commit": False}
-        consumer = Consumer(settings | {"auto.offset.reset": "latest"})
+        consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
         consumer.assign([TopicPartition(self.topic, partition) for partition in (0, 1)])
         while not self.ended.is_set():
             for message in consumer.consume(500, timeout=0.2):
@@ -172,7 +172,8 @@ class Cell:
     captured: int
     dropped: int
     not_metered: int
-    longest_stall_us: int
+    #: Over all closes; None where a closing record was not received.
+    longest_stall_us: int | None
 
     @property
     def lost(self) -> int:
@@ -207,7 +208,10 @@ def measure(
         on_interface = link.received() - before
         time.sleep(0.1)  # The last block of the ring is passed over.
         summary = agent.stop()
-    time.sleep(0.3)  # The last closing record is fetched.
+    end = time.monotonic() + 3
+    while len(broker.closings) - closings < summary["closing_records"] and time.monotonic() < end:
+        time.sleep(0.05)
+    stalls = [one.load.close_stall_us for one in broker.closings[closings:]]
     return Cell(
         load=load,
         wire=wire,
@@ -217,7 +221,7 @@ def measure(
         captured=summary["packets"]["captured"],
         dropped=summary["dropped"]["kernel"],
         not_metered=sum(summary["packets"]["not_metered"].values()),
-        longest_stall_us=max((one.load.close_stall_us for one in broker.closings[closings:]), default=0),
+        longest_stall_us=max(stalls) if len(stalls) == summary["closing_records"] else None,
     )
 
 
@@ -284,7 +288,7 @@ def overdriven(link: Link, broker: Broker, seconds: float) -> Cell:
         captured=summary["packets"]["captured"],
         dropped=summary["dropped"]["kernel"],
         not_metered=sum(summary["packets"]["not_metered"].values()),
-        longest_stall_us=0,
+        longest_stall_us=None,
     )
 
 

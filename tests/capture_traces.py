@@ -11,7 +11,7 @@ import math
 import random
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 SHARED = Path(__file__).resolve().parents[2] / "shared/pcaps"
@@ -157,10 +157,10 @@ def new_flows(
             block = bytearray((struct.pack("<IIII", 0, 0, size, size) + frame) * count)
             micros = [number * 1_000_000 // rate for number in range(first, first + count)]
             # Column by column. A flow's number is spread over both addresses and the source port.
-            columns: dict[int, Iterable[int]] = {}
+            columns: dict[int, list[int]] = {}
             for byte in range(4):
-                columns[byte] = ((START + micro // 1_000_000) >> 8 * byte & 0xFF for micro in micros)
-                columns[4 + byte] = (micro % 1_000_000 >> 8 * byte & 0xFF for micro in micros)
+                columns[byte] = [(START + micro // 1_000_000) >> 8 * byte & 0xFF for micro in micros]
+                columns[4 + byte] = [micro % 1_000_000 >> 8 * byte & 0xFF for micro in micros]
             for place, shift in ((27, 16), (28, 8), (29, 0)):
                 columns[16 + place] = [number >> shift & 0xFF for number in numbers]
             for place, shift in ((32, 5), (33, 13), (34, 3), (35, 11)):

@@ -116,7 +116,8 @@ impl Frames {
     fn send(&mut self, socket: &OwnedFd, first: u64, count: usize) -> io::Result<usize> {
         for (number, frame) in (first as u32..).zip(self.octets.chunks_exact_mut(self.size)).take(count) {
             // Odd factors spread the numbers without two becoming one. The low octet is the port's.
-            let source = if self.sources == 0 { number.wrapping_mul(0x9e37_79b1) } else { (number % self.sources) << 8 };
+            let source =
+                if self.sources == 0 { number.wrapping_mul(0x9e37_79b1) } else { (number % self.sources) << 8 };
             let destination = DESTINATIONS + number % self.destinations;
             frame[SOURCE..SOURCE + 4].copy_from_slice(&(SOURCES | source >> 8).to_be_bytes());
             frame[DESTINATION..DESTINATION + 4].copy_from_slice(&destination.to_be_bytes());

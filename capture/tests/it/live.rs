@@ -114,13 +114,26 @@ impl Agent {
     }
 
     /// Asks it to stop and not to wait for Kafka; its summary.
-    pub(crate) fn stop(mut self) -> Value {
+    pub(crate) fn stop(self) -> Value {
+        self.end(true)
+    }
+
+    /// Asks it to stop once Kafka has everything; its summary.
+    pub(crate) fn finish(self) -> Value {
+        self.end(false)
+    }
+
+    fn end(mut self, at_once: bool) -> Value {
         let pid = self.0.id().to_string();
         let deadline = Instant::now() + Duration::from_secs(60);
+        let ask = || assert!(Command::new("kill").args(["-TERM", &pid]).status().is_ok());
+        ask();
         while self.0.try_wait().unwrap().is_none() {
             assert!(Instant::now() < deadline, "it does not stop");
-            assert!(Command::new("kill").args(["-TERM", &pid]).status().is_ok());
             std::thread::sleep(Duration::from_millis(100));
+            if at_once {
+                ask();
+            }
         }
         let mut text = String::new();
         self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();

@@ -3,6 +3,7 @@
 mod apps;
 mod cli;
 mod fanout;
+mod flood;
 mod fuzz;
 mod golden;
 mod interfaces;
