@@ -37,7 +37,7 @@ setup:
 setup-tests:
 	@stack/setup.sh --tests
 
-$(AGENT): $(shell find capture/src capture/build.rs capture/Cargo.toml capture/Cargo.lock -type f 2>/dev/null) $(wildcard schemas/*.proto)
+$(AGENT): $(shell find capture/src capture/ndpi capture/build.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml -type f 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the agent (Rust; some minutes the first time)'
 	cd capture && cargo build --release --locked --quiet
 	@touch $@
