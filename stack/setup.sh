@@ -30,7 +30,8 @@ python3 -c 'import venv, ensurepip' 2>/dev/null || { missing+=(python3-venv); pa
 optional() { # optional TEST PACKAGE: the package where the test fails and there is such a package
   eval "$1" >/dev/null 2>&1 || ! apt-cache show "$2" >/dev/null 2>&1 || { missing+=("$2"); packages+=("$2"); }
 }
-optional 'ldconfig -p | grep -q libpcap.so.0.8' libpcap0.8
+# Not grep -q: it may end before ldconfig has said all, which fails the pipe.
+optional 'ldconfig -p | grep libpcap.so.0.8' libpcap0.8
 optional 'pkg-config --exists libndpi' libndpi-dev
 rust=$(cargo --version 2>/dev/null | cut -d' ' -f2 || true)
 if [[ -z $rust ]] || ! at_least "$rust" 1.85; then
