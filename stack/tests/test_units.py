@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from weir import config, kafka, ledger, migrations
 from weir.demo_traffic import write_capture
 from weir.errors import WeirError
+from weir.services import cluster_id
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -44,6 +46,13 @@ def test_secrets_are_made_once_and_private(tmp_path: Path) -> None:
     first = stack.secret("one")
     assert stack.secret("one") == first != stack.secret("two")
     assert (tmp_path / "secrets/one").stat().st_mode & 0o077 == 0
+
+
+def test_no_cluster_id_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [uuid.UUID(bytes=bytes([first]) + bytes(15)) for first in (0xF8, 0xFB, 0x04)]
+    monkeypatch.setattr(uuid, "uuid4", lambda: made.pop(0))
+    assert cluster_id() == "B" + 21 * "A"
+    assert not made
 
 
 def test_topics_are_well_declared() -> None:

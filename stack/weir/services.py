@@ -101,7 +101,7 @@ def _kafka(stack: Stack) -> Service:
                 "kafka.tools.StorageTool",
                 "format",
                 "-t",
-                _cluster_id(),
+                cluster_id(),
                 "-c",
                 str(properties),
                 "--standalone",
@@ -120,8 +120,12 @@ def _kafka(stack: Stack) -> Service:
     )
 
 
-def _cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+def cluster_id() -> str:
+    """A new id for a Kafka cluster: 128 random bits in 22 characters. As with Kafka's own, none begins with a dash,
+    which its commands would take for an option."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
 
 
 def _clickhouse(stack: Stack) -> Service:
