@@ -212,6 +212,19 @@ def measure(
     while len(broker.closings) - closings < summary["closing_records"] and time.monotonic() < end:
         time.sleep(0.05)
     stalls = [one.load.close_stall_us for one in broker.closings[closings:]]
+    longest = max(stalls) if len(stalls) == summary["closing_records"] else None
+    return cell(load, wire, sent, on_interface, summary, longest)
+
+
+def cell(
+    load: str,
+    wire: float,
+    sent: dict[str, Any],
+    on_interface: int,
+    summary: dict[str, Any],
+    longest_stall_us: int | None,
+) -> Cell:
+    """What the sender, the interface and the agent counted of one load."""
     return Cell(
         load=load,
         wire=wire,
@@ -221,7 +234,7 @@ def measure(
         captured=summary["packets"]["captured"],
         dropped=summary["dropped"]["kernel"],
         not_metered=sum(summary["packets"]["not_metered"].values()),
-        longest_stall_us=max(stalls) if len(stalls) == summary["closing_records"] else None,
+        longest_stall_us=longest_stall_us,
     )
 
 
@@ -279,17 +292,8 @@ def overdriven(link: Link, broker: Broker, seconds: float) -> Cell:
         on_interface = link.received() - before
         summary = agent.stop()
     sent = json.loads(out)
-    return Cell(
-        load=f"64 octets, two workers, held up for {seconds * 4 / 6:.1f} s of {seconds:.0f} s",
-        wire=0,
-        sent=sent["packets"],
-        rate=sent["packets_per_second"],
-        on_interface=on_interface,
-        captured=summary["packets"]["captured"],
-        dropped=summary["dropped"]["kernel"],
-        not_metered=sum(summary["packets"]["not_metered"].values()),
-        longest_stall_us=None,
-    )
+    load = f"64 octets, two workers, held up for {seconds * 4 / 6:.1f} s of {seconds:.0f} s"
+    return cell(load, 0, sent, on_interface, summary, None)
 
 
 def idle(link: Link, broker: Broker, seconds: float) -> tuple[float, float]:

@@ -377,7 +377,7 @@ impl Meter {
         step.first_ms = step.last_ms;
         open.tally.datagrams += u64::from(!step.ip.is_later_fragment());
         open.tally.layer4_octets += u64::from(step.ip.payload);
-        let goes = step.ip.fragment.is_none() || self.join(arrival, step);
+        let goes = step.ip.fragment.is_none() || self.join(packet, step);
         // What waits for its first fragment is asked about without its ports.
         self.open[(step.interval & 1) as usize].filters.packet(&step.ip, arrival.layer3, packet.octets);
         if goes {
@@ -386,30 +386,29 @@ impl Meter {
     }
 
     /// Finds the place of a fragment; false where it has to wait.
-    fn join(&mut self, arrival: &Arrival<'_>, step: &mut Step) -> bool {
+    fn join(&mut self, &Packet { octets, vlan, .. }: &Packet, step: &mut Step) -> bool {
         let parity = (step.interval & 1) as usize;
         if let Some(waiting) = self.fragments.make_room(&mut self.open[parity].fragments) {
             self.give_up(&waiting, step.interval);
         }
         let open = &mut self.open[parity];
-        let time = (arrival.time_ns.div_euclid(1_000_000), step.interval);
-        let (octets, vlan) = (arrival.packet.octets, arrival.packet.vlan);
+        let time = (step.last_ms, step.interval);
         match self.fragments.place(&mut step.ip, octets, vlan, time, &mut open.fragments) {
             Place::Flow(None) => true,
             Place::Flow(Some(waiting)) => {
                 // What waited goes into the interval that the last of it came in, if that is the newer one; then this
                 // packet waits for it too.
                 if waiting.interval > step.interval {
-                    open.held += Volume::one(octets);
+                    open.held += step.volume;
                     step.interval = waiting.interval;
-                    self.open[(step.interval & 1) as usize].released += Volume::one(octets);
+                    self.open[(step.interval & 1) as usize].released += step.volume;
                 }
                 self.open[(step.interval & 1) as usize].released += waiting.volume;
                 step.waiting = Some(Box::new(waiting));
                 true
             }
             Place::Waits => {
-                open.held += Volume::one(octets);
+                open.held += step.volume;
                 false
             }
         }

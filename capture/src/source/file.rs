@@ -2,7 +2,7 @@
 
 use super::pcap::PcapReader;
 use super::pcapng::PcapngReader;
-use crate::packet::LinkType;
+use crate::packet::{Frame, LinkType};
 use flate2::read::MultiGzDecoder;
 use memmap2::Mmap;
 use std::fs::File;
@@ -21,6 +21,20 @@ pub struct RawPacket<'a> {
     pub data: &'a [u8],
     /// Octets on the wire, as the file states them.
     pub length: u32,
+}
+
+impl<'a> RawPacket<'a> {
+    /// The packet as a frame that came at `time_ns`, ns from the Unix epoch.
+    #[inline]
+    pub(super) fn frame(self, time_ns: i64) -> Frame<'a> {
+        Frame {
+            time_ns,
+            link: LinkType::from_number(self.link).unwrap_or(LinkType::Unknown),
+            data: self.data,
+            length: self.length,
+            vlan: None,
+        }
+    }
 }
 
 /// Where and why the packets of a file end early.

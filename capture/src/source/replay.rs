@@ -2,7 +2,7 @@
 
 use super::file::{CaptureFile, Reader};
 use super::{Batch, Next, Polled, Source, Witness};
-use crate::packet::{Frame, LinkType};
+use crate::packet::Frame;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -138,14 +138,7 @@ impl Source for Replay {
                 }
             }
             handed += 1;
-            let frame = Frame {
-                time_ns,
-                link: LinkType::from_number(packet.link).unwrap_or(LinkType::Unknown),
-                data: packet.data,
-                length: packet.length,
-                vlan: None,
-            };
-            if batch.push(frame) && batch.hand_over(take) == Next::Pause {
+            if batch.push(packet.frame(time_ns)) && batch.hand_over(take) == Next::Pause {
                 break;
             }
         }

@@ -297,15 +297,8 @@ impl Source for StreamReplay {
                     return Ok(Polled::Idle);
                 }
             }
-            let frame = Frame {
-                time_ns,
-                link: LinkType::from_number(packet.link).unwrap_or(LinkType::Unknown),
-                data: packet.data,
-                length: packet.length,
-                vlan: None,
-            };
             count += 1;
-            if batch.push(frame) && batch.hand_over(take) == Next::Pause {
+            if batch.push(packet.frame(time_ns)) && batch.hand_over(take) == Next::Pause {
                 break;
             }
         }
