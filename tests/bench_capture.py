@@ -586,10 +586,9 @@ def live_table(cells: list[bench_live.Cell]) -> str:
     lines = []
     for cell in cells:
         wire = f"{cell.wire:,.0f}" if cell.wire else "-"
-        numbers = [
-            f"{number:,}" for number in (cell.sent, cell.captured, cell.dropped, cell.lost, cell.longest_stall_us)
-        ]
-        lines.append([cell.load, wire, f"{cell.rate:,.0f}", *numbers])
+        numbers = [f"{number:,}" for number in (cell.sent, cell.captured, cell.dropped, cell.lost)]
+        stall = "?" if cell.longest_stall_us is None else f"{cell.longest_stall_us:,}"
+        lines.append([cell.load, wire, f"{cell.rate:,.0f}", *numbers, stall])
     return aligned(head, lines)
 
 

@@ -7,7 +7,7 @@ use crate::host;
 use crate::metrics::Metrics;
 use crate::proto;
 use crate::publish::pace::Pace;
-use crate::publish::{Identity, NoSink, Sink};
+use crate::publish::{Encoded, Identity, NoSink, Sink};
 use crate::reload::Reload;
 use crate::run::config_or_default;
 use crate::source::file::CaptureFile;
@@ -21,17 +21,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Encodes messages as Kafka would get them, and keeps nothing.
-#[derive(Default)]
-struct Encode {
-    buffer: Vec<u8>,
-}
+/// Has messages encoded as Kafka would get them, and keeps nothing.
+struct Encode;
 
 impl Sink for Encode {
-    fn flows(&mut self, message: &proto::FlowMessage) -> anyhow::Result<()> {
-        self.buffer.clear();
-        message.encode(&mut self.buffer)?;
-        black_box(&self.buffer);
+    fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
+        black_box(message.octets);
         Ok(())
     }
 
@@ -74,7 +69,7 @@ pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
             stop: Arc::default(),
             metrics: Metrics::default(),
         };
-        let sink: Box<dyn Sink> = if args.encode { Box::new(Encode::default()) } else { Box::new(NoSink) };
+        let sink: Box<dyn Sink> = if args.encode { Box::new(Encode) } else { Box::new(NoSink) };
         let source = Replay::new(Arc::clone(&plan), Arc::default(), Arc::default());
         let (started, cpu_ns) = (Instant::now(), host::process_cpu_ns());
         let outcome = Worker::start(source, sink, options)?.join()?;

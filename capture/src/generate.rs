@@ -189,7 +189,7 @@ impl Line {
     }
 
     /// One flow of one interval.
-    fn record(&mut self, interval_start_ms: u64, interval_ms: u64) -> Record {
+    fn record(&mut self, interval_start_ms: u64, interval_ms: u64) -> Record<'static> {
         let random = &mut self.random;
         let skewed = |random: &mut Rng, count: u32, power: i32| (random.f64().powi(power) * f64::from(count)) as u32;
         let source = skewed(random, self.sources, 2);

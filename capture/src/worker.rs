@@ -7,7 +7,7 @@ use crate::host;
 use crate::meter::record::Records;
 use crate::meter::{Arrival, BATCH, ClosedInterval, Meter, MeterOptions, Tally};
 use crate::metrics::Metrics;
-use crate::packet::{Address, Cause, Checksum, Packet, parse, parse_inner};
+use crate::packet::{Address, Cause, Checksum, Packet};
 use crate::proto;
 use crate::publish::kafka::Brokers;
 use crate::publish::pace::Pace;
@@ -175,7 +175,10 @@ impl Own {
     }
 
     fn cause(&self, packet: &Packet) -> Option<Cause> {
-        let ip = packet.ip.ok()?;
+        if self.endpoints.is_empty() {
+            return None;
+        }
+        let ip = packet.ip.as_ref().ok()?;
         ip.tcp?;
         let own = |endpoint: &(Address, u16)| *endpoint == (ip.src, ip.src_port) || *endpoint == (ip.dst, ip.dst_port);
         self.endpoints.iter().any(own).then_some(Cause::OwnExport)
@@ -210,7 +213,8 @@ impl<S: Source> Capture<S> {
             self.meter.open_at(now_ns);
         }
         let share = self.options.share.then_some((self.options.identity.worker, self.options.identity.workers));
-        let mut newest_ns = self.options.open_at_ns;
+        let mut newest_ns = self.options.open_at_ns.unwrap_or(i64::MIN);
+        let mut parsed = vec![Packet::default(); BATCH];
         let (mut stopping, mut shut, mut gone) = (false, false, false);
         loop {
             if !stopping && (gone || self.options.stop.load(Ordering::Relaxed)) {
@@ -221,19 +225,23 @@ impl<S: Source> Capture<S> {
             self.own.refresh(self.options.brokers.as_ref());
             let (meter, own, packets) = (&mut self.meter, &self.own, self.options.packets);
             let polled = self.source.poll(PATIENCE, &mut |frames| {
+                assert!(frames.len() <= parsed.len(), "a source hands over at most a batch at once");
                 let mut closed = false;
                 let mut arrivals = ArrayVec::<Arrival<'_>, BATCH>::new();
-                for frame in frames {
+                for (frame, packet) in frames.iter().zip(&mut *parsed) {
                     if meter.is_over(frame.time_ns) {
-                        meter.packets(&arrivals);
+                        meter.packets(&mut arrivals);
                         arrivals.clear();
                         closed |= meter.clock(frame.time_ns);
                     }
-                    newest_ns = newest_ns.max(Some(frame.time_ns));
-                    let packet = if packets.tunnels == Tunnels::Inner { parse_inner(frame) } else { parse(frame) };
-                    if share.is_none_or(|(number, of)| shard(&packet, of) == number) {
+                    newest_ns = newest_ns.max(frame.time_ns);
+                    packet.read(frame);
+                    if packets.tunnels == Tunnels::Inner {
+                        packet.enter_tunnel(frame);
+                    }
+                    if share.is_none_or(|(number, of)| shard(packet, of) == number) {
                         let layer3 = frame.data.get(packet.layer3 as usize..).unwrap_or(&[]);
-                        let exclude = own.cause(&packet);
+                        let exclude = own.cause(packet);
                         let checksum = match &packet.ip {
                             Ok(ip) if packets.checksums => Some(Checksum::of(ip, layer3)),
                             _ => None,
@@ -241,7 +249,7 @@ impl<S: Source> Capture<S> {
                         arrivals.push(Arrival { packet, time_ns: frame.time_ns, exclude, layer3, checksum });
                     }
                 }
-                meter.packets(&arrivals);
+                meter.packets(&mut arrivals);
                 if closed { Next::Pause } else { Next::More }
             });
             match polled {
@@ -268,7 +276,11 @@ impl<S: Source> Capture<S> {
             }
             self.hand_over(false)?;
         }
-        let now_ns = self.source.now_ns().or(newest_ns).unwrap_or_else(crate::source::wall_clock_ns);
+        let now_ns = self
+            .source
+            .now_ns()
+            .or((newest_ns > i64::MIN).then_some(newest_ns))
+            .unwrap_or_else(crate::source::wall_clock_ns);
         self.meter.clock(now_ns);
         self.meter.finish(now_ns);
         self.hand_over(true)?;
@@ -346,7 +358,7 @@ impl<S: Source> Capture<S> {
 
 /// The worker that a packet belongs to: the same for both directions, and for all fragments.
 fn shard(packet: &Packet, workers: u32) -> u32 {
-    let Ok(ip) = packet.ip else { return 0 };
+    let Ok(ip) = &packet.ip else { return 0 };
     let both = u128::from_ne_bytes(ip.src) ^ u128::from_ne_bytes(ip.dst);
     // The finaliser of MurmurHash3: every bit of the addresses reaches every bit of the result.
     let mut mixed = both as u64 ^ (both >> 64) as u64;

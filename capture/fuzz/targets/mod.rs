@@ -13,7 +13,7 @@ use weir_probe::app::AppOptions;
 use weir_probe::filter::FilterSets;
 use weir_probe::meter::fragments::FragmentCounts;
 use weir_probe::meter::{Arrival, BATCH, ClosedInterval, FLOW_COST, Meter, MeterOptions, Volume};
-use weir_probe::packet::{Checksum, Frame, parse, parse_inner};
+use weir_probe::packet::{Checksum, Frame, Packet};
 
 /// When the first packet of an input comes, ns from the Unix epoch.
 const START_NS: i64 = 1_600_000_000_000_000_000;
@@ -90,21 +90,25 @@ impl Metering {
 
     /// Meters frames as a worker does.
     fn frames(&mut self, frames: &[Frame<'_>]) {
+        let mut packets = vec![Packet::default(); frames.len()];
         let mut arrivals: Vec<Arrival<'_>> = Vec::with_capacity(BATCH);
-        for frame in frames {
+        for (frame, packet) in frames.iter().zip(&mut packets) {
             if self.meter.is_over(frame.time_ns) {
-                self.meter.packets(&arrivals);
+                self.meter.packets(&mut arrivals);
                 arrivals.clear();
                 self.meter.clock(frame.time_ns);
             }
             self.newest_ns = self.newest_ns.max(frame.time_ns);
-            let packet = if self.inner { parse_inner(frame) } else { parse(frame) };
+            packet.read(frame);
+            if self.inner {
+                packet.enter_tunnel(frame);
+            }
             let layer3 = frame.data.get(packet.layer3 as usize..).unwrap_or(&[]);
             let checksum = packet.ip.ok().map(|ip| Checksum::of(&ip, layer3));
             self.handed += Volume::one(packet.octets);
             arrivals.push(Arrival { packet, time_ns: frame.time_ns, exclude: None, layer3, checksum });
         }
-        self.meter.packets(&arrivals);
+        self.meter.packets(&mut arrivals);
         for interval in self.meter.take_closed() {
             self.check(&interval);
             self.closed.push(interval);

@@ -8,7 +8,7 @@
 use super::analysis::{Explorer, Field, Oracle, Predicate, Row};
 use super::bpf::Program;
 use super::classes::Classes;
-use super::subject::{Readable, Subject};
+use super::subject::{Place, Readable, Subject};
 use crate::meter::Volume;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -61,6 +61,7 @@ enum Cells {
 #[derive(Clone, Copy, Debug)]
 struct Coordinate {
     field: Field,
+    place: Place,
     table: u32,
     stride: u64,
 }
@@ -255,7 +256,8 @@ impl Decider {
             let Some(axis) = self.axes.get(&canonical(field)) else { continue };
             let more = cells * self.tables[axis.table].count();
             if more <= MAX_CELLS {
-                coordinates.push(Coordinate { field, table: axis.table as u32, stride: cells });
+                let place = Place::of(field);
+                coordinates.push(Coordinate { field, place, table: axis.table as u32, stride: cells });
                 cells = more;
             }
         }
@@ -325,8 +327,8 @@ impl Memory {
     ) {
         for plan in plans {
             let mut cell = 0;
-            for &Coordinate { field, table, stride } in &plan.coordinates {
-                cell += subject.read(field).map_or(0, |value| decider.tables[table as usize].of(value)) * stride;
+            for &Coordinate { place, table, stride, .. } in &plan.coordinates {
+                cell += subject.value(place).map_or(0, |value| decider.tables[table as usize].of(value)) * stride;
             }
             let known = match plan.cells {
                 Cells::Dense(begins) => self.dense[begins + cell as usize],

@@ -243,7 +243,7 @@ impl FilterCounts {
     }
 
     #[inline]
-    fn constant(&mut self, flow: &FlowSubject<'_>, volume: Volume) {
+    fn constant(&mut self, flow: &FlowSubject, volume: Volume) {
         let FilterCounts { sets, flows, volumes, .. } = self;
         let plans = sets.flows.plans(flow.row);
         if !plans.is_empty() {
@@ -255,15 +255,16 @@ impl FilterCounts {
     /// expressions that are not constant in flows.
     #[inline]
     pub fn packet(&mut self, ip: &IpPacket, data: &[u8], octets: u32) {
+        if !self.sets.per_packet.is_empty() && !self.sets.packets.plans(Row::of(ip)).is_empty() {
+            self.ask(ip, data, octets);
+        }
+    }
+
+    fn ask(&mut self, ip: &IpPacket, data: &[u8], octets: u32) {
         let FilterCounts { sets, packets, volumes, scratch, .. } = self;
-        if sets.per_packet.is_empty() {
-            return;
-        }
         let plans = sets.packets.plans(Row::of(ip));
-        if !plans.is_empty() {
-            let subject = Subject::packet(ip, data, octets, scratch);
-            packets.count(&sets.packets, plans, &sets.programs, &subject, Volume::one(octets), volumes);
-        }
+        let subject = Subject::packet(ip, data, octets, scratch);
+        packets.count(&sets.packets, plans, &sets.programs, &subject, Volume::one(octets), volumes);
     }
 
     /// Counts packets that are in no flow record, for the expressions that are constant in flows.

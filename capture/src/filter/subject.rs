@@ -29,39 +29,80 @@ impl<'a> Subject<'a> {
     pub fn packet(ip: &IpPacket, data: &'a [u8], octets: u32, scratch: &'a mut Vec<u8>) -> Subject<'a> {
         let row = Row::of(ip);
         let data = &data[..data.len().min(octets as usize)];
-        let header = if ip.version == 4 { data.first().map_or(20, |first| usize::from(first & 0x0f) * 4) } else { 40 };
-        let plain = ip.version == 4 || data.get(6) == Some(&ip.protocol) && !row.breaks_off();
-        let data = if plain && !ip.is_later_fragment() {
-            data
-        } else {
-            rewrite(ip, data, header, scratch);
-            scratch
-        };
-        Subject { row, data, octets, transport: header }
+        let transport = usize::from(ip.transport);
+        // Without extension headers IPv6's transport header follows the fixed one.
+        let plain = ip.version == 4 || transport == IPV6_HEADER && !row.breaks_off();
+        if plain && !row.later_fragment {
+            return Subject { row, data, octets, transport };
+        }
+        let transport = if ip.version == 4 { transport } else { IPV6_HEADER };
+        rewrite(ip, data, transport, scratch);
+        Subject { row, data: scratch, octets, transport }
     }
 }
+
+impl Subject<'_> {
+    /// The value of a field; `None` where it was not captured.
+    pub fn read(&self, field: Field) -> Option<u32> {
+        self.value(Place::of(field))
+    }
+}
+
+/// Octets of IPv6's fixed header.
+const IPV6_HEADER: usize = 40;
 
 /// Room for the headers of a flow's packets.
 pub type Buffer = [u8; 44];
 
+/// Where a field is, worked out beforehand.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    anchor: Anchor,
+    /// From the anchor on.
+    offset: u8,
+    /// In [`FlowSubject::octets`].
+    in_flow: u8,
+    /// Bits of the four octets from there on that are not the field's.
+    shift: u8,
+}
+
+impl Place {
+    /// That of a field.
+    pub fn of(field: Field) -> Place {
+        let Field { anchor, offset, size } = field;
+        let in_flow = match anchor {
+            Anchor::Transport => PORTS as u8 + offset.min(4),
+            // An IPv4 address is the last 4 octets of its 16.
+            Anchor::Ipv4 if offset < 16 => offset,
+            Anchor::Ipv4 => offset.saturating_add(12),
+            Anchor::Ipv6 => offset.saturating_sub(8),
+            Anchor::Length => 0,
+        };
+        Place { anchor, offset, in_flow, shift: 32 - 8 * size.min(4) }
+    }
+}
+
 /// What has the values of fields.
 pub trait Readable {
-    /// The value of a field; `None` where it was not captured.
-    fn read(&self, field: Field) -> Option<u32>;
+    /// The value of the field at a place; `None` where it was not captured.
+    fn value(&self, place: Place) -> Option<u32>;
     /// What programs are asked about, where need be made in `buffer`.
     fn subject<'a>(&'a self, buffer: &'a mut Buffer) -> Subject<'a>;
 }
 
 impl Readable for Subject<'_> {
     #[inline]
-    fn read(&self, field: Field) -> Option<u32> {
-        let Field { anchor, offset, size } = field;
-        let base = match anchor {
+    fn value(&self, place: Place) -> Option<u32> {
+        let base = match place.anchor {
             Anchor::Length => return Some(self.octets),
             Anchor::Transport => self.transport,
             Anchor::Ipv4 | Anchor::Ipv6 => 0,
         };
-        bpf::read(self.data, (base + usize::from(offset)) as u32, size)
+        let octets = self.data.get(base + usize::from(place.offset)..)?;
+        match octets.first_chunk() {
+            Some(&four) => Some(u32::from_be_bytes(four) >> (place.shift & 31)),
+            None => bpf::read(octets, 0, 4 - place.shift / 8),
+        }
     }
 
     #[inline]
@@ -112,53 +153,48 @@ fn behind_extensions<'a>(ip: &IpPacket, data: &'a [u8]) -> Option<&'a [u8]> {
 
 /// What is constant in what one end of a flow sends.
 #[derive(Clone, Copy, Debug)]
-pub struct FlowSubject<'a> {
+pub struct FlowSubject {
     /// Version and protocol.
     pub row: Row,
-    src: &'a Address,
-    dst: &'a Address,
-    ports: [u16; 2],
+    /// Source and destination, 16 octets each; the ports; and nothing, so that any number can be read as four octets.
+    octets: [u8; 40],
 }
 
-impl<'a> FlowSubject<'a> {
+/// Where the ports are in [`FlowSubject::octets`].
+const PORTS: usize = 32;
+
+impl FlowSubject {
     /// As `sender` sends it.
     #[inline]
-    pub fn of_flow(key: &'a Key, sender: End) -> FlowSubject<'a> {
+    pub fn of_flow(key: &Key, sender: End) -> FlowSubject {
         let (from, to) = (usize::from(sender & 1), usize::from(1 - (sender & 1)));
-        FlowSubject {
-            row: Row { later_fragment: false, version: key.version, protocol: key.protocol },
-            src: &key.addresses[from],
-            dst: &key.addresses[to],
-            ports: [key.ports[from], key.ports[to]],
-        }
+        let row = Row { later_fragment: false, version: key.version, protocol: key.protocol };
+        FlowSubject::new(row, &key.addresses[from], &key.addresses[to], [key.ports[from], key.ports[to]])
     }
 
     /// As the flow of a packet.
     #[inline]
-    pub fn of_packet(ip: &'a IpPacket) -> FlowSubject<'a> {
+    pub fn of_packet(ip: &IpPacket) -> FlowSubject {
         let row = Row { later_fragment: false, ..Row::of(ip) };
-        FlowSubject { row, src: &ip.src, dst: &ip.dst, ports: [ip.src_port, ip.dst_port] }
+        FlowSubject::new(row, &ip.src, &ip.dst, [ip.src_port, ip.dst_port])
+    }
+
+    #[inline]
+    fn new(row: Row, src: &Address, dst: &Address, [src_port, dst_port]: [u16; 2]) -> FlowSubject {
+        let mut octets = [0; 40];
+        octets[..16].copy_from_slice(src);
+        octets[16..PORTS].copy_from_slice(dst);
+        octets[PORTS..PORTS + 2].copy_from_slice(&src_port.to_be_bytes());
+        octets[PORTS + 2..PORTS + 4].copy_from_slice(&dst_port.to_be_bytes());
+        FlowSubject { row, octets }
     }
 }
 
-impl Readable for FlowSubject<'_> {
+impl Readable for FlowSubject {
     #[inline]
-    fn read(&self, field: Field) -> Option<u32> {
-        let Field { anchor, offset, size } = field;
-        let offset = u32::from(offset);
-        match anchor {
-            Anchor::Transport => match (offset, size) {
-                (0, 2) => Some(u32::from(self.ports[0])),
-                (2, 2) => Some(u32::from(self.ports[1])),
-                _ => bpf::read(self.ports.map(u16::to_be_bytes).as_flattened(), offset, size),
-            },
-            // An IPv4 address is the last 4 octets of its 16.
-            Anchor::Ipv4 if offset < 16 => bpf::read(self.src, offset, size),
-            Anchor::Ipv4 => bpf::read(self.dst, offset - 4, size),
-            Anchor::Ipv6 if offset < 24 => bpf::read(self.src, offset.checked_sub(8)?, size),
-            Anchor::Ipv6 => bpf::read(self.dst, offset - 24, size),
-            Anchor::Length => None,
-        }
+    fn value(&self, place: Place) -> Option<u32> {
+        let four = self.octets.get(usize::from(place.in_flow)..)?.first_chunk()?;
+        Some(u32::from_be_bytes(*four) >> (place.shift & 31))
     }
 
     fn subject<'a>(&'a self, buffer: &'a mut Buffer) -> Subject<'a> {
@@ -166,17 +202,16 @@ impl Readable for FlowSubject<'_> {
         let transport = if self.row.version == 4 {
             buffer[0] = 0x45;
             buffer[9] = self.row.protocol;
-            buffer[12..16].copy_from_slice(&self.src[12..]);
-            buffer[16..20].copy_from_slice(&self.dst[12..]);
+            buffer[12..16].copy_from_slice(&self.octets[12..16]);
+            buffer[16..20].copy_from_slice(&self.octets[28..PORTS]);
             20
         } else {
             buffer[0] = 0x60;
             buffer[6] = self.row.protocol;
-            buffer[8..24].copy_from_slice(self.src);
-            buffer[24..40].copy_from_slice(self.dst);
+            buffer[8..40].copy_from_slice(&self.octets[..PORTS]);
             40
         };
-        buffer[transport..transport + 4].copy_from_slice(self.ports.map(u16::to_be_bytes).as_flattened());
+        buffer[transport..transport + 4].copy_from_slice(&self.octets[PORTS..PORTS + 4]);
         let end = if self.row.has_ports() { transport + 4 } else { transport };
         Subject { row: self.row, data: &buffer[..end], octets: end as u32, transport }
     }

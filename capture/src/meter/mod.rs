@@ -90,10 +90,10 @@ pub struct ClosedInterval {
 }
 
 /// A packet that came.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Arrival<'a> {
-    /// What it says.
-    pub packet: Packet,
+    /// What it says. Metering puts the ports of its datagram into a later fragment.
+    pub packet: &'a mut Packet,
     /// When, ns from the Unix epoch.
     pub time_ns: i64,
     /// Why it is not to be metered, if so.
@@ -175,16 +175,12 @@ enum Going {
 /// A packet on its way through a batch; or fragments that waited together and are metered as one.
 #[derive(Clone)]
 struct Step {
-    ip: IpPacket,
     sender: End,
     going: Going,
     /// The flow that is most likely its own.
     likely: Option<u32>,
     interval: i64,
-    volume: Volume,
-    first_ms: i64,
     last_ms: i64,
-    last_ns: i64,
     /// What waited for it.
     waiting: Option<Box<Waiting>>,
 }
@@ -313,14 +309,14 @@ impl Meter {
 
     /// Counts packets, in the order of their coming. None of their times may be one at which something closes
     /// ([`Meter::is_over`]).
-    pub fn packets(&mut self, arrivals: &[Arrival<'_>]) {
-        for batch in arrivals.chunks(BATCH) {
+    pub fn packets(&mut self, arrivals: &mut [Arrival<'_>]) {
+        for batch in arrivals.chunks_mut(BATCH) {
             if let Some(last) = batch.last() {
                 self.tick(last.time_ns);
             }
             let mut all = std::mem::take(&mut self.steps);
             let steps = &mut all[..batch.len()];
-            for (arrival, step) in batch.iter().zip(&mut *steps) {
+            for (arrival, step) in batch.iter_mut().zip(&mut *steps) {
                 self.receive(arrival, step);
             }
             for step in &mut *steps {
@@ -339,7 +335,11 @@ impl Meter {
                 }
             }
             for (arrival, step) in batch.iter().zip(steps) {
-                self.count(step, arrival.layer3);
+                if let Ok(ip) = &arrival.packet.ip {
+                    let first_ms = step.last_ms;
+                    let volume = Volume::one(arrival.packet.octets);
+                    self.count(step, ip, volume, (first_ms, arrival.time_ns), arrival.layer3);
+                }
             }
             self.steps = all;
         }
@@ -347,8 +347,8 @@ impl Meter {
 
     /// Takes in a packet: counts what is counted of every one, and finds out whose it is.
     #[inline]
-    fn receive(&mut self, arrival: &Arrival<'_>, step: &mut Step) {
-        let packet = &arrival.packet;
+    fn receive(&mut self, arrival: &mut Arrival<'_>, step: &mut Step) {
+        let packet = &mut *arrival.packet;
         let current = self.current.expect("clock() opened an interval");
         // At most one interval ahead: anything later has closed the open one.
         step.interval = current + i64::from(arrival.time_ns >= self.ends_ns);
@@ -361,9 +361,9 @@ impl Meter {
         }
         open.counters.add(packet);
         step.going = Going::Nowhere;
-        step.ip = match (&packet.ip, arrival.exclude) {
-            (Ok(ip), None) => *ip,
-            (&Err(cause), _) | (Ok(_), Some(cause)) => {
+        let ip = match (&mut packet.ip, arrival.exclude) {
+            (Ok(ip), None) => ip,
+            (&mut Err(cause), _) | (Ok(_), Some(cause)) => {
                 open.tally.not_metered[cause as usize] += volume;
                 return;
             }
@@ -371,44 +371,46 @@ impl Meter {
         if let Some(checksum) = arrival.checksum {
             open.checksums[checksum as usize] += volume;
         }
-        step.volume = volume;
-        step.last_ns = arrival.time_ns;
         step.last_ms = arrival.time_ns.div_euclid(1_000_000);
-        step.first_ms = step.last_ms;
-        open.tally.datagrams += u64::from(!step.ip.is_later_fragment());
-        open.tally.layer4_octets += u64::from(step.ip.payload);
-        let goes = step.ip.fragment.is_none() || self.join(packet, step);
+        open.tally.layer4_octets += u64::from(ip.payload);
+        let goes = if ip.fragment.is_none() {
+            open.tally.datagrams += 1;
+            true
+        } else {
+            open.tally.datagrams += u64::from(!ip.is_later_fragment());
+            self.join(ip, (packet.vlan, packet.octets), step)
+        };
         // What waits for its first fragment is asked about without its ports.
-        self.open[(step.interval & 1) as usize].filters.packet(&step.ip, arrival.layer3, packet.octets);
+        self.open[(step.interval & 1) as usize].filters.packet(ip, arrival.layer3, packet.octets);
         if goes {
-            step.go(packet.vlan, &self.v4, &self.v6);
+            step.go(ip, packet.vlan, &self.v4, &self.v6);
         }
     }
 
     /// Finds the place of a fragment; false where it has to wait.
-    fn join(&mut self, &Packet { octets, vlan, .. }: &Packet, step: &mut Step) -> bool {
+    fn join(&mut self, ip: &mut IpPacket, (vlan, octets): (u16, u32), step: &mut Step) -> bool {
         let parity = (step.interval & 1) as usize;
         if let Some(waiting) = self.fragments.make_room(&mut self.open[parity].fragments) {
             self.give_up(&waiting, step.interval);
         }
         let open = &mut self.open[parity];
         let time = (step.last_ms, step.interval);
-        match self.fragments.place(&mut step.ip, octets, vlan, time, &mut open.fragments) {
+        match self.fragments.place(ip, octets, vlan, time, &mut open.fragments) {
             Place::Flow(None) => true,
             Place::Flow(Some(waiting)) => {
                 // What waited goes into the interval that the last of it came in, if that is the newer one; then this
                 // packet waits for it too.
                 if waiting.interval > step.interval {
-                    open.held += step.volume;
+                    open.held += Volume::one(octets);
                     step.interval = waiting.interval;
-                    self.open[(step.interval & 1) as usize].released += step.volume;
+                    self.open[(step.interval & 1) as usize].released += Volume::one(octets);
                 }
                 self.open[(step.interval & 1) as usize].released += waiting.volume;
                 step.waiting = Some(Box::new(waiting));
                 true
             }
             Place::Waits => {
-                open.held += step.volume;
+                open.held += Volume::one(octets);
                 false
             }
         }
@@ -419,46 +421,52 @@ impl Meter {
     fn give_up(&mut self, waiting: &Waiting, interval: i64) {
         let interval = interval.max(waiting.interval);
         self.open[(interval & 1) as usize].released += waiting.volume;
-        let mut step = Step {
-            ip: waiting.ip,
-            interval,
-            volume: waiting.volume,
-            first_ms: waiting.first_ms,
-            last_ms: waiting.last_ms,
-            last_ns: waiting.last_ms * 1_000_000,
-            ..Step::default()
-        };
-        step.go(waiting.vlan, &self.v4, &self.v6);
-        self.count(&mut step, &[]);
+        let mut step = Step { interval, last_ms: waiting.last_ms, ..Step::default() };
+        step.go(&waiting.ip, waiting.vlan, &self.v4, &self.v6);
+        self.count(&mut step, &waiting.ip, waiting.volume, (waiting.first_ms, waiting.last_ms * 1_000_000), &[]);
     }
 
-    /// Counts a packet where it is going.
+    /// Counts a packet where it is going, or several as one: the first of them came at a time in ms, the last at one in
+    /// ns, from the Unix epoch.
     #[inline]
-    fn count(&mut self, step: &mut Step, layer3: &[u8]) {
+    fn count(
+        &mut self,
+        step: &mut Step,
+        ip: &IpPacket,
+        volume: Volume,
+        (first_ms, last_ns): (i64, i64),
+        layer3: &[u8],
+    ) {
         let open = &mut self.open[(step.interval & 1) as usize];
-        let ip = &step.ip;
         let arriving = Arriving {
             ip,
             sender: step.sender,
-            volume: step.volume,
-            first_ms: step.first_ms,
+            volume,
+            first_ms,
             last_ms: step.last_ms,
-            last_ns: step.last_ns,
+            last_ns,
             more: step.waiting.as_deref().map(|waiting| (waiting.volume, waiting.first_ms)),
             interval: step.interval,
             start_ms: open.records.start_ms(),
             layer3,
         };
-        let record = open.records.len() < self.options.max_records;
-        let flow_memory = self.options.flow_memory;
+        let (max_records, flow_memory) = (self.options.max_records, self.options.flow_memory);
         let counted = match &step.going {
             Going::Nowhere => return,
             Going::V4(key, hash) => {
-                let room = Room { flows: flow_memory.saturating_sub(self.v6.octets()), record };
+                let v6 = &self.v6;
+                let room = Room {
+                    flows: || flow_memory.saturating_sub(v6.octets()),
+                    records: max_records.saturating_sub(open.records.v6.len()),
+                };
                 self.v4.count((key, *hash, step.likely), &arriving, open.records.v4_mut(), room, &mut self.apps)
             }
             Going::V6(key, hash) => {
-                let room = Room { flows: flow_memory.saturating_sub(self.v4.octets()), record };
+                let v4 = &self.v4;
+                let room = Room {
+                    flows: || flow_memory.saturating_sub(v4.octets()),
+                    records: max_records.saturating_sub(open.records.v4.len()),
+                };
                 self.v6.count((key, *hash, step.likely), &arriving, open.records.v6_mut(), room, &mut self.apps)
             }
         };
@@ -466,8 +474,8 @@ impl Meter {
         open.tally.flows += u64::from(new);
         if let Counted::NoRoom(_) = counted {
             let waited = arriving.more.map_or(Volume::default(), |(volume, _)| volume);
-            open.overflow.add(ip, step.volume + waited, step.last_ms);
-            open.filters.unrecorded(ip, step.volume + waited);
+            open.overflow.add(ip, volume + waited, step.last_ms);
+            open.filters.unrecorded(ip, volume + waited);
         }
         step.waiting = None;
     }
@@ -554,32 +562,21 @@ impl Meter {
 
 impl Default for Step {
     fn default() -> Step {
-        Step {
-            ip: IpPacket::default(),
-            sender: 0,
-            going: Going::Nowhere,
-            likely: None,
-            interval: 0,
-            volume: Volume::default(),
-            first_ms: 0,
-            last_ms: 0,
-            last_ns: 0,
-            waiting: None,
-        }
+        Step { sender: 0, going: Going::Nowhere, likely: None, interval: 0, last_ms: 0, waiting: None }
     }
 }
 
 impl Step {
     /// Sets out for the packet's flow.
     #[inline]
-    fn go(&mut self, vlan: u16, v4: &FlowTable<V4>, v6: &FlowTable<V6>) {
-        (self.going, self.sender) = match self.ip.version {
+    fn go(&mut self, ip: &IpPacket, vlan: u16, v4: &FlowTable<V4>, v6: &FlowTable<V6>) {
+        (self.going, self.sender) = match ip.version {
             4 => {
-                let (key, sender) = V4::of_packet(&self.ip, vlan);
+                let (key, sender) = V4::of_packet(ip, vlan);
                 (Going::V4(key, v4.hash(&key)), sender)
             }
             _ => {
-                let (key, sender) = V6::of_packet(&self.ip, vlan);
+                let (key, sender) = V6::of_packet(ip, vlan);
                 (Going::V6(key, v6.hash(&key)), sender)
             }
         };

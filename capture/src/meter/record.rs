@@ -49,7 +49,7 @@ pub struct Events {
 
 /// The deltas of one biflow in one interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct Record<'a> {
     /// Who.
     pub key: Key,
     /// Which end began.
@@ -71,10 +71,10 @@ pub struct Record {
     /// Why it may be unknown although there was something to inspect.
     pub not_inspected: Option<NotInspected>,
     /// The server that the initiator asked for, or the name that it asked DNS for first.
-    pub name: Option<Name>,
+    pub name: Option<&'a Name>,
 }
 
-impl Record {
+impl Record<'_> {
     /// What the initiator sent.
     pub fn forward(&self) -> &Sent {
         &self.sent[usize::from(self.initiator.end)]
@@ -126,6 +126,15 @@ struct Extra {
     name: u32,
     application_id: u16,
 }
+
+/// What the other records have.
+static NOTHING: Extra = Extra {
+    events: [Events { syn: 0, synack: 0, fin: 0, rst: 0, retransmissions: 0, out_of_order: 0, icmp_errors: 0 }; 2],
+    rtt_us: 0,
+    quoted: 0,
+    name: 0,
+    application_id: 0,
+};
 
 /// The records of one interval.
 #[derive(Debug, Default)]
@@ -285,13 +294,13 @@ impl Records {
     }
 
     /// All of them, those of IPv4 first.
-    pub fn iter(&self) -> impl Iterator<Item = Record> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         (0..self.len()).map(|number| self.get(number))
     }
 
     /// One of them, by its number in the order of [`Records::iter`].
     #[inline]
-    pub fn get(&self, number: usize) -> Record {
+    pub fn get(&self, number: usize) -> Record<'_> {
         match number.checked_sub(self.v4.len()) {
             None => self.record(&self.v4[number]),
             Some(number) => self.record(&self.v6[number]),
@@ -299,8 +308,8 @@ impl Records {
     }
 
     #[inline]
-    fn record<K: Compact>(&self, stored: &Stored<K>) -> Record {
-        let extra = self.extras.extras.get(stored.extra as usize).copied().unwrap_or_default();
+    fn record<K: Compact>(&self, stored: &Stored<K>) -> Record<'_> {
+        let extra = self.extras.extras.get(stored.extra as usize).unwrap_or(&NOTHING);
         let sent =
             |end: usize| Sent { octets: stored.octets[end], packets: stored.packets[end], events: extra.events[end] };
         Record {
@@ -314,12 +323,12 @@ impl Records {
             quoted: extra.quoted.checked_sub(1).map(|number| self.extras.quoted[number as usize]),
             application_id: extra.application_id,
             not_inspected: stored.not_inspected,
-            name: extra.name.checked_sub(1).map(|number| self.extras.names[number as usize].clone()),
+            name: extra.name.checked_sub(1).map(|number| &self.extras.names[number as usize]),
         }
     }
 
     /// Adds a record that was made elsewhere.
-    pub fn push(&mut self, record: &Record) {
+    pub fn push(&mut self, record: &Record<'_>) {
         match record.key.version {
             4 => {
                 let stored = self.stored(record);
@@ -332,7 +341,7 @@ impl Records {
         }
     }
 
-    fn stored<K: Compact>(&mut self, record: &Record) -> Stored<K> {
+    fn stored<K: Compact>(&mut self, record: &Record<'_>) -> Stored<K> {
         let at = |ms: i64| (ms - self.start_ms).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         let mut stored = Stored::new(K::of(&record.key), record.initiator, record.start_ms, at(record.first_ms));
         stored.last = at(record.last_ms);
@@ -342,7 +351,7 @@ impl Records {
         extra.events = record.sent.map(|sent| sent.events);
         extra.rtt_us = record.handshake_rtt_us;
         extra.application_id = record.application_id;
-        if let Some(name) = &record.name {
+        if let Some(name) = record.name {
             stored.name(&mut self.extras, name);
         }
         stored.not_inspected = record.not_inspected;

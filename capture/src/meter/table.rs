@@ -106,12 +106,11 @@ pub enum Counted {
 }
 
 /// Room for flows and records.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// Octets that flows may take.
-    pub flows: usize,
-    /// Whether one more record fits.
-    pub record: bool,
+pub struct Room<F> {
+    /// Octets that flows may take; asked where a flow begins.
+    pub flows: F,
+    /// Records that there may be.
+    pub records: usize,
 }
 
 impl<K: Compact> FlowTable<K> {
@@ -183,7 +182,7 @@ impl<K: Compact> FlowTable<K> {
         (key, hash, likely): (&K, u64, Option<u32>),
         arriving: &Arriving<'_>,
         (records, extras): (&mut Vec<Stored<K>>, &mut Extras),
-        room: Room,
+        room: Room<impl FnOnce() -> usize>,
         apps: &mut Apps,
     ) -> Counted {
         let &Arriving { ip, sender, last_ns: time_ns, last_ms: now_ms, interval, start_ms, .. } = arriving;
@@ -206,7 +205,7 @@ impl<K: Compact> FlowTable<K> {
                 }
                 (number, idle)
             }
-            None if self.octets() < room.flows => {
+            None if self.octets() < (room.flows)() => {
                 if self.flows.is_empty() {
                     self.base_ms = alive_ms;
                 }
@@ -245,7 +244,7 @@ impl<K: Compact> FlowTable<K> {
         let parity = (interval & 1) as usize;
         let at = |ms: i64| (ms - start_ms).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         if flow.intervals[parity] != interval as u16 {
-            if !room.record {
+            if records.len() >= room.records {
                 return Counted::NoRoom(new);
             }
             flow.intervals[parity] = interval as u16;

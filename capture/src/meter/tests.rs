@@ -25,7 +25,8 @@ fn options() -> MeterOptions {
 fn feed(meter: &mut Meter, time_ns: i64, ip: &[u8]) {
     let frame = Frame { time_ns, link: LinkType::RawIp, data: ip, length: ip.len() as u32, vlan: None };
     meter.clock(time_ns);
-    meter.packets(&[Arrival { packet: parse(&frame), time_ns, exclude: None, layer3: ip, checksum: None }]);
+    let packet = &mut parse(&frame);
+    meter.packets(&mut [Arrival { packet, time_ns, exclude: None, layer3: ip, checksum: None }]);
 }
 
 fn udp(src: [u8; 4], dst: [u8; 4], ports: (u16, u16)) -> Vec<u8> {
@@ -50,7 +51,7 @@ fn finish(mut meter: Meter) -> Vec<ClosedInterval> {
     closed
 }
 
-fn records(interval: &ClosedInterval) -> Vec<Record> {
+fn records(interval: &ClosedInterval) -> Vec<Record<'_>> {
     interval.records.iter().collect()
 }
 
@@ -430,11 +431,11 @@ fn a_jump_within_a_batch_is_a_jump() {
     feed(&mut meter, START, &data);
     let jump = 4 * (1 << 16) * 10 * SECOND;
     meter.clock(START + jump);
-    let of = |time_ns| {
-        let frame = Frame { time_ns, link: LinkType::RawIp, data: &data, length: data.len() as u32, vlan: None };
-        Arrival { packet: parse(&frame), time_ns, exclude: None, layer3: &data, checksum: None }
-    };
-    meter.packets(&[of(START + jump), of(START + SECOND)]);
+    let frame = Frame { time_ns: START, link: LinkType::RawIp, data: &data, length: data.len() as u32, vlan: None };
+    let mut packets = [parse(&frame); 2];
+    let times = [START + jump, START + SECOND];
+    let of = |(packet, time_ns)| Arrival { packet, time_ns, exclude: None, layer3: &data, checksum: None };
+    meter.packets(&mut packets.iter_mut().zip(times).map(of).collect::<Vec<_>>());
     let closed = finish(meter);
     assert_eq!(closed.iter().map(|of| of.tally.flows).sum::<u64>(), 2);
     assert_eq!(closed.iter().map(|of| of.tally.late.packets).sum::<u64>(), 1);

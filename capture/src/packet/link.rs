@@ -158,12 +158,12 @@ fn truncated(data: &[u8]) -> Link {
 }
 
 fn mac_cast(mac: &[u8]) -> Cast {
-    if mac == [0xff; 6] {
-        Cast::Broadcast
-    } else if mac[0] & 1 == 1 {
-        Cast::Multicast
-    } else {
+    if mac[0] & 1 == 0 {
         Cast::Unicast
+    } else if mac == [0xff; 6] {
+        Cast::Broadcast
+    } else {
+        Cast::Multicast
     }
 }
 

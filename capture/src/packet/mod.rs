@@ -1,6 +1,6 @@
 //! What one frame says about itself: link layer, IP header, transport header.
 //!
-//! Nothing here panics, allocates or looks further than the bytes captured. [`parse`] is the way in.
+//! Nothing here panics, allocates or looks further than the bytes captured. [`Packet::read`] is the way in.
 
 mod checksum;
 mod ip;
@@ -214,44 +214,60 @@ pub struct Packet {
 /// No packet is longer than this, whatever its headers say: the largest segment a kernel hands over whole.
 const MAX_OCTETS: usize = 1 << 19;
 
-/// Reads a frame's headers.
-#[inline]
-pub fn parse(frame: &Frame<'_>) -> Packet {
-    let length = (frame.length as usize).clamp(frame.data.len().min(MAX_OCTETS), MAX_OCTETS);
-    let tag = if frame.vlan.is_some() { 4 } else { 0 };
-    let link = link::parse(frame.link, frame.data);
-    let vlan = frame.vlan.unwrap_or(link.vlan);
-    let available = length.saturating_sub(link.header);
-    let mut packet = Packet {
-        ip: Ok(IpPacket::default()),
-        octets: available as u32,
-        frame_octets: (length + tag) as u32,
-        cast: link.cast.unwrap_or(Cast::Unicast),
-        vlan,
-        layer3: link.header as u32,
-    };
-    let failed = match (link.payload, &mut packet.ip) {
-        (link::Payload::Ip, Ok(ip)) => match ip::parse(frame.data.get(link.header..).unwrap_or(&[]), available, ip) {
+impl Default for Packet {
+    fn default() -> Packet {
+        Packet { ip: Err(Cause::Truncated), octets: 0, frame_octets: 0, cast: Cast::Unicast, vlan: 0, layer3: 0 }
+    }
+}
+
+impl Packet {
+    /// Becomes what a frame's headers say, whatever it was before.
+    #[inline]
+    pub fn read(&mut self, frame: &Frame<'_>) {
+        let length = (frame.length as usize).clamp(frame.data.len().min(MAX_OCTETS), MAX_OCTETS);
+        let tag = if frame.vlan.is_some() { 4 } else { 0 };
+        let link = link::parse(frame.link, frame.data);
+        let available = length.saturating_sub(link.header);
+        self.octets = available as u32;
+        self.frame_octets = (length + tag) as u32;
+        self.cast = link.cast.unwrap_or(Cast::Unicast);
+        self.vlan = frame.vlan.unwrap_or(link.vlan);
+        self.layer3 = link.header as u32;
+        if let link::Payload::Other(cause) = link.payload {
+            self.ip = Err(cause);
+            return;
+        }
+        self.ip = Ok(IpPacket::default());
+        let Ok(ip) = &mut self.ip else { return };
+        match ip::parse(frame.data.get(link.header..).unwrap_or(&[]), available, ip) {
             Ok(octets) => {
-                packet.octets = octets;
+                self.octets = octets;
                 if link.cast.is_none() {
-                    packet.cast = ip::cast(ip);
+                    self.cast = ip::cast(ip);
                 }
-                return packet;
             }
-            Err(cause) => cause,
-        },
-        (link::Payload::Other(cause), _) | (_, &mut Err(cause)) => cause,
-    };
-    packet.ip = Err(failed);
+            Err(cause) => self.ip = Err(cause),
+        }
+    }
+
+    /// Becomes the packet within the tunnel, where there is one: the tunnel's own headers count for nothing. `frame` is
+    /// the one that was read.
+    pub fn enter_tunnel(&mut self, frame: &Frame<'_>) {
+        tunnel::enter(self, frame.data);
+    }
+}
+
+/// Reads a frame's headers.
+pub fn parse(frame: &Frame<'_>) -> Packet {
+    let mut packet = Packet::default();
+    packet.read(frame);
     packet
 }
 
-/// Reads a frame's headers, those of the packet within a tunnel where there is one: it then is the packet, and the
-/// tunnel's own headers count for nothing.
+/// Reads a frame's headers, those of the packet within a tunnel where there is one.
 pub fn parse_inner(frame: &Frame<'_>) -> Packet {
     let mut packet = parse(frame);
-    tunnel::enter(&mut packet, frame.data);
+    packet.enter_tunnel(frame);
     packet
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Keys are the names of `flow.proto`; addresses and times are text; counts of what did not occur are left out.
 
-use super::Sink;
+use super::{Encoded, Sink};
 use crate::proto;
 use crate::proto::flow_message::Body;
 use crate::time::iso8601;
+use prost::Message as _;
 use serde_json::{Map, Value, json};
 use std::io::{BufWriter, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -31,11 +32,12 @@ impl JsonlSink {
 }
 
 impl Sink for JsonlSink {
-    fn flows(&mut self, message: &proto::FlowMessage) -> anyhow::Result<()> {
+    fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
+        let message = proto::FlowMessage::decode(message.octets)?;
         let Some(Body::Batch(batch)) = &message.body else { return Ok(()) };
         let mut stream = self.0.lock().map_err(|_| anyhow::anyhow!("a worker failed while writing"))?;
         for flow in &batch.flows {
-            serde_json::to_writer(&mut *stream, &line(message, flow))?;
+            serde_json::to_writer(&mut *stream, &line(&message, flow))?;
             stream.write_all(b"\n")?;
         }
         Ok(())

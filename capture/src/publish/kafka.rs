@@ -9,8 +9,8 @@
 //! while Kafka is slow, those that came after half of the queue was full. There is one order for all: what librdkafka has
 //! is older than what is in the spool, and what comes while something is in the spool goes behind it.
 
-use super::Sink;
 use super::spool::{Amount, Message, Place, Spool, SpoolOptions};
+use super::{Encoded, Sink};
 use crate::metrics::Metrics;
 use crate::packet::Address;
 use crate::proto;
@@ -339,11 +339,10 @@ fn open_spool(options: SpoolOptions, shared: &Shared) -> Option<Spool> {
 }
 
 impl KafkaSink {
-    fn put(&mut self, topic: Topic, partition: u32, payload: Vec<u8>, kind: Kind) -> anyhow::Result<()> {
+    /// Puts a message into the queue, which then holds at most `bound` octets.
+    fn put(&mut self, topic: Topic, partition: u32, payload: Vec<u8>, bound: u64) -> anyhow::Result<()> {
         let shared = &self.shared;
         let octets = payload.len() as u64;
-        let bound = shared.options.queue_octets;
-        let bound = if kind == Kind::Batch { bound } else { bound + RESERVE };
         while shared.queued.load(Ordering::Acquire) + octets > bound {
             if !shared.options.wait || shared.give_up.load(Ordering::Relaxed) {
                 let fails = shared.spool_fails.load(Ordering::Relaxed);
@@ -367,23 +366,16 @@ impl KafkaSink {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Batch,
-    Last,
-}
-
 impl Sink for KafkaSink {
-    fn flows(&mut self, message: &proto::FlowMessage) -> anyhow::Result<()> {
-        let kind = match message.body {
-            Some(proto::flow_message::Body::Batch(_)) => Kind::Batch,
-            _ => Kind::Last,
-        };
-        self.put(Topic::Flows, message.worker, message.encode_to_vec(), kind)
+    fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
+        let bound = self.shared.options.queue_octets;
+        let bound = if message.is_batch { bound } else { bound + RESERVE };
+        self.put(Topic::Flows, message.worker, message.octets.to_vec(), bound)
     }
 
     fn counters(&mut self, message: &proto::CounterMessage) -> anyhow::Result<()> {
-        self.put(Topic::Counters, message.worker, message.encode_to_vec(), Kind::Last)
+        let bound = self.shared.options.queue_octets + RESERVE;
+        self.put(Topic::Counters, message.worker, message.encode_to_vec(), bound)
     }
 
     fn queued_octets(&self) -> u64 {

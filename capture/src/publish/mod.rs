@@ -2,20 +2,23 @@
 //!
 //! A [`Publisher`] numbers and fills the messages of one worker; a [`Sink`] takes them somewhere.
 
+pub mod encode;
 pub mod jsonl;
 pub mod kafka;
 pub mod pace;
-pub mod record;
 pub mod spool;
 
 use crate::app::NotInspected;
 use crate::filter::{FilterCounts, FilterSets};
+use crate::meter::record::Record;
 use crate::meter::{ClosedInterval, Tally, Volume};
 use crate::packet::{Cause, Checksum};
 use crate::proto;
 use crate::proto::flow_message::Body;
 use crate::source::Witness;
+use encode::BatchEncoder;
 use pace::Pace;
+use prost::Message as _;
 use std::sync::Arc;
 
 /// Version of the schemas whose change old readers cannot survive.
@@ -23,13 +26,24 @@ const MAJOR: u32 = 1;
 /// Records of a full batch.
 pub const BATCH_RECORDS: usize = 500;
 
+/// An encoded [`proto::FlowMessage`].
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded<'a> {
+    /// The worker that it is of.
+    pub worker: u32,
+    /// Whether it is a batch of records, and not a closing record.
+    pub is_batch: bool,
+    /// Protocol Buffers.
+    pub octets: &'a [u8],
+}
+
 /// Where messages go.
 pub trait Sink: Send {
     /// Takes a batch or a closing record.
     ///
     /// # Errors
     /// Where the sink cannot go on at all.
-    fn flows(&mut self, message: &proto::FlowMessage) -> anyhow::Result<()>;
+    fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()>;
 
     /// Takes the counters of an interval.
     ///
@@ -57,7 +71,7 @@ pub trait Sink: Send {
 pub struct NoSink;
 
 impl Sink for NoSink {
-    fn flows(&mut self, _: &proto::FlowMessage) -> anyhow::Result<()> {
+    fn flows(&mut self, _: Encoded<'_>) -> anyhow::Result<()> {
         Ok(())
     }
 
@@ -169,8 +183,9 @@ pub struct Publisher {
     in_ring: u64,
     /// Packets dropped in the interval published last.
     dropped: u64,
-    /// Kept from batch to batch, so that filling one allocates nothing.
+    /// What all messages say; its body is that of closing records alone.
     message: proto::FlowMessage,
+    batch: BatchEncoder,
     filters: FilterCounts,
 }
 
@@ -195,6 +210,7 @@ impl Publisher {
             in_ring: 0,
             dropped: 0,
             message,
+            batch: BatchEncoder::default(),
             filters: FilterCounts::new(filters),
         }
     }
@@ -230,41 +246,35 @@ impl Publisher {
         let mut here = Published::default();
         self.message.interval_start_ms = start_ms;
 
-        let mut flows = match self.message.body.take() {
-            Some(Body::Batch(batch)) => batch.flows,
-            _ => Vec::with_capacity(BATCH_RECORDS),
-        };
-        let pace = pace.start(interval.records.len() + interval.overflow.len());
+        let records = &interval.records;
+        let pace = pace.start(records.len() + interval.overflow.len());
         let nowhere = sink.is_nowhere();
-        let mut done = 0;
-        while done < interval.records.len() {
-            let count = BATCH_RECORDS.min(interval.records.len() - done);
-            flows.resize_with(count, proto::Flow::default);
-            for (flow, number) in flows.iter_mut().zip(done..) {
-                let record = interval.records.get(number);
-                if nowhere {
-                    here.flow += record.volume();
-                } else {
-                    record::fill(flow, &record, start_ms);
-                    here.flow += volume(flow);
-                }
-                for (end, sent) in [0, 1].into_iter().zip(&record.sent) {
-                    self.filters.flow(&record.key, end, sent.volume());
-                }
+        for number in 0..records.len() {
+            // Each has its own way to the record, so that nothing is read that is not asked for.
+            if nowhere {
+                here.flow += self.count(&records.get(number));
+                self.batch.pass();
+            } else {
+                let record = records.get(number);
+                here.flow += self.count(&record);
+                self.batch.flow(&record, start_ms);
             }
-            here.flow_records += count as u64;
-            flows = self.batch(flows, sink)?;
-            done += count;
-            pace.wait(done);
+            if self.batch.is_full() {
+                self.send_batch(sink)?;
+                pace.wait(number + 1);
+            }
         }
-        for records in interval.overflow.chunks(BATCH_RECORDS) {
-            flows.resize_with(records.len(), proto::Flow::default);
-            for (flow, of) in flows.iter_mut().zip(records) {
-                *flow = record::overflow(of, start_ms);
-                here.overflow += volume(flow);
+        here.flow_records = records.len() as u64;
+        for record in &interval.overflow {
+            self.batch.overflow(record, start_ms);
+            if self.batch.is_full() {
+                self.send_batch(sink)?;
             }
-            here.overflow_records += records.len() as u64;
-            flows = self.batch(flows, sink)?;
+            here.overflow += record.volume;
+        }
+        here.overflow_records = interval.overflow.len() as u64;
+        if !self.batch.is_empty() {
+            self.send_batch(sink)?;
         }
         here.batches = self.sequence - first_sequence;
         here.closings = 1;
@@ -274,27 +284,34 @@ impl Publisher {
         self.published += &here;
         let body = self.closing(closing, &here, first_sequence, on_interface);
         self.message.body = Some(Body::Closing(body));
-        self.send(sink)?;
-        self.message.body = Some(Body::Batch(proto::FlowBatch { flows }));
+        self.next_sequence();
+        let octets = self.message.encode_to_vec();
+        self.message.body = None;
+        sink.flows(Encoded { worker: self.message.worker, is_batch: false, octets: &octets })?;
 
         let counters = self.counters(closing);
         sink.counters(&counters)
     }
 
-    /// Sends one batch and gives the records back to be filled again.
-    fn batch(&mut self, flows: Vec<proto::Flow>, sink: &mut dyn Sink) -> anyhow::Result<Vec<proto::Flow>> {
-        self.message.body = Some(Body::Batch(proto::FlowBatch { flows }));
-        self.send(sink)?;
-        match self.message.body.take() {
-            Some(Body::Batch(batch)) => Ok(batch.flows),
-            _ => Ok(Vec::new()),
+    /// Counts a record where expressions are constant in flows; gives its volume.
+    #[inline]
+    fn count(&mut self, record: &Record<'_>) -> Volume {
+        for (end, sent) in [0, 1].into_iter().zip(&record.sent) {
+            self.filters.flow(&record.key, end, sent.volume());
         }
+        record.volume()
     }
 
-    fn send(&mut self, sink: &mut dyn Sink) -> anyhow::Result<()> {
+    fn send_batch(&mut self, sink: &mut dyn Sink) -> anyhow::Result<()> {
+        self.next_sequence();
+        let octets = self.batch.message(&self.message);
+        sink.flows(Encoded { worker: self.message.worker, is_batch: true, octets })
+    }
+
+    /// Numbers the message that is sent next.
+    fn next_sequence(&mut self) {
         self.message.sequence = self.sequence;
         self.sequence += 1;
-        sink.flows(&self.message)
     }
 
     /// Packets that the interface offered in this interval, and whether all of them are captured, dropped or still to
@@ -431,11 +448,6 @@ fn balanced(tally: &Tally, published: &Published) -> bool {
     }
     debug_assert!(balanced, "captured and carried in {came:?}, in records, causes and carried out {counted:?}");
     balanced
-}
-
-/// Both directions of an encoded record.
-fn volume(flow: &proto::Flow) -> Volume {
-    Volume { packets: flow.fwd_packets + flow.rev_packets, octets: flow.fwd_octets + flow.rev_octets }
 }
 
 /// The conservation law over some time.

@@ -169,6 +169,7 @@ impl Reader {
     ///
     /// # Errors
     /// Where the file ends within a packet, or cannot be right.
+    #[inline]
     pub fn next<'a>(&mut self, octets: &'a [u8]) -> Result<Option<RawPacket<'a>>, Broken> {
         match self {
             Reader::Pcap(reader) => reader.next(octets),

@@ -1,9 +1,13 @@
 //! pcap files (draft-ietf-opsawg-pcap), of either byte order, in micro- or nanoseconds, and Kuznetsov's variant.
 
 use super::file::{Broken, RawPacket};
+use crate::meter::index::prefetch_octets;
 
 /// A packet record longer than this is no packet: the file is broken there.
 pub(super) const MAX_CAPTURED: u32 = 1 << 24;
+
+/// How far ahead of the packets their memory is asked for, octets.
+const AHEAD: usize = 2048;
 
 /// Reads the packets of one pcap file; the file's octets are given to every call.
 #[derive(Clone, Debug)]
@@ -66,13 +70,15 @@ impl PcapReader {
     ///
     /// # Errors
     /// Where the file ends within a packet, or cannot be right.
+    #[inline]
     pub fn next<'a>(&mut self, file: &'a [u8]) -> Result<Option<RawPacket<'a>>, Broken> {
         let at = self.offset;
-        if at >= file.len() {
+        let rest = file.get(at..).unwrap_or(&[]);
+        if rest.is_empty() {
             return Ok(None);
         }
-        let header = file.get(at..at + self.record_header).and_then(<[u8]>::first_chunk::<16>);
-        let (fields, _) = header.ok_or(Broken::Cut { at })?.as_chunks::<4>();
+        let header: &[u8; 16] = rest.first_chunk().ok_or(Broken::Cut { at })?;
+        let (fields, _) = header.as_chunks::<4>();
         let field = |number: usize| match self.order {
             Order::Big => u32::from_be_bytes(fields[number]),
             Order::Little => u32::from_le_bytes(fields[number]),
@@ -85,9 +91,11 @@ impl PcapReader {
         if captured > MAX_CAPTURED {
             return Err(Broken::Nonsense { at, what: "a packet of an impossible length" });
         }
-        let start = at + self.record_header;
-        let data = file.get(start..start + captured as usize).ok_or(Broken::Cut { at })?;
-        self.offset = start + captured as usize;
+        let end = self.record_header + captured as usize;
+        let data = rest.get(self.record_header..end).ok_or(Broken::Cut { at })?;
+        self.offset = at + end;
+        // Packets come from memory that was not touched lately: what is read some packets later is asked for now.
+        prefetch_octets(rest.as_ptr().wrapping_add(end + AHEAD));
         let time_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns;
         Ok(Some(RawPacket { time_ns, link: self.link, data, length }))
     }

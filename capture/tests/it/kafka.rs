@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 use weir_probe::metrics::Metrics;
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
-use weir_probe::publish::Sink as _;
 use weir_probe::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
 use weir_probe::publish::spool::SpoolOptions;
+use weir_probe::publish::{Encoded, Sink as _};
 use weir_probe::run::Asked;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,13 +69,18 @@ fn lead(way: TcpListener, behind: String) {
     });
 }
 
+fn put(sink: &mut KafkaSink, message: &FlowMessage) {
+    let is_batch = matches!(message.body, Some(Body::Batch(_)));
+    sink.flows(Encoded { worker: message.worker, is_batch, octets: &message.encode_to_vec() }).unwrap();
+}
+
 /// Sends messages of 1,000 octets, no faster than they find room.
 fn send(sink: &mut KafkaSink, sequences: Range<u64>) {
     for sequence in sequences {
         while sink.queued_octets() > 500_000 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        sink.flows(&message(sequence, 1000)).unwrap();
+        put(sink, &message(sequence, 1000));
     }
 }
 
@@ -219,7 +224,7 @@ fn what_was_accepted_while_kafka_was_away_arrives_once_it_is_back() {
     let kafka = Kafka::start(options(&address.to_string()), Metrics::default(), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     for sequence in 0..100 {
-        sink.flows(&message(sequence, 100)).unwrap();
+        put(&mut sink, &message(sequence, 100));
     }
     assert!(sink.queued_octets() > 10_000);
     drop(sink);
@@ -239,13 +244,13 @@ fn past_the_bound_messages_are_shed_and_counted() {
     let kafka = Kafka::start(nobody, metrics.clone(), &asked).unwrap();
     let mut sink = kafka.sink();
     for sequence in 0..100 {
-        sink.flows(&message(sequence, 1000)).unwrap();
+        put(&mut sink, &message(sequence, 1000));
     }
     assert!(sink.queued_octets() <= 10_000);
     // A closing record still finds room: the reader learns what is missing.
     let closing = FlowMessage { body: Some(Body::Closing(Default::default())), ..message(100, 0) };
     let before = sink.queued_octets();
-    sink.flows(&closing).unwrap();
+    put(&mut sink, &closing);
     assert!(sink.queued_octets() > before);
     let text = metrics.text();
     assert!(text.contains("weir_probe_messages_shed_total{cause=\"queue_full\"} 91"), "{text}");

@@ -3,6 +3,7 @@
 use crate::testing as t;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use prost::Message as _;
 use std::sync::Arc;
 use weir_probe::app::AppOptions;
 use weir_probe::filter::{FilterConfig, FilterSets};
@@ -11,7 +12,7 @@ use weir_probe::packet::{Cause, Checksum, Frame, LinkType, parse, parse_inner};
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
 use weir_probe::publish::pace::Pace;
-use weir_probe::publish::{BATCH_RECORDS, Closing, Identity, Publisher, Sink};
+use weir_probe::publish::{BATCH_RECORDS, Closing, Encoded, Identity, Publisher, Sink};
 use weir_probe::source::file::CaptureFile;
 
 const LINKS: [u32; 12] = [1, 101, 0, 113, 276, 9, 104, 107, 105, 127, 10, 239];
@@ -80,7 +81,10 @@ fn volume(of: Option<&weir_probe::proto::Volume>) -> Volume {
 }
 
 impl Sink for Ledger {
-    fn flows(&mut self, message: &FlowMessage) -> anyhow::Result<()> {
+    fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
+        let is_batch = message.is_batch;
+        let message = FlowMessage::decode(message.octets)?;
+        assert_eq!(matches!(message.body, Some(Body::Batch(_))), is_batch);
         assert_eq!(message.sequence, self.next, "no gap, no repeat");
         self.next += 1;
         match message.body.as_ref().unwrap() {
@@ -225,12 +229,12 @@ proptest! {
                 *octet = variety;
             }
             let time_ns = start + offset;
-            let packet = parse(&Frame { time_ns, link: LinkType::Ethernet, data: &data, length, vlan: None });
+            let mut packet = parse(&Frame { time_ns, link: LinkType::Ethernet, data: &data, length, vlan: None });
             meter.clock(time_ns);
             let layer3 = data.get(packet.layer3 as usize..).unwrap_or(&[]);
             let checksum = packet.ip.ok().map(|ip| Checksum::of(&ip, layer3));
             let exclude = own.then_some(Cause::OwnExport);
-            meter.packets(&[Arrival { packet, time_ns, exclude, layer3, checksum }]);
+            meter.packets(&mut [Arrival { packet: &mut packet, time_ns, exclude, layer3, checksum }]);
             handed += 1;
             handed_octets += u64::from(packet.octets);
             for interval in meter.take_closed() {

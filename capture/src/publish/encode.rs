@@ -1,0 +1,502 @@
+//! Records as Protocol Buffers: straight into the message's octets, as a batch of `flow.proto` has them.
+//!
+//! A large probe encodes millions of records an interval, so this is not left to generated code, which makes a message
+//! of each record first and asks three times for each of its fields. The field numbers are those of `flow.proto`; a
+//! test reads everything back with the generated code.
+
+use super::BATCH_RECORDS;
+use crate::app::NotInspected;
+use crate::app::names::{Kind, MAX_OCTETS};
+use crate::meter::overflow::{OverflowKey, OverflowRecord};
+use crate::meter::record::{Events, Record};
+use crate::packet::{Address, Quoted};
+use crate::proto::overflow::Key;
+use crate::proto::{self, Flow, Overflow, QuotedFlow, RecordKind};
+use prost::Message as _;
+
+/// Octets that a record may take, with room to spare: 60 numbers of at most 11 octets, four addresses, a name.
+const RECORD_ROOM: usize = 60 * 11 + 4 * 18 + MAX_OCTETS + 8;
+/// Octets before the records: of the batch's key and length, at most.
+const BATCH_HEAD: usize = 6;
+/// Where the number of a field is in its key, and what is beside it (wire types).
+const VARINT: u32 = 0;
+const LENGTH_DELIMITED: u32 = 2;
+
+/// A batch of records in the making.
+#[derive(Debug)]
+pub struct BatchEncoder {
+    octets: Vec<u8>,
+    at: usize,
+    records: usize,
+}
+
+impl Default for BatchEncoder {
+    fn default() -> BatchEncoder {
+        // Zeroed memory is paid for where it is written to.
+        BatchEncoder { octets: vec![0; BATCH_HEAD + BATCH_RECORDS * RECORD_ROOM], at: BATCH_HEAD, records: 0 }
+    }
+}
+
+impl BatchEncoder {
+    /// Records in it.
+    pub fn len(&self) -> usize {
+        self.records
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Whether there is no room for another one.
+    pub fn is_full(&self) -> bool {
+        self.records >= BATCH_RECORDS
+    }
+
+    /// Adds a flow's record of the interval that starts then.
+    #[inline]
+    pub fn flow(&mut self, record: &Record<'_>, interval_start_ms: u64) {
+        let begins = self.begin_record();
+        self.flow_fields(record, interval_start_ms);
+        self.end_record(begins);
+    }
+
+    /// Adds an overflow record, which is rare.
+    pub fn overflow(&mut self, record: &OverflowRecord, interval_start_ms: u64) {
+        let begins = self.begin_record();
+        self.raw(&overflow(record, interval_start_ms).encode_to_vec());
+        self.end_record(begins);
+    }
+
+    /// The whole message, its other fields being those of `header`, which has no body. The next batch begins.
+    pub fn message(&mut self, header: &proto::FlowMessage) -> &[u8] {
+        // The key and the length of FlowMessage.batch stand right before the records, and the header's fields, which
+        // may come in any order, after them.
+        let (mut head, mut length) = ([0; BATCH_HEAD], 0);
+        put(&mut head, &mut length, u64::from(10 << 3 | LENGTH_DELIMITED));
+        put(&mut head, &mut length, (self.at - BATCH_HEAD) as u64);
+        let begins = BATCH_HEAD - length;
+        self.octets[begins..BATCH_HEAD].copy_from_slice(&head[..length]);
+        let fields = header.encode_to_vec();
+        let end = self.at + fields.len();
+        if self.octets.len() < end {
+            self.octets.resize(end, 0);
+        }
+        self.octets[self.at..end].copy_from_slice(&fields);
+        self.at = BATCH_HEAD;
+        self.records = 0;
+        &self.octets[begins..end]
+    }
+
+    /// Counts a record that nobody wants to have.
+    #[inline]
+    pub fn pass(&mut self) {
+        self.records += 1;
+    }
+
+    fn begin_record(&mut self) -> usize {
+        self.octet((1 << 3 | LENGTH_DELIMITED) as u8);
+        self.records += 1;
+        // Of the length, which most often is one octet.
+        self.at += 1;
+        self.at
+    }
+
+    fn end_record(&mut self, begins: usize) {
+        let length = self.at - begins;
+        if length < 0x80 {
+            self.octets[begins - 1] = length as u8;
+        } else {
+            self.end_long_record(begins, length);
+        }
+    }
+
+    #[cold]
+    fn end_long_record(&mut self, begins: usize, length: usize) {
+        self.octets.copy_within(begins..self.at, begins + 1);
+        self.octets[begins - 1] = (length & 0x7f) as u8 | 0x80;
+        self.octets[begins] = (length >> 7) as u8;
+        self.at += 1;
+    }
+
+    #[inline]
+    fn flow_fields(&mut self, record: &Record<'_>, interval_start_ms: u64) {
+        let key = &record.key;
+        let (src, dst) = (record.initiator.end, 1 - record.initiator.end);
+        self.address::<1>(&key.addresses[usize::from(src)], key.version);
+        self.address::<2>(&key.addresses[usize::from(dst)], key.version);
+        self.number::<3>(u64::from(key.source_port(src)));
+        self.number::<4>(u64::from(key.ports[usize::from(dst)]));
+        self.number::<5>(u64::from(key.protocol));
+        self.number::<6>(u64::from(key.version));
+        self.number::<7>(u64::from(key.vlan));
+        let (forward, reverse) = (record.forward(), record.reverse());
+        self.number::<8>(u64::from(forward.packets));
+        self.number::<9>(u64::from(forward.octets));
+        self.number::<10>(u64::from(reverse.packets));
+        self.number::<11>(u64::from(reverse.octets));
+        let first_offset_ms = record.first_ms - interval_start_ms as i64;
+        // sint64: the sign is the lowest bit.
+        self.number::<12>((first_offset_ms << 1 ^ first_offset_ms >> 63) as u64);
+        self.number::<13>(record.last_ms.saturating_sub(record.first_ms).max(0) as u64);
+        self.number::<14>(record.first_ms.saturating_sub(record.start_ms).max(0) as u64);
+        self.number::<15>(u64::from(record.initiator.guess));
+        let events = (&forward.events, &reverse.events);
+        if events != (&Events::default(), &Events::default()) {
+            self.events(events);
+        }
+        self.number::<32>(u64::from(record.handshake_rtt_us));
+        if let Some(quoted) = &record.quoted {
+            self.quoted(quoted);
+        }
+        self.number::<50>(u64::from(record.application_id));
+        if let Some(name) = record.name {
+            match name.kind() {
+                Kind::Server => self.bytes::<51>(name.as_str().as_bytes()),
+                Kind::Query => self.bytes::<52>(name.as_str().as_bytes()),
+            }
+        }
+        if let Some(cause) = record.not_inspected {
+            let cause = match cause {
+                NotInspected::Overload => proto::NotInspected::Overload,
+                NotInspected::PoolFull => proto::NotInspected::PoolFull,
+                NotInspected::Displaced => proto::NotInspected::Displaced,
+            };
+            self.number::<53>(cause as u64);
+        }
+    }
+
+    fn events(&mut self, (forward, reverse): (&Events, &Events)) {
+        self.number::<20>(u64::from(forward.syn));
+        self.number::<21>(u64::from(reverse.syn));
+        self.number::<22>(u64::from(forward.synack));
+        self.number::<23>(u64::from(reverse.synack));
+        self.number::<24>(u64::from(forward.fin));
+        self.number::<25>(u64::from(reverse.fin));
+        self.number::<26>(u64::from(forward.rst));
+        self.number::<27>(u64::from(reverse.rst));
+        self.number::<28>(u64::from(forward.retransmissions));
+        self.number::<29>(u64::from(reverse.retransmissions));
+        self.number::<30>(u64::from(forward.out_of_order));
+        self.number::<31>(u64::from(reverse.out_of_order));
+        self.number::<40>(u64::from(forward.icmp_errors));
+        self.number::<41>(u64::from(reverse.icmp_errors));
+    }
+
+    fn quoted(&mut self, quoted: &Quoted) {
+        let octets = |address: Address| (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec();
+        let message = QuotedFlow {
+            src_addr: octets(quoted.src),
+            dst_addr: octets(quoted.dst),
+            src_port: u32::from(quoted.src_port),
+            dst_port: u32::from(quoted.dst_port),
+            protocol: u32::from(quoted.protocol),
+        };
+        self.bytes::<42>(&message.encode_to_vec());
+    }
+
+    #[inline]
+    fn address<const FIELD: u32>(&mut self, address: &Address, version: u8) {
+        if version == 4 {
+            self.bytes::<FIELD>(&address[12..16]);
+        } else {
+            self.bytes::<FIELD>(address);
+        }
+    }
+
+    /// A number, left out where it is 0.
+    #[inline]
+    fn number<const FIELD: u32>(&mut self, value: u64) {
+        if value != 0 {
+            self.key::<FIELD>(VARINT);
+            self.varint(value);
+        }
+    }
+
+    #[inline]
+    fn bytes<const FIELD: u32>(&mut self, octets: &[u8]) {
+        self.key::<FIELD>(LENGTH_DELIMITED);
+        self.varint(octets.len() as u64);
+        self.raw(octets);
+    }
+
+    #[inline]
+    fn key<const FIELD: u32>(&mut self, wire_type: u32) {
+        let key = FIELD << 3 | wire_type;
+        if key < 0x80 {
+            self.octet(key as u8);
+        } else {
+            self.octet(key as u8 | 0x80);
+            self.octet((key >> 7) as u8);
+        }
+    }
+
+    #[inline]
+    fn varint(&mut self, value: u64) {
+        put(&mut self.octets, &mut self.at, value);
+    }
+
+    #[inline]
+    fn octet(&mut self, octet: u8) {
+        self.octets[self.at] = octet;
+        self.at += 1;
+    }
+
+    #[inline]
+    fn raw(&mut self, octets: &[u8]) {
+        self.octets[self.at..self.at + octets.len()].copy_from_slice(octets);
+        self.at += octets.len();
+    }
+}
+
+/// Puts a varint at a place, which then is the one after it.
+#[inline]
+fn put(octets: &mut [u8], at: &mut usize, mut value: u64) {
+    while value >= 0x80 {
+        octets[*at] = value as u8 | 0x80;
+        *at += 1;
+        value >>= 7;
+    }
+    octets[*at] = value as u8;
+    *at += 1;
+}
+
+/// An overflow record.
+fn overflow(record: &OverflowRecord, interval_start_ms: u64) -> Flow {
+    let mut flow = Flow {
+        fwd_packets: record.volume.packets,
+        fwd_octets: record.volume.octets,
+        fwd_tcp_syn: record.syn,
+        first_seen_offset_ms: record.first_ms - interval_start_ms as i64,
+        last_seen_offset_ms: record.last_ms.saturating_sub(record.first_ms).max(0) as u64,
+        initiator_guess: true,
+        record_kind: RecordKind::Overflow as i32,
+        ..Flow::default()
+    };
+    let (kind, key, inbound) = match record.key {
+        OverflowKey::Source(src, kind, port) => {
+            set_address(&mut flow.src_addr, &src, kind.version);
+            flow.dst_port = u32::from(port);
+            (kind, Key::SourceAndPort, false)
+        }
+        OverflowKey::Destination(dst, kind, port) => {
+            set_address(&mut flow.dst_addr, &dst, kind.version);
+            flow.dst_port = u32::from(port);
+            (kind, Key::DestinationAndPort, false)
+        }
+        OverflowKey::Direction(kind, inbound) => (kind, Key::ProtocolAndDirection, inbound),
+    };
+    flow.protocol = u32::from(kind.protocol);
+    flow.ip_version = u32::from(kind.version);
+    let distinct_sketch = record.distinct.registers().to_vec();
+    flow.overflow = Some(Overflow { key: key as i32, distinct_sketch, inbound });
+    flow
+}
+
+fn set_address(to: &mut Vec<u8>, address: &Address, version: u8) {
+    to.clear();
+    to.extend_from_slice(if version == 4 { &address[12..] } else { address });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::names::Name;
+    use crate::meter::key;
+    use crate::meter::record::Sent;
+    use crate::proto::flow_message::Body;
+    use proptest::prelude::*;
+
+    /// A record as generated code has it, field by field.
+    fn expected(record: &Record<'_>, interval_start_ms: u64) -> Flow {
+        let mut flow = Flow::default();
+        let key = &record.key;
+        let (src, dst) = (record.initiator.end, 1 - record.initiator.end);
+        set_address(&mut flow.src_addr, &key.addresses[usize::from(src)], key.version);
+        set_address(&mut flow.dst_addr, &key.addresses[usize::from(dst)], key.version);
+        flow.src_port = u32::from(key.source_port(src));
+        flow.dst_port = u32::from(key.ports[usize::from(dst)]);
+        flow.protocol = u32::from(key.protocol);
+        flow.ip_version = u32::from(key.version);
+        flow.vlan = u32::from(key.vlan);
+        let (fwd, rev) = (record.forward(), record.reverse());
+        flow.fwd_packets = u64::from(fwd.packets);
+        flow.fwd_octets = u64::from(fwd.octets);
+        flow.rev_packets = u64::from(rev.packets);
+        flow.rev_octets = u64::from(rev.octets);
+        flow.first_seen_offset_ms = record.first_ms - interval_start_ms as i64;
+        flow.last_seen_offset_ms = record.last_ms.saturating_sub(record.first_ms).max(0) as u64;
+        flow.flow_age_ms = record.first_ms.saturating_sub(record.start_ms).max(0) as u64;
+        flow.initiator_guess = record.initiator.guess;
+        let (fwd, rev) = (&fwd.events, &rev.events);
+        flow.fwd_tcp_syn = u64::from(fwd.syn);
+        flow.rev_tcp_syn = u64::from(rev.syn);
+        flow.fwd_tcp_synack = u64::from(fwd.synack);
+        flow.rev_tcp_synack = u64::from(rev.synack);
+        flow.fwd_tcp_fin = u64::from(fwd.fin);
+        flow.rev_tcp_fin = u64::from(rev.fin);
+        flow.fwd_tcp_rst = u64::from(fwd.rst);
+        flow.rev_tcp_rst = u64::from(rev.rst);
+        flow.fwd_tcp_retransmissions = u64::from(fwd.retransmissions);
+        flow.rev_tcp_retransmissions = u64::from(rev.retransmissions);
+        flow.fwd_tcp_out_of_order = u64::from(fwd.out_of_order);
+        flow.rev_tcp_out_of_order = u64::from(rev.out_of_order);
+        flow.tcp_handshake_rtt_us = record.handshake_rtt_us;
+        flow.fwd_icmp_errors = u64::from(fwd.icmp_errors);
+        flow.rev_icmp_errors = u64::from(rev.icmp_errors);
+        flow.icmp_quoted_flow = record.quoted.map(|quoted| {
+            let octets = |address: Address| (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec();
+            QuotedFlow {
+                src_addr: octets(quoted.src),
+                dst_addr: octets(quoted.dst),
+                src_port: u32::from(quoted.src_port),
+                dst_port: u32::from(quoted.dst_port),
+                protocol: u32::from(quoted.protocol),
+            }
+        });
+        flow.application_id = u32::from(record.application_id);
+        flow.application_not_inspected = record.not_inspected.map_or(0, |cause| {
+            (match cause {
+                NotInspected::Overload => proto::NotInspected::Overload,
+                NotInspected::PoolFull => proto::NotInspected::PoolFull,
+                NotInspected::Displaced => proto::NotInspected::Displaced,
+            }) as i32
+        });
+        if let Some(name) = record.name {
+            let field = if name.kind() == Kind::Server { &mut flow.server_name } else { &mut flow.dns_query };
+            field.push_str(name.as_str());
+        }
+        flow
+    }
+
+    /// Small numbers and those at the ends of their range.
+    fn number() -> impl Strategy<Value = u32> {
+        prop_oneof![2 => Just(0), 2 => 0..300_u32, 1 => any::<u32>(), 1 => Just(u32::MAX)]
+    }
+
+    fn sent() -> impl Strategy<Value = Sent> {
+        let rare = || prop_oneof![4 => Just(0), 1 => any::<u16>()];
+        let events = (rare(), rare(), rare(), rare(), rare(), rare(), rare());
+        let events = events.prop_map(|(syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors)| Events {
+            syn,
+            synack,
+            fin,
+            rst,
+            retransmissions,
+            out_of_order,
+            icmp_errors,
+        });
+        (number(), number(), events).prop_map(|(octets, packets, events)| Sent { octets, packets, events })
+    }
+
+    fn address(version: u8) -> impl Strategy<Value = Address> {
+        any::<Address>().prop_map(move |octets| match version {
+            4 => std::net::Ipv4Addr::from(u32::from_be_bytes([octets[0], octets[1], octets[2], octets[3]]))
+                .to_ipv6_mapped()
+                .octets(),
+            _ => octets,
+        })
+    }
+
+    fn record() -> impl Strategy<Value = Record<'static>> {
+        let key = prop_oneof![Just(4), Just(6)].prop_flat_map(|version| {
+            ([address(version), address(version)], any::<[u16; 2]>(), 0..4096_u16, any::<u8>()).prop_map(
+                move |(addresses, ports, vlan, protocol)| key::Key { addresses, ports, vlan, protocol, version },
+            )
+        });
+        let times = (any::<i32>(), any::<i32>(), any::<i32>());
+        let quoted = prop::option::of((address(4), address(4), any::<[u16; 2]>(), any::<u8>()));
+        let not_inspected = prop::option::of(prop::sample::select(&NotInspected::ALL[..]));
+        let beside = (number(), quoted, any::<u16>(), not_inspected);
+        (key, (0..2_u8, any::<bool>()), times, [sent(), sent()], beside).prop_map(
+            |(key, (end, guess), (start, first, last), sent, (rtt_us, quoted, application_id, not_inspected))| Record {
+                key,
+                initiator: key::Initiator { end, guess },
+                start_ms: START as i64 + i64::from(start),
+                first_ms: START as i64 + i64::from(first),
+                last_ms: START as i64 + i64::from(last),
+                sent,
+                handshake_rtt_us: rtt_us,
+                quoted: quoted.map(|(src, dst, [src_port, dst_port], protocol)| Quoted {
+                    src,
+                    dst,
+                    src_port,
+                    dst_port,
+                    protocol,
+                    version: 4,
+                }),
+                application_id,
+                not_inspected,
+                name: None,
+            },
+        )
+    }
+
+    const START: u64 = 1_700_000_000_000;
+
+    proptest! {
+        #[test]
+        fn generated_code_reads_what_was_encoded(
+            records in prop::collection::vec((record(), prop::option::of("[a-z.]{1,255}")), 0..60),
+            probe in "[a-z]{0,63}",
+        ) {
+            let names: Vec<_> = records.iter().map(|(_, name)| name.as_ref().and_then(|name| Name::server(name.as_bytes()))).collect();
+            let records: Vec<_> =
+                records.iter().zip(&names).map(|((record, _), name)| Record { name: name.as_ref(), ..record.clone() }).collect();
+            let header = proto::FlowMessage { probe, sequence: 7, ..proto::FlowMessage::default() };
+            let mut encoder = BatchEncoder::default();
+            // What a batch leaves behind is not in the next one.
+            for records in [&records[..], &records[..records.len() / 2]] {
+                records.iter().for_each(|record| encoder.flow(record, START));
+                prop_assert_eq!(encoder.len(), records.len());
+                let message = proto::FlowMessage::decode(encoder.message(&header)).unwrap();
+                let flows = records.iter().map(|record| expected(record, START)).collect();
+                let body = Some(Body::Batch(proto::FlowBatch { flows }));
+                prop_assert_eq!(message, proto::FlowMessage { body, ..header.clone() });
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_batch_of_the_largest_records_has_room() {
+        let name = Name::server(&[b'a'; MAX_OCTETS]).unwrap();
+        let most = Events {
+            syn: u16::MAX,
+            synack: u16::MAX,
+            fin: u16::MAX,
+            rst: u16::MAX,
+            retransmissions: u16::MAX,
+            out_of_order: u16::MAX,
+            icmp_errors: u16::MAX,
+        };
+        let sent = Sent { octets: u32::MAX, packets: u32::MAX, events: most };
+        let quoted = Quoted {
+            src: [255; 16],
+            dst: [255; 16],
+            src_port: u16::MAX,
+            dst_port: u16::MAX,
+            protocol: u8::MAX,
+            version: 6,
+        };
+        let record = Record {
+            key: key::Key { addresses: [[255; 16]; 2], ports: [u16::MAX; 2], vlan: 4095, protocol: 255, version: 6 },
+            initiator: key::Initiator { end: 0, guess: true },
+            start_ms: i64::MIN,
+            first_ms: i64::MIN / 2,
+            last_ms: i64::MAX / 2,
+            sent: [sent, sent],
+            handshake_rtt_us: u32::MAX,
+            quoted: Some(quoted),
+            application_id: u16::MAX,
+            not_inspected: Some(NotInspected::Displaced),
+            name: Some(&name),
+        };
+        let mut encoder = BatchEncoder::default();
+        while !encoder.is_full() {
+            encoder.flow(&record, 0);
+        }
+        let message = proto::FlowMessage::decode(encoder.message(&proto::FlowMessage::default())).unwrap();
+        let Some(Body::Batch(batch)) = message.body else { panic!("no batch") };
+        assert_eq!(batch.flows, vec![expected(&record, 0); BATCH_RECORDS]);
+    }
+}
