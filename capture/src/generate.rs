@@ -177,7 +177,7 @@ impl Line {
             closing.interval = ClosedInterval { start_ms, records, tally, ..ClosedInterval::default() };
             let stop = asked.stop.load(Ordering::Relaxed);
             closing.last = stop || number + 1 == self.intervals;
-            publisher.publish(&closing, &Pace::Unpaced, sink)?;
+            publisher.publish(&mut closing, &Pace::Unpaced, sink)?;
             if stop {
                 break;
             }

@@ -381,7 +381,7 @@ fn publish(
         closing.load.publish_queue_octets = sink.queued_octets();
         closing.load.spool_octets = sink.spooled_octets();
         let before = (*publisher.published(), *publisher.witness());
-        publisher.publish(&closing, pace, sink.as_mut())?;
+        publisher.publish(&mut closing, pace, sink.as_mut())?;
         let (published, witness) = (publisher.published(), publisher.witness());
         let here = published.since(&before.0);
         let (offered, dropped) = (witness.offered - before.1.offered, witness.dropped - before.1.dropped);

@@ -24,3 +24,24 @@ pub fn advise_huge<T>(vector: &Vec<T>) {
         unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_HUGEPAGE) };
     }
 }
+
+/// Tables up to this size keep the memory that they have once taken.
+const LARGE: usize = 32 << 20;
+
+/// Gives back the memory of a large vector's first `passed` elements but for `given` octets, which were given back
+/// already; says how many are now. What those elements say is lost: they must not be read before they were written.
+pub fn give_back<T: Copy>(vector: &mut Vec<T>, passed: usize, given: usize) -> usize {
+    let octets = passed.min(vector.len()) * size_of::<T>();
+    if vector.len() * size_of::<T>() <= LARGE || octets < given + SMALL {
+        return given;
+    }
+    let start = vector.as_mut_ptr() as usize;
+    // Whole huge pages: a part of one would have to be taken apart first.
+    let (from, to) = ((start + given).next_multiple_of(SMALL), (start + octets) & !(SMALL - 1));
+    if from < to {
+        // SAFETY: the range lies within the vector's own allocation, which is private memory: its pages read as zeros
+        // from now on, and any octets are a `T` as far as its owner reads them again.
+        unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) };
+    }
+    to.saturating_sub(start).max(given)
+}

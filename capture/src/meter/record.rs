@@ -143,6 +143,8 @@ pub struct Records {
     pub(super) v4: Vec<Stored<V4>>,
     pub(super) v6: Vec<Stored<V6>>,
     extras: Extras,
+    /// Octets of each table that were given back.
+    given: [usize; 2],
 }
 
 /// What is beside the tables.
@@ -151,6 +153,20 @@ pub(super) struct Extras {
     extras: Vec<Extra>,
     quoted: Vec<Quoted>,
     names: Vec<Name>,
+}
+
+/// Octets of extras past which they are not kept for the next interval.
+const MANY: usize = 16 << 20;
+
+impl Extras {
+    fn clear(&mut self) {
+        if self.extras.capacity() * size_of::<Extra>() > MANY {
+            *self = Extras::default();
+        }
+        self.extras.clear();
+        self.quoted.clear();
+        self.names.clear();
+    }
 }
 
 /// Octets that a record of either version may cost.
@@ -273,9 +289,15 @@ impl Records {
         self.start_ms = start_ms;
         self.v4.clear();
         self.v6.clear();
-        self.extras.extras.clear();
-        self.extras.quoted.clear();
-        self.extras.names.clear();
+        self.given = [0; 2];
+        self.extras.clear();
+    }
+
+    /// Says that the records before this one will not be asked for again, so that the memory of many is given back bit
+    /// by bit while the next interval's grow.
+    pub fn passed(&mut self, number: usize) {
+        self.given[0] = memory::give_back(&mut self.v4, number, self.given[0]);
+        self.given[1] = memory::give_back(&mut self.v6, number.saturating_sub(self.v4.len()), self.given[1]);
     }
 
     /// Start of the interval, ms from the Unix epoch.

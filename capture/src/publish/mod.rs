@@ -230,12 +230,13 @@ impl Publisher {
         &self.witness
     }
 
-    /// Publishes an interval: its batches at the given pace, its closing record, its counters.
+    /// Publishes an interval: its batches at the given pace, its closing record, its counters. Its records cannot be read
+    /// any more then.
     ///
     /// # Errors
     /// Where the sink cannot go on.
-    pub fn publish(&mut self, closing: &Closing, pace: &Pace, sink: &mut dyn Sink) -> anyhow::Result<()> {
-        let interval = &closing.interval;
+    pub fn publish(&mut self, closing: &mut Closing, pace: &Pace, sink: &mut dyn Sink) -> anyhow::Result<()> {
+        let interval = &mut closing.interval;
         let start_ms = interval.start_ms;
         if let Some(sets) = &interval.filter_sets
             && !Arc::ptr_eq(sets, self.filters.sets())
@@ -246,7 +247,7 @@ impl Publisher {
         let mut here = Published::default();
         self.message.interval_start_ms = start_ms;
 
-        let records = &interval.records;
+        let records = &mut interval.records;
         let pace = pace.start(records.len() + interval.overflow.len());
         let nowhere = sink.is_nowhere();
         for number in 0..records.len() {
@@ -261,6 +262,7 @@ impl Publisher {
             }
             if self.batch.is_full() {
                 self.send_batch(sink)?;
+                records.passed(number + 1);
                 pace.wait(number + 1);
             }
         }
@@ -278,6 +280,8 @@ impl Publisher {
         }
         here.batches = self.sequence - first_sequence;
         here.closings = 1;
+        let closing = &*closing;
+        let interval = &closing.interval;
         self.tally += &interval.tally;
         let (on_interface, arrived) = self.arrived(closing);
         here.unbalanced = u64::from(!(balanced(&interval.tally, &here) && arrived));
@@ -495,9 +499,9 @@ mod tests {
     fn packets_that_never_came_out_of_a_drained_ring_are_told() {
         for (drained, unbalanced) in [(false, 0), (true, 1)] {
             let witness = Some(Witness { offered: 2, dropped: 1 });
-            let closing = Closing { witness, last: true, drained, ..Closing::default() };
+            let mut closing = Closing { witness, last: true, drained, ..Closing::default() };
             let mut publisher = Publisher::new(Identity::default(), Arc::default());
-            publisher.publish(&closing, &Pace::Unpaced, &mut NoSink).unwrap();
+            publisher.publish(&mut closing, &Pace::Unpaced, &mut NoSink).unwrap();
             assert_eq!(publisher.published().unbalanced, unbalanced);
         }
     }

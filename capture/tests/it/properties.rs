@@ -238,7 +238,7 @@ proptest! {
             handed += 1;
             handed_octets += u64::from(packet.octets);
             for interval in meter.take_closed() {
-                publisher.publish(&Closing { interval, ..Closing::default() }, &Pace::Unpaced, &mut ledger).unwrap();
+                publisher.publish(&mut Closing { interval, ..Closing::default() }, &Pace::Unpaced, &mut ledger).unwrap();
             }
         }
         meter.finish(start);
@@ -246,7 +246,7 @@ proptest! {
         let count = closed.len();
         for (index, interval) in closed.into_iter().enumerate() {
             let last = index + 1 == count;
-            publisher.publish(&Closing { interval, last, ..Closing::default() }, &Pace::Unpaced, &mut ledger).unwrap();
+            publisher.publish(&mut Closing { interval, last, ..Closing::default() }, &Pace::Unpaced, &mut ledger).unwrap();
         }
         prop_assert!(ledger.last);
         prop_assert!(ledger.intervals.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", ledger.intervals);
