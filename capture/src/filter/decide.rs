@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Cells that are looked up without hashing, of a plan and of all.
-const MAX_DENSE_PLAN: u64 = 1 << 14;
+const MAX_DENSE_PLAN: u64 = 1 << 15;
 const MAX_DENSE: u64 = 1 << 17;
 /// Cells of a plan; fields that would make it more are left out, and the programs that look at them run each time.
 const MAX_CELLS: u64 = 1 << CELL_BITS;

@@ -13,7 +13,7 @@ pub mod pcap;
 pub mod subject;
 
 use crate::meter::Volume;
-use crate::meter::key::{End, Key};
+use crate::meter::key::{Compact, End};
 use crate::packet::IpPacket;
 use analysis::{Explorer, Row};
 use anyhow::{Context as _, bail};
@@ -236,9 +236,9 @@ impl FilterCounts {
 
     /// Counts what one end of a flow sent in the interval, for the expressions that are constant in flows.
     #[inline]
-    pub fn flow(&mut self, key: &Key, sender: End, volume: Volume) {
+    pub fn flow(&mut self, key: &impl Compact, sender: End, volume: Volume) {
         if volume.packets > 0 {
-            self.constant(&FlowSubject::of_flow(key, sender), volume);
+            self.constant(&key.sent_by(sender), volume);
         }
     }
 

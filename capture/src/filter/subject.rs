@@ -6,7 +6,6 @@
 
 use super::analysis::{Anchor, Field, Row};
 use super::bpf;
-use crate::meter::key::{End, Key};
 use crate::packet::{Address, IpPacket};
 
 /// What programs are asked about.
@@ -164,26 +163,34 @@ pub struct FlowSubject {
 const PORTS: usize = 32;
 
 impl FlowSubject {
-    /// As `sender` sends it.
+    /// Of an IPv4 flow: addresses and ports of the sender and of the other end.
     #[inline]
-    pub fn of_flow(key: &Key, sender: End) -> FlowSubject {
-        let (from, to) = (usize::from(sender & 1), usize::from(1 - (sender & 1)));
-        let row = Row { later_fragment: false, version: key.version, protocol: key.protocol };
-        FlowSubject::new(row, &key.addresses[from], &key.addresses[to], [key.ports[from], key.ports[to]])
+    pub fn v4(protocol: u8, [src, dst]: [[u8; 4]; 2], ports: [u16; 2]) -> FlowSubject {
+        let mut subject = FlowSubject::of(Row { later_fragment: false, version: 4, protocol }, ports);
+        subject.octets[12..16].copy_from_slice(&src);
+        subject.octets[28..PORTS].copy_from_slice(&dst);
+        subject
+    }
+
+    /// Of an IPv6 flow, as above.
+    #[inline]
+    pub fn v6(protocol: u8, [src, dst]: [&Address; 2], ports: [u16; 2]) -> FlowSubject {
+        let mut subject = FlowSubject::of(Row { later_fragment: false, version: 6, protocol }, ports);
+        subject.octets[..16].copy_from_slice(src);
+        subject.octets[16..PORTS].copy_from_slice(dst);
+        subject
     }
 
     /// As the flow of a packet.
-    #[inline]
     pub fn of_packet(ip: &IpPacket) -> FlowSubject {
-        let row = Row { later_fragment: false, ..Row::of(ip) };
-        FlowSubject::new(row, &ip.src, &ip.dst, [ip.src_port, ip.dst_port])
+        // An IPv4 address is the last 4 of its 16 octets, here and there.
+        let subject = FlowSubject::v6(ip.protocol, [&ip.src, &ip.dst], [ip.src_port, ip.dst_port]);
+        FlowSubject { row: Row { later_fragment: false, ..Row::of(ip) }, ..subject }
     }
 
     #[inline]
-    fn new(row: Row, src: &Address, dst: &Address, [src_port, dst_port]: [u16; 2]) -> FlowSubject {
+    fn of(row: Row, [src_port, dst_port]: [u16; 2]) -> FlowSubject {
         let mut octets = [0; 40];
-        octets[..16].copy_from_slice(src);
-        octets[16..PORTS].copy_from_slice(dst);
         octets[PORTS..PORTS + 2].copy_from_slice(&src_port.to_be_bytes());
         octets[PORTS + 2..PORTS + 4].copy_from_slice(&dst_port.to_be_bytes());
         FlowSubject { row, octets }

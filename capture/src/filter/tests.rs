@@ -1,5 +1,6 @@
 use super::*;
 
+use crate::meter::key::{Key, V4, V6};
 use crate::packet::{Frame, LinkType, parse};
 use crate::testing as t;
 use proptest::prelude::*;
@@ -221,6 +222,13 @@ fn extension_headers_are_passed_over() {
     assert_eq!(counted, expected.map(|(label, n)| (label.to_owned(), n)).into());
 }
 
+fn flow(counts: &mut FilterCounts, key: &Key, sender: End, volume: Volume) {
+    match key.version {
+        4 => counts.flow(&V4::of(key), sender, volume),
+        _ => counts.flow(&V6::of(key), sender, volume),
+    }
+}
+
 #[test]
 fn counting_begins_anew_and_adds_up() {
     if without_libpcap() {
@@ -232,8 +240,8 @@ fn counting_begins_anew_and_adds_up() {
     let (key, sender) = Key::of(&ip, 0);
     let mut sum = FilterVolumes::default();
     for _ in 0..2 {
-        counts.flow(&key, sender, Volume { packets: 3, octets: 300 });
-        counts.flow(&key, 1 - sender, Volume { packets: 2, octets: 2000 });
+        flow(&mut counts, &key, sender, Volume { packets: 3, octets: 300 });
+        flow(&mut counts, &key, 1 - sender, Volume { packets: 2, octets: 2000 });
         sum += &counts.take();
     }
     let labels: Vec<_> = sum.labels().collect();
@@ -282,7 +290,7 @@ fn more_verdicts_than_are_remembered_still_count_right() {
     let mut expected = HashMap::new();
     for src_port in (0..=u16::MAX).step_by(5) {
         let (key, sender) = Key::of(&IpPacket { src_port, ..ip }, 0);
-        counts.flow(&key, sender, Volume::one(28));
+        flow(&mut counts, &key, sender, Volume::one(28));
         for bit in (0..14).filter(|bit| src_port >> bit & 1 == 1) {
             *expected.entry(format!("{bit:03}")).or_insert(0) += 1;
         }
@@ -453,7 +461,7 @@ proptest! {
         for captured in packets.iter().chain(&packets) {
             let (ip, octets) = parsed(&captured.0);
             let (key, sender) = Key::of(&ip, 0);
-            counts.flow(&key, sender, Volume::one(octets));
+            flow(&mut counts, &key, sender, Volume::one(octets));
             let data = cut(captured);
             // As the parser sees what was captured: without what was not.
             let ip = parse(&Frame {

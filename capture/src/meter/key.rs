@@ -1,5 +1,6 @@
 //! The identity of a biflow (RFC 5103), the same for both directions.
 
+use crate::filter::subject::FlowSubject;
 use crate::packet::{Address, IcmpRole, IpPacket, tcp};
 use std::hash::{Hash, Hasher};
 
@@ -63,6 +64,8 @@ pub trait Compact: Copy + Eq + Hash {
     fn of_packet(ip: &IpPacket, vlan: u16) -> (Self, End);
     /// The key again.
     fn key(&self) -> Key;
+    /// What an end sends, as filters see it.
+    fn sent_by(&self, end: End) -> FlowSubject;
 }
 
 /// The key of an IPv4 flow.
@@ -121,6 +124,14 @@ impl Compact for V4 {
         let address = |word: u32| std::net::Ipv4Addr::from(word.to_ne_bytes()).to_ipv6_mapped().octets();
         from_parts([address(a), address(b)], [ports, rest])
     }
+
+    #[inline]
+    fn sent_by(&self, end: End) -> FlowSubject {
+        let [a, b, ports, rest] = self.0;
+        let (addresses, ports) = ([a.to_ne_bytes(), b.to_ne_bytes()], [(ports >> 16) as u16, ports as u16]);
+        let (from, to) = (usize::from(end & 1), usize::from(1 - (end & 1)));
+        FlowSubject::v4((rest >> 8) as u8, [addresses[from], addresses[to]], [ports[from], ports[to]])
+    }
 }
 
 impl Compact for V6 {
@@ -146,6 +157,13 @@ impl Compact for V6 {
             octets.copy_from_slice(&word.to_ne_bytes());
         }
         from_parts(addresses, [self.0[8], self.0[9]])
+    }
+
+    #[inline]
+    fn sent_by(&self, end: End) -> FlowSubject {
+        let Key { addresses, ports, protocol, .. } = self.key();
+        let (from, to) = (usize::from(end & 1), usize::from(1 - (end & 1)));
+        FlowSubject::v6(protocol, [&addresses[from], &addresses[to]], [ports[from], ports[to]])
     }
 }
 

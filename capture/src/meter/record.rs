@@ -6,9 +6,11 @@
 use super::Volume;
 use super::key::{Compact, End, Initiator, Key, SYN_ACK, V4, V6};
 use super::memory;
+use super::tcp::Verdict;
 use crate::app::names::Name;
 use crate::app::{AppSlot, NotInspected};
-use crate::packet::{IcmpRole, IpPacket, Quoted, tcp};
+use crate::filter::FilterCounts;
+use crate::packet::{IcmpRole, IpPacket, Quoted, quoted, tcp};
 
 /// What one end of a flow sent in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -201,6 +203,14 @@ impl<K: Compact> Stored<K> {
         self.octets[end] > MOST_OCTETS
     }
 
+    #[inline]
+    fn filter(&self, filters: &mut FilterCounts) -> Volume {
+        let volume = |end: usize| Volume { packets: u64::from(self.packets[end]), octets: u64::from(self.octets[end]) };
+        filters.flow(&self.key, 0, volume(0));
+        filters.flow(&self.key, 1, volume(1));
+        volume(0) + volume(1)
+    }
+
     fn extra<'a>(&mut self, extras: &'a mut Extras) -> &'a mut Extra {
         if self.extra == NONE {
             self.extra = extras.extras.len() as u32;
@@ -209,12 +219,28 @@ impl<K: Compact> Stored<K> {
         &mut extras.extras[self.extra as usize]
     }
 
-    /// Counts what a packet means beside its volume; true where the record has no room for another one.
-    pub fn note(&mut self, extras: &mut Extras, sender: End, note: impl FnOnce(&mut Events)) -> bool {
-        let events = &mut self.extra(extras).events[usize::from(sender)];
-        note(events);
+    /// Takes down what a packet means beside its volume; true where the record has no room for another one. `layer3` is
+    /// what was captured of it, from its IP header on.
+    #[inline(never)]
+    pub fn note(&mut self, extras: &mut Extras, ip: &IpPacket, sender: End, verdict: Verdict, layer3: &[u8]) -> bool {
+        let extra = self.extra(extras);
+        let events = &mut extra.events[usize::from(sender)];
+        if let Some(tcp) = ip.tcp {
+            events.flags(tcp.flags);
+        }
+        let is_error = ip.icmp == IcmpRole::Error;
+        events.icmp_errors += u16::from(is_error);
+        events.retransmissions += u16::from(verdict.retransmission);
+        events.out_of_order += u16::from(verdict.out_of_order);
         let Events { syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors } = *events;
-        [syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors].contains(&u16::MAX)
+        let full = [syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors].contains(&u16::MAX);
+        if let Some(rtt_us) = verdict.rtt_us {
+            extra.rtt_us = rtt_us;
+        }
+        if is_error {
+            self.quote(extras, || quoted(ip, layer3));
+        }
+        full
     }
 
     /// Whether no packet was counted yet.
@@ -223,12 +249,17 @@ impl<K: Compact> Stored<K> {
     }
 
     /// Takes down what is known of the flow's application.
+    #[inline]
     pub fn tell(&mut self, extras: &mut Extras, app: &AppSlot) {
         self.not_inspected = app.not_inspected();
         let name = app.server_name().or(app.dns_query());
-        if app.application_id() == 0 && name.is_none() {
-            return;
+        if app.application_id() != 0 || name.is_some() {
+            self.tell_all(extras, app, name);
         }
+    }
+
+    #[inline(never)]
+    fn tell_all(&mut self, extras: &mut Extras, app: &AppSlot, name: Option<&Name>) {
         self.extra(extras).application_id = app.application_id();
         if let Some(name) = name {
             self.name(extras, name);
@@ -244,12 +275,8 @@ impl<K: Compact> Stored<K> {
         }
     }
 
-    pub fn set_rtt(&mut self, extras: &mut Extras, rtt_us: u32) {
-        self.extra(extras).rtt_us = rtt_us;
-    }
-
     /// Keeps the first quoted flow.
-    pub fn quote(&mut self, extras: &mut Extras, quoted: impl FnOnce() -> Option<Quoted>) {
+    fn quote(&mut self, extras: &mut Extras, quoted: impl FnOnce() -> Option<Quoted>) {
         if self.extra(extras).quoted == 0
             && let Some(quoted) = quoted()
         {
@@ -346,6 +373,16 @@ impl Records {
             application_id: extra.application_id,
             not_inspected: stored.not_inspected,
             name: extra.name.checked_sub(1).map(|number| &self.extras.names[number as usize]),
+        }
+    }
+
+    /// Has one of them counted where expressions are constant in flows, by its number; gives its volume, both directions
+    /// together.
+    #[inline]
+    pub fn count(&self, number: usize, filters: &mut FilterCounts) -> Volume {
+        match number.checked_sub(self.v4.len()) {
+            None => self.v4[number].filter(filters),
+            Some(number) => self.v6[number].filter(filters),
         }
     }
 

@@ -11,7 +11,7 @@ use super::record::{Extras, NONE, Stored, cost, is_event};
 use super::tally::Volume;
 use super::tcp::{Connection, First, Verdict, end};
 use crate::app::{AppSlot, Apps};
-use crate::packet::{IcmpRole, IpPacket, quoted, tcp};
+use crate::packet::{IpPacket, tcp};
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 
@@ -257,25 +257,14 @@ impl<K: Compact> FlowTable<K> {
         if learnt || record.is_new() {
             record.tell(extras, &flow.app);
         }
-        let mut full = record.count(sender, arriving.volume, at(arriving.first_ms), at(now_ms));
+        let last = at(now_ms);
+        let first = if arriving.first_ms == now_ms { last } else { at(arriving.first_ms) };
+        let mut full = record.count(sender, arriving.volume, first, last);
         if let Some((volume, first_ms)) = arriving.more {
-            full |= record.count(sender, volume, at(first_ms), at(now_ms));
+            full |= record.count(sender, volume, at(first_ms), last);
         }
         if is_event(ip) && !ip.is_later_fragment() || verdict != Verdict::default() {
-            full |= record.note(extras, sender, |events| {
-                if let Some(tcp) = ip.tcp {
-                    events.flags(tcp.flags);
-                }
-                events.icmp_errors += u16::from(ip.icmp == IcmpRole::Error);
-                events.retransmissions += u16::from(verdict.retransmission);
-                events.out_of_order += u16::from(verdict.out_of_order);
-            });
-            if let Some(rtt_us) = verdict.rtt_us {
-                record.set_rtt(extras, rtt_us);
-            }
-            if ip.icmp == IcmpRole::Error {
-                record.quote(extras, || quoted(ip, arriving.layer3));
-            }
+            full |= record.note(extras, ip, sender, verdict, arriving.layer3);
         }
         if full {
             // The flow's next packet begins another record.
