@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import shlex
+import shutil
 import subprocess
 import uuid
 from collections.abc import Callable
@@ -155,10 +156,18 @@ def _clickhouse(stack: Stack) -> Service:
 
 def _flink(stack: Stack) -> Service:
     settings = stack.config.flink
+    scratch = stack.run / "flink"
+
+    def prepare() -> None:
+        # What an earlier process could not remove: a gigabyte after thirty of them.
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True, exist_ok=True)
+
     return Service(
         name="flink",
         command=[
             "java",
+            f"-Djava.io.tmpdir={scratch}",
             f"-Xmx{settings.heap}",
             "-XX:+UseParallelGC",
             "-jar",
@@ -197,6 +206,7 @@ def _flink(stack: Stack) -> Service:
             str(stack.config.ports.flink_metrics),
         ],
         environment={"WEIR_PASSWORD_WRITER": stack.password("writer")},
+        prepare=prepare,
         port=stack.config.ports.flink,
         healthy=lambda: _flink_runs(stack),
         needs=stack.flink_jar,
