@@ -6,7 +6,6 @@ use crate::meter::MeterOptions;
 use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
-use crate::publish::spool::SpoolOptions;
 use crate::source::{af_packet, af_xdp};
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Deserializer};
@@ -364,6 +363,15 @@ impl Config {
     pub fn queue_octets(&self) -> u64 {
         self.limits.memory / 4
     }
+}
+
+/// Where a spool is and how large it may grow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolOptions {
+    /// The folder, which no other agent uses.
+    pub folder: PathBuf,
+    /// Octets of all segments together.
+    pub max_octets: u64,
 }
 
 /// Checks a probe's name, which is part of its topics' names.
