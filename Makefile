@@ -84,6 +84,7 @@ clean: ## Remove what was built and the demo's data
 lint: $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp ## Formatters, linters, type checkers
 	$(SAY) 'linting'
 	@cd capture && cargo fmt --check && cargo clippy --quiet --locked --release --all-targets -- -D warnings
+	@cd capture && cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib --bins --target-dir target
 	@$(VENVS)/stack/bin/ruff check --quiet stack tests docs clickhouse superset
 	@$(VENVS)/stack/bin/ruff format --quiet --check stack tests docs superset
 	@cd stack && $(VENVS)/stack/bin/mypy --no-error-summary weir ../tests
