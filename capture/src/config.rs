@@ -6,7 +6,8 @@ use crate::meter::MeterOptions;
 use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
-use crate::source::{af_packet, af_xdp};
+use crate::source::af_packet::BLOCK_OCTETS;
+use crate::source::af_xdp;
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -18,6 +19,10 @@ use std::time::Duration;
 
 /// The commented example, which `weir-probe config-example` prints.
 pub const EXAMPLE: &str = include_str!("../weir-probe.example.toml");
+
+/// Octets of a worker's ring of AF_PACKET at least, and of all workers' rings at most.
+const LEAST_RING: u64 = 4 << 20;
+const MOST_RING: u64 = 1 << 30;
 
 /// Octets of memory that a worker needs at least, rings and queue aside.
 const LEAST_SHARE: u64 = 1 << 20;
@@ -76,7 +81,7 @@ pub struct SourceConfig {
     pub receive_offloads: ReceiveOffloads,
     /// Processors that the workers' capture is kept on, one each; empty: wherever the system puts it.
     pub cpus: Vec<usize>,
-    /// Octets of a worker's ring of AF_PACKET.
+    /// Octets of the rings of AF_PACKET, of all workers together.
     #[serde(deserialize_with = "octets")]
     pub ring: u64,
     /// Path of libpfring; empty: wherever it is installed.
@@ -251,9 +256,18 @@ impl Default for SourceConfig {
             promiscuous: true,
             receive_offloads: ReceiveOffloads::Off,
             cpus: Vec::new(),
-            ring: 16 << 20,
+            ring: 12 << 20,
             pf_ring_library: PathBuf::new(),
         }
+    }
+}
+
+impl SourceConfig {
+    /// Octets of the ring of AF_PACKET of each of so many workers: its share, in whole blocks, but no ring is so short
+    /// that a worker has no time.
+    pub fn ring_of_each(&self, workers: u32) -> usize {
+        let share = (self.ring / u64::from(workers)).max(LEAST_RING) as usize;
+        share - share % BLOCK_OCTETS
     }
 }
 
@@ -299,9 +313,8 @@ impl Config {
         if config.limits.max_records_per_interval == 0 {
             bail!("limits.max_records_per_interval must be at least 1");
         }
-        let block = af_packet::BLOCK_OCTETS as u64;
-        if !(2 * block..=1 << 30).contains(&config.source.ring) || !config.source.ring.is_multiple_of(block) {
-            bail!("source.ring must be whole MiB, from 2 MiB to 1 GiB");
+        if !(LEAST_RING..=MOST_RING).contains(&config.source.ring) || !config.source.ring.is_multiple_of(1 << 20) {
+            bail!("source.ring must be whole MiB, from 4 MiB to 1 GiB");
         }
         if (1..LEAST_SPOOL).contains(&config.spool.max) {
             bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
@@ -322,9 +335,12 @@ impl Config {
     /// # Errors
     /// Where the memory is too little for rings and a table at all, or a filter set is wrong.
     pub fn meter(&self, workers: u32, live: bool) -> anyhow::Result<MeterOptions> {
-        let ring =
-            if self.source.interface.starts_with("xdp:") { af_xdp::RING_OCTETS as u64 } else { self.source.ring };
-        let rings = if live { u64::from(workers) * ring } else { 0 };
+        let ring = if self.source.interface.starts_with("xdp:") {
+            af_xdp::RING_OCTETS
+        } else {
+            self.source.ring_of_each(workers)
+        };
+        let rings = if live { u64::from(workers) * ring as u64 } else { 0 };
         let share = self.limits.memory.saturating_sub(rings + self.queue_octets()) / u64::from(workers);
         if share < LEAST_SHARE {
             bail!(
@@ -484,6 +500,17 @@ mod tests {
         assert!(error("[limits]\nmemory = \"lots\"").contains("512MiB"));
         assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("no address prefix"));
         assert!(error("[filters.sets.web]\nhttp = 80").contains("line 2: "));
+    }
+
+    #[test]
+    fn the_ring_is_shared_out_but_none_is_too_short() {
+        let source = SourceConfig { ring: 64 << 20, ..SourceConfig::default() };
+        let mib = |workers| source.ring_of_each(workers) as f64 / f64::from(1 << 20);
+        assert_eq!([1, 2, 3, 16, 17].map(mib), [64.0, 32.0, 21.25, 4.0, 4.0]);
+        for wrong in ["3MiB", "2GiB", "4194305B"] {
+            let error = Config::parse(&format!("[source]\nring = \"{wrong}\"")).unwrap_err();
+            assert!(error.to_string().contains("from 4 MiB to 1 GiB"), "{wrong}: {error}");
+        }
     }
 
     #[test]

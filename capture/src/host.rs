@@ -83,6 +83,19 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
     }
 }
 
+/// Has the calling thread wait for a processor (SCHED_BATCH): when it wakes, whoever runs there is not interrupted.
+///
+/// # Errors
+/// What the system says.
+pub fn yield_to_others() -> io::Result<()> {
+    let priority = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the call reads one sched_param.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const priority) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Offset of the clock from true time, µs, where something disciplines it (adjtimex); `None` where nothing does.
 pub fn clock_offset_us() -> Option<i64> {
     // SAFETY: timex is plain old data; all zeros asks for nothing to be changed.

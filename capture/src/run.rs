@@ -8,7 +8,7 @@ use crate::publish::Identity;
 use crate::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
 use crate::publish::pace::Pace;
 use crate::reload::{self, Reload, Settings};
-use crate::source::interface::InterfaceStatistics;
+use crate::source::interface::InterfaceCounters;
 use crate::source::live::{Closed, Device, Live, Opened, placement};
 use crate::source::netns;
 use crate::source::offload::Offloads;
@@ -78,8 +78,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let (workers, cpus) = placement(&device, &config).map_err(Failure::start)?;
     let meter = config.meter(workers, true).map_err(Failure::start)?;
     let Opened { rings, interface } = device.open(&config.source, workers).map_err(Failure::start)?;
-    let base = interface.as_ref().map(|interface| InterfaceStatistics::read(&interface.name)).transpose();
-    let base = base.map_err(Failure::start)?.unwrap_or_default();
+    let counters = interface.as_ref().map(|interface| InterfaceCounters::open(&interface.name)).transpose();
+    let mut counters = counters.map_err(Failure::start)?;
+    let base = counters.as_mut().map(InterfaceCounters::read).transpose().map_err(Failure::start)?.unwrap_or_default();
     // Taken before the first packet can come, and before whatever may take long: no packet is older than its interval.
     let opened_ns = wall_clock_ns();
     let rings: Vec<Live> =
@@ -129,7 +130,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     .map_err(Failure::start)?;
 
     let started = Instant::now();
-    let mut witness = interface.map(|interface| InterfaceWitness { name: interface.name, loopback, base, state });
+    let mut witness = counters.map(|counters| InterfaceWitness { counters, loopback, base, state });
     let reload = Reload::default();
     let parts = (0..).zip(rings).map(|(number, ring)| {
         let options = WorkerOptions {

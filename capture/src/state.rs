@@ -69,12 +69,12 @@ impl StateFile {
         if same { (packets - last.packets, now_ms.saturating_sub(last.closed_ms).max(0) as u64) } else { (0, 0) }
     }
 
-    /// Keeps what the interface has counted by now.
+    /// Keeps what the interface had counted at a close, and when that was, ms from the Unix epoch.
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn write(&self, packets: u64) -> anyhow::Result<()> {
-        let state = State { packets, closed_ms: wall_clock_ns() / 1_000_000, ..self.fixed.clone() };
+    pub fn write(&self, packets: u64, closed_ms: i64) -> anyhow::Result<()> {
+        let state = State { packets, closed_ms, ..self.fixed.clone() };
         let new = self.path.with_extension("new");
         fs::write(&new, serde_json::to_vec(&state)?)
             .and_then(|()| fs::rename(&new, &self.path))
@@ -98,10 +98,12 @@ mod tests {
         let eth0 = Interface { name: "eth0".to_owned(), index: 2, link: LinkType::Ethernet, loopback: false };
         let (first, none) = StateFile::open(folder.path(), "a", &eth0).unwrap();
         assert_eq!(first.gap(&none, 1000), (0, 0));
-        first.write(1000).unwrap();
+        first.write(1000, wall_clock_ns() / 1_000_000 - 5000).unwrap();
         let (second, last) = StateFile::open(folder.path(), "a", &eth0).unwrap();
         assert!(second.epoch() > first.epoch());
-        assert_eq!(second.gap(&last, 1234).0, 234);
+        let (packets, ms) = second.gap(&last, 1234);
+        assert_eq!(packets, 234);
+        assert!(ms >= 5000, "{ms}");
         // Counters that went back, or an interface made anew, tell nothing.
         assert_eq!(second.gap(&last, 999), (0, 0));
         let again = Interface { index: 3, ..eth0 };

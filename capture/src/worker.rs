@@ -13,8 +13,8 @@ use crate::publish::kafka::Brokers;
 use crate::publish::pace::Pace;
 use crate::publish::{Closing, Identity, Published, Publisher, Sink};
 use crate::reload::Reload;
-use crate::source::interface::InterfaceStatistics;
-use crate::source::{Next, Polled, Source, Witness};
+use crate::source::interface::{InterfaceCounters, InterfaceStatistics};
+use crate::source::{Next, Polled, Source, Witness, wall_clock_ns};
 use crate::state::StateFile;
 use crate::throttle::Throttle;
 use anyhow::Context as _;
@@ -61,13 +61,13 @@ pub struct WorkerOptions {
 
 /// The interface's own counters, as worker 0 reports them.
 pub struct InterfaceWitness {
-    /// Name of the interface.
-    pub name: String,
+    /// The counters.
+    pub counters: InterfaceCounters,
     /// Whether it is the loopback.
     pub loopback: bool,
-    /// Its counters at the start of the epoch.
+    /// What they were at the start of the epoch.
     pub base: InterfaceStatistics,
-    /// Where the last close is kept for the next epoch.
+    /// Where the last close that was published is kept for the next epoch.
     pub state: Option<StateFile>,
 }
 
@@ -95,7 +95,7 @@ impl Worker {
     ///
     /// # Errors
     /// Where a thread cannot be started.
-    pub fn start<S>(source: S, sink: Box<dyn Sink>, options: WorkerOptions) -> anyhow::Result<Worker>
+    pub fn start<S>(source: S, sink: Box<dyn Sink>, mut options: WorkerOptions) -> anyhow::Result<Worker>
     where
         S: Source + Send + 'static,
     {
@@ -103,10 +103,21 @@ impl Worker {
         let (closings, closed) = crossbeam_channel::bounded(WAITING_INTERVALS);
         let (give_back, recycled) = crossbeam_channel::unbounded();
         let publish = {
-            let publisher = Publisher::new(options.identity.clone(), Arc::clone(&options.meter.filters));
-            let (pace, metrics) = (options.pace, options.metrics.clone());
+            let publishing = Publish {
+                worker: number,
+                publisher: Publisher::new(options.identity.clone(), Arc::clone(&options.meter.filters)),
+                pace: options.pace,
+                metrics: options.metrics.clone(),
+                sink,
+                state: options.interface.as_mut().and_then(|witness| witness.state.take()),
+                throttle: Throttle::default(),
+            };
             let spawn = std::thread::Builder::new().name(format!("publish-{number}"));
-            spawn.spawn(move || publish(number, publisher, &pace, &metrics, sink, &closed, &give_back))?
+            spawn.spawn(move || {
+                // What capture hands over must not take its processor away at once. A matter of µs: it does without.
+                let _ = host::yield_to_others();
+                publishing.run(&closed, &give_back)
+            })?
         };
         let capture = {
             let spawn = std::thread::Builder::new().name(format!("capture-{number}"));
@@ -139,12 +150,37 @@ impl Worker {
     }
 }
 
+/// An interval on its way to its publisher.
+struct HandedOver {
+    closing: Closing,
+    /// What the interface had counted, where the next epoch is to know.
+    counted: Option<Counted>,
+}
+
+/// What an interface had counted at some time.
+#[derive(Clone, Copy)]
+struct Counted {
+    statistics: InterfaceStatistics,
+    /// Packets that a capture sees.
+    packets: u64,
+    /// When, ms from the Unix epoch.
+    at_ms: i64,
+}
+
+impl InterfaceWitness {
+    fn count(&mut self) -> Option<Counted> {
+        let statistics = self.counters.read().ok()?;
+        let packets = statistics.packets(self.loopback);
+        Some(Counted { statistics, packets, at_ms: wall_clock_ns() / 1_000_000 })
+    }
+}
+
 /// The capturing half.
 struct Capture<S> {
     source: S,
     options: WorkerOptions,
     meter: Meter,
-    closings: Sender<Closing>,
+    closings: Sender<HandedOver>,
     recycled: Receiver<Records>,
     throttle: Throttle,
     own: Own,
@@ -152,7 +188,9 @@ struct Capture<S> {
     /// The version of the settings that it keeps to.
     settings: u64,
     /// The interface's counters when capture stopped.
-    final_statistics: Option<InterfaceStatistics>,
+    final_count: Option<Counted>,
+    /// How long closing kept it from its packets and no closing record says so yet.
+    stalled: Duration,
     /// Whether nothing new can come and all that came was taken.
     drained: bool,
 }
@@ -189,7 +227,7 @@ impl<S: Source> Capture<S> {
     fn new(
         source: S,
         options: WorkerOptions,
-        closings: Sender<Closing>,
+        closings: Sender<HandedOver>,
         recycled: Receiver<Records>,
     ) -> anyhow::Result<Self> {
         Ok(Capture {
@@ -199,7 +237,8 @@ impl<S: Source> Capture<S> {
             own: Own::default(),
             cpu_ns: host::thread_cpu_ns(),
             settings: 0,
-            final_statistics: None,
+            final_count: None,
+            stalled: Duration::ZERO,
             drained: false,
             options,
             closings,
@@ -220,10 +259,11 @@ impl<S: Source> Capture<S> {
             if !stopping && (gone || self.options.stop.load(Ordering::Relaxed)) {
                 stopping = true;
                 shut = self.source.stop();
-                self.final_statistics = self.statistics();
+                self.final_count = self.options.interface.as_mut().and_then(InterfaceWitness::count);
             }
             self.own.refresh(self.options.brokers.as_ref());
             let (meter, own, packets) = (&mut self.meter, &self.own, self.options.packets);
+            let stalled = &mut self.stalled;
             let polled = self.source.poll(PATIENCE, &mut |frames| {
                 assert!(frames.len() <= parsed.len(), "a source hands over at most a batch at once");
                 let mut closed = false;
@@ -232,7 +272,9 @@ impl<S: Source> Capture<S> {
                     if meter.is_over(frame.time_ns) {
                         meter.packets(&mut arrivals);
                         arrivals.clear();
+                        let started = Instant::now();
                         closed |= meter.clock(frame.time_ns);
+                        *stalled += started.elapsed();
                     }
                     newest_ns = newest_ns.max(frame.time_ns);
                     packet.read(frame);
@@ -289,29 +331,35 @@ impl<S: Source> Capture<S> {
 
     fn look_at_the_clock(&mut self) {
         if let Some(now_ns) = self.source.now_ns() {
-            self.meter.clock(now_ns);
+            let started = Instant::now();
+            if self.meter.clock(now_ns) {
+                self.stalled += started.elapsed();
+            }
             self.meter.tick(now_ns);
         }
     }
 
-    fn statistics(&self) -> Option<InterfaceStatistics> {
-        InterfaceStatistics::read(&self.options.interface.as_ref()?.name).ok()
-    }
-
     /// Sends what was closed to the publisher.
     fn hand_over(&mut self, last: bool) -> anyhow::Result<()> {
-        let started = Instant::now();
         let closed = self.meter.take_closed();
         let count = closed.len();
-        for (index, interval) in closed.into_iter().enumerate() {
-            let closing = self.closing(interval, started, last && index + 1 == count);
-            self.closings.send(closing).context("publishing has ended")?;
-        }
-        if count > 0
-            && let Some(new) = self.options.reload.newer_than(&mut self.settings)
-        {
-            self.meter.reconfigure(&new.meter);
-            self.options.packets = new.packets;
+        if count > 0 {
+            let mut since = Instant::now();
+            for (index, interval) in closed.into_iter().enumerate() {
+                let mut handed_over = self.closing(interval, last && index + 1 == count);
+                let now = Instant::now();
+                self.stalled += now - since;
+                since = now;
+                // Where the publisher has to be waited for, the next record says so.
+                let stalled = std::mem::take(&mut self.stalled);
+                handed_over.closing.load.close_stall_us = stalled.as_micros() as u64;
+                self.closings.send(handed_over).context("publishing has ended")?;
+            }
+            if let Some(new) = self.options.reload.newer_than(&mut self.settings) {
+                self.meter.reconfigure(&new.meter);
+                self.options.packets = new.packets;
+            }
+            self.stalled += since.elapsed();
         }
         while let Ok(records) = self.recycled.try_recv() {
             self.meter.recycle(records);
@@ -319,40 +367,33 @@ impl<S: Source> Capture<S> {
         Ok(())
     }
 
-    fn closing(&mut self, interval: ClosedInterval, started: Instant, last: bool) -> Closing {
-        let statistics = self.final_statistics.or_else(|| self.statistics());
+    /// What only the capturing half knows of an interval, and when it closes; the publisher adds the rest.
+    fn closing(&mut self, interval: ClosedInterval, last: bool) -> HandedOver {
+        let counted = self.final_count.or_else(|| self.options.interface.as_mut()?.count());
         let mut interfaces = Vec::new();
-        if let (Some(witness), Some(statistics)) = (&self.options.interface, statistics) {
-            let since = statistics.since(&witness.base);
+        if let (Some(witness), Some(counted)) = (&self.options.interface, &counted) {
+            let since = counted.statistics.since(&witness.base);
             interfaces.push(proto::InterfaceCounters {
-                name: witness.name.clone(),
+                name: witness.counters.name().to_owned(),
                 rx_packets: since.rx_packets,
                 tx_packets: since.tx_packets,
                 rx_octets: since.rx_octets,
                 tx_octets: since.tx_octets,
                 rx_dropped: since.rx_dropped,
             });
-            if let Some(state) = &witness.state
-                && let Err(error) = state.write(statistics.packets(witness.loopback))
-                && self.throttle.allow("state")
-            {
-                tracing::warn!("{error:#}: the next run will not know how much it missed");
-            }
         }
         let cpu_ns = host::thread_cpu_ns();
         let used_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
         let (entries, capacity) = self.meter.load();
         let load = proto::Load {
             cpu_permille: (used_ns / (u64::from(self.options.identity.interval_ms) * 1000)) as u32,
-            rss_octets: host::resident_octets(),
             flow_table_entries: entries as u64,
             flow_table_capacity: capacity as u64,
-            publish_queue_octets: 0,
-            spool_octets: 0,
-            close_stall_us: started.elapsed().as_micros() as u64,
+            ..proto::Load::default()
         };
         let drained = last && self.drained;
-        Closing { interval, witness: self.source.witness(), interfaces, load, last, drained }
+        let closing = Closing { interval, witness: self.source.witness(), interfaces, load, last, drained };
+        HandedOver { closing, counted }
     }
 }
 
@@ -367,37 +408,58 @@ fn shard(packet: &Packet, workers: u32) -> u32 {
     ((mixed >> 33) % u64::from(workers)) as u32
 }
 
-/// The publishing half: until the worker ends.
-fn publish(
+/// The publishing half.
+struct Publish {
     worker: u32,
-    mut publisher: Publisher,
-    pace: &Pace,
-    metrics: &Metrics,
-    mut sink: Box<dyn Sink>,
-    closed: &Receiver<Closing>,
-    give_back: &Sender<Records>,
-) -> anyhow::Result<Outcome> {
-    for mut closing in closed {
-        closing.load.publish_queue_octets = sink.queued_octets();
-        closing.load.spool_octets = sink.spooled_octets();
-        let before = (*publisher.published(), *publisher.witness());
-        publisher.publish(&mut closing, pace, sink.as_mut())?;
-        let (published, witness) = (publisher.published(), publisher.witness());
-        let here = published.since(&before.0);
-        let (offered, dropped) = (witness.offered - before.1.offered, witness.dropped - before.1.dropped);
-        metrics.closed(worker, &closing, &here, offered, dropped);
-        if dropped > 0 {
-            tracing::warn!(worker, dropped, "the kernel dropped packets: the agent was too slow for its interface");
+    publisher: Publisher,
+    pace: Pace,
+    metrics: Metrics,
+    sink: Box<dyn Sink>,
+    /// Where the last close is kept for the next epoch.
+    state: Option<StateFile>,
+    throttle: Throttle,
+}
+
+impl Publish {
+    /// Publishes until the worker ends.
+    fn run(mut self, closed: &Receiver<HandedOver>, give_back: &Sender<Records>) -> anyhow::Result<Outcome> {
+        for HandedOver { mut closing, counted } in closed {
+            closing.load.rss_octets = host::resident_octets();
+            closing.load.publish_queue_octets = self.sink.queued_octets();
+            closing.load.spool_octets = self.sink.spooled_octets();
+            let before = (*self.publisher.published(), *self.publisher.witness());
+            self.publisher.publish(&mut closing, &self.pace, self.sink.as_mut())?;
+            if let Some(counted) = counted {
+                self.keep(&counted);
+            }
+            let worker = self.worker;
+            let (published, witness) = (self.publisher.published(), self.publisher.witness());
+            let here = published.since(&before.0);
+            let (offered, dropped) = (witness.offered - before.1.offered, witness.dropped - before.1.dropped);
+            self.metrics.closed(worker, &closing, &here, offered, dropped);
+            if dropped > 0 {
+                tracing::warn!(worker, dropped, "the kernel dropped packets: the agent was too slow for its interface");
+            }
+            // Emptied here, not by the worker: names are given back one by one.
+            closing.interval.records.restart(0);
+            // Where the worker has ended there is nobody to give it to.
+            let _ = give_back.send(closing.interval.records);
         }
-        // Emptied here, not by the worker: names are given back one by one.
-        closing.interval.records.restart(0);
-        // Where the worker has ended there is nobody to give it to.
-        let _ = give_back.send(closing.interval.records);
+        Ok(Outcome {
+            tally: *self.publisher.tally(),
+            published: *self.publisher.published(),
+            witness: *self.publisher.witness(),
+            gone: false,
+        })
     }
-    Ok(Outcome {
-        tally: *publisher.tally(),
-        published: *publisher.published(),
-        witness: *publisher.witness(),
-        gone: false,
-    })
+
+    /// Keeps what the interface had counted at a close that is published: what comes after a crash is missing from there on.
+    fn keep(&self, counted: &Counted) {
+        if let Some(state) = &self.state
+            && let Err(error) = state.write(counted.packets, counted.at_ms)
+            && self.throttle.allow("state")
+        {
+            tracing::warn!("{error:#}: the next run will not know how much it missed");
+        }
+    }
 }

@@ -234,14 +234,45 @@ impl AppCounts {
     }
 }
 
+/// nDPI takes 6 MB, and 20 ms to make: it is made for the first flow to tell, and a quiet agent does without. Packets that
+/// come meanwhile wait in the ring.
+enum Inspector {
+    /// Nobody asked for it.
+    Off,
+    /// There was no flow to tell yet.
+    Asked,
+    Made(Box<Ndpi>),
+    /// It could not be made.
+    Failed,
+}
+
+impl Inspector {
+    /// nDPI, made where it is not yet; `None` where it cannot be had.
+    fn get(&mut self, flows: u16) -> Option<&mut Ndpi> {
+        if matches!(self, Inspector::Asked) {
+            *self = match Ndpi::new(flows) {
+                Ok(ndpi) => Inspector::Made(Box::new(ndpi)),
+                Err(error) => {
+                    tracing::error!("{error:#}: no application is told until the agent is started again");
+                    Inspector::Failed
+                }
+            };
+        }
+        self.made()
+    }
+
+    fn made(&mut self) -> Option<&mut Ndpi> {
+        match self {
+            Inspector::Made(ndpi) => Some(&mut **ndpi),
+            _ => None,
+        }
+    }
+}
+
 /// Tells the applications and names of a worker's flows.
 pub struct Apps {
     options: AppOptions,
-    /// Whether there is anything to learn at all.
-    looks: bool,
-    ndpi: Option<Ndpi>,
-    /// The application of protocols without ports, by protocol number.
-    by_protocol: [u16; 256],
+    ndpi: Inspector,
     gate: Gate,
     /// Octets of memory that the names of live flows take.
     name_octets: usize,
@@ -252,13 +283,14 @@ impl Apps {
     /// An instance for one worker.
     ///
     /// # Errors
-    /// Where nDPI is asked for and the agent was built without it, or it does not start.
+    /// Where nDPI is asked for and the agent was built without it, or for another version of it. Where it then cannot be
+    /// made, that is logged, and flows are not inspected.
     pub fn new(options: &AppOptions) -> anyhow::Result<Apps> {
-        let mut ndpi = if options.ndpi { Some(Ndpi::new(options.max_inspected)?) } else { None };
+        if options.ndpi {
+            Ndpi::check()?;
+        }
         Ok(Apps {
-            by_protocol: ndpi.as_mut().map_or([0; 256], Ndpi::by_protocol),
-            looks: options.names || ndpi.is_some(),
-            ndpi,
+            ndpi: if options.ndpi { Inspector::Asked } else { Inspector::Off },
             gate: Gate::new(options.max_inspected_percent),
             name_octets: 0,
             counts: AppCounts::default(),
@@ -299,7 +331,7 @@ impl Apps {
         from_initiator: bool,
         time_ms: u64,
     ) -> bool {
-        if !self.looks {
+        if !(self.options.names || self.options.ndpi) {
             return false;
         }
         self.gate.packet();
@@ -331,10 +363,15 @@ impl Apps {
         if ip.protocol != TCP && ip.protocol != UDP {
             slot.settle_name();
             slot.inspection = Inspection::Done;
-            slot.application_id = self.by_protocol[usize::from(ip.protocol)];
+            if self.options.ndpi {
+                match self.ndpi.get(self.options.max_inspected) {
+                    Some(ndpi) => slot.application_id = ndpi.by_protocol(ip.protocol),
+                    None => self.refuse(slot, NotInspected::PoolFull),
+                }
+            }
             return slot.application_id != 0;
         }
-        if self.ndpi.is_none() && ip.protocol == UDP && !is_dns(ip) {
+        if !self.options.ndpi && ip.protocol == UDP && !is_dns(ip) {
             slot.settle_name();
             slot.inspection = Inspection::Done;
             return false;
@@ -358,7 +395,7 @@ impl Apps {
 
     /// Gives back what a flow that ends, or begins anew, holds; its slot is as new.
     pub fn end(&mut self, slot: &mut AppSlot) {
-        if let (Inspection::Open, Some(ndpi)) = (slot.inspection, &mut self.ndpi) {
+        if let (Inspection::Open, Some(ndpi)) = (slot.inspection, self.ndpi.made()) {
             ndpi.end(slot.handle);
         }
         if let Some(name) = &slot.name {
@@ -379,7 +416,11 @@ impl Apps {
 
     /// Flows being inspected, and flows that can be at once.
     pub fn load(&self) -> (usize, usize) {
-        self.ndpi.as_ref().map_or((0, 0), Ndpi::load)
+        match &self.ndpi {
+            Inspector::Made(ndpi) => ndpi.load(),
+            Inspector::Asked => (0, self.options.max_inspected.into()),
+            Inspector::Off | Inspector::Failed => (0, 0),
+        }
     }
 
     fn look_for_name(&mut self, slot: &mut AppSlot, ip: &IpPacket, payload: &[u8]) -> bool {
@@ -410,11 +451,16 @@ impl Apps {
 
     /// Gets a flow a state in nDPI, where there is nDPI, no overload and room.
     fn begin(&mut self, slot: &mut AppSlot, time_ms: u64) -> bool {
-        let Some(ndpi) = &mut self.ndpi else {
+        if !self.options.ndpi {
             slot.inspection = Inspection::Done;
             return false;
+        }
+        let begun = if self.gate.begin() {
+            // Where nDPI could not be made, there is room for no flow.
+            self.ndpi.get(self.options.max_inspected).map_or(Err(NotInspected::PoolFull), |ndpi| ndpi.begin(time_ms))
+        } else {
+            Err(NotInspected::Overload)
         };
-        let begun = if self.gate.begin() { ndpi.begin(time_ms) } else { Err(NotInspected::Overload) };
         match begun {
             Ok(handle) => {
                 slot.handle = handle;
@@ -438,7 +484,7 @@ impl Apps {
 
     /// Shows a packet to nDPI; whether the application is another than before.
     fn inspect(&mut self, slot: &mut AppSlot, ip: &IpPacket, l3: &[u8], time_ms: u64) -> bool {
-        let Some(ndpi) = &mut self.ndpi else { return false };
+        let Some(ndpi) = self.ndpi.made() else { return false };
         let (mut verdict, more) = match ndpi.packet(slot.handle, l3, time_ms) {
             Ok(seen) => seen,
             Err(cause) => {

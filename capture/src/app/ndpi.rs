@@ -2,7 +2,7 @@
 
 use super::{Handle, NotInspected, Verdict};
 use crate::packet::IpPacket;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::{PhantomData, PhantomPinned};
 use std::ptr::NonNull;
@@ -66,17 +66,10 @@ impl Module {
     /// A module that knows every protocol.
     ///
     /// # Errors
-    /// Where the library that was loaded is another version than the agent was built for, or has no memory.
+    /// As [`Ndpi::check`], and where there is no memory.
     pub fn new() -> anyhow::Result<Module> {
+        Ndpi::check()?;
         let _one = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: takes nothing and reads constants of the library.
-        if unsafe { weir_ndpi_matches() } == 0 {
-            anyhow::bail!(
-                "the nDPI library found is version {}, but weir-probe was built with {}: install that one or build again",
-                version(),
-                env!("WEIR_NDPI")
-            );
-        }
         // SAFETY: the lock keeps other threads from making modules meanwhile.
         match NonNull::new(unsafe { weir_ndpi_new() }) {
             Some(module) => Ok(Module(module)),
@@ -109,8 +102,9 @@ unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Octets that a flow state may begin at.
-const ALIGNMENT: usize = 64;
+/// Octets that flow states begin at multiples of. More than what the allocator gives anyway would cost the pages of all
+/// states at once: aligned memory is zeroed by writing to it.
+const ALIGNMENT: usize = 16;
 
 /// After this time without a packet a flow may lose its state to another, ms.
 const IDLE_MS: u32 = 2_000;
@@ -142,21 +136,23 @@ struct Entry {
 unsafe impl Send for Pool {}
 
 impl Pool {
-    fn new(flows: u16) -> Pool {
+    fn new(flows: u16) -> anyhow::Result<Pool> {
         // SAFETY: takes nothing and gives a constant of the library.
         let stride = unsafe { weir_ndpi_flow_size() }.next_multiple_of(ALIGNMENT);
         let layout =
             Layout::from_size_align(stride * usize::from(flows.max(1)), ALIGNMENT).expect("65,535 flow states");
         // SAFETY: the layout is not empty.
-        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
-        Pool {
+        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
+            anyhow::bail!("nDPI could not be started: there is no memory for {flows} flows");
+        };
+        Ok(Pool {
             memory,
             layout,
             stride,
             entries: vec![Entry::default(); usize::from(flows.max(1))],
             free: (0..flows.max(1)).rev().collect(),
             hand: 0,
-        }
+        })
     }
 
     fn state(&mut self, entry: u16) -> *mut RawFlow {
@@ -222,15 +218,35 @@ pub struct Ndpi {
     // States are freed before the module.
     pool: Pool,
     module: Module,
+    /// The application of every protocol above IP that has no ports to tell more.
+    by_protocol: [u16; 256],
 }
 
 impl Ndpi {
+    /// Whether there is an nDPI to use; none is made.
+    ///
+    /// # Errors
+    /// Where the library that was loaded is another version than the agent was built for.
+    pub fn check() -> anyhow::Result<()> {
+        // SAFETY: takes nothing and reads constants of the library.
+        if unsafe { weir_ndpi_matches() } == 0 {
+            anyhow::bail!(
+                "the nDPI library found is version {}, but weir-probe was built with {}: install that one or build again",
+                version(),
+                env!("WEIR_NDPI")
+            );
+        }
+        Ok(())
+    }
+
     /// An own module, and room for `flows` flows.
     ///
     /// # Errors
-    /// As [`Module::new`].
+    /// As [`Module::new`], and where there is no memory for so many flows.
     pub fn new(flows: u16) -> anyhow::Result<Ndpi> {
-        Ok(Ndpi { module: Module::new()?, pool: Pool::new(flows) })
+        let mut ndpi = Ndpi { module: Module::new()?, pool: Pool::new(flows)?, by_protocol: [0; 256] };
+        ndpi.by_protocol = std::array::from_fn(|protocol| ndpi.ask_of_protocol(protocol as u8));
+        Ok(ndpi)
     }
 
     /// A state for a flow; another that is idle may lose it.
@@ -299,22 +315,24 @@ impl Ndpi {
         (self.pool.entries.len() - self.pool.free.len(), self.pool.entries.len())
     }
 
-    /// The application of every protocol above IP that has no ports to tell more.
-    pub fn by_protocol(&mut self) -> [u16; 256] {
-        let mut ids = [0; 256];
-        for protocol in 0..=255 {
-            let Ok(handle) = self.begin(0) else { break };
-            // An IPv4 header between two addresses for documentation (RFC 5737), and 8 octets of zeros.
-            let mut packet = [0; 28];
-            packet[..12].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, protocol, 0, 0]);
-            packet[12..20].copy_from_slice(&[192, 0, 2, 1, 198, 51, 100, 1]);
-            if let Ok((verdict, _)) = self.packet(handle, &packet, 0) {
-                let verdict = if verdict.id() == 0 { self.give_up(handle) } else { verdict };
-                ids[usize::from(protocol)] = verdict.id();
-            }
-            self.end(handle);
-        }
-        ids
+    /// The application of a protocol above IP that has no ports to tell more.
+    pub fn by_protocol(&self, protocol: u8) -> u16 {
+        self.by_protocol[usize::from(protocol)]
+    }
+
+    fn ask_of_protocol(&mut self, protocol: u8) -> u16 {
+        let Ok(handle) = self.begin(0) else { return 0 };
+        // An IPv4 header between two addresses for documentation (RFC 5737), and 8 octets of zeros.
+        let mut packet = [0; 28];
+        packet[..12].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, protocol, 0, 0]);
+        packet[12..20].copy_from_slice(&[192, 0, 2, 1, 198, 51, 100, 1]);
+        let verdict = match self.packet(handle, &packet, 0) {
+            Ok((verdict, _)) if verdict.id() == 0 => self.give_up(handle),
+            Ok((verdict, _)) => verdict,
+            Err(_) => Verdict::default(),
+        };
+        self.end(handle);
+        verdict.id()
     }
 
     /// Number, name and category of every protocol, by number.

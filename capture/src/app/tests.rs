@@ -146,6 +146,34 @@ mod with_ndpi {
     }
 
     #[test]
+    fn ndpi_is_made_for_the_first_flow_to_inspect() {
+        let mut apps = Apps::new(&AppOptions { max_inspected: 7, ..AppOptions::default() }).unwrap();
+        show(&mut apps, &mut AppSlot::default(), &http(b""), true, 0);
+        assert!(matches!(apps.ndpi, Inspector::Asked));
+        assert_eq!(apps.load(), (0, 7));
+        show(&mut apps, &mut AppSlot::default(), &dns(40_000), true, 0);
+        assert!(matches!(apps.ndpi, Inspector::Made(_)));
+        assert_eq!(apps.load().1, 7);
+    }
+
+    #[test]
+    fn without_an_ndpi_that_could_be_made_flows_say_so_and_names_go_on() {
+        let mut apps = Apps::new(&AppOptions::default()).unwrap();
+        apps.ndpi = Inspector::Failed;
+        let mut slot = AppSlot::default();
+        assert!(show(&mut apps, &mut slot, &dns(40_000), true, 0));
+        assert_eq!(slot.dns_query().unwrap().as_str(), "example.org");
+        assert_eq!((slot.application_id(), slot.not_inspected()), (0, Some(NotInspected::PoolFull)));
+        let refused = apps.counts().not_inspected[NotInspected::PoolFull as usize];
+        assert_eq!(refused, Affected { flows: 1, packets: 1 });
+        let mut ping = AppSlot::default();
+        assert!(!show(&mut apps, &mut ping, &t::ipv4(CLIENT, SERVER, 1, &t::icmp(8, 0, b"")), true, 0));
+        assert_eq!(ping.not_inspected(), Some(NotInspected::PoolFull));
+        apps.end(&mut slot);
+        assert_eq!(apps.load(), (0, 0));
+    }
+
+    #[test]
     fn the_budget_is_kept_and_the_state_given_back() {
         let mut apps = Apps::new(&AppOptions { tcp_packets: 3, ..AppOptions::default() }).unwrap();
         let mut slot = AppSlot::default();

@@ -3,14 +3,26 @@
 use super::{Handle, NotInspected, Verdict};
 use crate::packet::IpPacket;
 
+const NONE: &str = "this weir-probe was built without nDPI: install libndpi-dev and build it again";
+
 /// There is none.
 pub enum Ndpi {}
 
 impl Ndpi {
     /// # Errors
     /// Always, saying what to do.
+    pub fn check() -> anyhow::Result<()> {
+        anyhow::bail!(NONE)
+    }
+
+    /// # Errors
+    /// As [`Ndpi::check`].
     pub fn new(_flows: u16) -> anyhow::Result<Ndpi> {
-        anyhow::bail!("this weir-probe was built without nDPI: install libndpi-dev and build it again")
+        anyhow::bail!(NONE)
+    }
+
+    pub fn by_protocol(&self, _protocol: u8) -> u16 {
+        match *self {}
     }
 
     pub fn begin(&mut self, _time_ms: u64) -> Result<Handle, NotInspected> {
@@ -38,10 +50,6 @@ impl Ndpi {
     }
 
     pub fn load(&self) -> (usize, usize) {
-        match *self {}
-    }
-
-    pub fn by_protocol(&mut self) -> [u16; 256] {
         match *self {}
     }
 

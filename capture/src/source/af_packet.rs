@@ -13,8 +13,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Octets of a block of the ring: rings are of whole blocks.
-pub const BLOCK_OCTETS: usize = 1 << 20;
+/// Octets of a block of the ring: rings are of whole blocks. Small ones are many, and as each takes up to [`RETIRE_MS`] at a
+/// low rate, they hold a worker's absence for longer; a gigabit fills some hundred a second.
+pub const BLOCK_OCTETS: usize = 256 << 10;
 /// A block that is not full is passed over after this time, ms: well below the interval's grace.
 const RETIRE_MS: u32 = 20;
 /// Octets of each packet that are looked at: every header that is read fits.

@@ -1,8 +1,10 @@
 //! What the operating system says of a network interface.
 
 use crate::packet::LinkType;
-use std::fs;
+use arrayvec::ArrayVec;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 
 /// Hardware type of devices that carry IP alone (`linux/if_arp.h`).
 const ARPHRD_RAWIP: u16 = 519;
@@ -22,16 +24,61 @@ pub struct InterfaceStatistics {
     pub rx_dropped: u64,
 }
 
-impl InterfaceStatistics {
-    /// Reads the counters from `/proc`, which follows the calling thread's network namespace as `/sys` does not.
+/// An interface whose counters are read again and again, in some µs: for `/proc` takes no lock that others may hold.
+#[derive(Debug)]
+pub struct InterfaceCounters {
+    name: String,
+    table: File,
+    /// What was read of the table.
+    text: Vec<u8>,
+}
+
+impl InterfaceCounters {
+    /// The counters of the interface of this name in the calling thread's network namespace: `/proc` follows it as `/sys`
+    /// does not. They are of that one, whoever reads them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(name: &str) -> io::Result<InterfaceCounters> {
+        Ok(InterfaceCounters {
+            name: name.to_owned(),
+            table: File::open("/proc/thread-self/net/dev")?,
+            text: Vec::new(),
+        })
+    }
+
+    /// Name of the interface.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it has counted by now.
     ///
     /// # Errors
     /// Where there is no such interface.
-    pub fn read(name: &str) -> io::Result<InterfaceStatistics> {
-        let table = fs::read_to_string("/proc/thread-self/net/dev")?;
-        parse(&table, name).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no interface {name}")))
+    pub fn read(&mut self) -> io::Result<InterfaceStatistics> {
+        self.text.clear();
+        loop {
+            let at = self.text.len();
+            self.text.resize(at + PIECE, 0);
+            let octets = self.table.read_at(&mut self.text[at..], at as u64)?;
+            self.text.truncate(at + octets);
+            // The last line may go on in the next piece.
+            let whole = self.text.iter().rposition(|&octet| octet == b'\n').unwrap_or(0);
+            if let Some(statistics) = parse(&self.text[..whole], &self.name) {
+                return Ok(statistics);
+            }
+            if octets == 0 {
+                return Err(io::Error::new(io::ErrorKind::NotFound, format!("no interface {}", self.name)));
+            }
+        }
     }
+}
 
+/// Octets of the table that are read at once: a page, as the kernel makes it.
+const PIECE: usize = 4096;
+
+impl InterfaceStatistics {
     /// What was counted since `earlier`; of a counter that went back (an interface made anew), all that it shows.
     pub fn since(&self, earlier: &InterfaceStatistics) -> InterfaceStatistics {
         let since = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
@@ -50,9 +97,11 @@ impl InterfaceStatistics {
     }
 }
 
-fn parse(table: &str, name: &str) -> Option<InterfaceStatistics> {
-    let line = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
-    let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+fn parse(table: &[u8], name: &str) -> Option<InterfaceStatistics> {
+    let mut lines = table.split(|&octet| octet == b'\n');
+    let line = lines.find_map(|line| line.trim_ascii_start().strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
+    let fields: ArrayVec<u64, 10> =
+        str::from_utf8(line).ok()?.split_whitespace().map_while(|field| field.parse().ok()).take(10).collect();
     let field = |index: usize| fields.get(index).copied();
     Some(InterfaceStatistics {
         rx_octets: field(0)?,
@@ -203,7 +252,7 @@ fn others() -> String {
 mod tests {
     use super::*;
 
-    const TABLE: &str = "Inter-|   Receive                                                |  Transmit
+    const TABLE: &[u8] = b"Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
     lo:  100       2    0    0    0     0          0         0      100       2    0    0    0     0       0          0
   eth0: 5000      50    1    3    0     0          0         0     7000      70    0    0    0     0       0          0
@@ -219,6 +268,18 @@ mod tests {
         assert_eq!(eth0.packets(false), 120);
         assert_eq!(parse(TABLE, "lo").unwrap().packets(true), 2);
         assert_eq!(parse(TABLE, "eth"), None);
+    }
+
+    #[test]
+    fn counters_are_read_again_and_again() {
+        let mut lo = InterfaceCounters::open("lo").unwrap();
+        let first = lo.read().unwrap();
+        // The loopback is in every namespace, but need not be up; others may use it at the same time.
+        let sent = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.send_to(b"x", "127.0.0.1:9"));
+        let then = lo.read().unwrap();
+        assert!(then.rx_packets >= first.rx_packets + u64::from(sent.is_ok()), "{first:?}, {then:?}");
+        let none = InterfaceCounters::open("no such").unwrap().read().unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -114,7 +114,7 @@ fn open_af_packet(interface: &Interface, config: &SourceConfig, workers: u32) ->
     let mut group = None;
     (0..workers)
         .map(|_| {
-            let ring = AfPacket::open(interface, config.promiscuous, config.ring as usize)?;
+            let ring = AfPacket::open(interface, config.promiscuous, config.ring_of_each(workers))?;
             if workers > 1 {
                 group = Some(ring.join(group)?);
             }

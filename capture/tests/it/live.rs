@@ -230,6 +230,24 @@ fn the_loopback_shows_each_packet_once_and_the_next_run_tells_its_gap() {
 }
 
 #[test]
+fn a_killed_agent_leaves_what_its_interface_had_counted() {
+    let Some(net) = Net::new("kill") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let agent = Agent::start(&net, folder.path(), "wire0", "");
+    ping(&net, 1, "10.99.0.1", 50);
+    let packets = counted(&net, "wire0");
+    let state = || serde_json::from_slice::<Value>(&std::fs::read(folder.path().join("live.json")).ok()?).ok();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // It is kept once a close is published.
+    while state().is_none_or(|state| state["packets"].as_u64().unwrap() < packets) {
+        assert!(Instant::now() < deadline, "{:?}, {packets}", state());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    agent.kill();
+    assert_eq!(state().unwrap()["interface"], "wire0");
+}
+
+#[test]
 fn without_permission_one_line_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("weir-probe.toml");
