@@ -100,7 +100,8 @@ class Link:
     def blast(self, *words: str, cpu: int | None = 0) -> subprocess.Popen[str]:
         """Start a sender."""
         pinned = [] if cpu is None else ["taskset", "-c", str(cpu)]
-        command = [*pinned, str(AGENT), "blast", "weir1", "--netns", self.sender, *words]
+        ends = ["weir1", "--netns", self.sender, "--peer", f"{self.agent}/weir0"]
+        command = [*pinned, str(AGENT), "blast", *ends, *words]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 

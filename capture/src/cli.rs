@@ -257,6 +257,9 @@ pub struct BlastArgs {
     /// Network namespace it is in, as `ip netns` names it
     #[arg(long, value_name = "NAME", default_value = "")]
     pub netns: String,
+    /// Other end of a veth pair, which is made to take frames from an XDP program as long as this runs
+    #[arg(long, value_name = "NETNS/INTERFACE")]
+    pub peer: Option<String>,
     /// Octets of a frame, with its frame check sequence
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1518))]
     pub octets: u16,
