@@ -34,8 +34,11 @@ const REDIRECT: i32 = 23;
 /// A constant of 64 bits is the address of a map's first value.
 const MAP_VALUE: u8 = 2;
 
-/// Runs after which frames are handed over: a quarter of the ring of a veth pair's end.
-const BATCH: u32 = 64;
+/// Runs after which frames are handed over. Their pages are used again and again: few of them stay in the processor's
+/// cache, which is worth a third of the rate against 64.
+const BATCH: u32 = 16;
+/// Frames for which the clock is read once, as reading it takes a tenth of a frame's time. A power of two.
+const BURST: i32 = 8;
 /// Bits of a frame's time behind the nanosecond.
 const FRACTION: i32 = 16;
 /// How often it is looked whether all is sent.
@@ -84,7 +87,7 @@ pub(super) struct Generator {
 /// When frames are due.
 #[derive(Clone, Copy)]
 struct Plan {
-    /// None is sent from this time on after the first, ns.
+    /// None is sent from this time on after the start, ns.
     length: u64,
     /// Frames at most.
     packets: u64,
@@ -197,7 +200,7 @@ fn monotonic_ns() -> u64 {
 struct State {
     /// Number of the next frame.
     number: u64,
-    /// Time of the first two frames, the later one's, ns: between them is the test and what comes before the others.
+    /// Time of the second burst, before it of the first, ns of the monotonic clock.
     start: u64,
 }
 
@@ -219,13 +222,8 @@ impl Program {
 
     /// Runs it so many times with live frames.
     fn run(&self, template: &[u8], times: u32) -> io::Result<()> {
-        let words = [
-            (0, self.program.as_raw_fd() as u32),
-            (8, template.len() as u32),
-            (32, times),
-            (64, LIVE_FRAMES),
-            (72, BATCH),
-        ];
+        let (program, octets) = (self.program.as_raw_fd() as u32, template.len() as u32);
+        let words = [(0, program), (8, octets), (32, times), (64, LIVE_FRAMES), (72, BATCH)];
         bpf(PROGRAM_RUN, &attributes(&words, &[(16, template.as_ptr().addr() as u64)])).map(|_| ())
     }
 
@@ -270,9 +268,13 @@ fn code(map: c_int, interface: i32, frames: &Frames, plan: Plan) -> Vec<Instruct
     code.extend(constant(1, plan.packets));
     drop_if(&mut code, 0x3d, 0x18); // r8 >= r1
 
-    // Whether it is time; the first two frames start the clock.
+    // Whether it is time for a burst; the second starts the clock anew, as there was a pause after the frame of the test.
+    code.push(step(0xbf, 0x81, 0, 0)); // r1 = r8
+    code.push(step(0x57, 0x01, 0, BURST - 1)); // r1 &= BURST - 1
+    let burst = code.len();
+    code.push(step(0x55, 0x01, 0, 0)); // if r1 != 0 skip all of this
     code.push(step(0x85, 0, 0, KTIME_GET_NS));
-    code.push(step(0x25, 0x08, 2, 1)); // if r8 > 1 skip the next two
+    code.push(step(0x25, 0x08, 2, BURST)); // if r8 > BURST skip the next two
     code.push(step(0x7b, 0x07, 8, 0)); // r7->start = r0
     code.push(step(0x05, 0, 10, 0)); // skip the rest of this
     code.push(step(0x79, 0x71, 8, 0)); // r1 = r7->start
@@ -283,6 +285,7 @@ fn code(map: c_int, interface: i32, frames: &Frames, plan: Plan) -> Vec<Instruct
     code.push(step(0x2f, 0x81, 0, 0)); // r1 *= r8
     code.push(step(0x77, 0x01, 0, FRACTION)); // r1 >>= FRACTION
     drop_if(&mut code, 0xad, 0x10); // r0 < r1
+    code[burst].offset = (code.len() - burst - 1) as i16;
 
     code.push(step(0x61, 0x62, 0, 0)); // r2 = r6->data
     code.push(step(0x61, 0x63, 4, 0)); // r3 = r6->data_end
@@ -322,4 +325,75 @@ fn code(map: c_int, interface: i32, frames: &Frames, plan: Plan) -> Vec<Instruct
         code[from].offset = (drop - from - 1) as i16;
     }
     code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use clap::Parser as _;
+
+    fn arguments(words: &str) -> BlastArgs {
+        let words = ["weir-probe", "blast", "lo"].into_iter().chain(words.split_whitespace());
+        match Cli::parse_from(words).command {
+            crate::cli::Command::Blast(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    impl Program {
+        /// Runs it once on a copy of the template, which goes nowhere; what it returns, and the frame as it left it.
+        fn try_out(&self, template: &[u8]) -> (u32, Vec<u8>) {
+            let mut frame = vec![0; template.len()];
+            let size = template.len() as u32;
+            let mut told = attributes(
+                &[(0, self.program.as_raw_fd() as u32), (8, size), (12, size), (32, 1)],
+                &[(16, template.as_ptr().addr() as u64), (24, frame.as_mut_ptr().expose_provenance() as u64)],
+            );
+            // SAFETY: as in `bpf`; the kernel writes the frame, and the returned value into the attributes.
+            let done = unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_RUN, told.as_mut_ptr(), told.len()) };
+            assert_eq!(done, 0, "{}", io::Error::last_os_error());
+            (u32::from_ne_bytes(told[4..8].try_into().unwrap()), frame)
+        }
+    }
+
+    #[test]
+    fn makes_the_frames_that_the_socket_sends() {
+        const XDP_REDIRECT: u32 = 4;
+        let lo = Interface::find("lo").unwrap();
+        for words in
+            ["--sources 0", "--sources 3 --destinations 10000", "--octets 1518 --destinations 7", "--syn --sources 0"]
+        {
+            let frames = Frames::new(&arguments(words));
+            let plan = Plan { length: u64::MAX, packets: 50, period: 0 };
+            let program = match Program::new(&lo, &frames, plan) {
+                Ok(program) => program,
+                Err(error) => {
+                    println!("skipped: XDP programs cannot be loaded here ({error})");
+                    return;
+                }
+            };
+            for number in 0..50 {
+                let mut expected = frames.template.clone();
+                frames.number(number, &mut expected);
+                assert_eq!(program.try_out(&frames.template), (XDP_REDIRECT, expected), "{words}, frame {number}");
+            }
+            assert_eq!(program.try_out(&frames.template), (XDP_DROP as u32, frames.template.clone()), "{words}");
+            assert_eq!(program.state().unwrap().number, 50);
+        }
+    }
+
+    #[test]
+    fn waits_until_a_burst_is_due() {
+        let lo = Interface::find("lo").unwrap();
+        let frames = Frames::new(&arguments(""));
+        // An hour between two frames: the burst that starts the clock is the last for long.
+        let plan = Plan { length: u64::MAX, packets: u64::MAX, period: 3_600_000_000_000 << FRACTION };
+        let Ok(program) = Program::new(&lo, &frames, plan) else {
+            println!("skipped: XDP programs cannot be loaded here");
+            return;
+        };
+        (0..100).for_each(|_| drop(program.try_out(&frames.template)));
+        assert_eq!(program.state().unwrap().number, 2 * BURST as u64);
+    }
 }
