@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
-from harness import AGENT, schemas
+from harness import AGENT
 
 #: Octets that each frame takes on the wire beside itself: preamble, delimiter, gap.
 AROUND_FRAME = 20
 GIGABIT = 1e9
 PROBE = "bench"
-#: Messages of fewer octets may be closing records; a batch of some hundred records is larger.
-SMALL = 4096
 
 
 def wire_rate(octets: int) -> float:
@@ -39,37 +37,14 @@ def wire_rate(octets: int) -> float:
 
 
 class Broker:
-    """A Kafka broker within this process, and the closing records that it got."""
+    """A Kafka broker within this process. It keeps the last 5 MB of each partition, and nobody reads them."""
 
     def __init__(self) -> None:
         self.producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 3})
         broker = next(iter(self.producer.list_topics(timeout=10).brokers.values()))
         self.address = f"{broker.host}:{broker.port}"
-        self.topic = f"weir.flows.{PROBE}"
-        for topic in (self.topic, f"weir.counters.{PROBE}"):
+        for topic in (f"weir.flows.{PROBE}", f"weir.counters.{PROBE}"):
             self.producer.list_topics(topic, timeout=10)
-        self.closings: list[Any] = []
-        self.ended = threading.Event()
-        self.thread = threading.Thread(target=self._consume, daemon=True)
-        self.thread.start()
-
-    def _consume(self) -> None:
-        settings = {"bootstrap.servers": self.address, "group.id": "bench", "enable.auto.commit": False}
-        consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
-        consumer.assign([TopicPartition(self.topic, partition) for partition in (0, 1)])
-        while not self.ended.is_set():
-            for message in consumer.consume(500, timeout=0.2):
-                value = message.value()
-                if message.error() is None and value is not None and len(value) < SMALL:
-                    decoded = schemas().FlowMessage.FromString(value)
-                    if decoded.WhichOneof("body") == "closing":
-                        self.closings.append(decoded.closing)
-        consumer.close()
-
-    def end(self) -> None:
-        """Stop consuming."""
-        self.ended.set()
-        self.thread.join()
 
 
 class Link:
@@ -100,7 +75,8 @@ class Link:
     def blast(self, *words: str, cpu: int | None = 0) -> subprocess.Popen[str]:
         """Start a sender."""
         pinned = [] if cpu is None else ["taskset", "-c", str(cpu)]
-        command = [*pinned, str(AGENT), "blast", "weir1", "--netns", self.sender, *words]
+        ends = ["weir1", "--netns", self.sender, "--peer", f"{self.agent}/weir0"]
+        command = [*pinned, str(AGENT), "blast", *ends, *words]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -172,8 +148,8 @@ class Cell:
     captured: int
     dropped: int
     not_metered: int
-    #: Over all closes; None where a closing record was not received.
-    longest_stall_us: int | None
+    #: Over all closes.
+    longest_stall_us: int
 
     @property
     def lost(self) -> int:
@@ -197,7 +173,7 @@ def measure(
     cpu: int | None = 0,
 ) -> Cell:
     """Send one load to a fresh agent."""
-    before, closings = link.received(), len(broker.closings)
+    before = link.received()
     with running(link, broker, config, source) as agent:
         rate = ["--rate", str(wire)] if wire else []
         sender = link.blast(*words, *rate, cpu=cpu)
@@ -208,12 +184,9 @@ def measure(
         on_interface = link.received() - before
         time.sleep(0.1)  # The last block of the ring is passed over.
         summary = agent.stop()
-    end = time.monotonic() + 3
-    while len(broker.closings) - closings < summary["closing_records"] and time.monotonic() < end:
-        time.sleep(0.05)
-    stalls = [one.load.close_stall_us for one in broker.closings[closings:]]
-    longest = max(stalls) if len(stalls) == summary["closing_records"] else None
-    return cell(load, wire, sent, on_interface, summary, longest)
+    if sent["packets"] != on_interface:
+        raise RuntimeError(f"{load}: {sent['packets']} packets sent, {on_interface} received by the interface")
+    return cell(load, wire, sent, on_interface, summary)
 
 
 def cell(
@@ -222,7 +195,6 @@ def cell(
     sent: dict[str, Any],
     on_interface: int,
     summary: dict[str, Any],
-    longest_stall_us: int | None,
 ) -> Cell:
     """What the sender, the interface and the agent counted of one load."""
     return Cell(
@@ -234,7 +206,7 @@ def cell(
         captured=summary["packets"]["captured"],
         dropped=summary["dropped"]["kernel"],
         not_metered=sum(summary["packets"]["not_metered"].values()),
-        longest_stall_us=longest_stall_us,
+        longest_stall_us=summary["longest_close_stall_us"],
     )
 
 
@@ -293,7 +265,7 @@ def overdriven(link: Link, broker: Broker, seconds: float) -> Cell:
         summary = agent.stop()
     sent = json.loads(out)
     load = f"64 octets, two workers, held up for {seconds * 4 / 6:.1f} s of {seconds:.0f} s"
-    return cell(load, 0, sent, on_interface, summary, None)
+    return cell(load, 0, sent, on_interface, summary)
 
 
 def idle(link: Link, broker: Broker, seconds: float) -> tuple[float, float]:

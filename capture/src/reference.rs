@@ -33,6 +33,7 @@ const SUMMARY: &str = "\
 - `datagrams` (packets metered that are no later fragments) and `layer4_octets` of what was metered: the same, whether
   the datagrams came whole or fragmented.
 - `flows` that began, `records`, `batches` and `closing_records` published, `dropped` by the kernel, `seconds`.
+- `longest_close_stall_us`: how long closing an interval kept a worker from its packets at most.
 - `epoch` of the run (µs) and `time_shift_ms`, by which a replay moved its packets' times.
 ";
 

@@ -52,6 +52,7 @@ impl Summary {
             "batches": published.batches,
             "closing_records": published.closings,
             "dropped": {"kernel": witness.dropped},
+            "longest_close_stall_us": published.longest_stall_us,
             "epoch": self.epoch,
             "time_shift_ms": self.time_shift_ms,
             "seconds": (self.seconds * 1e6).round() / 1e6,

@@ -138,10 +138,12 @@ pub struct Published {
     pub closings: u64,
     /// Intervals whose sums did not agree. Always 0, or there is a bug.
     pub unbalanced: u64,
+    /// The longest that closing an interval kept a worker from its packets, us.
+    pub longest_stall_us: u64,
 }
 
 impl Published {
-    /// What was published since `earlier`.
+    /// What was published since `earlier`; the longest stall stays that of the whole run.
     pub fn since(&self, earlier: &Published) -> Published {
         let volume = |now: Volume, then: Volume| Volume {
             packets: now.packets - then.packets,
@@ -155,6 +157,7 @@ impl Published {
             batches: self.batches - earlier.batches,
             closings: self.closings - earlier.closings,
             unbalanced: self.unbalanced - earlier.unbalanced,
+            longest_stall_us: self.longest_stall_us,
         }
     }
 }
@@ -168,6 +171,7 @@ impl std::ops::AddAssign<&Published> for Published {
         self.batches += other.batches;
         self.closings += other.closings;
         self.unbalanced += other.unbalanced;
+        self.longest_stall_us = self.longest_stall_us.max(other.longest_stall_us);
     }
 }
 
@@ -278,6 +282,7 @@ impl Publisher {
         here.closings = 1;
         let closing = &*closing;
         let interval = &closing.interval;
+        here.longest_stall_us = closing.load.close_stall_us;
         self.tally += &interval.tally;
         let (on_interface, arrived) = self.arrived(closing);
         here.unbalanced = u64::from(!(balanced(&interval.tally, &here) && arrived));
