@@ -11,7 +11,7 @@ use crate::source::af_xdp::{
     ATTACH_TYPE_XDP, Instruction, LINK_CREATE, MAP_CREATE, PROGRAM_LOAD, PROGRAM_TYPE_XDP, XDP_PASS, address,
     attributes, bpf, bpf_descriptor,
 };
-use crate::source::interface::{Interface, InterfaceStatistics};
+use crate::source::interface::{Interface, InterfaceCounters, InterfaceStatistics};
 use crate::source::netns;
 use anyhow::{Context as _, bail};
 use std::ffi::c_int;
@@ -75,7 +75,7 @@ fn pass(interface: &Interface) -> io::Result<OwnedFd> {
 
 /// The program and what it was made for.
 pub(super) struct Generator {
-    interface: String,
+    counters: InterfaceCounters,
     before: InterfaceStatistics,
     template: Vec<u8>,
     plan: Plan,
@@ -113,9 +113,10 @@ impl Generator {
         let length = Duration::from_secs_f64(args.seconds).as_nanos() as u64;
         let plan = Plan { length, packets: args.packets, period };
         let program = Program::new(interface, frames, plan).context("the program is not taken")?;
-        let before = InterfaceStatistics::read(&interface.name)?;
-        let generator = Generator {
-            interface: interface.name.clone(),
+        let mut counters = InterfaceCounters::open(&interface.name)?;
+        let before = counters.read()?;
+        let mut generator = Generator {
+            counters,
             before,
             template: frames.template.clone(),
             plan,
@@ -123,7 +124,7 @@ impl Generator {
             _peer: peer,
         };
         generator.program.run(&generator.template, 1).context("the program cannot be run with live frames")?;
-        if counted(&interface.name, &generator.before, 1, FIRST_COUNTED)? == 0 {
+        if counted(&mut generator.counters, &generator.before, 1, FIRST_COUNTED)? == 0 {
             bail!("{} takes no redirected frames (of a veth pair, name the other end by --peer)", interface.name);
         }
         Ok(generator)
@@ -133,7 +134,7 @@ impl Generator {
     ///
     /// # Errors
     /// Where the kernel ends it early.
-    pub(super) fn send(self) -> anyhow::Result<Sent> {
+    pub(super) fn send(mut self) -> anyhow::Result<Sent> {
         // Every call waits twice for the whole kernel (RCU), some 10 ms: so there is but one, which a signal ends.
         signal_hook::flag::register(libc::SIGUSR1, Arc::new(AtomicBool::new(false)))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -166,19 +167,25 @@ impl Generator {
         thread.join().expect("the thread does not panic")?;
 
         let redirected = self.program.state()?.number;
-        let packets = counted(&self.interface, &self.before, redirected, LAST_COUNTED)?;
+        let packets = counted(&mut self.counters, &self.before, redirected, LAST_COUNTED)?;
         if packets < redirected {
-            tracing::warn!("{}: no room for {} frames, which are not counted", self.interface, redirected - packets);
+            let name = self.counters.name();
+            tracing::warn!("{name}: no room for {} frames, which are not counted", redirected - packets);
         }
         Ok(Sent { packets, elapsed: Duration::from_nanos(elapsed) })
     }
 }
 
 /// How many of so many frames the interface itself has counted since `before`, within some time.
-fn counted(interface: &str, before: &InterfaceStatistics, frames: u64, within: Duration) -> io::Result<u64> {
+fn counted(
+    interface: &mut InterfaceCounters,
+    before: &InterfaceStatistics,
+    frames: u64,
+    within: Duration,
+) -> io::Result<u64> {
     let asked = Instant::now();
     loop {
-        let counted = InterfaceStatistics::read(interface)?.since(before).tx_packets.min(frames);
+        let counted = interface.read()?.since(before).tx_packets.min(frames);
         if counted == frames || asked.elapsed() >= within {
             return Ok(counted);
         }
