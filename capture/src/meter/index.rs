@@ -89,7 +89,7 @@ impl Index {
     #[cold]
     fn grow(&mut self) {
         let mut larger = vec![0; self.slots.len() * 2];
-        super::memory::advise_huge(&larger);
+        super::memory::advise_huge(larger.as_ptr(), larger.len());
         std::mem::swap(&mut larger, &mut self.slots);
         for slot in larger {
             if slot != 0 {

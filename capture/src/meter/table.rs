@@ -6,7 +6,7 @@
 
 use super::index::{Index, prefetch};
 use super::key::{Compact, End, Initiator};
-use super::memory;
+use super::memory::{self, Lines};
 use super::record::{Extras, NONE, Stored, cost, is_event};
 use super::tally::Volume;
 use super::tcp::{Connection, First, Verdict, end};
@@ -59,7 +59,7 @@ enum Follow {
 
 /// The live flows of one IP version.
 pub struct FlowTable<K> {
-    flows: Vec<Flow<K>>,
+    flows: Lines<Flow<K>>,
     free: Vec<u32>,
     index: Index,
     hasher: RandomState,
@@ -118,7 +118,7 @@ impl<K: Compact> FlowTable<K> {
     pub fn new(capacity: usize, idle_ms: i64) -> FlowTable<K> {
         FlowTable {
             // Memory is only promised here: pages come as flows do, and nothing ever has to be moved.
-            flows: memory::reserve(capacity),
+            flows: memory::reserve_lines(capacity),
             free: Vec::new(),
             index: Index::default(),
             hasher: RandomState::default(),
