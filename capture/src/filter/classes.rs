@@ -39,7 +39,7 @@ impl Classes {
         let mut starts = BTreeSet::new();
         let mut kept = BTreeSet::new();
         for &predicate in predicates {
-            if let Some(bounds) = bounds(predicate) {
+            if let Some(bounds) = bounds(4, predicate) {
                 starts.extend(bounds.into_iter().flatten());
                 kept.insert(predicate);
             }
@@ -56,7 +56,16 @@ impl Classes {
     }
 
     fn of_values(size: u8, predicates: &BTreeSet<Predicate>) -> (Classes, BTreeSet<Predicate>) {
-        let mut classes = vec![1_u16; 1 << (8 * size)];
+        let values = 1 << (8 * size);
+        // Predicates hold or do not for all values from one of these to the next.
+        let bounds: Option<Vec<_>> = predicates.iter().map(|&predicate| bounds(size, predicate)).collect();
+        let starts: BTreeSet<u32> = match bounds {
+            Some(bounds) => {
+                bounds.iter().flatten().flatten().copied().chain([0]).filter(|&start| start < values).collect()
+            }
+            None => (0..values).collect(),
+        };
+        let mut classes = vec![1_u16; starts.len()];
         let mut count = 1;
         let mut kept = BTreeSet::new();
         for &predicate in predicates {
@@ -64,7 +73,7 @@ impl Classes {
             let mut split = vec![[0_u16; 2]; count + 1];
             let mut next = 0;
             let mut refined = Vec::with_capacity(classes.len());
-            for (&class, value) in classes.iter().zip(0..) {
+            for (&class, &value) in classes.iter().zip(&starts) {
                 let class = &mut split[usize::from(class)][usize::from(predicate.holds(value))];
                 if *class == 0 {
                     next += 1;
@@ -78,7 +87,13 @@ impl Classes {
                 kept.insert(predicate);
             }
         }
-        (Classes::paged(&classes, count as u64 + 1), kept)
+        let ends = starts.iter().skip(1).copied().chain([values]);
+        let by_value: Vec<u16> = classes
+            .iter()
+            .zip(starts.iter().zip(ends))
+            .flat_map(|(&class, (&start, end))| std::iter::repeat_n(class, (end - start) as usize))
+            .collect();
+        (Classes::paged(&by_value, count as u64 + 1), kept)
     }
 
     fn paged(classes: &[u16], count: u64) -> Classes {
@@ -116,17 +131,20 @@ impl Classes {
     }
 }
 
-/// Where a predicate of a field of four octets begins and ceases to hold; `None` where it does so more than once.
-fn bounds(predicate: Predicate) -> Option<[Option<u32>; 2]> {
+/// Where a predicate of a field of `size` octets begins and ceases to hold; `None` where it may do so more than once.
+fn bounds(size: u8, predicate: Predicate) -> Option<[Option<u32>; 2]> {
     let Predicate { shift, mask, test, operand } = predicate;
-    let bits = u32::try_from(u64::from(mask) << shift & u64::from(u32::MAX)).ok()?;
+    let width = 8 * u32::from(size);
+    let field = u32::MAX >> (32 - width);
+    let bits = u32::try_from(u64::from(mask) << shift & u64::from(field)).ok()?;
     let bits = if test == Test::AnyBit { bits & operand.checked_shl(u32::from(shift))? } else { bits };
     if bits == 0 {
         // Always the same.
         return Some([None, None]);
     }
     let low = bits.trailing_zeros();
-    if bits.leading_ones() + low != 32 {
+    // The highest bits of the field, without a gap.
+    if bits != field >> low << low {
         return None;
     }
     // From now on the value counts in units of 1 << low, and so does the operand, rounded up.
