@@ -170,14 +170,13 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
                 bring_up(stack, supervisor, stages, [service] if service else [], wait_for_superset=False)
                 new = enrol(stack, PROBE)
                 start = int(time.time())
+                wire = None
                 if service:
-                    before = net.packets() if net else 0
-                    _capture(stack, supervisor, stages, stays, service, net, iface, seconds, bool(new))
+                    wire = _capture(stack, supervisor, stages, stays, service, net, iface, seconds, bool(new))
                 else:
                     _replay(stack, stages, pcap)
                 superset_up(stack, supervisor, stages)
                 rows = _settle(stack, stages, start if live else None, int(time.time()) - 10 if iface else None)
-                wire = net.packets() - before if net else None
             good = _report(stack, console, rows, wire, live, time.monotonic() - begin)
             if once:
                 return 0 if good else 1
@@ -228,7 +227,9 @@ def _capture(
     iface: str | None,
     seconds: int,
     new: bool,
-) -> None:
+) -> int | None:
+    """Capture; gives the packets that the interface itself counted meanwhile, where it is ours alone."""
+    before = net.packets() if net else 0
     what = f"capturing on {iface}" if iface else "capturing live: HTTP, DNS and ping over veth"
     stages.begin(what)
     if new:
@@ -252,11 +253,14 @@ def _capture(
         traffic.wait()
     stages.done(what, f"{net.packets():,} packets by the interface's own counters" if net else "")
     if net is None:
-        return
-    # The last interval is closed by the agent's goodbye, so that the interface and the ledger can be compared.
+        return None
+    # The last interval is closed by the agent's goodbye, so that the interface and the ledger can be compared: at once, for
+    # some seconds later the two ends ask whether their neighbours are still there.
     stages.begin("closing the last interval")
     supervisor.stop(service.name)
+    wire = net.packets() - before
     stages.done("closing the last interval")
+    return wire
 
 
 def _wait_for_agent(stack: Stack) -> None:
