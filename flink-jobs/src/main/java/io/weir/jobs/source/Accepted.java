@@ -1,6 +1,7 @@
 package io.weir.jobs.source;
 
 import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.jobs.enrich.Enrichment;
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
 import io.weir.proto.CounterMessage;
@@ -14,8 +15,9 @@ import org.apache.flink.core.memory.DataOutputView;
  *
  * @param flow set for {@link TopicKind#FLOWS}, else null
  * @param counter set for {@link TopicKind#COUNTERS}, else null
+ * @param enrichment of the records of a batch, else null
  */
-public record Accepted(FlowMessage flow, CounterMessage counter) {
+public record Accepted(FlowMessage flow, CounterMessage counter, Enrichment enrichment) {
   public static final WireType<Accepted> TYPE = new WireType<>(Accepted.class, new Serializer());
 
   /** Writes an {@link Accepted} as it came; only used where operators are not chained. */
@@ -38,8 +40,8 @@ public record Accepted(FlowMessage flow, CounterMessage counter) {
       in.readFully(bytes);
       try {
         return flow
-            ? new Accepted(FlowMessage.parseFrom(bytes), null)
-            : new Accepted(null, CounterMessage.parseFrom(bytes));
+            ? new Accepted(FlowMessage.parseFrom(bytes), null, null)
+            : new Accepted(null, CounterMessage.parseFrom(bytes), null);
       } catch (InvalidProtocolBufferException e) {
         throw new IOException(e);
       }

@@ -67,7 +67,7 @@ final class Checks {
       }
       default -> throw new Refused("no_body: neither a batch nor a closing record");
     }
-    return new Accepted(message, null);
+    return new Accepted(message, null, null);
   }
 
   static Accepted counters(RawMessage raw) throws Refused {
@@ -79,7 +79,7 @@ final class Checks {
     }
     header(raw, TopicKind.COUNTERS, message.getMajor(), message.getProbe(), message.getWorker());
     interval(message.getIntervalStartMs(), message.getIntervalMs());
-    return new Accepted(null, message);
+    return new Accepted(null, message, null);
   }
 
   private static String firstSentence(String text) {

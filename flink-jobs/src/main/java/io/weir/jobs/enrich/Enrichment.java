@@ -1,0 +1,63 @@
+package io.weir.jobs.enrich;
+
+/**
+ * What is known of both ends of each record of one batch, by the record's place in the batch. 0
+ * stands for "not known" everywhere.
+ */
+public final class Enrichment {
+  /** Bits of {@link #ends}: the source or the destination is at the probe's site. */
+  public static final int SRC_AT_SITE = 1;
+
+  public static final int DST_AT_SITE = 2;
+
+  /** Bits of {@link #ends}: the source or the destination is inside the nation. */
+  public static final int SRC_NATIONAL = 4;
+
+  public static final int DST_NATIONAL = 8;
+
+  /** AS numbers. */
+  public final int[] srcAs;
+
+  public final int[] dstAs;
+
+  /** Countries: the two letters of ISO 3166-1, first letter * 256 + second. */
+  public final short[] srcCountry;
+
+  public final short[] dstCountry;
+
+  /** Ids of the prefixes that matched; names, sites and tags are looked up by them. */
+  public final int[] srcPrefix;
+
+  public final int[] dstPrefix;
+
+  /** Ids of the customers of those prefixes. */
+  public final int[] srcCustomer;
+
+  public final int[] dstCustomer;
+
+  /** See the bits above. */
+  public final byte[] ends;
+
+  /** Port whose service the record is of, in its protocol's registry. */
+  public final short[] service;
+
+  /** Rank of the probe among those that see the same flow: the lower comes first. */
+  public int rank;
+
+  /** The probe is declared to see one direction of each flow only. */
+  public boolean oneWay;
+
+  /** Of a batch of so many records, of which nothing is known. */
+  public Enrichment(int records) {
+    srcAs = new int[records];
+    dstAs = new int[records];
+    srcCountry = new short[records];
+    dstCountry = new short[records];
+    srcPrefix = new int[records];
+    dstPrefix = new int[records];
+    srcCustomer = new int[records];
+    dstCustomer = new int[records];
+    ends = new byte[records];
+    service = new short[records];
+  }
+}
