@@ -4,6 +4,7 @@ import io.weir.jobs.sink.ClickHouse;
 import java.net.URI;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -12,6 +13,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /** What the command line says. Every option has a default, but for {@code --checkpoints}. */
 public final class Options {
@@ -24,7 +26,9 @@ public final class Options {
   /** The jobs, in the order that they are described in. */
   public enum Job {
     INGEST("stores every flow record, sets aside what cannot be understood, keeps the ledger"),
-    TOPN("the largest flows of each window, per probe and over all"),
+    TOPN("the largest flows, hosts, ports, AS and customers of each window"),
+    INDICATORS("who scans, floods or behaves like a worm: the TCP port report and its lists"),
+    MIXES("totals and shares of applications, AS, countries and customers"),
     COUNTERS("stores the agents' counters");
 
     private final String what;
@@ -47,7 +51,11 @@ public final class Options {
 
   static final List<Option> ALL =
       List.of(
-          new Option("jobs", "NAMES", "ingest,topn,counters", "Jobs of this process, with commas"),
+          new Option(
+              "jobs",
+              "NAMES",
+              "ingest,topn,indicators,mixes,counters",
+              "Jobs of this process, with commas"),
           new Option("brokers", "HOST:PORT", "127.0.0.1:9092", "Kafka, several with commas"),
           new Option("group", "NAME", "weir", "Consumer group that read offsets are shown under"),
           new Option("clickhouse", "URL", "http://127.0.0.1:8123", "ClickHouse's HTTP interface"),
@@ -78,8 +86,18 @@ public final class Options {
               "8081",
               "Flink's REST interface and web page (not with `flink run`)"),
           new Option("metrics-port", "PORT", "9249", "Prometheus metrics (not with `flink run`)"),
-          new Option("window", "TIME", "30s", "Window of topn"),
-          new Option("top", "N", "50", "Flows in a list of topn"),
+          new Option("window", "TIME", "30s", "Window of topn and indicators"),
+          new Option("mix-window", "TIME", "5m", "Window of mixes, a multiple of --window"),
+          new Option("top", "N", "50", "Rows of a list of topn and indicators, 10 to 100"),
+          new Option("port-report", "N", "1000", "Hosts of a TCP port report"),
+          new Option(
+              "mix-top", "N", "50", "Applications and customers of a mix; the rest is one row"),
+          new Option("mix-top-as", "N", "20", "AS of a mix; the rest is one row"),
+          new Option(
+              "answer-timeout",
+              "TIME",
+              "10s",
+              "How long an answer to a SYN may take before the contact has failed"),
           new Option(
               "national-delay",
               "TIME",
@@ -119,7 +137,12 @@ public final class Options {
   final int restPort;
   final int metricsPort;
   final Duration window;
+  final Duration mixWindow;
   final int top;
+  final int portReport;
+  final int mixTop;
+  final int mixTopAs;
+  final Duration answerTimeout;
   final Duration nationalDelay;
   final Duration discoveryInterval;
   final long maxPending;
@@ -151,7 +174,18 @@ public final class Options {
       throw new BadOption(
           "--window is a multiple of 30s (every interval length divides that), up to 18h");
     }
-    top = number("top", values, 1, 10_000);
+    mixWindow = duration("mix-window", values);
+    if (mixWindow.toMillis() % window.toMillis() != 0) {
+      throw new BadOption("--mix-window is a multiple of --window");
+    }
+    top = number("top", values, 10, 100);
+    portReport = number("port-report", values, 1, 60_000);
+    mixTop = number("mix-top", values, 1, 10_000);
+    mixTopAs = number("mix-top-as", values, 1, 10_000);
+    answerTimeout = duration("answer-timeout", values);
+    if (answerTimeout.compareTo(window) >= 0) {
+      throw new BadOption("--answer-timeout is shorter than --window");
+    }
     nationalDelay = duration("national-delay", values);
     discoveryInterval = duration("discovery-interval", values);
     maxPending = size("max-pending", values);
@@ -183,6 +217,16 @@ public final class Options {
     return jobs.contains(job);
   }
 
+  /** Whether a job reads flows. */
+  boolean readsFlows() {
+    return has(Job.INGEST) || hasWindows();
+  }
+
+  /** Whether a job looks at windows of flows. */
+  boolean hasWindows() {
+    return has(Job.TOPN) || has(Job.INDICATORS) || has(Job.MIXES);
+  }
+
   private static Set<Job> jobs(String text) throws BadOption {
     Set<Job> jobs = EnumSet.noneOf(Job.class);
     for (String word : text.split(",", -1)) {
@@ -190,7 +234,10 @@ public final class Options {
         jobs.add(Job.valueOf(word.strip().toUpperCase(Locale.ROOT)));
       } catch (IllegalArgumentException e) {
         throw new BadOption(
-            "--jobs: no job is called '" + word + "'; there are ingest, topn, counters");
+            "--jobs: no job is called '"
+                + word
+                + "'; there are "
+                + Arrays.stream(Job.values()).map(Job::word).collect(Collectors.joining(", ")));
       }
     }
     return jobs;

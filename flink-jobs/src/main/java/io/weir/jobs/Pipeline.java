@@ -2,12 +2,13 @@ package io.weir.jobs;
 
 import io.weir.jobs.Options.Job;
 import io.weir.jobs.counters.CounterRows;
+import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.ingest.FlowBlocks;
 import io.weir.jobs.ledger.LedgerFunction;
+import io.weir.jobs.mixes.Mixes;
 import io.weir.jobs.sink.ClickHouseSink;
 import io.weir.jobs.sink.NativeBlock;
 import io.weir.jobs.sink.RowBlocks;
-import io.weir.jobs.sink.Table;
 import io.weir.jobs.sink.TableRow;
 import io.weir.jobs.source.Accept;
 import io.weir.jobs.source.Accepted;
@@ -17,8 +18,10 @@ import io.weir.jobs.source.Enrolment;
 import io.weir.jobs.source.EnrolmentPoll;
 import io.weir.jobs.source.RawMessage;
 import io.weir.jobs.source.RawMessageDeserializer;
-import io.weir.jobs.topn.TopFlows;
-import java.util.Locale;
+import io.weir.jobs.topn.Topn;
+import io.weir.jobs.window.Windows;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Properties;
 import java.util.regex.Pattern;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
@@ -62,29 +65,35 @@ final class Pipeline {
           .uid("dead-letters");
     }
     DataStream<Enrolment> enrolments =
-        options.has(Job.INGEST) || options.has(Job.TOPN)
+        options.readsFlows()
             ? EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval)
             : null;
     if (options.has(Job.INGEST)) {
       SingleOutputStreamOperator<NativeBlock> blocks =
           accepted.transform("flows", NativeBlock.TYPE, new FlowBlocks()).uid("flows");
-      store(Table.FLOWS, blocks);
+      store("flows", blocks);
       storeRows(
-          Table.LEDGER,
+          "ledger",
           LedgerFunction.rows(
               accepted.getSideOutput(Accept.LEDGER),
               enrolments,
               options.nationalDelay.plus(options.discoveryInterval),
               options.start.equals("latest")));
     }
-    if (options.has(Job.TOPN)) {
+    if (options.hasWindows()) {
       storeRows(
-          Table.TOP_FLOWS,
-          TopFlows.rows(accepted, enrolments, options.window, options.nationalDelay, options.top));
+          "windows",
+          Windows.rows(
+              accepted,
+              enrolments,
+              options.window,
+              options.nationalDelay,
+              options.answerTimeout,
+              windowJobs()));
     }
     if (options.has(Job.COUNTERS)) {
       storeRows(
-          Table.COUNTERS,
+          "counters",
           accepted
               .flatMap(new CounterRows())
               .returns(TableRow.TYPE)
@@ -94,7 +103,7 @@ final class Pipeline {
   }
 
   private KafkaSource<RawMessage> source() {
-    boolean flows = options.has(Job.INGEST) || options.has(Job.TOPN);
+    boolean flows = options.readsFlows();
     String kinds = flows ? options.has(Job.COUNTERS) ? "(flows|counters)" : "flows" : "counters";
     return KafkaSource.<RawMessage>builder()
         .setBootstrapServers(options.brokers)
@@ -138,24 +147,38 @@ final class Pipeline {
         .build();
   }
 
-  private void storeRows(Table table, DataStream<TableRow> rows) {
-    String name = table.sqlName() + "-rows";
-    store(table, rows.transform(name, NativeBlock.TYPE, new RowBlocks(table)).uid(name));
+  private List<Windows.Job> windowJobs() {
+    List<Windows.Job> jobs = new ArrayList<>();
+    if (options.has(Job.TOPN)) {
+      jobs.add(Topn.job(options.window, options.top));
+    }
+    if (options.has(Job.INDICATORS)) {
+      jobs.add(Indicators.job(options.window, options.top, options.portReport));
+    }
+    if (options.has(Job.MIXES)) {
+      jobs.add(Mixes.job(options.mixWindow, options.mixTop, options.mixTopAs));
+    }
+    return jobs;
   }
 
-  private void store(Table table, DataStream<NativeBlock> blocks) {
-    String name = "store-" + table.sqlName().toLowerCase(Locale.ROOT);
+  private void storeRows(String name, DataStream<TableRow> rows) {
+    String uid = name + "-rows";
+    store(name, rows.transform(uid, NativeBlock.TYPE, new RowBlocks()).uid(uid));
+  }
+
+  private void store(String name, DataStream<NativeBlock> blocks) {
+    String uid = "store-" + name;
     ClickHouseSink.Config config =
         new ClickHouseSink.Config(
             options.clickhouse,
-            WeirJobs.uri(options.checkpoints) + "/rows/" + table.sqlName(),
+            WeirJobs.uri(options.checkpoints) + "/rows/" + name,
             options.maxPending / options.parallelism,
             options.retryFor);
     blocks
-        .transform(name, Types.VOID, new ClickHouseSink(config))
-        .uid(name)
+        .transform(uid, Types.VOID, new ClickHouseSink(config))
+        .uid(uid)
         .sinkTo(new DiscardingSink<>())
-        .name(name + "-end")
-        .uid(name + "-end");
+        .name(uid + "-end")
+        .uid(uid + "-end");
   }
 }

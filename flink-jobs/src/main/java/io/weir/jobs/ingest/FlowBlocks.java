@@ -71,10 +71,6 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
 
   private static final long IPV4_MAPPED = 0xffffL << 32;
 
-  public FlowBlocks() {
-    super(Table.FLOWS);
-  }
-
   @Override
   public void processElement(StreamRecord<Accepted> element) {
     FlowMessage message = element.getValue().flow();
@@ -84,7 +80,7 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
     long start = message.getIntervalStartMs();
     byte[] probe = message.getProbe().getBytes(StandardCharsets.UTF_8);
     for (Flow flow : message.getBatch().getFlowsList()) {
-      BlockBuilder row = builder(start / 1000);
+      BlockBuilder row = builder(Table.FLOWS, start / 1000);
       row.addRow();
       row.set(TS, start / 1000);
       row.set(INTERVAL_MS, message.getIntervalMs());

@@ -1,13 +1,13 @@
 package io.weir.jobs.sink;
 
+import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.TreeMap;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
- * Collects rows into blocks, one block for each partition of the table. Holds no state: whatever it
+ * Collects rows into blocks, one block for each table and partition. Holds no state: whatever it
  * has collected it hands on before each checkpoint's barrier, so rows wait at most for one
  * checkpoint interval.
  */
@@ -18,45 +18,41 @@ public abstract class BlockOperator<T> extends AbstractStreamOperator<NativeBloc
   /** Rows of a full block; the server joins the blocks of one insert. */
   static final int BLOCK_ROWS = 16_384;
 
-  /** Partitions collected at a time. */
-  private static final int MAX_PARTITIONS = 8;
+  /** Blocks collected at a time. */
+  private static final int MAX_BLOCKS = 32;
 
   private static final long SECONDS_A_DAY = 86_400;
 
-  private final Table table;
-  private transient TreeMap<Integer, BlockBuilder> builders;
+  private record Key(Table table, int partition) {}
+
+  private transient Map<Key, BlockBuilder> builders;
+  private transient Key lastKey;
   private transient long lastDay;
   private transient BlockBuilder last;
-  private transient int lastPartition;
-
-  protected BlockOperator(Table table) {
-    this.table = table;
-  }
 
   @Override
   public void open() throws Exception {
     super.open();
-    builders = new TreeMap<>();
+    builders = new LinkedHashMap<>();
     lastDay = -1;
   }
 
   /**
-   * Where a row with this {@code ts} (seconds from 1970) goes; call {@link #added} when the row is
-   * in.
+   * Where a row of a table with this {@code ts} (seconds from 1970) goes; call {@link #added} when
+   * the row is in.
    */
-  protected final BlockBuilder builder(long ts) {
+  protected final BlockBuilder builder(Table table, long ts) {
     long day = ts / SECONDS_A_DAY; // every table's partition is a whole number of days
-    if (day != lastDay) {
+    if (day != lastDay || table != lastKey.table) {
+      lastKey = new Key(table, table.partition(ts));
       lastDay = day;
-      lastPartition = table.partition(ts);
-      last = builders.get(lastPartition);
+      last = builders.get(lastKey);
       if (last == null) {
-        if (builders.size() >= MAX_PARTITIONS) {
+        if (builders.size() >= MAX_BLOCKS) {
           flush();
-          lastDay = day;
         }
         last = new BlockBuilder(table);
-        builders.put(lastPartition, last);
+        builders.put(lastKey, last);
       }
     }
     return last;
@@ -65,7 +61,7 @@ public abstract class BlockOperator<T> extends AbstractStreamOperator<NativeBloc
   /** Hands the block on where it is full. */
   protected final void added() {
     if (last.rows() >= BLOCK_ROWS) {
-      output.collect(new StreamRecord<>(last.build(lastPartition)));
+      output.collect(new StreamRecord<>(last.build(lastKey.partition)));
     }
   }
 
@@ -80,9 +76,9 @@ public abstract class BlockOperator<T> extends AbstractStreamOperator<NativeBloc
   }
 
   private void flush() {
-    for (Map.Entry<Integer, BlockBuilder> entry : builders.entrySet()) {
+    for (Map.Entry<Key, BlockBuilder> entry : builders.entrySet()) {
       if (entry.getValue().rows() > 0) {
-        output.collect(new StreamRecord<>(entry.getValue().build(entry.getKey())));
+        output.collect(new StreamRecord<>(entry.getValue().build(entry.getKey().partition)));
       }
     }
     if (builders.size() > 1) {

@@ -2,18 +2,14 @@ package io.weir.jobs.sink;
 
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
-/** Collects {@link TableRow}s of one table into blocks. */
+/** Collects {@link TableRow}s into blocks. */
 public final class RowBlocks extends BlockOperator<TableRow> {
   private static final long serialVersionUID = 1;
-
-  public RowBlocks(Table table) {
-    super(table);
-  }
 
   @Override
   public void processElement(StreamRecord<TableRow> element) {
     TableRow row = element.getValue();
-    BlockBuilder builder = builder(row.ts());
+    BlockBuilder builder = builder(row.table(), row.ts());
     builder.addRow();
     Object[] cells = row.cells();
     for (int i = 0; i < cells.length; i++) {

@@ -1,4 +1,4 @@
-package io.weir.jobs.topn;
+package io.weir.jobs.window;
 
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.source.RangeSet;

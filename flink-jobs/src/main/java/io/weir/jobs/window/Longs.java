@@ -1,4 +1,4 @@
-package io.weir.jobs.topn;
+package io.weir.jobs.window;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -6,12 +6,12 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /** Writes arrays of numbers at once. */
-final class Longs {
+public final class Longs {
   private static final int CHUNK = 1024;
 
   private Longs() {}
 
-  static void write(long[] numbers, int length, DataOutputView out) throws IOException {
+  public static void write(long[] numbers, int length, DataOutputView out) throws IOException {
     out.writeInt(length);
     byte[] bytes = new byte[Math.min(length, CHUNK) * 8];
     ByteBuffer buffer = ByteBuffer.wrap(bytes);
@@ -22,7 +22,7 @@ final class Longs {
     }
   }
 
-  static long[] read(DataInputView in) throws IOException {
+  public static long[] read(DataInputView in) throws IOException {
     long[] numbers = new long[in.readInt()];
     byte[] bytes = new byte[Math.min(numbers.length, CHUNK) * 8];
     ByteBuffer buffer = ByteBuffer.wrap(bytes);

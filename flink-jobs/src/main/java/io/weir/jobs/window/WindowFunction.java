@@ -1,6 +1,7 @@
-package io.weir.jobs.topn;
+package io.weir.jobs.window;
 
-import io.weir.jobs.topn.Window.Sums;
+import io.weir.jobs.window.WindowState.Log;
+import io.weir.jobs.window.WindowState.Said;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -13,46 +14,54 @@ import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.metrics.Counter;
+import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * Adds up one bucket's flows for each window and probe, and hands its list on when it is time: a
- * probe's when all of the probe's workers have closed the window, the one over all when all probes
- * have, or {@code delay} after the window's end with what has come (for windows of the past: after
- * their first part came). What comes later is added, and the list is handed on again, at most every
- * {@link #AGAIN_MS}, until the window is {@link #KEEP_MS} old or makes room for newer ones.
+ * Keeps one bucket's flows of each window and probe, and hands the jobs' digests of them on when it
+ * is time: a probe's when all of the probe's workers have closed the window, the one over all when
+ * all probes have, or {@code delay} after the window's end with what has come (for windows of the
+ * past: after their first part came). What comes later is added, and the digests are handed on
+ * again, at most every {@link #AGAIN_MS}, until the window is {@link #KEEP_MS} old or makes room
+ * for newer ones.
+ *
+ * <p>While a window is open its flows are only appended; they are added up when a digest is made.
  */
-final class BucketFunction extends KeyedProcessFunction<Integer, TopnMessage, BucketTop> {
+final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, Digest> {
   private static final long serialVersionUID = 1;
 
-  /** Least time between two lists of one window. */
+  /** Least time between two digests of one window. */
   static final long AGAIN_MS = 5_000;
 
   /** For how long a window takes in what comes late. */
   static final long KEEP_MS = 300_000;
 
-  /**
-   * Five-tuples of finished windows that a bucket keeps for what comes late; the oldest windows go
-   * first.
-   */
-  static final int KEEP_ENTRIES = 1_000_000 / Buckets.COUNT;
+  /** Entries of finished windows that a bucket keeps for what comes late; the oldest go first. */
+  static final int KEEP_ENTRIES = 2_000_000 / Buckets.COUNT;
+
+  /** Entries of one probe and window, beside those added up before, that are added up. */
+  static final int COMPACT_ENTRIES = 50_000;
 
   private static final long TICK_MS = 1_000;
 
   private final long windowMs;
   private final long delayMs;
-  private final int top;
+  private final long answerMs;
+  private final List<Digester> digesters;
 
-  private transient MapState<Long, Window> windows;
+  private transient MapState<Long, WindowState> windows;
   private transient ValueState<Progress> progress;
   private transient ValueState<Long> timer;
   private transient Counter late;
+  private transient Counter digested;
+  private transient Flows flows;
 
-  BucketFunction(Duration window, Duration delay, int top) {
+  WindowFunction(Duration window, Duration delay, Duration answer, List<Digester> digesters) {
     windowMs = window.toMillis();
     delayMs = delay.toMillis();
-    this.top = top;
+    answerMs = answer.toMillis();
+    this.digesters = new ArrayList<>(digesters);
   }
 
   @Override
@@ -61,17 +70,20 @@ final class BucketFunction extends KeyedProcessFunction<Integer, TopnMessage, Bu
         getRuntimeContext()
             .getMapState(
                 new MapStateDescriptor<>(
-                    "windows", LongSerializer.INSTANCE, new Window.Serializer()));
+                    "windows", LongSerializer.INSTANCE, new WindowState.Serializer()));
     progress =
         getRuntimeContext()
             .getState(new ValueStateDescriptor<>("progress", new Progress.Serializer()));
     timer =
         getRuntimeContext().getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
-    late = getRuntimeContext().getMetricGroup().addGroup("weir").counter("topn_too_late_flows");
+    MetricGroup group = getRuntimeContext().getMetricGroup().addGroup("weir");
+    late = group.counter("window_too_late_records");
+    digested = group.counter("window_digested_flows");
+    flows = new Flows();
   }
 
   @Override
-  public void processElement(TopnMessage message, Context context, Collector<BucketTop> out)
+  public void processElement(WindowMessage message, Context context, Collector<Digest> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
     Progress known = progress.value();
@@ -83,11 +95,11 @@ final class BucketFunction extends KeyedProcessFunction<Integer, TopnMessage, Bu
     switch (message.kind()) {
       case PART -> {
         if (known.isOver(message.probe(), message.window() / windowMs)) {
-          late.inc((data.length - TopnMessage.ENTRIES) / FlowTable.STRIDE);
+          late.inc(message.entries());
           return;
         }
         if (known.isOver("", message.window() / windowMs)) {
-          late.inc((data.length - TopnMessage.ENTRIES) / FlowTable.STRIDE); // too late for that one
+          late.inc(message.entries()); // too late for what is over all
         }
         add(message, now);
       }
@@ -105,7 +117,7 @@ final class BucketFunction extends KeyedProcessFunction<Integer, TopnMessage, Bu
   }
 
   @Override
-  public void onTimer(long timestamp, OnTimerContext context, Collector<BucketTop> out)
+  public void onTimer(long timestamp, OnTimerContext context, Collector<Digest> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
     timer.clear();
@@ -121,65 +133,68 @@ final class BucketFunction extends KeyedProcessFunction<Integer, TopnMessage, Bu
     }
   }
 
-  private void add(TopnMessage message, long now) throws Exception {
-    Window window = windows.get(message.window());
+  private void add(WindowMessage message, long now) throws Exception {
+    WindowState window = windows.get(message.window());
     if (window == null) {
-      window = new Window();
+      window = new WindowState();
       window.began = now;
     }
     window.touched = now;
-    Sums sums = window.probes.computeIfAbsent(message.probe(), key -> new Sums());
-    long[] data = message.data();
-    sums.overflowPackets += data[0];
-    sums.overflowOctets += data[1];
-    sums.flows.addEntries(data, TopnMessage.ENTRIES, data.length);
-    sums.said.changed = true;
+    Log log = window.probes.computeIfAbsent(message.probe(), key -> new Log());
+    log.rank = message.rank();
+    log.add(message.data(), message.entries());
+    log.addSketches(message.sketches());
+    if (log.entries - log.compacted > COMPACT_ENTRIES + log.compacted) {
+      flows.compact(log);
+    }
+    log.said.changed = true;
     window.all.changed = true;
     windows.put(message.window(), window);
   }
 
-  /** Hands on every list that is due, and drops windows that are over. */
-  private void tick(Progress known, long now, int bucket, Collector<BucketTop> out)
-      throws Exception {
-    TreeMap<Long, Window> ordered = new TreeMap<>();
-    for (Map.Entry<Long, Window> entry : windows.entries()) {
+  /** Hands on every digest that is due, and drops windows that are over. */
+  private void tick(Progress known, long now, int bucket, Collector<Digest> out) throws Exception {
+    TreeMap<Long, WindowState> ordered = new TreeMap<>();
+    for (Map.Entry<Long, WindowState> entry : windows.entries()) {
       ordered.put(entry.getKey(), entry.getValue());
     }
     int finished = 0;
     List<Long> droppable = new ArrayList<>();
-    for (Map.Entry<Long, Window> entry : ordered.entrySet()) {
+    for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long start = entry.getKey();
       long end = start + windowMs;
-      Window window = entry.getValue();
+      WindowState window = entry.getValue();
+      WindowState before = ordered.get(start - windowMs);
       // A clock that is far ahead is not waited for.
       boolean ahead = end - window.began > windowMs + KEEP_MS;
       long whole = ahead ? window.began + windowMs : Math.max(end, window.began);
       boolean waited = now >= whole + delayMs;
       boolean said = false;
       boolean probesChanged = false;
-      for (Map.Entry<String, Sums> probe : window.probes.entrySet()) {
-        Sums sums = probe.getValue();
+      for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
+        Log log = probe.getValue();
         boolean complete = known.complete(probe.getKey(), end);
         int reported = complete ? 1 : 0;
-        if (sums.said.due(complete || waited, reported, now, AGAIN_MS)) {
-          out.collect(list(probe.getKey(), start, bucket, reported, 1, List.of(sums)));
-          sums.said.said(reported, now);
+        if (log.said.due(complete || waited, reported, now, AGAIN_MS)) {
+          load(bucket, false, List.of(probe.getKey()), window, before);
+          say(probe.getKey(), start, bucket, reported, 1, log.said, out);
+          log.said.said(reported, now);
           said = true;
         }
-        probesChanged |= sums.said.changed;
+        probesChanged |= log.said.changed;
       }
       int reported = known.reported(end);
       boolean complete = known.expected > 0 && reported >= known.expected;
       if (known.isOver("", start / windowMs)) {
-        // The list over all was of more than what has come since: it stays.
+        // What was said over all was of more than what has come since: it stays.
         if (waited && window.all.changed) {
           window.all.said(reported, now);
           said = true;
         }
       } else if (window.all.due(complete || waited, reported, now, AGAIN_MS)) {
         int expected = Math.max(known.expected, reported);
-        out.collect(
-            list("", start, bucket, reported, expected, List.copyOf(window.probes.values())));
+        load(bucket, true, List.copyOf(window.probes.keySet()), window, before);
+        say("", start, bucket, reported, expected, window.all, out);
         window.all.said(reported, now);
         said = true;
       }
@@ -204,8 +219,41 @@ final class BucketFunction extends KeyedProcessFunction<Integer, TopnMessage, Bu
     }
   }
 
+  private void load(
+      int bucket, boolean overAll, List<String> probes, WindowState window, WindowState before) {
+    List<Flows.Observed> observed = new ArrayList<>();
+    for (String probe : probes) {
+      Log log = window.probes.get(probe);
+      observed.add(new Flows.Observed(log, before == null ? null : before.probes.get(probe)));
+    }
+    flows.load(Buckets.number(bucket), overAll, observed, windowMs, answerMs);
+    digested.inc(flows.size());
+  }
+
+  private void say(
+      String probe,
+      long start,
+      int bucket,
+      int reported,
+      int expected,
+      Said said,
+      Collector<Digest> out) {
+    for (int job = 0; job < digesters.size(); job++) {
+      Digester digester = digesters.get(job);
+      long[] data = digester.digest(flows);
+      if (digester.sums() > 0) {
+        Sums difference = new Sums(digester.sums() - Sums.KEY);
+        difference.addAll(data, 0, data.length, 1);
+        difference.addAll(said.sums, 0, said.sums.length, -1);
+        said.sums = data;
+        data = difference.toArray();
+      }
+      out.collect(new Digest(job, probe, start, bucket, reported, expected, data));
+    }
+  }
+
   /** Drops a window; one that is yet to come by the clock is not over for those who are on time. */
-  private void drop(long start, Window window, Progress known, long now) throws Exception {
+  private void drop(long start, WindowState window, Progress known, long now) throws Exception {
     if (start + windowMs <= now) {
       for (String probe : window.probes.keySet()) {
         known.setOver(probe, start / windowMs);
@@ -214,35 +262,5 @@ final class BucketFunction extends KeyedProcessFunction<Integer, TopnMessage, Bu
       progress.update(known);
     }
     windows.remove(start);
-  }
-
-  private BucketTop list(
-      String probe, long start, int bucket, int reported, int expected, List<Sums> parts) {
-    FlowTable table;
-    if (parts.size() == 1) {
-      table = parts.get(0).flows;
-    } else {
-      table = new FlowTable();
-      for (Sums part : parts) {
-        table.addEntries(part.flows.cells(), 0, part.flows.size() * FlowTable.STRIDE);
-      }
-    }
-    long octets = 0;
-    long packets = 0;
-    long overflow = 0;
-    for (Sums part : parts) {
-      octets += part.overflowOctets;
-      packets += part.overflowPackets;
-      overflow += part.overflowOctets;
-    }
-    long[] cells = table.cells();
-    int end = table.size() * FlowTable.STRIDE;
-    for (int at = 0; at < end; at += FlowTable.STRIDE) {
-      octets += cells[at + FlowTable.FWD_OCTETS] + cells[at + FlowTable.REV_OCTETS];
-      packets += cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
-    }
-    long[] entries = FlowTable.top(cells, table.size(), top);
-    return new BucketTop(
-        probe, start, bucket, reported, expected, octets, packets, table.size(), overflow, entries);
   }
 }

@@ -1,0 +1,532 @@
+package io.weir.jobs.indicators;
+
+import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.window.Best;
+import io.weir.jobs.window.Digester;
+import io.weir.jobs.window.FlowTable;
+import io.weir.jobs.window.Flows;
+import io.weir.jobs.window.Hosts;
+import io.weir.jobs.window.Sections;
+import io.weir.jobs.window.Sketches;
+import io.weir.jobs.window.Sums;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * What one bucket knows of its hosts for the indicators of a window. A host is in one bucket with
+ * all that it did, so what is said of it here is whole.
+ *
+ * <p>Definitions are Ourmon's (Binkley and Massey, "Ourmon and network monitoring performance",
+ * 2005, and its manual) and, for first contacts, those of Jung and others, "Fast portscan detection
+ * using sequential hypothesis testing", 2004, within one window. Distinct addresses and ports are
+ * counted exactly, and only for hosts that may come into a list.
+ */
+final class IndicatorDigester implements Digester {
+  private static final long serialVersionUID = 1;
+
+  /** Sections: sums by scope; rows of the port report; lists. */
+  static final int TOTALS = 1;
+
+  static final int REPORT = 2;
+  static final int LISTS = 3;
+
+  /**
+   * A row of the report: order, address, stats, l3d, its error, l4d, ports with their share, ...
+   */
+  static final int REPORT_ADDRESS = 1;
+
+  static final int REPORT_STATS = 3;
+  static final int REPORT_L3D = REPORT_STATS + HostStats.SIZE;
+  static final int REPORT_L3D_ERROR = REPORT_L3D + 1;
+  static final int REPORT_L4D = REPORT_L3D + 2;
+  static final int REPORT_PORTS = REPORT_L3D + 3;
+  static final int PORTS = 10;
+  static final int REPORT_STRIDE = REPORT_PORTS + 2 * PORTS;
+
+  /** A row of a list: scope, list, value, its error, address, stats, addresses, ports. */
+  static final int LIST_ERROR = 3;
+
+  static final int LIST_ADDRESS = 4;
+  static final int LIST_STATS = 6;
+  static final int LIST_ADDRESSES = LIST_STATS + HostStats.SIZE;
+  static final int LIST_PORTS = LIST_ADDRESSES + 1;
+  static final int LIST_STRIDE = LIST_ADDRESSES + 2;
+
+  /** Lists, as {@code list} in {@code top_indicators}. */
+  static final int SYN_SENDERS = 1;
+
+  static final int SCAN_ADDRESSES = 2; // TCP, UDP, ICMP
+  static final int SCAN_PORTS = 5; // TCP, UDP
+  static final int SCAN_FAILURES = 7;
+  static final int ICMP_SENDERS = 8;
+  static final int ICMP_CAUSERS = 9;
+  static final int UDP_WORK_WEIGHT = 10;
+  static final int LAST_LIST = 10;
+
+  /** Sums of a scope. */
+  static final int TOTAL_HOSTS = 0;
+
+  static final int TOTAL_REPORT = 1;
+  static final int TOTAL_US = 2;
+  static final int TOTAL_THEM = 3;
+  static final int TOTAL_SCANNERS = 4;
+  static final int TOTAL_FAILED = 5;
+  static final int TOTAL_ANSWERED = 6;
+  static final int TOTAL_SYN = 7;
+  static final int TOTAL_TCP = 8;
+  static final int TOTAL_ICMP = 9;
+  static final int TOTAL_OVERFLOW = 10;
+  static final int TOTAL_ONE_WAY = 11;
+  static final int TOTAL_VALUES = 12;
+
+  /** A scan reaches at least two of what is counted. */
+  private static final int LEAST_SCAN = 2;
+
+  private static final int[] PROTOCOLS = {6, 17, 1};
+
+  private final int top;
+  private final int report;
+  private final int scanner;
+
+  /**
+   * Makes the digester.
+   *
+   * @param top rows of a list
+   * @param report rows of the port report
+   * @param scanner failed contacts more than answered ones that call a scanner
+   */
+  IndicatorDigester(int top, int report, int scanner) {
+    this.top = top;
+    this.report = report;
+    this.scanner = scanner;
+  }
+
+  @Override
+  public long[] digest(Flows flows) {
+    return new Work(flows).digest();
+  }
+
+  /** Number of a protocol among those that are counted apart, -1 for another. */
+  static int kind(int protocol) {
+    return switch (protocol) {
+      case 6 -> 0;
+      case 17 -> 1;
+      case 1, 58 -> 2;
+      default -> -1;
+    };
+  }
+
+  /** One digest. */
+  private final class Work {
+    private final Flows flows;
+    private final long[] cells;
+    private final Hosts hosts;
+    private final long[] stats;
+    private final Sums totals = new Sums(TOTAL_VALUES);
+
+    /** Estimated distinct destinations in overflow records, by host and kind of protocol. */
+    private final Sums sketched = new Sums(1);
+
+    private final Map<Integer, Best[]> lists = new TreeMap<>();
+    private final Sums peers = new Sums(0);
+    private final Sums dstPorts = new Sums(2);
+    private final Sums srcPorts = new Sums(2);
+
+    /** Of hosts whose distinct addresses and ports were counted: kind is the second key. */
+    private final Sums distinct = new Sums(3);
+
+    Work(Flows flows) {
+      this.flows = flows;
+      cells = flows.cells();
+      hosts = flows.hosts();
+      stats = new long[hosts.known() * HostStats.SIZE];
+    }
+
+    long[] digest() {
+      long oneWay = 0;
+      for (int flow = 0; flow < flows.size(); flow++) {
+        int at = flow * FlowTable.STRIDE;
+        end(hosts.of(flow, 0), at, true);
+        end(hosts.of(flow, 1), at, false);
+        if ((cells[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) != 0 && flows.owns(at)) {
+          oneWay += cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
+        }
+      }
+      sketches();
+      contacts();
+      Best reported = new Best(report, this::before);
+      for (int host = 0; host < hosts.known(); host++) {
+        count(0, host);
+        if (flows.national() && customer(host) != 0) {
+          count(customer(host), host);
+        }
+        int at = host * HostStats.SIZE;
+        if (HostStats.tcpPackets(stats, at) > 0) {
+          reported.offer(HostStats.control(stats, at), host);
+        }
+      }
+      scans();
+      totals.cells()[totals.at(0, 0) + Sums.KEY + TOTAL_ONE_WAY] = oneWay;
+      Sections sections = new Sections();
+      sections.begin(TOTALS, totals.stride());
+      sections.add(totals.cells(), 0, totals.size() * totals.stride());
+      sections.end();
+      sections.begin(REPORT, REPORT_STRIDE);
+      for (int host : reported.take()) {
+        report(host, sections);
+      }
+      sections.end();
+      sections.begin(LISTS, LIST_STRIDE);
+      lists.forEach((scope, ofScope) -> write(scope, ofScope, sections));
+      sections.end();
+      return sections.toArray();
+    }
+
+    private boolean before(int a, int b) {
+      int high = Long.compareUnsigned(hosts.high(a), hosts.high(b));
+      return high < 0 || high == 0 && Long.compareUnsigned(hosts.low(a), hosts.low(b)) < 0;
+    }
+
+    private int customer(int host) {
+      return (int) stats[host * HostStats.SIZE + HostStats.CUSTOMER];
+    }
+
+    /** Counts what a flow's source or destination did. */
+    private void end(int host, int at, boolean source) {
+      if (host < 0) {
+        return;
+      }
+      int into = host * HostStats.SIZE;
+      long tuple = cells[at + FlowTable.TUPLE];
+      long attributes = cells[at + FlowTable.ATTRIBUTES];
+      int kind = kind(FlowTable.protocol(tuple));
+      int key = FlowTable.overflowKey(tuple);
+      boolean twoWay = (attributes & FlowTable.ONE_WAY) == 0;
+      long sent = cells[at + (source ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
+      long received = cells[at + (source ? FlowTable.REV_PACKETS : FlowTable.FWD_PACKETS)];
+      if (kind == 0 && twoWay) {
+        for (int i = 0; i < 4; i++) {
+          long counts = cells[at + FlowTable.SYN + i];
+          if (counts != 0) {
+            long forward = counts >>> 32;
+            long reverse = counts & 0xffffffffL;
+            stats[into + HostStats.SYN_SENT + i] += source ? forward : reverse;
+            stats[into + HostStats.SYN_RECV + i] += source ? reverse : forward;
+          }
+        }
+        stats[into + HostStats.TCP_SENT] += sent;
+        stats[into + HostStats.TCP_RECV] += received;
+      } else if (kind == 1 && twoWay) {
+        stats[into + HostStats.UDP_SENT] += sent;
+      }
+      long errors = cells[at + FlowTable.ICMP_ERRORS];
+      if (errors != 0) {
+        long errorsReceived = source ? errors & 0xffffffffL : errors >>> 32;
+        stats[into + HostStats.ICMP_SENT] += source ? errors >>> 32 : errors & 0xffffffffL;
+        stats[into + HostStats.ICMP_RECV] += errorsReceived;
+        if ((attributes & FlowTable.QUOTES_UDP) != 0) {
+          stats[into + HostStats.ICMP_RECV_UDP] += errorsReceived;
+        }
+      }
+      if (key != 0) {
+        stats[into + HostStats.OVERFLOW] += sent + received;
+      }
+      if (source && kind >= 0 && key == 0 && begins(at, kind)) {
+        stats[into + HostStats.BEGAN + kind]++;
+      }
+      belongs(into, cells, at, source);
+    }
+
+    /** Notes whose host it is, and whether it is a local one. */
+    private void belongs(int into, long[] from, int at, boolean source) {
+      long customers = from[at + FlowTable.CUSTOMER];
+      long customer = source ? customers >>> 32 : customers & 0xffffffffL;
+      stats[into + HostStats.CUSTOMER] = Math.max(stats[into + HostStats.CUSTOMER], customer);
+      int inside =
+          flows.national()
+              ? source ? Enrichment.SRC_NATIONAL : Enrichment.DST_NATIONAL
+              : source ? Enrichment.SRC_AT_SITE : Enrichment.DST_AT_SITE;
+      if ((from[at + FlowTable.ATTRIBUTES] & inside) != 0) {
+        stats[into + HostStats.LOCAL] = 1;
+      }
+    }
+
+    /** Whether the flow's source is known to have begun it, as far as its protocol can tell. */
+    private boolean begins(int at, int kind) {
+      return switch (kind) {
+        case 0 -> (cells[at + FlowTable.ATTRIBUTES] & FlowTable.GUESS) == 0;
+        case 1 -> true;
+        default -> cells[at + FlowTable.ICMP_ERRORS] == 0;
+      };
+    }
+
+    private void sketches() {
+      long[] rows = flows.sketches();
+      for (int at = 0; at < rows.length; at += Sketches.STRIDE) {
+        int host = hosts.find(rows[at], rows[at + 1]);
+        int kind = kind((int) rows[at + 2]);
+        if (host >= 0 && kind >= 0) {
+          int into = sketched.at(host, kind) + Sums.KEY;
+          sketched.cells()[into] += Sketches.estimate(rows, at);
+        }
+      }
+    }
+
+    private long sketched(int host, int kind) {
+      int at = sketched.size() == 0 ? -1 : sketched.find(host, kind);
+      return at < 0 ? 0 : sketched.cells()[at + Sums.KEY];
+    }
+
+    /** Judges the first contacts of each host by what answered. */
+    private void contacts() {
+      FlowTable attempts = flows.attempts();
+      long[] from = attempts.cells();
+      int[] head = new int[hosts.known()];
+      int[] next = new int[attempts.size()];
+      Arrays.fill(head, -1);
+      for (int i = 0; i < attempts.size(); i++) {
+        int at = i * FlowTable.STRIDE;
+        int host = hosts.find(from[at + FlowTable.SRC], from[at + FlowTable.SRC + 1]);
+        next[i] = head[host];
+        head[host] = i;
+        belongs(host * HostStats.SIZE, from, at, true);
+      }
+      Sums contacts = new Sums(1);
+      for (int host = 0; host < head.length; host++) {
+        if (head[host] < 0) {
+          continue;
+        }
+        contacts.clear();
+        for (int i = head[host]; i >= 0; i = next[i]) {
+          int at = i * FlowTable.STRIDE;
+          int into = contacts.at(from[at + FlowTable.DST], from[at + FlowTable.DST + 1]) + Sums.KEY;
+          contacts.cells()[into] |= from[at + FlowTable.SYNACK];
+        }
+        int answered = 0;
+        for (int i = 0; i < contacts.size(); i++) {
+          answered += contacts.cells()[i * contacts.stride() + Sums.KEY] != 0 ? 1 : 0;
+        }
+        stats[host * HostStats.SIZE + HostStats.ANSWERED] = answered;
+        stats[host * HostStats.SIZE + HostStats.FAILED] = contacts.size() - answered;
+      }
+    }
+
+    private Best[] lists(int scope) {
+      return lists.computeIfAbsent(
+          scope,
+          key -> {
+            Best[] made = new Best[LAST_LIST + 1];
+            Arrays.setAll(made, list -> new Best(top, this::before));
+            return made;
+          });
+    }
+
+    private void count(int scope, int host) {
+      int at = host * HostStats.SIZE;
+      int total = totals.at(scope, 0) + Sums.KEY;
+      long[] sums = totals.cells();
+      long lead = stats[at + HostStats.FAILED] - stats[at + HostStats.ANSWERED];
+      sums[total + TOTAL_HOSTS] += host < hosts.size() ? 1 : 0;
+      sums[total + TOTAL_REPORT] +=
+          HostStats.control(stats, at) > 0 && HostStats.tcpPackets(stats, at) > 0 ? 1 : 0;
+      if (HostStats.isWorm(stats, at)) {
+        sums[total + (stats[at + HostStats.LOCAL] != 0 ? TOTAL_US : TOTAL_THEM)]++;
+      }
+      sums[total + TOTAL_SCANNERS] += lead >= scanner ? 1 : 0;
+      sums[total + TOTAL_FAILED] += stats[at + HostStats.FAILED];
+      sums[total + TOTAL_ANSWERED] += stats[at + HostStats.ANSWERED];
+      sums[total + TOTAL_SYN] += stats[at + HostStats.SYN_SENT];
+      sums[total + TOTAL_TCP] += HostStats.tcpPackets(stats, at);
+      sums[total + TOTAL_ICMP] += stats[at + HostStats.ICMP_SENT];
+      sums[total + TOTAL_OVERFLOW] += stats[at + HostStats.OVERFLOW];
+      Best[] into = lists(scope);
+      into[SYN_SENDERS].offer(stats[at + HostStats.SYN_SENT], host);
+      into[SCAN_FAILURES].offer(lead, host);
+      into[ICMP_SENDERS].offer(stats[at + HostStats.ICMP_SENT], host);
+      into[ICMP_CAUSERS].offer(stats[at + HostStats.ICMP_RECV_UDP], host);
+      into[UDP_WORK_WEIGHT].offer(HostStats.udpWorkWeight(stats, at), host);
+    }
+
+    /**
+     * Hosts by distinct destinations and ports. No host has more of either than it began flows (or,
+     * for overflow records, than their sketches say): those with most flows are counted first, and
+     * who cannot come into a list any more is not counted.
+     */
+    private void scans() {
+      for (int kind = 0; kind < PROTOCOLS.length; kind++) {
+        long[] bounds = new long[hosts.size()];
+        int candidates = 0;
+        for (int host = 0; host < hosts.size(); host++) {
+          long bound = stats[host * HostStats.SIZE + HostStats.BEGAN + kind] + sketched(host, kind);
+          if (bound >= LEAST_SCAN) {
+            bounds[candidates++] = -Math.min(bound, Integer.MAX_VALUE) << 32 | host;
+          }
+        }
+        Arrays.sort(bounds, 0, candidates);
+        for (int i = 0; i < candidates; i++) {
+          int host = (int) bounds[i];
+          long bound = -(bounds[i] >> 32);
+          Best[] all = lists(0);
+          Best[] own = flows.national() && customer(host) != 0 ? lists(customer(host)) : null;
+          if (mayEnter(all, kind, bound) || own != null && mayEnter(own, kind, bound)) {
+            int at = distinct(host, kind);
+            long addresses = distinct.cells()[at + Sums.KEY];
+            long ports = distinct.cells()[at + Sums.KEY + 1];
+            offer(all, kind, host, addresses, ports);
+            if (own != null) {
+              offer(own, kind, host, addresses, ports);
+            }
+          }
+        }
+      }
+    }
+
+    private static boolean mayEnter(Best[] lists, int kind, long bound) {
+      return bound >= lists[SCAN_ADDRESSES + kind].least()
+          || kind < 2 && bound >= lists[SCAN_PORTS + kind].least();
+    }
+
+    private static void offer(Best[] lists, int kind, int host, long addresses, long ports) {
+      if (addresses >= LEAST_SCAN) {
+        lists[SCAN_ADDRESSES + kind].offer(addresses, host);
+      }
+      if (kind < 2 && ports >= LEAST_SCAN) {
+        lists[SCAN_PORTS + kind].offer(ports, host);
+      }
+    }
+
+    /**
+     * Counts the distinct destinations and ports of the flows that a host began; where they are.
+     */
+    private int distinct(int host, int kind) {
+      int known = distinct.find(host, kind);
+      if (known >= 0) {
+        return known;
+      }
+      peers.clear();
+      dstPorts.clear();
+      for (int end = hosts.first(host); end >= 0; end = hosts.next(end)) {
+        int at = end / 2 * FlowTable.STRIDE;
+        long tuple = cells[at + FlowTable.TUPLE];
+        if (end % 2 == 0 && kind(FlowTable.protocol(tuple)) == kind && begins(at, kind)) {
+          if (FlowTable.overflowKey(tuple) == 0) {
+            peers.at(cells[at + FlowTable.DST], cells[at + FlowTable.DST + 1]);
+          }
+          dstPorts.at(FlowTable.dstPort(tuple), 0);
+        }
+      }
+      int at = distinct.at(host, kind);
+      long estimate = sketched(host, kind);
+      long[] into = distinct.cells();
+      into[at + Sums.KEY] = peers.size() + estimate;
+      into[at + Sums.KEY + 1] = dstPorts.size();
+      into[at + Sums.KEY + 2] = error(estimate, peers.size());
+      return at;
+    }
+
+    /** Three standard errors of the estimate, and what may have been counted exactly as well. */
+    private static long error(long estimate, long exact) {
+      return (long) Math.ceil(3 * Sketches.STANDARD_ERROR * estimate) + Math.min(estimate, exact);
+    }
+
+    private void report(int host, Sections sections) {
+      peers.clear();
+      dstPorts.clear();
+      srcPorts.clear();
+      for (int end = hosts.first(host); end >= 0; end = hosts.next(end)) {
+        int at = end / 2 * FlowTable.STRIDE;
+        boolean source = end % 2 == 0;
+        long tuple = cells[at + FlowTable.TUPLE];
+        long sent = cells[at + (source ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
+        if (FlowTable.protocol(tuple) != PROTOCOLS[0]
+            || sent == 0
+            || (cells[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) != 0) {
+          continue;
+        }
+        long first = FlowTable.firstSeen(cells[at + FlowTable.SEEN]);
+        int src = FlowTable.srcPort(tuple);
+        int dst = FlowTable.dstPort(tuple);
+        port(dstPorts, source ? dst : src, sent, first);
+        if (FlowTable.overflowKey(tuple) == 0) {
+          int peer = at + (source ? FlowTable.DST : FlowTable.SRC);
+          peers.at(cells[peer], cells[peer + 1]);
+          port(srcPorts, source ? src : dst, sent, first);
+        }
+      }
+      int at = host * HostStats.SIZE;
+      long estimate = sketched(host, 0);
+      sections.add(HostStats.control(stats, at));
+      sections.add(hosts.high(host));
+      sections.add(hosts.low(host));
+      sections.add(stats, at, HostStats.SIZE);
+      sections.add(peers.size() + estimate);
+      sections.add(error(estimate, peers.size()));
+      sections.add(dstPorts.size());
+      ports(dstPorts, sections);
+      ports(srcPorts, sections);
+    }
+
+    private static void port(Sums ports, int port, long packets, long first) {
+      int before = ports.size();
+      int at = ports.at(port, 0) + Sums.KEY;
+      long[] into = ports.cells();
+      into[at] += packets;
+      into[at + 1] = ports.size() > before ? first : Math.min(into[at + 1], first);
+    }
+
+    /** The ports seen first, by time, then by number; in the order of their numbers. */
+    private static void ports(Sums ports, Sections sections) {
+      long[] from = ports.cells();
+      Best best =
+          new Best(
+              PORTS,
+              (a, b) -> from[a] < from[b]); // the earlier, the larger; of equal ones the lower port
+      for (int i = 0; i < ports.size(); i++) {
+        int at = i * ports.stride();
+        best.offer(Integer.MAX_VALUE - from[at + Sums.KEY + 1], at);
+      }
+      int[] places = best.take();
+      long[] rows = new long[places.length];
+      for (int i = 0; i < rows.length; i++) {
+        rows[i] = from[places[i]] << 44 | Math.min(from[places[i] + Sums.KEY], (1L << 44) - 1);
+      }
+      Arrays.sort(rows);
+      for (int i = 0; i < PORTS; i++) {
+        sections.add(i < rows.length ? rows[i] : -1);
+      }
+    }
+
+    private void write(int scope, Best[] ofScope, Sections sections) {
+      for (int list = SYN_SENDERS; list <= LAST_LIST; list++) {
+        boolean scan = list >= SCAN_ADDRESSES && list < SCAN_FAILURES;
+        int kind = !scan ? -1 : list < SCAN_PORTS ? list - SCAN_ADDRESSES : list - SCAN_PORTS;
+        for (int host : ofScope[list].take()) {
+          int at = host * HostStats.SIZE;
+          int counted = scan ? distinct.find(host, kind) + Sums.KEY : -1;
+          long addresses = scan ? distinct.cells()[counted] : 0;
+          long ports = scan ? distinct.cells()[counted + 1] : 0;
+          long value =
+              switch (list) {
+                case SYN_SENDERS -> stats[at + HostStats.SYN_SENT];
+                case SCAN_FAILURES -> stats[at + HostStats.FAILED] - stats[at + HostStats.ANSWERED];
+                case ICMP_SENDERS -> stats[at + HostStats.ICMP_SENT];
+                case ICMP_CAUSERS -> stats[at + HostStats.ICMP_RECV_UDP];
+                case UDP_WORK_WEIGHT -> HostStats.udpWorkWeight(stats, at);
+                default -> list < SCAN_PORTS ? addresses : ports;
+              };
+          boolean byAddress = scan && list < SCAN_PORTS;
+          sections.add(scope);
+          sections.add(list);
+          sections.add(value);
+          sections.add(byAddress ? distinct.cells()[counted + 2] : 0);
+          sections.add(hosts.high(host));
+          sections.add(hosts.low(host));
+          sections.add(stats, at, HostStats.SIZE);
+          sections.add(addresses);
+          sections.add(ports);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,209 @@
+package io.weir.jobs.topn;
+
+import io.weir.jobs.sink.Table;
+import io.weir.jobs.window.Best;
+import io.weir.jobs.window.Cells;
+import io.weir.jobs.window.Digest;
+import io.weir.jobs.window.FlowTable;
+import io.weir.jobs.window.RowList;
+import io.weir.jobs.window.RowMaker;
+import io.weir.jobs.window.Sections;
+import io.weir.jobs.window.Sums;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/** Rows of {@code top_flows} and {@code top_talkers} from the digests of all buckets. */
+final class TopnRows implements RowMaker {
+  private static final long serialVersionUID = 1;
+
+  /** Values of {@code list} in {@code top_talkers}. */
+  static final int HOST_IN = 1;
+
+  static final int HOST_OUT = 2;
+
+  /** The list of the first kind of key; the others follow in their order. */
+  static final int FIRST_KEY = 3;
+
+  private final int top;
+
+  TopnRows(int top) {
+    this.top = top;
+  }
+
+  @Override
+  public List<RowList> rows(Collection<Digest> digests) {
+    Sums totals = new Sums(TopnDigester.TOTAL_VALUES);
+    Sums keys = new Sums(TopnDigester.VALUES);
+    Map<Integer, Cells> sections = new TreeMap<>();
+    boolean national = false;
+    for (Digest digest : digests) {
+      national |= digest.probe().isEmpty();
+      Sections.read(
+          digest.data(),
+          (section, data, start, end, stride) -> {
+            switch (section) {
+              case TopnDigester.TOTALS -> totals.addAll(data, start, end, 1);
+              case TopnDigester.KEYS -> keys.addAll(data, start, end, 1);
+              default ->
+                  sections.computeIfAbsent(section, key -> new Cells(stride)).add(data, start, end);
+            }
+          });
+    }
+    List<RowList> lists = new ArrayList<>();
+    flows(sections.get(TopnDigester.FLOWS), totals, national, lists);
+    hosts(sections.get(TopnDigester.HOSTS), totals, national, lists);
+    keys(keys, totals, national, lists);
+    return lists;
+  }
+
+  private void flows(Cells flows, Sums totals, boolean national, List<RowList> lists) {
+    flows.best(
+        top,
+        2,
+        (data, a, b) -> Cells.before(data, a + TopnDigester.FLOW_KEY, b + TopnDigester.FLOW_KEY, 5),
+        (group, places) -> {
+          long[] data = flows.data();
+          int scope = (int) group[0];
+          List<Object[]> rows = new ArrayList<>();
+          for (int at : places) {
+            int key = at + TopnDigester.FLOW_KEY;
+            long tuple = data[key + FlowTable.TUPLE];
+            Object[] row = flowRow(scope, national, (int) group[1] + 1, totals);
+            set(row, Table.TOP_FLOWS, "src_addr", Cells.address(data, key + FlowTable.SRC));
+            set(row, Table.TOP_FLOWS, "dst_addr", Cells.address(data, key + FlowTable.DST));
+            set(row, Table.TOP_FLOWS, "src_port", FlowTable.srcPort(tuple));
+            set(row, Table.TOP_FLOWS, "dst_port", FlowTable.dstPort(tuple));
+            set(row, Table.TOP_FLOWS, "protocol", FlowTable.protocol(tuple));
+            long fwdOctets = data[key + FlowTable.FWD_OCTETS];
+            long fwdPackets = data[key + FlowTable.FWD_PACKETS];
+            long revOctets = data[key + FlowTable.REV_OCTETS];
+            long revPackets = data[key + FlowTable.REV_PACKETS];
+            set(row, Table.TOP_FLOWS, "octets", fwdOctets + revOctets);
+            set(row, Table.TOP_FLOWS, "packets", fwdPackets + revPackets);
+            set(row, Table.TOP_FLOWS, "fwd_octets", fwdOctets);
+            set(row, Table.TOP_FLOWS, "fwd_packets", fwdPackets);
+            set(row, Table.TOP_FLOWS, "rev_octets", revOctets);
+            set(row, Table.TOP_FLOWS, "rev_packets", revPackets);
+            rows.add(row);
+          }
+          lists.add(
+              new RowList(
+                  Table.TOP_FLOWS,
+                  group[0] + "/" + group[1],
+                  rows,
+                  flowRow(scope, national, (int) group[1] + 1, totals)));
+        });
+  }
+
+  private static Object[] flowRow(int scope, boolean national, int list, Sums totals) {
+    Object[] row = row(Table.TOP_FLOWS, scope, national, list);
+    long[] sums = totals.cells();
+    int at = totals.at(scope, 0) + Sums.KEY;
+    set(row, Table.TOP_FLOWS, "window_octets", sums[at + TopnDigester.TOTAL_OCTETS]);
+    set(row, Table.TOP_FLOWS, "window_packets", sums[at + TopnDigester.TOTAL_PACKETS]);
+    set(row, Table.TOP_FLOWS, "window_flows", sums[at + TopnDigester.TOTAL_FLOWS]);
+    set(row, Table.TOP_FLOWS, "overflow_octets", sums[at + TopnDigester.TOTAL_OVERFLOW]);
+    set(row, Table.TOP_FLOWS, "duplicate_octets", sums[at + TopnDigester.TOTAL_DUPLICATE]);
+    return row;
+  }
+
+  private void hosts(Cells hosts, Sums totals, boolean national, List<RowList> lists) {
+    hosts.best(
+        top,
+        2,
+        (data, a, b) -> Cells.before(data, a + TopnDigester.HOST_KEY, b + TopnDigester.HOST_KEY, 2),
+        (group, places) -> {
+          long[] data = hosts.data();
+          int scope = (int) group[0];
+          int list = HOST_IN + (int) group[1];
+          long all = totals.cells()[totals.at(scope, 0) + Sums.KEY + TopnDigester.TOTAL_HOSTS];
+          List<Object[]> rows = new ArrayList<>();
+          for (int at : places) {
+            Object[] row = talker(scope, national, list, all, totals);
+            set(row, Table.TOP_TALKERS, "addr", Cells.address(data, at + TopnDigester.HOST_KEY));
+            sums(row, data, at + TopnDigester.HOST_KEY + 2);
+            rows.add(row);
+          }
+          lists.add(
+              new RowList(
+                  Table.TOP_TALKERS,
+                  scope + "/" + list,
+                  rows,
+                  talker(scope, national, list, all, totals)));
+        });
+  }
+
+  private void keys(Sums keys, Sums totals, boolean national, List<RowList> lists) {
+    long[] cells = keys.cells();
+    Map<Long, Best> best = new TreeMap<>();
+    Map<Long, Long> counts = new TreeMap<>();
+    for (int i = 0; i < keys.size(); i++) {
+      int at = i * keys.stride();
+      counts.merge(cells[at], 1L, Long::sum);
+      best.computeIfAbsent(cells[at], key -> new Best(top, (a, b) -> cells[a + 1] < cells[b + 1]))
+          .offer(
+              cells[at + Sums.KEY + TopnDigester.IN_OCTETS]
+                  + cells[at + Sums.KEY + TopnDigester.OUT_OCTETS],
+              at);
+    }
+    best.forEach(
+        (group, places) -> {
+          int scope = (int) (group >>> 8);
+          int list = FIRST_KEY + (int) (group & 0xff);
+          List<Object[]> rows = new ArrayList<>();
+          for (int at : places.take()) {
+            Object[] row = talker(scope, national, list, counts.get(group), totals);
+            set(row, Table.TOP_TALKERS, "number", cells[at + 1]);
+            sums(row, cells, at + Sums.KEY);
+            rows.add(row);
+          }
+          lists.add(
+              new RowList(
+                  Table.TOP_TALKERS,
+                  scope + "/" + list,
+                  rows,
+                  talker(scope, national, list, counts.get(group), totals)));
+        });
+  }
+
+  private static Object[] talker(int scope, boolean national, int list, long keys, Sums totals) {
+    Object[] row = row(Table.TOP_TALKERS, scope, national, list);
+    long[] sums = totals.cells();
+    int at = totals.at(scope, 0) + Sums.KEY;
+    set(row, Table.TOP_TALKERS, "window_octets", sums[at + TopnDigester.TOTAL_OCTETS]);
+    set(row, Table.TOP_TALKERS, "window_packets", sums[at + TopnDigester.TOTAL_PACKETS]);
+    set(row, Table.TOP_TALKERS, "window_overflow_octets", sums[at + TopnDigester.TOTAL_OVERFLOW]);
+    set(row, Table.TOP_TALKERS, "window_keys", keys);
+    return row;
+  }
+
+  private static void sums(Object[] row, long[] data, int at) {
+    long inOctets = data[at + TopnDigester.IN_OCTETS];
+    long outOctets = data[at + TopnDigester.OUT_OCTETS];
+    long inPackets = data[at + TopnDigester.IN_PACKETS];
+    long outPackets = data[at + TopnDigester.OUT_PACKETS];
+    set(row, Table.TOP_TALKERS, "octets", inOctets + outOctets);
+    set(row, Table.TOP_TALKERS, "packets", inPackets + outPackets);
+    set(row, Table.TOP_TALKERS, "in_octets", inOctets);
+    set(row, Table.TOP_TALKERS, "in_packets", inPackets);
+    set(row, Table.TOP_TALKERS, "out_octets", outOctets);
+    set(row, Table.TOP_TALKERS, "out_packets", outPackets);
+    set(row, Table.TOP_TALKERS, "flows", data[at + TopnDigester.COUNT]);
+    set(row, Table.TOP_TALKERS, "overflow_octets", data[at + TopnDigester.OVERFLOW]);
+  }
+
+  private static Object[] row(Table table, int scope, boolean national, int list) {
+    Object[] row = new Object[table.columns().size()];
+    set(row, table, "scope", Cells.scope(scope, national));
+    set(row, table, "customer", Integer.toUnsignedLong(scope));
+    set(row, table, "list", list);
+    return row;
+  }
+
+  private static void set(Object[] row, Table table, String column, Object value) {
+    row[table.index(column)] = value;
+  }
+}

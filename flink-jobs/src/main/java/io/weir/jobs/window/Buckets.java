@@ -1,0 +1,68 @@
+package io.weir.jobs.window;
+
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+
+/**
+ * Addresses are spread over buckets. A flow goes to the bucket of its source and to that of its
+ * destination, so that all that a host did is in one place, and what several probes saw of one flow
+ * meets in both. What is counted once for each flow is counted in the bucket of its lower address.
+ *
+ * <p>The buckets' ids are chosen so that Flink spreads them evenly over any number of subtasks up
+ * to theirs; both are fixed, or state would not find its flows again.
+ */
+public final class Buckets {
+  public static final int COUNT = 16;
+  public static final int MAX_PARALLELISM = 128;
+
+  /** Ids, by which the stream is keyed. */
+  static final int[] IDS = ids();
+
+  private Buckets() {}
+
+  /** Number of the bucket of an address. */
+  public static int of(long high, long low) {
+    return (Sums.hash(high, low) >>> 20) & COUNT - 1;
+  }
+
+  /** Number of the bucket that counts what is counted once for the flow at {@code at}. */
+  static int owner(long[] cells, int at) {
+    int address =
+        switch (FlowTable.overflowKey(cells[at + FlowTable.TUPLE])) {
+          case 0 -> srcFirst(cells, at) ? FlowTable.SRC : FlowTable.DST;
+          case 1 -> FlowTable.SRC;
+          case 2 -> FlowTable.DST;
+          default -> -1;
+        };
+    return address < 0 ? 0 : of(cells[at + address], cells[at + address + 1]);
+  }
+
+  /** Whether the source is the lower address, or the same. */
+  static boolean srcFirst(long[] cells, int at) {
+    int high = Long.compareUnsigned(cells[at + FlowTable.SRC], cells[at + FlowTable.DST]);
+    return high < 0
+        || high == 0
+            && Long.compareUnsigned(cells[at + FlowTable.SRC + 1], cells[at + FlowTable.DST + 1])
+                <= 0;
+  }
+
+  /** Number of the bucket with this id. */
+  static int number(int id) {
+    for (int i = 0; i < COUNT; i++) {
+      if (IDS[i] == id) {
+        return i;
+      }
+    }
+    throw new IllegalArgumentException("no bucket " + id);
+  }
+
+  private static int[] ids() {
+    int[] ids = new int[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+      int wanted = i * (MAX_PARALLELISM / COUNT);
+      while (KeyGroupRangeAssignment.assignToKeyGroup(ids[i], MAX_PARALLELISM) != wanted) {
+        ids[i]++;
+      }
+    }
+    return ids;
+  }
+}

@@ -1,0 +1,83 @@
+package io.weir.jobs.window;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.TreeMap;
+
+/** Rows of one section of several digests, one after the other. */
+public final class Cells {
+  /** Values of {@code scope} in tables. */
+  private static final int SCOPE_PROBE = 1;
+
+  private static final int SCOPE_ALL = 2;
+  private static final int SCOPE_CUSTOMER = 3;
+
+  /** An order of rows that have the same value. */
+  public interface Order {
+    /** Whether the row at {@code a} comes before that at {@code b}. */
+    boolean before(long[] data, int a, int b);
+  }
+
+  /** Takes one list. */
+  public interface ListTaker {
+    /** The rows of the list with this name, the best first; {@code places} is where they begin. */
+    void take(long[] name, int[] places);
+  }
+
+  private final int stride;
+  private long[] data = new long[0];
+
+  public Cells(int stride) {
+    this.stride = stride;
+  }
+
+  /** Appends rows. */
+  public void add(long[] from, int start, int end) {
+    int length = data.length;
+    data = Arrays.copyOf(data, length + end - start);
+    System.arraycopy(from, start, data, length, end - start);
+  }
+
+  /** The rows. */
+  public long[] data() {
+    return data;
+  }
+
+  /** How many rows there are. */
+  public int size() {
+    return data.length / stride;
+  }
+
+  /**
+   * The best of each list: the first {@code name} numbers of a row say which list it is for, the
+   * next its value.
+   */
+  public void best(int limit, int name, Order order, ListTaker taker) {
+    Map<long[], Best> lists = new TreeMap<>(Arrays::compare);
+    for (int at = 0; at < data.length; at += stride) {
+      lists
+          .computeIfAbsent(
+              Arrays.copyOfRange(data, at, at + name),
+              key -> new Best(limit, (a, b) -> order.before(data, a, b)))
+          .offer(data[at + name], at);
+    }
+    lists.forEach((key, best) -> taker.take(key, best.take()));
+  }
+
+  /** An address as a table takes it. */
+  public static byte[] address(long[] data, int at) {
+    return ByteBuffer.allocate(16).putLong(data[at]).putLong(data[at + 1]).array();
+  }
+
+  /** Value of {@code scope}: one probe's, over all, or one customer's. */
+  public static int scope(int customer, boolean national) {
+    return customer != 0 ? SCOPE_CUSTOMER : national ? SCOPE_ALL : SCOPE_PROBE;
+  }
+
+  /** Whether the key at {@code a} comes before that at {@code b}. */
+  public static boolean before(long[] data, int a, int b, int length) {
+    int difference = Arrays.mismatch(data, a, a + length, data, b, b + length);
+    return difference >= 0 && Long.compareUnsigned(data[a + difference], data[b + difference]) < 0;
+  }
+}

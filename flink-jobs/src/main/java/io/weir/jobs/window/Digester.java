@@ -1,0 +1,18 @@
+package io.weir.jobs.window;
+
+import java.io.Serializable;
+
+/** A job's part in a bucket: from the bucket's flows of a window to numbers that can be merged. */
+public interface Digester extends Serializable {
+  /** Numbers that the job's {@link RowMaker} understands. */
+  long[] digest(Flows flows);
+
+  /**
+   * Stride of the digest where it is a table of sums ({@link Sums}) that is added up over several
+   * windows: what is said later of the same window is then only the difference. 0 where the digest
+   * replaces the one before.
+   */
+  default int sums() {
+    return 0;
+  }
+}

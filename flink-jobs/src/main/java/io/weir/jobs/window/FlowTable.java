@@ -1,0 +1,254 @@
+package io.weir.jobs.window;
+
+import io.weir.jobs.enrich.Enrichment;
+import java.util.Arrays;
+
+/**
+ * What flows did in a window: an open hash table by five-tuple whose entries lie one after the
+ * other in one array, {@link #STRIDE} numbers each, so that adding allocates nothing.
+ *
+ * <p>What a flow has beside sums (application, AS, country, customer) is the largest value that any
+ * of its records had: 0, unknown, gives way to what is known.
+ */
+public final class FlowTable {
+  /** Numbers of an entry. */
+  public static final int STRIDE = 18;
+
+  /** Numbers of its key: source, destination (two each), and {@link #TUPLE}. */
+  static final int KEY = 5;
+
+  public static final int SRC = 0;
+  public static final int DST = 2;
+
+  /** Source port, destination port (16 bits each), protocol (8), then {@link #OVERFLOW_KEY}. */
+  public static final int TUPLE = 4;
+
+  public static final int FWD_OCTETS = 5;
+  public static final int FWD_PACKETS = 6;
+  public static final int REV_OCTETS = 7;
+  public static final int REV_PACKETS = 8;
+
+  /** Counts of both directions, 32 bits each, forward first. */
+  public static final int SYN = 9;
+
+  public static final int SYNACK = 10;
+  public static final int FIN = 11;
+  public static final int RST = 12;
+  public static final int ICMP_ERRORS = 13;
+
+  /** AS numbers of source and destination, 32 bits each. */
+  public static final int AS = 14;
+
+  /** Customers of source and destination, 32 bits each. */
+  public static final int CUSTOMER = 15;
+
+  /** Application, country of source and of destination, flags; 16 bits each. */
+  public static final int ATTRIBUTES = 16;
+
+  /**
+   * Times and counts: when the flow was first seen in the window, 24 bits, ms after {@link
+   * #EARLIEST_MS} before the window's start; records that began the flow, 16 bits; sampling rate,
+   * 24.
+   */
+  public static final int SEEN = 17;
+
+  /** Flags of {@link #ATTRIBUTES}; the lower four are those of {@link Enrichment#ends}. */
+  public static final int GUESS = 16;
+
+  public static final int QUOTES_UDP = 32;
+  public static final int IPV6 = 64;
+  public static final int INBOUND = 128;
+
+  /** Seen by a probe that is declared to see one direction only. */
+  public static final int ONE_WAY = 256;
+
+  /** A packet may be clamped into an interval from this long before. */
+  static final long EARLIEST_MS = 60_000;
+
+  private static final long MAX_SEEN = (1 << 24) - 1;
+  private static final int OVERFLOW_SHIFT = 22;
+
+  private long[] cells;
+  private int[] slots; // 1 + number of the entry; 0 is free
+  private int size;
+
+  public FlowTable() {
+    cells = new long[64 * STRIDE];
+    slots = new int[128];
+  }
+
+  /** Distinct five-tuples. */
+  public int size() {
+    return size;
+  }
+
+  /** The entries; only the first {@code size() * STRIDE} numbers count. */
+  public long[] cells() {
+    return cells;
+  }
+
+  /** Forgets all entries, and what memory many of them took. */
+  public void clear() {
+    if (slots.length > 1 << 20 && size < slots.length / 16) {
+      cells = new long[64 * STRIDE];
+      slots = new int[128];
+    } else {
+      Arrays.fill(slots, 0);
+    }
+    size = 0;
+  }
+
+  /** The number of a key that stands for ports, protocol and what an overflow record counts by. */
+  public static long tuple(int srcPort, int dstPort, int protocol, int overflowKey) {
+    return (long) srcPort << 48
+        | (long) dstPort << 32
+        | (long) protocol << 24
+        | (long) overflowKey << OVERFLOW_SHIFT;
+  }
+
+  public static int srcPort(long tuple) {
+    return (int) (tuple >>> 48);
+  }
+
+  public static int dstPort(long tuple) {
+    return (int) (tuple >>> 32) & 0xffff;
+  }
+
+  public static int protocol(long tuple) {
+    return (int) (tuple >>> 24) & 0xff;
+  }
+
+  /** 0 for a flow, else what an overflow record counts by, as in {@code Overflow.Key}. */
+  public static int overflowKey(long tuple) {
+    return (int) (tuple >>> OVERFLOW_SHIFT) & 3;
+  }
+
+  /** The number {@link #SEEN} of one record. */
+  static long seen(long offsetMs, boolean began, int samplingRate) {
+    long seen = Math.max(0, Math.min(MAX_SEEN, offsetMs + EARLIEST_MS));
+    long rate = Math.min(MAX_SEEN, Integer.toUnsignedLong(samplingRate));
+    return seen << 40 | (began ? 1L << 24 : 0) | rate;
+  }
+
+  /** When the flow was first seen, ms after the window's start. */
+  public static long firstSeen(long seen) {
+    return (seen >>> 40) - EARLIEST_MS;
+  }
+
+  /** Records that began the flow. */
+  public static int began(long seen) {
+    return (int) (seen >>> 24) & 0xffff;
+  }
+
+  /** One packet in this many was looked at; 0 and 1: all. */
+  public static int samplingRate(long seen) {
+    return (int) seen & (int) MAX_SEEN;
+  }
+
+  /** Adds the entry that begins at {@code from}. */
+  void add(long[] entry, int from) {
+    if ((size + 1) * 2 > slots.length) {
+      grow();
+    }
+    int mask = slots.length - 1;
+    int slot = hash(entry, from) & mask;
+    while (true) {
+      int number = slots[slot];
+      if (number == 0) {
+        int at = size * STRIDE;
+        if (at == cells.length) {
+          cells = Arrays.copyOf(cells, cells.length * 2);
+        }
+        System.arraycopy(entry, from, cells, at, STRIDE);
+        slots[slot] = ++size;
+        return;
+      }
+      int at = (number - 1) * STRIDE;
+      if (cells[at + 1] == entry[from + 1]
+          && cells[at + 3] == entry[from + 3]
+          && cells[at + 4] == entry[from + 4]
+          && cells[at] == entry[from]
+          && cells[at + 2] == entry[from + 2]) {
+        merge(at, entry, from);
+        return;
+      }
+      slot = slot + 1 & mask;
+    }
+  }
+
+  private void merge(int at, long[] entry, int from) {
+    for (int i = KEY; i <= ICMP_ERRORS; i++) {
+      cells[at + i] += entry[from + i];
+    }
+    if (cells[at + AS] != entry[from + AS]) {
+      cells[at + AS] = larger(cells[at + AS], entry[from + AS], 32);
+    }
+    if (cells[at + CUSTOMER] != entry[from + CUSTOMER]) {
+      cells[at + CUSTOMER] = larger(cells[at + CUSTOMER], entry[from + CUSTOMER], 32);
+    }
+    long a = cells[at + ATTRIBUTES];
+    long b = entry[from + ATTRIBUTES];
+    if (a != b) {
+      long flags = (a | b) & 0xffff;
+      if ((a & b & GUESS) == 0) {
+        flags &= ~GUESS; // a SYN was seen at some time
+      }
+      cells[at + ATTRIBUTES] = larger(a, b, 16) & ~0xffffL | flags;
+    }
+    long seenA = cells[at + SEEN];
+    long seenB = entry[from + SEEN];
+    cells[at + SEEN] =
+        Math.min(seenA >>> 40, seenB >>> 40) << 40
+            | (long) Math.min(0xffff, began(seenA) + began(seenB)) << 24
+            | Math.max(samplingRate(seenA), samplingRate(seenB));
+  }
+
+  /** The larger of each of the numbers of {@code bits} bits that two longs are made of. */
+  private static long larger(long a, long b, int bits) {
+    long mask = (1L << bits) - 1;
+    long result = 0;
+    for (int shift = 0; shift < 64; shift += bits) {
+      result |= Math.max(a >>> shift & mask, b >>> shift & mask) << shift;
+    }
+    return result;
+  }
+
+  /** The entry of a key, or -1. */
+  int find(long[] key, int from) {
+    int mask = slots.length - 1;
+    int slot = hash(key, from) & mask;
+    while (slots[slot] != 0) {
+      int at = (slots[slot] - 1) * STRIDE;
+      if (cells[at + 1] == key[from + 1]
+          && cells[at + 3] == key[from + 3]
+          && cells[at + 4] == key[from + 4]
+          && cells[at] == key[from]
+          && cells[at + 2] == key[from + 2]) {
+        return slots[slot] - 1;
+      }
+      slot = slot + 1 & mask;
+    }
+    return -1;
+  }
+
+  private void grow() {
+    slots = new int[slots.length * 2];
+    int mask = slots.length - 1;
+    for (int entry = 0; entry < size; entry++) {
+      int slot = hash(cells, entry * STRIDE) & mask;
+      while (slots[slot] != 0) {
+        slot = slot + 1 & mask;
+      }
+      slots[slot] = entry + 1;
+    }
+  }
+
+  private static int hash(long[] key, int at) {
+    long h = key[at] * 0x9e3779b97f4a7c15L + key[at + 1];
+    h = (h ^ h >>> 32) * 0xd6e8feb86659fd93L + key[at + 2];
+    h = (h ^ h >>> 29) * 0x9e3779b97f4a7c15L + key[at + 3];
+    h = (h ^ h >>> 32) * 0xd6e8feb86659fd93L + key[at + 4];
+    h = (h ^ h >>> 29) * 0x9e3779b97f4a7c15L;
+    return (int) (h ^ h >>> 32);
+  }
+}

@@ -1,0 +1,428 @@
+package io.weir.jobs.window;
+
+import io.weir.jobs.enrich.Enrichment;
+import java.util.Arrays;
+import java.util.List;
+
+/**
+ * The flows of one window that a bucket knows: those of one probe, or over all probes with each
+ * flow as one of them saw it.
+ *
+ * <p><b>One flow, many observers.</b> Where several probes saw a flow, in whichever direction, the
+ * one counts that sees both directions, then has looked at most packets (least sampled), then
+ * stands nearest to the source (at its site, then at the destination's), then has the lowest rank,
+ * then the first name. Where only probes that see one direction saw it, each direction is taken
+ * from the best that saw it. Overflow records do not name their flows: all of them count.
+ */
+public final class Flows {
+  /** What a probe saw. */
+  record Observed(WindowState.Log log, WindowState.Log before) {}
+
+  private final FlowTable table = new FlowTable();
+  private final FlowTable attempts = new FlowTable();
+  private final long[] entry = new long[FlowTable.STRIDE];
+  private final Hosts hosts = new Hosts();
+
+  private long[] cells = {};
+  private int size;
+  private boolean national;
+  private int bucket;
+  private long duplicateOctets;
+  private long duplicatePackets;
+  private long[] sketches = {};
+
+  private int[] observers = {};
+  private int[] ranks = {};
+  private int[] slots = {};
+  private int[] next = {};
+
+  /** The entries as in {@link FlowTable}, each flow once; the first {@link #size} count. */
+  public long[] cells() {
+    return cells;
+  }
+
+  /** How many flows there are. */
+  public int size() {
+    return size;
+  }
+
+  /** Whether they are over all probes. */
+  public boolean national() {
+    return national;
+  }
+
+  /** Layer-3 octets that were left out because another probe saw the same flow. */
+  public long duplicateOctets() {
+    return duplicateOctets;
+  }
+
+  /** Packets likewise. */
+  public long duplicatePackets() {
+    return duplicatePackets;
+  }
+
+  /** Sketches of overflow records, one row for each host and protocol, see {@link Sketches}. */
+  public long[] sketches() {
+    return sketches;
+  }
+
+  /**
+   * Attempts to open TCP connections that are to be judged with this window: a SYN that was seen at
+   * least the answer's time-out before the window's end, and not so in the window before. An entry
+   * without SYN-ACK was not answered by any packet of this window or the one before.
+   */
+  public FlowTable attempts() {
+    return attempts;
+  }
+
+  /** The hosts of the flows whose bucket this is. */
+  public Hosts hosts() {
+    return hosts;
+  }
+
+  /**
+   * Whether what is counted once for each flow is to be counted here for the flow at {@code at}.
+   */
+  public boolean owns(int at) {
+    return Buckets.owner(cells, at) == bucket;
+  }
+
+  /** Takes in what came; {@code answerMs} is the time-out of an answer, 0 to judge none. */
+  void load(
+      int bucketNumber, boolean overAll, List<Observed> observed, long windowMs, long answerMs) {
+    bucket = bucketNumber;
+    national = overAll;
+    duplicateOctets = 0;
+    duplicatePackets = 0;
+    sketches = sketches(observed);
+    size = 0;
+    attempts.clear();
+    for (Observed one : observed) {
+      if (answerMs > 0) {
+        attemptsBefore(one.before, windowMs - answerMs);
+      }
+    }
+    if (observed.size() == 1) {
+      fill(observed.get(0).log);
+      if (answerMs > 0) {
+        attempts(Long.MIN_VALUE, windowMs - answerMs);
+      }
+      cells = table.cells();
+      size = table.size();
+    } else {
+      if (cells == table.cells()) {
+        cells = new long[0];
+      }
+      ranks = new int[observed.size()];
+      for (int number = 0; number < ranks.length; number++) {
+        ranks[number] = observed.get(number).log.rank;
+        fill(observed.get(number).log);
+        if (answerMs > 0) {
+          attempts(Long.MIN_VALUE, windowMs - answerMs);
+        }
+        append(table, number);
+      }
+    }
+    for (Observed one : observed) {
+      answers(one.before);
+    }
+    answers(0, size);
+    if (observed.size() > 1) {
+      leaveOutDuplicates();
+    }
+    hosts.load(cells, size, bucket, attempts);
+  }
+
+  private void fill(WindowState.Log log) {
+    table.clear();
+    for (long[] chunk : log.chunks) {
+      for (int at = 0; at < chunk.length; ) {
+        at = Packed.read(chunk, at, entry);
+        table.add(entry, 0);
+      }
+    }
+  }
+
+  /** Adds up what came of a probe, so that each flow is one entry. */
+  void compact(WindowState.Log log) {
+    fill(log);
+    Packed packed = new Packed();
+    for (int i = 0; i < table.size(); i++) {
+      packed.add(table.cells(), i * FlowTable.STRIDE);
+    }
+    log.chunks.clear();
+    log.chunks.add(packed.take());
+    log.entries = table.size();
+    log.compacted = table.size();
+  }
+
+  private void append(FlowTable from, int observer) {
+    int end = size + from.size();
+    if (cells.length < end * FlowTable.STRIDE) {
+      cells = Arrays.copyOf(cells, Math.max(end, 2 * size) * FlowTable.STRIDE);
+    }
+    if (observers.length < end) {
+      observers = Arrays.copyOf(observers, Math.max(end, 2 * size));
+    }
+    System.arraycopy(
+        from.cells(), 0, cells, size * FlowTable.STRIDE, from.size() * FlowTable.STRIDE);
+    Arrays.fill(observers, size, end, observer);
+    size = end;
+  }
+
+  private static long[] sketches(List<Observed> observed) {
+    int length = 0;
+    for (Observed one : observed) {
+      length += one.log.sketches.length;
+    }
+    long[] all = new long[length];
+    int filled = 0;
+    for (Observed one : observed) {
+      long[] rows = one.log.sketches;
+      System.arraycopy(rows, 0, all, filled, rows.length);
+      filled += rows.length;
+    }
+    return length == 0 ? all : Sketches.merge(all);
+  }
+
+  // ---- attempts and their answers ----
+
+  /** Attempts of the window before whose answer could still come in this one. */
+  private void attemptsBefore(WindowState.Log log, long from) {
+    if (log == null) {
+      return;
+    }
+    table.clear();
+    for (int pass = 0; pass < 2 && (pass == 0 || table.size() > 0); pass++) {
+      for (long[] chunk : log.chunks) {
+        for (int at = 0; at < chunk.length; ) {
+          at = Packed.read(chunk, at, entry);
+          boolean syn = entry[FlowTable.SYN] >>> 32 != 0;
+          if (pass == 0 ? syn && sourceIsHere(entry, 0) : !syn && isTcp(entry, 0)) {
+            if (pass == 0 || table.find(entry, 0) >= 0) {
+              table.add(entry, 0);
+            }
+          }
+        }
+      }
+    }
+    attempts(from, Long.MAX_VALUE);
+  }
+
+  /** The attempts among the flows in {@link #table} that were first seen in this time. */
+  private void attempts(long from, long until) {
+    long[] found = table.cells();
+    for (int i = 0; i < table.size(); i++) {
+      int at = i * FlowTable.STRIDE;
+      long seen = FlowTable.firstSeen(found[at + FlowTable.SEEN]);
+      if (found[at + FlowTable.SYN] >>> 32 != 0
+          && seen >= from
+          && seen < until
+          && (found[at + FlowTable.ATTRIBUTES] & (FlowTable.GUESS | FlowTable.ONE_WAY)) == 0
+          && FlowTable.overflowKey(found[at + FlowTable.TUPLE]) == 0
+          && sourceIsHere(found, at)) {
+        System.arraycopy(found, at, entry, 0, FlowTable.STRIDE);
+        entry[FlowTable.SYNACK] = 0;
+        attempts.add(entry, 0);
+      }
+    }
+  }
+
+  private boolean sourceIsHere(long[] entries, int at) {
+    return Buckets.of(entries[at + FlowTable.SRC], entries[at + FlowTable.SRC + 1]) == bucket;
+  }
+
+  private static boolean isTcp(long[] entries, int at) {
+    return FlowTable.protocol(entries[at + FlowTable.TUPLE]) == 6;
+  }
+
+  /** Marks the attempts that the entries of the window before answer. */
+  private void answers(WindowState.Log log) {
+    if (log == null || attempts.size() == 0) {
+      return;
+    }
+    for (long[] chunk : log.chunks) {
+      for (int at = 0; at < chunk.length; ) {
+        at = Packed.read(chunk, at, entry);
+        answer(entry, 0);
+      }
+    }
+  }
+
+  private void answers(int from, int to) {
+    if (attempts.size() > 0) {
+      for (int i = from; i < to; i++) {
+        answer(cells, i * FlowTable.STRIDE);
+      }
+    }
+  }
+
+  private void answer(long[] entries, int at) {
+    if ((int) entries[at + FlowTable.SYNACK] != 0
+        && (entries[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) == 0) {
+      int attempt = attempts.find(entries, at);
+      if (attempt >= 0) {
+        attempts.cells()[attempt * FlowTable.STRIDE + FlowTable.SYNACK] = 1;
+      }
+    }
+  }
+
+  // ---- one flow, many observers ----
+
+  private void leaveOutDuplicates() {
+    int capacity = Math.max(16, Integer.highestOneBit(size) * 4);
+    if (slots.length < capacity) {
+      slots = new int[capacity];
+    } else {
+      Arrays.fill(slots, 0, capacity, 0);
+    }
+    if (next.length < size) {
+      next = new int[Math.max(size, 2 * next.length)];
+    }
+    int mask = capacity - 1;
+    for (int i = 0; i < size; i++) {
+      next[i] = -1;
+      int at = i * FlowTable.STRIDE;
+      if (FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0) {
+        continue;
+      }
+      int slot = hash(at) & mask;
+      while (slots[slot] != 0 && !sameFlow((slots[slot] - 1) * FlowTable.STRIDE, at)) {
+        slot = slot + 1 & mask;
+      }
+      next[i] = slots[slot] - 1;
+      slots[slot] = i + 1;
+    }
+    // Each slot now begins a list of all that was seen of one flow. An entry that does not count is
+    // marked by an empty tuple, which no flow has.
+    for (int slot = 0; slot < capacity; slot++) {
+      int first = slots[slot] - 1;
+      if (first >= 0 && next[first] >= 0) {
+        choose(first);
+      }
+    }
+    int kept = 0;
+    for (int i = 0; i < size; i++) {
+      int at = i * FlowTable.STRIDE;
+      if (observers[i] >= 0) {
+        if (kept != i) {
+          System.arraycopy(cells, at, cells, kept * FlowTable.STRIDE, FlowTable.STRIDE);
+        }
+        kept++;
+      } else if (owns(at)) {
+        duplicateOctets += cells[at + FlowTable.FWD_OCTETS] + cells[at + FlowTable.REV_OCTETS];
+        duplicatePackets += cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
+      }
+    }
+    size = kept;
+  }
+
+  private void choose(int first) {
+    int best = first;
+    for (int i = next[first]; i >= 0; i = next[i]) {
+      if (better(i, best)) {
+        best = i;
+      }
+    }
+    int observer = observers[best];
+    if ((cells[best * FlowTable.STRIDE + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) != 0) {
+      joinDirections(first, best);
+    }
+    for (int i = first; i >= 0; i = next[i]) {
+      if (observers[i] != observer) {
+        observers[i] = -1 - observers[i];
+      }
+    }
+  }
+
+  private boolean better(int a, int b) {
+    int atA = a * FlowTable.STRIDE;
+    int atB = b * FlowTable.STRIDE;
+    long flagsA = cells[atA + FlowTable.ATTRIBUTES];
+    long flagsB = cells[atB + FlowTable.ATTRIBUTES];
+    if ((flagsA & FlowTable.ONE_WAY) != (flagsB & FlowTable.ONE_WAY)) {
+      return (flagsA & FlowTable.ONE_WAY) == 0;
+    }
+    int rateA = Math.max(1, FlowTable.samplingRate(cells[atA + FlowTable.SEEN]));
+    int rateB = Math.max(1, FlowTable.samplingRate(cells[atB + FlowTable.SEEN]));
+    if (rateA != rateB) {
+      return rateA < rateB;
+    }
+    for (int site : new int[] {Enrichment.SRC_AT_SITE, Enrichment.DST_AT_SITE}) {
+      if ((flagsA & site) != (flagsB & site)) {
+        return (flagsA & site) != 0;
+      }
+    }
+    int observerA = observers[a];
+    int observerB = observers[b];
+    if (ranks[observerA] != ranks[observerB]) {
+      return ranks[observerA] < ranks[observerB];
+    }
+    return observerA < observerB;
+  }
+
+  /** Gives the best entry the direction that it did not see, from the best that saw it. */
+  private void joinDirections(int first, int best) {
+    int at = best * FlowTable.STRIDE;
+    for (int direction = 0; direction < 2; direction++) {
+      boolean forward = direction == 0;
+      if (cells[at + (forward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)] != 0) {
+        continue;
+      }
+      int other = -1;
+      for (int i = first; i >= 0; i = next[i]) {
+        boolean same = sameDirection(i * FlowTable.STRIDE, at);
+        int packets = forward == same ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS;
+        if (observers[i] != observers[best]
+            && cells[i * FlowTable.STRIDE + packets] != 0
+            && (other < 0 || better(i, other))) {
+          other = i;
+        }
+      }
+      if (other >= 0) {
+        int from = other * FlowTable.STRIDE;
+        boolean fromForward = forward == sameDirection(from, at);
+        cells[at + (forward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)] =
+            cells[from + (fromForward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
+        cells[at + (forward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)] =
+            cells[from + (fromForward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
+        for (int count = FlowTable.SYN; count <= FlowTable.ICMP_ERRORS; count++) {
+          long value = fromForward ? cells[from + count] >>> 32 : cells[from + count] & 0xffffffffL;
+          cells[at + count] += forward ? value << 32 : value;
+        }
+        cells[at + FlowTable.ATTRIBUTES] &= ~FlowTable.ONE_WAY;
+      }
+    }
+  }
+
+  private boolean sameDirection(int a, int b) {
+    return cells[a] == cells[b]
+        && cells[a + 1] == cells[b + 1]
+        && cells[a + 2] == cells[b + 2]
+        && cells[a + 3] == cells[b + 3]
+        && cells[a + 4] == cells[b + 4];
+  }
+
+  private boolean sameFlow(int a, int b) {
+    return sameDirection(a, b)
+        || (cells[a] == cells[b + 2]
+            && cells[a + 1] == cells[b + 3]
+            && cells[a + 2] == cells[b]
+            && cells[a + 3] == cells[b + 1]
+            && cells[a + 4] == turned(cells[b + 4]));
+  }
+
+  private static long turned(long tuple) {
+    long srcPort = (tuple >>> 16) & 0xffff00000000L;
+    long dstPort = (tuple & 0xffff00000000L) << 16;
+    return (tuple & 0xffffffffL) | srcPort | dstPort;
+  }
+
+  /** The same for both directions of a flow. */
+  private int hash(int at) {
+    int src = Sums.hash(cells[at], cells[at + 1] ^ cells[at + 4] >>> 48 << 40);
+    int dst = Sums.hash(cells[at + 2], cells[at + 3] ^ (cells[at + 4] >>> 32 & 0xffff) << 40);
+    int h = (src + dst) * 0x9e3779b1 + (int) (cells[at + 4] >>> 24 & 0xff);
+    return h ^ h >>> 15;
+  }
+}

@@ -1,0 +1,122 @@
+package io.weir.jobs.window;
+
+import io.weir.jobs.sink.TableRow;
+import java.time.Duration;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.state.MapState;
+import org.apache.flink.api.common.state.MapStateDescriptor;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeutils.base.IntSerializer;
+import org.apache.flink.api.common.typeutils.base.LongSerializer;
+import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.util.Collector;
+
+/**
+ * Merges the buckets' digests of one window and scope into rows: the first time when every bucket
+ * has given its own, later a moment after one of them has given another, with the next version.
+ */
+final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow> {
+  private static final long serialVersionUID = 1;
+
+  /** How long the other buckets are waited for when one has given another digest. */
+  static final long SETTLE_MS = 2_000;
+
+  private static final long KEEP_MS = WindowFunction.KEEP_MS + 60_000;
+
+  private final long windowMs;
+  private final RowMaker maker;
+
+  private transient MapState<Integer, Digest> parts;
+  private transient ValueState<Lists> written;
+
+  /** When the digests are to be merged again. */
+  private transient ValueState<Long> mergeAt;
+
+  /** When the window is forgotten. */
+  private transient ValueState<Long> forgetAt;
+
+  MergeFunction(Duration window, RowMaker maker) {
+    windowMs = window.toMillis();
+    this.maker = maker;
+  }
+
+  /** What digests are merged by. */
+  static String key(Digest digest) {
+    return digest.window() + "/" + digest.probe();
+  }
+
+  @Override
+  public void open(OpenContext context) {
+    var runtime = getRuntimeContext();
+    parts =
+        runtime.getMapState(
+            new MapStateDescriptor<>("parts", IntSerializer.INSTANCE, new Digest.Serializer()));
+    written = runtime.getState(new ValueStateDescriptor<>("written", new Lists.Serializer()));
+    mergeAt = runtime.getState(new ValueStateDescriptor<>("merge-at", LongSerializer.INSTANCE));
+    forgetAt = runtime.getState(new ValueStateDescriptor<>("forget-at", LongSerializer.INSTANCE));
+  }
+
+  @Override
+  public void processElement(Digest digest, Context context, Collector<TableRow> out)
+      throws Exception {
+    long now = context.timerService().currentProcessingTime();
+    parts.put(digest.bucket(), digest);
+    if (forgetAt.value() == null) {
+      context.timerService().registerProcessingTimeTimer(now + KEEP_MS);
+    }
+    forgetAt.update(now + KEEP_MS);
+    if (written.value() == null) {
+      Map<Integer, Digest> all = all();
+      if (all.size() == Buckets.COUNT) {
+        merge(all, out);
+      }
+    } else if (mergeAt.value() == null) {
+      mergeAt.update(now + SETTLE_MS);
+      context.timerService().registerProcessingTimeTimer(now + SETTLE_MS);
+    }
+  }
+
+  @Override
+  public void onTimer(long timestamp, OnTimerContext context, Collector<TableRow> out)
+      throws Exception {
+    if (mergeAt.value() != null && timestamp >= mergeAt.value()) {
+      mergeAt.clear();
+      merge(all(), out);
+    }
+    if (forgetAt.value() != null) {
+      if (timestamp >= forgetAt.value()) {
+        parts.clear();
+        written.clear();
+        forgetAt.clear();
+      } else {
+        context.timerService().registerProcessingTimeTimer(forgetAt.value());
+      }
+    }
+  }
+
+  private Map<Integer, Digest> all() throws Exception {
+    Map<Integer, Digest> all = new TreeMap<>();
+    for (Map.Entry<Integer, Digest> entry : parts.entries()) {
+      all.put(entry.getKey(), entry.getValue());
+    }
+    return all;
+  }
+
+  private void merge(Map<Integer, Digest> all, Collector<TableRow> out) throws Exception {
+    int reported = Integer.MAX_VALUE;
+    int expected = 0;
+    Digest any = null;
+    for (Digest part : all.values()) {
+      any = part;
+      reported = Math.min(reported, part.reported());
+      expected = Math.max(expected, part.expected());
+    }
+    Lists lists = written.value() == null ? new Lists() : written.value();
+    lists.write(
+        maker.rows(all.values()), any.window(), windowMs, any.probe(), reported, expected, out);
+    written.update(lists);
+  }
+}

@@ -1,0 +1,11 @@
+package io.weir.jobs.window;
+
+import java.io.Serializable;
+import java.util.Collection;
+import java.util.List;
+
+/** A job's part behind the buckets: from their digests of one window to rows. */
+public interface RowMaker extends Serializable {
+  /** The lists of the window, from one digest of each bucket. */
+  List<RowList> rows(Collection<Digest> digests);
+}

@@ -1,0 +1,276 @@
+package io.weir.jobs.window;
+
+import com.google.protobuf.ByteString;
+import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.source.Accepted;
+import io.weir.proto.ClosingRecord;
+import io.weir.proto.Flow;
+import io.weir.proto.FlowMessage;
+import io.weir.proto.QuotedFlow;
+import io.weir.proto.RecordKind;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+
+/**
+ * Sends what the windows need of each record to the buckets of both of its addresses. Holds no
+ * state: it hands on what it has before a checkpoint's barrier, when there is much of it, and
+ * before a closing record that ends a window, which follows as a mark.
+ */
+final class Scatter extends AbstractStreamOperator<WindowMessage>
+    implements OneInputStreamOperator<Accepted, WindowMessage> {
+  private static final long serialVersionUID = 1;
+  private static final int MAX_ENTRIES = 20_000;
+  private static final long IPV4_MAPPED = 0xffffL << 32;
+  private static final int UDP = 17;
+
+  /** Counts of packets are cut here, so that sums of two of them fit one number. */
+  private static final long MAX_COUNT = (1 << 28) - 1;
+
+  private record Key(String probe, long window) {}
+
+  private static final class Parts {
+    final Packed[] buckets = new Packed[Buckets.COUNT];
+    final long[][] sketches = new long[Buckets.COUNT][];
+    int rank;
+
+    Parts() {
+      for (int i = 0; i < Buckets.COUNT; i++) {
+        buckets[i] = new Packed();
+        sketches[i] = new long[0];
+      }
+    }
+
+    void sketch(int bucket, long[] row) {
+      long[] before = sketches[bucket];
+      long[] after = java.util.Arrays.copyOf(before, before.length + row.length);
+      System.arraycopy(row, 0, after, before.length, row.length);
+      sketches[bucket] = after;
+    }
+  }
+
+  private final long windowMs;
+  private transient Map<Key, Parts> parts;
+  private transient int entries;
+  private transient long[] entry;
+
+  /**
+   * End of the last window that a worker was marked for, by probe and worker; lost on a restart,
+   * which costs a mark.
+   */
+  private transient Map<String, Long> marked;
+
+  Scatter(Duration window) {
+    windowMs = window.toMillis();
+  }
+
+  @Override
+  public void open() throws Exception {
+    super.open();
+    parts = new HashMap<>();
+    marked = new HashMap<>();
+    entries = 0;
+    entry = new long[FlowTable.STRIDE];
+  }
+
+  @Override
+  public void processElement(StreamRecord<Accepted> element) {
+    FlowMessage message = element.getValue().flow();
+    if (message == null) {
+      return;
+    }
+    if (message.hasClosing()) {
+      close(message, message.getClosing());
+    } else {
+      add(message, element.getValue().enrichment());
+    }
+  }
+
+  private void add(FlowMessage message, Enrichment known) {
+    long start = message.getIntervalStartMs();
+    long window = Math.floorDiv(start, windowMs) * windowMs;
+    Parts into = parts.computeIfAbsent(new Key(message.getProbe(), window), key -> new Parts());
+    into.rank = known.rank;
+    int number = 0;
+    for (Flow flow : message.getBatch().getFlowsList()) {
+      fill(flow, known, number++, start - window);
+      int key = FlowTable.overflowKey(entry[FlowTable.TUPLE]);
+      int src = key < 2 ? Buckets.of(entry[FlowTable.SRC], entry[FlowTable.SRC + 1]) : -1;
+      int dst =
+          key == 0 || key == 2 ? Buckets.of(entry[FlowTable.DST], entry[FlowTable.DST + 1]) : -1;
+      if (key == 3) {
+        src = 0;
+      }
+      if (src >= 0) {
+        into.buckets[src].add(entry, 0);
+        entries++;
+      }
+      if (dst >= 0 && dst != src) {
+        into.buckets[dst].add(entry, 0);
+        entries++;
+      }
+      if (key == 1 || key == 2) {
+        int address = key == 1 ? FlowTable.SRC : FlowTable.DST;
+        long[] row =
+            Sketches.row(
+                entry[address],
+                entry[address + 1],
+                flow.getProtocol(),
+                flow.getOverflow().getDistinctSketch());
+        if (row != null && key == 1) {
+          into.sketch(src, row);
+        }
+      }
+    }
+    if (entries >= MAX_ENTRIES) {
+      flush();
+    }
+  }
+
+  /** Sets {@link #entry} to what the windows need of a record. */
+  private void fill(Flow flow, Enrichment known, int number, long intervalOffset) {
+    int overflowKey = 0;
+    int flags = known.ends[number];
+    if (flow.getRecordKind() == RecordKind.RECORD_KIND_OVERFLOW) {
+      int said = flow.getOverflow().getKeyValue();
+      overflowKey = said == 1 || said == 2 ? said : 3;
+      flags |= flow.getOverflow().getInbound() ? FlowTable.INBOUND : 0;
+    }
+    ByteString src = flow.getSrcAddr();
+    ByteString dst = flow.getDstAddr();
+    entry[0] = high(src);
+    entry[1] = low(src);
+    entry[2] = high(dst);
+    entry[3] = low(dst);
+    entry[FlowTable.TUPLE] =
+        FlowTable.tuple(flow.getSrcPort(), flow.getDstPort(), flow.getProtocol(), overflowKey);
+    entry[FlowTable.FWD_OCTETS] = flow.getFwdOctets();
+    entry[FlowTable.FWD_PACKETS] = flow.getFwdPackets();
+    entry[FlowTable.REV_OCTETS] = flow.getRevOctets();
+    entry[FlowTable.REV_PACKETS] = flow.getRevPackets();
+    entry[FlowTable.SYN] = both(flow.getFwdTcpSyn(), flow.getRevTcpSyn());
+    entry[FlowTable.SYNACK] = both(flow.getFwdTcpSynack(), flow.getRevTcpSynack());
+    entry[FlowTable.FIN] = both(flow.getFwdTcpFin(), flow.getRevTcpFin());
+    entry[FlowTable.RST] = both(flow.getFwdTcpRst(), flow.getRevTcpRst());
+    entry[FlowTable.ICMP_ERRORS] = both(flow.getFwdIcmpErrors(), flow.getRevIcmpErrors());
+    entry[FlowTable.AS] = (long) known.srcAs[number] << 32 | known.dstAs[number] & 0xffffffffL;
+    entry[FlowTable.CUSTOMER] =
+        (long) known.srcCustomer[number] << 32 | known.dstCustomer[number] & 0xffffffffL;
+    flags |= flow.getInitiatorGuess() ? FlowTable.GUESS : 0;
+    flags |= flow.getIpVersion() == 6 ? FlowTable.IPV6 : 0;
+    flags |= known.oneWay ? FlowTable.ONE_WAY : 0;
+    if (flow.hasIcmpQuotedFlow()) {
+      QuotedFlow quoted = flow.getIcmpQuotedFlow();
+      flags |= quoted.getProtocol() == UDP ? FlowTable.QUOTES_UDP : 0;
+    }
+    entry[FlowTable.ATTRIBUTES] =
+        (long) flow.getApplicationId() << 48
+            | (known.srcCountry[number] & 0xffffL) << 32
+            | (known.dstCountry[number] & 0xffffL) << 16
+            | flags;
+    entry[FlowTable.SEEN] =
+        FlowTable.seen(
+            intervalOffset + flow.getFirstSeenOffsetMs(),
+            flow.getFlowAgeMs() == 0 && overflowKey == 0,
+            flow.getSamplingRate());
+  }
+
+  private static long both(long forward, long reverse) {
+    return (forward | reverse) == 0 ? 0 : cut(forward) << 32 | cut(reverse);
+  }
+
+  private static long cut(long count) {
+    return (count & ~MAX_COUNT) == 0 ? count : MAX_COUNT;
+  }
+
+  private void close(FlowMessage message, ClosingRecord closing) {
+    long end = message.getIntervalStartMs() + message.getIntervalMs();
+    // After its last interval a worker has nothing to add to the window that it stopped in.
+    long until =
+        closing.getLast()
+            ? -Math.floorDiv(-end, windowMs) * windowMs
+            : Math.floorDiv(end, windowMs) * windowMs;
+    String worker = message.getProbe() + '/' + message.getWorker() + '/' + message.getEpoch();
+    Long known = marked.put(worker, until);
+    if (known != null && known >= until) {
+      return;
+    }
+    if (marked.size() > 100_000) {
+      marked.clear();
+    }
+    flush();
+    for (int bucket : Buckets.IDS) {
+      emit(
+          WindowMessage.mark(
+              bucket,
+              message.getProbe(),
+              message.getWorker(),
+              closing.getWorkers(),
+              message.getEpoch(),
+              until));
+    }
+  }
+
+  @Override
+  public void prepareSnapshotPreBarrier(long checkpointId) {
+    flush();
+  }
+
+  @Override
+  public void finish() {
+    flush();
+  }
+
+  /**
+   * Every bucket hears of every window that there is something of, so that all agree on which
+   * windows there are.
+   */
+  private void flush() {
+    for (Map.Entry<Key, Parts> part : parts.entrySet()) {
+      Key key = part.getKey();
+      Parts from = part.getValue();
+      for (int i = 0; i < Buckets.COUNT; i++) {
+        int count = from.buckets[i].entries();
+        emit(
+            new WindowMessage(
+                WindowMessage.Kind.PART,
+                Buckets.IDS[i],
+                key.probe,
+                key.window,
+                count,
+                from.rank,
+                from.buckets[i].take(),
+                from.sketches[i]));
+      }
+    }
+    parts.clear();
+    entries = 0;
+  }
+
+  private void emit(WindowMessage message) {
+    output.collect(new StreamRecord<>(message));
+  }
+
+  private static long high(ByteString address) {
+    return address.size() == 16 ? bytes(address, 0, 8) : 0;
+  }
+
+  private static long low(ByteString address) {
+    return switch (address.size()) {
+      case 4 -> IPV4_MAPPED | bytes(address, 0, 4);
+      case 16 -> bytes(address, 8, 16);
+      default -> 0;
+    };
+  }
+
+  private static long bytes(ByteString address, int from, int to) {
+    long value = 0;
+    for (int i = from; i < to; i++) {
+      value = (value << 8) | (address.byteAt(i) & 0xff);
+    }
+    return value;
+  }
+}

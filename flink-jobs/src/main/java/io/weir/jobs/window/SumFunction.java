@@ -1,0 +1,237 @@
+package io.weir.jobs.window;
+
+import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.sink.TableRow;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.util.Collector;
+
+/**
+ * Adds up the buckets' sums of short windows in a longer one, for one probe or over all, and makes
+ * its rows: when every bucket has spoken of the last short window, or {@code delay} after the end
+ * with what has come (for windows of the past: after their first part came); and again with the
+ * next version when more comes, until nothing has come for {@link #KEEP_MS}.
+ */
+final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
+  private static final long serialVersionUID = 1;
+
+  private static final long AGAIN_MS = WindowFunction.AGAIN_MS;
+  private static final long KEEP_MS = WindowFunction.KEEP_MS + 60_000;
+
+  private final long shortMs;
+  private final long windowMs;
+  private final long delayMs;
+  private final int stride;
+  private final RowMaker maker;
+
+  private transient ValueState<Window> state;
+
+  /** A window; times are ms from 1970. */
+  static final class Window {
+    final Sums sums;
+
+    /** Buckets that have spoken of the last short window. */
+    int last;
+
+    /** Probes reported and expected, by the start of the short window. */
+    final Map<Long, long[]> reports = new TreeMap<>();
+
+    Lists written = new Lists();
+    long began;
+    long touched;
+    long said;
+    boolean changed;
+    long timer;
+
+    Window(int stride) {
+      sums = new Sums(stride - Sums.KEY);
+    }
+  }
+
+  SumFunction(Duration shortWindow, Duration window, Duration delay, int stride, RowMaker maker) {
+    shortMs = shortWindow.toMillis();
+    windowMs = window.toMillis();
+    delayMs = delay.toMillis();
+    this.stride = stride;
+    this.maker = maker;
+  }
+
+  /** What sums are added up by. */
+  String key(Digest digest) {
+    return Math.floorDiv(digest.window(), windowMs) * windowMs + "/" + digest.probe();
+  }
+
+  @Override
+  public void open(OpenContext context) {
+    state = getRuntimeContext().getState(new ValueStateDescriptor<>("window", new Serializer()));
+  }
+
+  @Override
+  public void processElement(Digest digest, Context context, Collector<TableRow> out)
+      throws Exception {
+    long now = context.timerService().currentProcessingTime();
+    Window window = state.value();
+    if (window == null) {
+      window = new Window(stride);
+      window.began = now;
+    }
+    long start = Math.floorDiv(digest.window(), windowMs) * windowMs;
+    window.sums.addAll(digest.data(), 0, digest.data().length, 1);
+    window.touched = now;
+    window.changed = true;
+    long[] report =
+        window.reports.computeIfAbsent(digest.window(), key -> new long[] {Long.MAX_VALUE, 0, 0});
+    // Buckets speak one after the other: the first of a new round begins it anew.
+    int bit = 1 << Buckets.number(digest.bucket());
+    if ((report[2] & bit) != 0) {
+      report[0] = Long.MAX_VALUE;
+      report[2] = 0;
+    }
+    report[0] = Math.min(report[0], digest.reported());
+    report[1] = Math.max(report[1], digest.expected());
+    report[2] |= bit;
+    if (digest.window() == start + windowMs - shortMs) {
+      window.last |= bit;
+    }
+    look(context.getCurrentKey(), window, start, now, out);
+    schedule(context, window, start, now);
+    state.update(window);
+  }
+
+  @Override
+  public void onTimer(long timestamp, OnTimerContext context, Collector<TableRow> out)
+      throws Exception {
+    Window window = state.value();
+    if (window == null || timestamp < window.timer) {
+      return;
+    }
+    long now = context.timerService().currentProcessingTime();
+    String key = context.getCurrentKey();
+    long start = Long.parseLong(key.substring(0, key.indexOf('/')));
+    window.timer = 0;
+    look(key, window, start, now, out);
+    if (!window.changed && now - window.touched >= KEEP_MS) {
+      state.clear();
+      return;
+    }
+    schedule(context, window, start, now);
+    state.update(window);
+  }
+
+  private void look(String key, Window window, long start, long now, Collector<TableRow> out) {
+    boolean complete = window.last == (1 << Buckets.COUNT) - 1;
+    boolean waited = now >= due(window, start);
+    boolean settled = now - window.touched >= MergeFunction.SETTLE_MS;
+    boolean first = window.said == 0 && (complete || waited);
+    boolean again = window.said > 0 && settled && now - window.said >= AGAIN_MS;
+    if (!window.changed || !first && !again) {
+      return;
+    }
+    long reported = Long.MAX_VALUE;
+    long expected = 0;
+    for (long[] report : window.reports.values()) {
+      reported = Math.min(reported, report[0]);
+      expected = Math.max(expected, report[1]);
+    }
+    String probe = key.substring(key.indexOf('/') + 1);
+    Digest all =
+        new Digest(0, probe, start, 0, (int) reported, (int) expected, window.sums.toArray());
+    window.written.write(
+        maker.rows(List.of(all)), start, windowMs, probe, (int) reported, (int) expected, out);
+    window.said = now;
+    window.changed = false;
+  }
+
+  /** When the window is written with what has come. */
+  private long due(Window window, long start) {
+    boolean ahead = start > window.began + WindowFunction.KEEP_MS;
+    return Math.max(ahead ? 0 : start + windowMs, window.began + shortMs) + delayMs;
+  }
+
+  private void schedule(Context context, Window window, long start, long now) {
+    long next = window.touched + KEEP_MS;
+    if (window.changed) {
+      next =
+          window.said == 0
+              ? due(window, start)
+              : Math.max(window.said + AGAIN_MS, window.touched + MergeFunction.SETTLE_MS);
+    }
+    next = Math.max(next, now + 1);
+    if (window.timer == 0 || next < window.timer) {
+      window.timer = next;
+      context.timerService().registerProcessingTimeTimer(next);
+    }
+  }
+
+  /** Writes a {@link Window}. */
+  public static final class Serializer extends WireSerializer<Window> {
+    private static final long serialVersionUID = 1;
+    private static final Lists.Serializer LISTS = new Lists.Serializer();
+
+    @Override
+    public boolean isImmutableType() {
+      return false;
+    }
+
+    @Override
+    public Window copy(Window from) {
+      Window copy = new Window(from.sums.stride());
+      copy.sums.addAll(from.sums.cells(), 0, from.sums.size() * from.sums.stride(), 1);
+      copy.last = from.last;
+      from.reports.forEach((start, report) -> copy.reports.put(start, report.clone()));
+      copy.written = LISTS.copy(from.written);
+      copy.began = from.began;
+      copy.touched = from.touched;
+      copy.said = from.said;
+      copy.changed = from.changed;
+      copy.timer = from.timer;
+      return copy;
+    }
+
+    @Override
+    public void write(Window window, DataOutputView out) throws IOException {
+      out.writeInt(window.sums.stride());
+      long[] sums = window.sums.toArray();
+      Longs.write(sums, sums.length, out);
+      out.writeInt(window.last);
+      out.writeInt(window.reports.size());
+      for (Map.Entry<Long, long[]> report : window.reports.entrySet()) {
+        out.writeLong(report.getKey());
+        Longs.write(report.getValue(), report.getValue().length, out);
+      }
+      LISTS.write(window.written, out);
+      out.writeLong(window.began);
+      out.writeLong(window.touched);
+      out.writeLong(window.said);
+      out.writeBoolean(window.changed);
+      out.writeLong(window.timer);
+    }
+
+    @Override
+    public Window read(DataInputView in) throws IOException {
+      Window window = new Window(in.readInt());
+      long[] sums = Longs.read(in);
+      window.sums.addAll(sums, 0, sums.length, 1);
+      window.last = in.readInt();
+      for (int left = in.readInt(); left > 0; left--) {
+        window.reports.put(in.readLong(), Longs.read(in));
+      }
+      window.written = LISTS.read(in);
+      window.began = in.readLong();
+      window.touched = in.readLong();
+      window.said = in.readLong();
+      window.changed = in.readBoolean();
+      window.timer = in.readLong();
+      return window;
+    }
+  }
+}

@@ -1,0 +1,128 @@
+package io.weir.jobs.window;
+
+import java.util.Arrays;
+
+/**
+ * Sums by a key of two numbers: an open hash table whose entries lie one after the other in one
+ * array, in the order that their keys came, so that writing the table is writing the array.
+ */
+public final class Sums {
+  /** Numbers of the key. */
+  public static final int KEY = 2;
+
+  private final int stride;
+  private long[] cells;
+  private int[] slots; // 1 + number of the entry; 0 is free
+  private int size;
+
+  /** A table with so many sums for each key. */
+  public Sums(int values) {
+    stride = KEY + values;
+    cells = new long[16 * stride];
+    slots = new int[32];
+  }
+
+  /** Distinct keys. */
+  public int size() {
+    return size;
+  }
+
+  /** Numbers of an entry: the key and its sums. */
+  public int stride() {
+    return stride;
+  }
+
+  /** The entries; only the first {@code size() * stride()} numbers count. */
+  public long[] cells() {
+    return cells;
+  }
+
+  /**
+   * Forgets all entries, and what memory many of them took, at a cost that goes with their number.
+   */
+  public void clear() {
+    if (slots.length > 64 && size < slots.length / 16) {
+      cells = new long[16 * stride];
+      slots = new int[32];
+    } else {
+      Arrays.fill(slots, 0);
+    }
+    size = 0;
+  }
+
+  /**
+   * Where the entry of a key begins in {@link #cells}; it is made, all zero, where there is none.
+   */
+  public int at(long high, long low) {
+    if ((size + 1) * 2 > slots.length) {
+      grow();
+    }
+    int mask = slots.length - 1;
+    int slot = hash(high, low) & mask;
+    while (slots[slot] != 0) {
+      int at = (slots[slot] - 1) * stride;
+      if (cells[at + 1] == low && cells[at] == high) {
+        return at;
+      }
+      slot = slot + 1 & mask;
+    }
+    int at = size * stride;
+    if (at == cells.length) {
+      cells = Arrays.copyOf(cells, cells.length * 2);
+    }
+    cells[at] = high;
+    cells[at + 1] = low;
+    Arrays.fill(cells, at + KEY, at + stride, 0);
+    slots[slot] = ++size;
+    return at;
+  }
+
+  /** Where the entry of a key begins, or -1. */
+  public int find(long high, long low) {
+    int mask = slots.length - 1;
+    int slot = hash(high, low) & mask;
+    while (slots[slot] != 0) {
+      int at = (slots[slot] - 1) * stride;
+      if (cells[at + 1] == low && cells[at] == high) {
+        return at;
+      }
+      slot = slot + 1 & mask;
+    }
+    return -1;
+  }
+
+  /** Adds {@code factor} times the entries that lie in {@code from}, each of {@link #stride}. */
+  public void addAll(long[] from, int start, int end, int factor) {
+    for (int i = start; i < end; i += stride) {
+      int at = at(from[i], from[i + 1]);
+      for (int value = KEY; value < stride; value++) {
+        cells[at + value] += factor * from[i + value];
+      }
+    }
+  }
+
+  /** The entries as an array of their own. */
+  public long[] toArray() {
+    return Arrays.copyOf(cells, size * stride);
+  }
+
+  private void grow() {
+    slots = new int[slots.length * 2];
+    int mask = slots.length - 1;
+    for (int entry = 0; entry < size; entry++) {
+      int slot = hash(cells[entry * stride], cells[entry * stride + 1]) & mask;
+      while (slots[slot] != 0) {
+        slot = slot + 1 & mask;
+      }
+      slots[slot] = entry + 1;
+    }
+  }
+
+  /** A hash of a key; addresses have one bucket by it, see {@link Buckets}. */
+  static int hash(long high, long low) {
+    long h = high * 0x9e3779b97f4a7c15L + low;
+    h = (h ^ h >>> 32) * 0xd6e8feb86659fd93L;
+    h = (h ^ h >>> 29) * 0x9e3779b97f4a7c15L;
+    return (int) (h ^ h >>> 32);
+  }
+}

@@ -1,0 +1,195 @@
+package io.weir.jobs.window;
+
+import io.weir.jobs.serde.WireSerializer;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * One bucket's part of one window: what came of every probe, and what has been said of it. Times
+ * are ms from 1970.
+ */
+final class WindowState {
+  private static final long[] NONE = {};
+
+  /**
+   * One scope: when it was last handed on (0: never), how many probes were complete, whether it has
+   * changed since; and what was said that later sums are corrected by.
+   */
+  static final class Said {
+    long at;
+    int reported;
+    boolean changed;
+    long[] sums = NONE;
+
+    /**
+     * Whether there is something to hand on, and it is time: at once where it is ready, later every
+     * {@code again} ms.
+     */
+    boolean due(boolean ready, int nowReported, long now, long again) {
+      return at == 0 ? changed && ready : (changed || nowReported > reported) && now - at >= again;
+    }
+
+    void said(int nowReported, long now) {
+      at = now;
+      reported = nowReported;
+      changed = false;
+    }
+
+    private Said copy() {
+      Said copy = new Said();
+      copy.at = at;
+      copy.reported = reported;
+      copy.changed = changed;
+      copy.sums = sums; // is replaced, never changed
+      return copy;
+    }
+
+    private void write(DataOutputView out) throws IOException {
+      out.writeLong(at);
+      out.writeInt(reported);
+      out.writeBoolean(changed);
+      Longs.write(sums, sums.length, out);
+    }
+
+    private static Said read(DataInputView in) throws IOException {
+      Said said = new Said();
+      said.at = in.readLong();
+      said.reported = in.readInt();
+      said.changed = in.readBoolean();
+      said.sums = Longs.read(in);
+      return said;
+    }
+  }
+
+  /**
+   * What came of one probe: {@link Packed} entries as they came, or added up by flow where there
+   * are many. Arrays in it are never changed.
+   */
+  static final class Log {
+    List<long[]> chunks = new ArrayList<>();
+    int entries;
+
+    /** Entries after they were last added up. */
+    int compacted;
+
+    int rank;
+    long[] sketches = NONE;
+    Said said = new Said();
+
+    void add(long[] packed, int count) {
+      if (count > 0) {
+        chunks.add(packed);
+        entries += count;
+      }
+    }
+
+    void addSketches(long[] rows) {
+      if (rows.length > 0) {
+        long[] all = Arrays.copyOf(sketches, sketches.length + rows.length);
+        System.arraycopy(rows, 0, all, sketches.length, rows.length);
+        sketches = all.length > 4096 * Sketches.STRIDE ? Sketches.merge(all) : all;
+      }
+    }
+
+    private Log copy() {
+      Log copy = new Log();
+      copy.chunks = new ArrayList<>(chunks);
+      copy.entries = entries;
+      copy.compacted = compacted;
+      copy.rank = rank;
+      copy.sketches = sketches;
+      copy.said = said.copy();
+      return copy;
+    }
+  }
+
+  final Map<String, Log> probes = new TreeMap<>();
+  Said all = new Said();
+
+  /** When the first part came. */
+  long began;
+
+  /** When the last part came. */
+  long touched;
+
+  /** Entries of all probes. */
+  int entries() {
+    int entries = 0;
+    for (Log log : probes.values()) {
+      entries += log.entries;
+    }
+    return entries;
+  }
+
+  private WindowState copy() {
+    WindowState copy = new WindowState();
+    probes.forEach((name, log) -> copy.probes.put(name, log.copy()));
+    copy.all = all.copy();
+    copy.began = began;
+    copy.touched = touched;
+    return copy;
+  }
+
+  /** Writes a {@link WindowState}. */
+  public static final class Serializer extends WireSerializer<WindowState> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public boolean isImmutableType() {
+      return false;
+    }
+
+    @Override
+    public WindowState copy(WindowState from) {
+      return from.copy();
+    }
+
+    @Override
+    public void write(WindowState window, DataOutputView out) throws IOException {
+      out.writeLong(window.began);
+      out.writeLong(window.touched);
+      window.all.write(out);
+      out.writeInt(window.probes.size());
+      for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
+        Log log = probe.getValue();
+        out.writeUTF(probe.getKey());
+        out.writeInt(log.entries);
+        out.writeInt(log.compacted);
+        out.writeInt(log.rank);
+        Longs.write(log.sketches, log.sketches.length, out);
+        log.said.write(out);
+        out.writeInt(log.chunks.size());
+        for (long[] chunk : log.chunks) {
+          Longs.write(chunk, chunk.length, out);
+        }
+      }
+    }
+
+    @Override
+    public WindowState read(DataInputView in) throws IOException {
+      WindowState window = new WindowState();
+      window.began = in.readLong();
+      window.touched = in.readLong();
+      window.all = Said.read(in);
+      for (int left = in.readInt(); left > 0; left--) {
+        Log log = new Log();
+        window.probes.put(in.readUTF(), log);
+        log.entries = in.readInt();
+        log.compacted = in.readInt();
+        log.rank = in.readInt();
+        log.sketches = Longs.read(in);
+        log.said = Said.read(in);
+        for (int chunks = in.readInt(); chunks > 0; chunks--) {
+          log.chunks.add(Longs.read(in));
+        }
+      }
+      return window;
+    }
+  }
+}

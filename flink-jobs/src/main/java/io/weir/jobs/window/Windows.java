@@ -1,0 +1,107 @@
+package io.weir.jobs.window;
+
+import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.Enrolment;
+import java.io.Serializable;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.util.Collector;
+
+/**
+ * What the jobs that look at windows share: records are sent to the buckets of their addresses,
+ * kept until the window is complete, and digested there for each job; the digests become rows.
+ */
+public final class Windows {
+  /**
+   * A job.
+   *
+   * @param name in lower case
+   * @param digester its part in the buckets
+   * @param maker its part behind them
+   * @param window length of its windows, a whole number of those of the buckets
+   */
+  public record Job(String name, Digester digester, RowMaker maker, Duration window)
+      implements Serializable {}
+
+  private Windows() {}
+
+  /**
+   * From messages and the list of probes to rows.
+   *
+   * @param window of the buckets
+   * @param delay after the end of a window until what is over all probes is written with what came
+   * @param answer how long an answer to a SYN may take
+   */
+  public static DataStream<TableRow> rows(
+      DataStream<Accepted> messages,
+      DataStream<Enrolment> enrolments,
+      Duration window,
+      Duration delay,
+      Duration answer,
+      List<Job> jobs) {
+    DataStream<WindowMessage> parts =
+        messages
+            .transform("window-scatter", WindowMessage.TYPE, new Scatter(window))
+            .uid("window-scatter");
+    DataStream<WindowMessage> enrolled =
+        enrolments
+            .flatMap(Windows::enrolled)
+            .returns(WindowMessage.TYPE)
+            .name("window-enrolled")
+            .uid("window-enrolled");
+    List<Digester> digesters = new ArrayList<>();
+    for (Job job : jobs) {
+      digesters.add(job.digester);
+    }
+    SingleOutputStreamOperator<Digest> digests =
+        parts
+            .union(enrolled)
+            .keyBy(WindowMessage::bucket, Types.INT)
+            .process(new WindowFunction(window, delay, answer, digesters))
+            .returns(Digest.TYPE)
+            .name("window-buckets")
+            .uid("window-buckets")
+            .setMaxParallelism(Buckets.MAX_PARALLELISM);
+    DataStream<TableRow> rows = null;
+    for (int i = 0; i < jobs.size(); i++) {
+      DataStream<TableRow> more = merged(digests, i, jobs.get(i), window, delay);
+      rows = rows == null ? more : rows.union(more);
+    }
+    return rows;
+  }
+
+  private static DataStream<TableRow> merged(
+      DataStream<Digest> digests, int number, Job job, Duration window, Duration delay) {
+    String name = job.name;
+    DataStream<Digest> own =
+        digests
+            .filter(digest -> digest.job() == number)
+            .name(name + "-digests")
+            .uid(name + "-digests");
+    int sums = job.digester.sums();
+    if (sums == 0) {
+      return own.keyBy(MergeFunction::key, Types.STRING)
+          .process(new MergeFunction(window, job.maker))
+          .returns(TableRow.TYPE)
+          .name(name)
+          .uid(name);
+    }
+    SumFunction function = new SumFunction(window, job.window, delay, sums, job.maker);
+    return own.keyBy(function::key, Types.STRING)
+        .process(function)
+        .returns(TableRow.TYPE)
+        .name(name)
+        .uid(name);
+  }
+
+  static void enrolled(Enrolment enrolment, Collector<WindowMessage> out) {
+    for (int bucket : Buckets.IDS) {
+      out.collect(WindowMessage.enrolled(bucket, enrolment.probes().size()));
+    }
+  }
+}

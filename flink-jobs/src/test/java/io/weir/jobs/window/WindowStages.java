@@ -1,0 +1,112 @@
+package io.weir.jobs.window;
+
+import io.weir.jobs.Stage;
+import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.Enrolment;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
+import org.apache.flink.util.Collector;
+
+/** The operators of one job that looks at windows, one behind the other. */
+public final class WindowStages implements AutoCloseable {
+  public static final Duration WINDOW = Duration.ofSeconds(30);
+  private static final Duration DELAY = Duration.ofSeconds(15);
+  private static final Duration ANSWER = Duration.ofSeconds(10);
+
+  private final Stage<Accepted, WindowMessage> scatter =
+      Stage.of(() -> new Scatter(WINDOW), WindowMessage.TYPE);
+  private final Stage<WindowMessage, Digest> buckets;
+  private final Stage<Digest, TableRow> merge;
+
+  public WindowStages(Windows.Job job) throws Exception {
+    buckets =
+        Stage.keyed(
+            () ->
+                new KeyedProcessOperator<>(
+                    new WindowFunction(WINDOW, DELAY, ANSWER, List.of(job.digester()))),
+            WindowMessage::bucket,
+            Types.INT,
+            Digest.TYPE);
+    int sums = job.digester().sums();
+    merge =
+        sums == 0
+            ? Stage.keyed(
+                () -> new KeyedProcessOperator<>(new MergeFunction(WINDOW, job.maker())),
+                MergeFunction::key,
+                Types.STRING,
+                TableRow.TYPE)
+            : Stage.keyed(
+                () -> new KeyedProcessOperator<>(sum(job)),
+                sum(job)::key,
+                Types.STRING,
+                TableRow.TYPE);
+  }
+
+  private static SumFunction sum(Windows.Job job) {
+    return new SumFunction(WINDOW, job.window(), DELAY, job.digester().sums(), job.maker());
+  }
+
+  public List<TableRow> time(long ms) throws Exception {
+    scatter.time(ms);
+    List<TableRow> rows = new ArrayList<>(rows(buckets.time(ms)));
+    rows.addAll(merge.time(ms));
+    return rows;
+  }
+
+  public List<TableRow> enrolment(Enrolment enrolment) throws Exception {
+    List<WindowMessage> messages = new ArrayList<>();
+    Windows.enrolled(
+        enrolment,
+        new Collector<>() {
+          @Override
+          public void collect(WindowMessage message) {
+            messages.add(message);
+          }
+
+          @Override
+          public void close() {}
+        });
+    return parts(messages);
+  }
+
+  public List<TableRow> message(Accepted message) throws Exception {
+    return parts(scatter.give(message));
+  }
+
+  public List<TableRow> barrier() throws Exception {
+    return parts(scatter.barrier());
+  }
+
+  public void restart() throws Exception {
+    scatter.restart();
+    buckets.restart();
+    merge.restart();
+  }
+
+  private List<TableRow> parts(List<WindowMessage> messages) throws Exception {
+    List<TableRow> rows = new ArrayList<>();
+    for (WindowMessage message : messages) {
+      rows.addAll(rows(buckets.give(message)));
+    }
+    return rows;
+  }
+
+  private List<TableRow> rows(List<Digest> digests) throws Exception {
+    List<TableRow> rows = new ArrayList<>();
+    for (Digest digest : digests) {
+      rows.addAll(merge.give(digest));
+    }
+    return rows;
+  }
+
+  @Override
+  public void close() throws Exception {
+    scatter.close();
+    buckets.close();
+    merge.close();
+  }
+}
