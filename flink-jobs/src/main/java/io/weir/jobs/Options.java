@@ -78,6 +78,12 @@ public final class Options {
               "8081",
               "Flink's REST interface and web page (not with `flink run`)"),
           new Option("metrics-port", "PORT", "9249", "Prometheus metrics (not with `flink run`)"),
+          new Option(
+              "as-database",
+              "PATH",
+              "",
+              "Autonomous systems of addresses, in MaxMind's format; read anew when it changes"),
+          new Option("country-database", "PATH", "", "Countries of addresses, likewise"),
           new Option("window", "TIME", "30s", "Window of topn"),
           new Option("top", "N", "50", "Flows in a list of topn"),
           new Option(
@@ -118,6 +124,8 @@ public final class Options {
   final String listen;
   final int restPort;
   final int metricsPort;
+  final String asDatabase;
+  final String countryDatabase;
   final Duration window;
   final int top;
   final Duration nationalDelay;
@@ -146,6 +154,8 @@ public final class Options {
     listen = values.get("listen");
     restPort = number("rest-port", values, 0, 65535);
     metricsPort = number("metrics-port", values, 0, 65535);
+    asDatabase = values.get("as-database");
+    countryDatabase = values.get("country-database");
     window = duration("window", values);
     if (window.toMillis() % 30_000 != 0 || window.toSeconds() > 0xffff) {
       throw new BadOption(
