@@ -50,11 +50,17 @@ def test_a_dashboard_reads_views_alone(server: Server, sql: str) -> None:
     assert answer.code != 516
 
 
-@pytest.mark.parametrize("view", ["v_flows", "v_hosts", "v_top_flows", "v_counters", "v_ledger", "v_completeness", "probes"])
+@pytest.mark.parametrize("view", ["v_flows", "v_customers", "v_autonomous_systems", "v_hosts", "v_top_flows", "v_counters", "v_ledger", "v_completeness", "probes"])
 def test_views_read_what_their_reader_may_not(server: Server, view: str) -> None:
     for user in ("dashboard", "analyst", "writer", "admin"):
         assert server.sql(f"SELECT count() FROM weir.{view}", user=user).isdigit()
         assert server.sql(f"WITH x AS (SELECT * FROM weir.{view}) SELECT count() FROM x AS y", user=user).isdigit()
+
+
+def test_names_are_shown_to_who_may_not_read_their_tables(server: Server) -> None:
+    names = "src_customer, dst_as_name, service, src_tags, src_country"
+    for user in ("dashboard", "analyst"):
+        assert server.ask(f"SELECT {names} FROM weir.v_flows LIMIT 1", user=user).status == 200
 
 
 def test_system_tables_show_what_may_be_seen(server: Server) -> None:

@@ -11,14 +11,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from weir import __version__, config, kafka, ledger
+from weir import __version__, config, kafka, ledger, prefixes
 from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
 from weir.migrations import apply_access
 from weir.migrations import migrate as apply_migrations
-from weir.stack import bring_up, dashboard_url, enrol, take_down
+from weir.stack import bring_up, dashboard_url, describe_probe, enrol, take_down
 from weir.stages import Stages
 from weir.status import all_statuses
 from weir.supervisor import Supervisor
@@ -35,6 +36,11 @@ letters_app = typer.Typer(
 )
 app.add_typer(probe_app, name="probe")
 app.add_typer(letters_app, name="dead-letters")
+prefixes_app = typer.Typer(
+    no_args_is_help=True,
+    help="Customers, sites and tags of address prefixes. Example: weir prefixes set 192.0.2.0/24 --customer 'Fjord Power'",
+)
+app.add_typer(prefixes_app, name="prefixes")
 console = Console()
 
 
@@ -258,9 +264,22 @@ def probe_add(
         int, typer.Option(min=1, max=256, help="Workers its agent may have: partitions of its topics.")
     ] = 1,
     interval: Annotated[int, typer.Option(help="Length of its intervals in seconds: 1, 2, 5, 10, 15 or 30.")] = 10,
-    site: Annotated[str, typer.Option(help="Where it stands.")] = "",
+    site: Annotated[
+        str | None, typer.Option(help="Where it stands: the site of the prefixes that are inside, seen from it.")
+    ] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=2**31 - 1, help="Place among the probes that see the same flow; the lower comes first. [100]"
+        ),
+    ] = None,
+    one_way: Annotated[
+        bool | None, typer.Option("--one-way/--two-way", help="It sees one direction of each flow only, or both.")
+    ] = None,
 ) -> None:
     """Enrol a probe: make its topics, so that its agent can publish and the ledger expects it.
+
+    Of a probe that is enrolled, what is not given stays as it is.
 
     Example: weir probe add border --workers 4 --site "Oslo, exchange"
     """
@@ -272,8 +291,29 @@ def probe_add(
         )
     if interval not in (1, 2, 5, 10, 15, 30):
         raise WeirError(f"an interval of {interval} s does not divide every window", hint="use 1, 2, 5, 10, 15 or 30")
-    made = enrol(stack, name, workers, interval, site)
+    made = enrol(stack, name, workers, interval, site, rank, one_way)
     print(f"enrolled {name}" + (f" ({', '.join(made)})" if made else ", its topics were there already"))
+
+
+@probe_app.command("set")
+def probe_set(
+    name: Annotated[str, typer.Argument(help="An enrolled probe.")],
+    site: Annotated[str | None, typer.Option(help="Where it stands; '' for nowhere.")] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(min=0, max=2**31 - 1, help="Place among the probes that see the same flow; the lower first."),
+    ] = None,
+    one_way: Annotated[
+        bool | None, typer.Option("--one-way/--two-way", help="It sees one direction of each flow only, or both.")
+    ] = None,
+) -> None:
+    """Change what is declared of a probe; it holds within seconds, and nothing restarts.
+
+    Example: weir probe set border --site oslo --rank 10
+    """
+    now = describe_probe(_stack(), name, site, rank, one_way)
+    view = "one direction of each flow" if now.one_way else "both directions"
+    print(f"{name}: site '{now.site}', rank {now.rank}, sees {view}")
 
 
 @probe_app.command("list")
@@ -284,13 +324,13 @@ def probe_list() -> None:
     """
     store: ClickHouse = connect(_stack(), "analyst")
     rows = store.rows(
-        "SELECT p.probe AS probe, p.workers AS workers, p.interval_ms AS interval_ms, p.site AS site, "
+        "SELECT p.probe AS probe, p.workers AS workers, p.interval_ms AS interval_ms, p.site AS site, p.rank AS rank, p.one_way AS one_way, "
         "if(l.last = 0, '', formatDateTime(toDateTime(l.last, 'UTC'), '%Y-%m-%dT%H:%i:%SZ')) AS last_heard, l.version AS version "
         "FROM (SELECT * FROM probes FINAL) AS p LEFT JOIN (SELECT probe, toUnixTimestamp(max(ts)) AS last, anyLast(agent_version) AS version "
         "FROM ledger WHERE state IN ('closed', 'batches_missing') GROUP BY probe) AS l ON l.probe = p.probe ORDER BY probe"
     )
     table = Table(header_style="bold", box=None, pad_edge=False)
-    for name in ("probe", "workers", "interval", "site", "last heard (UTC)", "agent"):
+    for name in ("probe", "workers", "interval", "site", "rank", "sees", "last heard (UTC)", "agent"):
         table.add_column(name)
     for row in rows:
         table.add_row(
@@ -298,10 +338,91 @@ def probe_list() -> None:
             str(row["workers"]),
             f"{row['interval_ms'] / 1000:g} s",
             row["site"],
+            str(row["rank"]),
+            "one way" if row["one_way"] else "both ways",
             row["last_heard"] or "never",
             row["version"],
         )
     console.print(table if rows else "No probe is enrolled. Example: weir probe add border")
+
+
+@prefixes_app.command("set")
+def prefixes_set(
+    prefix: Annotated[str, typer.Argument(help="Such as 192.0.2.0/24 or 2001:db8::/32; the longest match wins.")],
+    customer: Annotated[str, typer.Option(help="Whose it is.")] = "",
+    site: Annotated[str, typer.Option(help="Where it is; a probe there sees it as inside.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="A label; may be given again.")] = None,
+    national: Annotated[bool, typer.Option("--national", help="It is inside the nation.")] = False,
+) -> None:
+    """Say whose a prefix is; all that was said of it before is replaced. It holds within seconds, and nothing restarts.
+
+    Example: weir prefixes set 192.0.2.0/24 --customer "Fjord Power" --site oslo --tag power --national
+    """
+    try:
+        name, said = prefixes.canonical(prefix), prefixes.describe(customer, site, tag or [], national)
+    except ValueError as error:
+        raise WeirError(str(error)) from None
+    done = prefixes.apply(_stack(), {name: said})
+    print(f"{name} is set, id {done.set[name].id}" if done.set else f"{name} was so already")
+
+
+@prefixes_app.command("remove")
+def prefixes_remove(prefix: Annotated[str, typer.Argument(help="A declared prefix.")]) -> None:
+    """Forget a prefix. What is stored keeps its name; new records get that of the next shorter prefix, if any.
+
+    Example: weir prefixes remove 192.0.2.0/24
+    """
+    try:
+        name = prefixes.canonical(prefix)
+    except ValueError as error:
+        raise WeirError(str(error)) from None
+    if not prefixes.apply(_stack(), {}, removed=[name]).removed:
+        raise WeirError(f"{name} is not declared", hint="weir prefixes list shows what is", status=1)
+    print(f"{name} is removed")
+
+
+@prefixes_app.command("list")
+def prefixes_list() -> None:
+    """List the declared prefixes: a table on a terminal, elsewhere CSV that `weir prefixes import` reads.
+
+    Example: weir prefixes list > prefixes.csv
+    """
+    found = prefixes.declared(_stack().brokers)
+    if not sys.stdout.isatty():
+        prefixes.write_file(found, sys.stdout)
+        return
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("prefix", "id", "customer", "site", "tags", "national"):
+        table.add_column(name)
+    for prefix, entry in prefixes.sorted_entries(found):
+        said = entry.description
+        national = "yes" if said.national else ""
+        table.add_row(prefix, str(entry.id), said.customer, said.site, " ".join(said.tags), national)
+    console.print(table if found else "No prefix is declared. Example: weir prefixes set 192.0.2.0/24 --customer Fjord")
+
+
+@prefixes_app.command("import")
+def prefixes_import(
+    file: Annotated[Path, typer.Argument(help="CSV with the header prefix,customer,site,tags,national.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Remove every prefix that is not in the file.")] = False,
+) -> None:
+    """Declare the prefixes of a file. Where a line is wrong nothing is changed.
+
+    Tags are separated by spaces or semicolons; national is true or false. Only what differs gets a new id.
+
+    Example: weir prefixes import customers.csv --replace
+    """
+    wanted = prefixes.read_file(file)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what)
+            bar.update(tasks[what], completed=done, total=total)
+
+        done = prefixes.apply(_stack(), wanted, replace=replace, progress=progress)
+    print(f"{file}: {done}")
 
 
 @letters_app.command("list")

@@ -56,6 +56,8 @@ class Flink(_Part):
     start: Literal["committed", "earliest", "latest"] = "committed"
     resume: str = "latest"
     clickhouse_url: str = ""
+    as_database: str = ""
+    country_database: str = ""
 
 
 class ClickHouse(_Part):

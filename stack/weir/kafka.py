@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,68 @@ def lag(brokers: str, group: str = GROUP) -> int | None:
             consumer.close()
     except KafkaException:
         return None
+
+
+def compacted(brokers: str, topic: str) -> dict[str, bytes]:
+    """The newest value of each key of a compacted topic of one partition; empty where there is no such topic."""
+    consumer = Consumer(
+        {"bootstrap.servers": brokers, "group.id": "weir-compacted", "enable.auto.commit": False, "log_level": 0}
+    )
+    found: dict[str, bytes] = {}
+    try:
+        place = TopicPartition(topic, 0)
+        if topic not in consumer.list_topics(timeout=10).topics:
+            return found
+        low, high = consumer.get_watermark_offsets(place, timeout=5)
+        consumer.assign([TopicPartition(topic, 0, low)])
+        # Where compaction took the last messages away, the position moves past them without one.
+        while low < high:
+            for message in consumer.consume(10_000, timeout=0.5):
+                if message.error():
+                    raise WeirError(f"reading {topic}: {message.error()}", status=1)
+                key = (message.key() or b"").decode(errors="replace")
+                if message.value():
+                    found[key] = message.value()
+                else:
+                    found.pop(key, None)
+            low = max(low, consumer.position([place])[0].offset)
+    except KafkaException as error:
+        raise WeirError(f"Kafka does not answer at {brokers}", hint="is the stack up? try: weir status") from error
+    finally:
+        consumer.close()
+    return found
+
+
+def publish(
+    brokers: str,
+    topic: str,
+    messages: Sequence[tuple[str, bytes | None]],
+    progress: Callable[[int], None] = lambda _done: None,
+) -> int:
+    """Publish messages (key, value; None removes the key) to partition 0, in order; returns how many arrived."""
+    producer = Producer(
+        {
+            "bootstrap.servers": brokers,
+            "enable.idempotence": True,
+            "log_level": 0,
+            "message.timeout.ms": 30_000,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+    arrived = 0
+
+    def delivered(error: Any, _message: Any) -> None:
+        nonlocal arrived
+        arrived += error is None
+
+    for number, (key, value) in enumerate(messages, 1):
+        producer.produce(topic, value, key.encode(), partition=0, on_delivery=delivered)
+        if number % 10_000 == 0:
+            producer.flush(35)
+            progress(arrived)
+    producer.flush(35)
+    progress(arrived)
+    return arrived
 
 
 @dataclass(frozen=True)

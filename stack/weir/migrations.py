@@ -1,7 +1,8 @@
 """Apply `clickhouse/migrations/NNNN_name.sql` in order, once each, to any server.
 
 A migration is idempotent: broken off half-way, it is simply applied again. What was applied is kept in
-`schema_migrations` with a checksum, so that a file changed after the fact is noticed.
+`schema_migrations` with a checksum, so that a file changed after the fact is noticed. `schemas/services.csv` is data and
+may change: then it is loaded again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from weir.config import CHECKOUT, USERS, Stack
 from weir.errors import WeirError
 
 FOLDER = CHECKOUT / "clickhouse/migrations"
+SERVICES = CHECKOUT / "schemas/services.csv"
 
 
 def statements(text: str) -> list[str]:
@@ -59,7 +61,20 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER) -> list[str]:
                 raise WeirError(f"{path.name}: {error}", status=1) from error
         clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('{path.name}', '{checksum}')")
         applied.append(path.name)
+    if services := _services(clickhouse, known):
+        applied.append(services)
     return applied
+
+
+def _services(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
+    """Load the names of services anew where their file has changed; returns its name if so."""
+    text = SERVICES.read_text()
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    if known.get(SERVICES.name) == checksum:
+        return None
+    clickhouse.execute(f"INSERT INTO services FORMAT CSVWithNames\n{text}")
+    clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('{SERVICES.name}', '{checksum}')")
+    return SERVICES.name
 
 
 def apply_access(stack: Stack, admin: ClickHouse) -> int:

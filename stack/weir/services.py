@@ -200,6 +200,8 @@ def _flink(stack: Stack) -> Service:
             settings.national_delay,
             "--max-pending",
             settings.max_pending,
+            *(["--as-database", settings.as_database] if settings.as_database else []),
+            *(["--country-database", settings.country_database] if settings.country_database else []),
             "--rest-port",
             str(stack.config.ports.flink),
             "--metrics-port",

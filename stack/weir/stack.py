@@ -10,7 +10,9 @@ from rich.console import Console
 from weir import kafka
 from weir.clickhouse import connect
 from weir.config import Stack
+from weir.errors import WeirError
 from weir.migrations import migrate
+from weir.probes import Declaration, declare
 from weir.services import Service, agent, all_services
 from weir.stages import Stages
 from weir.supervisor import Supervisor
@@ -85,16 +87,47 @@ def take_down(stack: Stack, supervisor: Supervisor, console: Console, extra: lis
         supervisor.shutdown(stop_order(stack, extra))
 
 
-def enrol(stack: Stack, name: str, workers: int = 1, interval_s: int = 10, site: str = "") -> list[str]:
-    """Make a probe's topics and its row in `probes`; returns the topics that were new."""
+def enrol(
+    stack: Stack,
+    name: str,
+    workers: int = 1,
+    interval_s: int = 10,
+    site: str | None = None,
+    rank: int | None = None,
+    one_way: bool | None = None,
+) -> list[str]:
+    """Make a probe's topics, declare it, and write its row in `probes`; returns the topics that were new.
+
+    `site`, `rank` and `one_way` stay as they were declared where they are None.
+    """
+    kafka.create_topics(stack.brokers)
     made = kafka.create_topics(stack.brokers, name, workers)
+    declared = declare(stack.brokers, name, site, rank, one_way)
     row = {
         "probe": name,
         "workers": workers,
         "interval_ms": interval_s * 1000,
-        "site": site,
+        "site": declared.site,
+        "rank": declared.rank,
+        "one_way": declared.one_way,
         "enrolled_at": int(time.time()),
         "updated_at": time.time(),
     }
     connect(stack, "writer").execute(f"INSERT INTO probes FORMAT JSONEachRow\n{json.dumps(row)}")
     return made
+
+
+def describe_probe(stack: Stack, name: str, site: str | None, rank: int | None, one_way: bool | None) -> Declaration:
+    """Change what is declared of an enrolled probe; what is None stays. Returns what holds now.
+
+    Raises WeirError where no such probe is enrolled.
+    """
+    store = connect(stack, "writer")
+    rows = {row["probe"]: row for row in store.rows("SELECT * FROM probes FINAL")}
+    if name not in rows:
+        raise WeirError(f"no probe is called '{name}'", hint=f"weir probe list shows them; weir probe add {name}")
+    kafka.create_topics(stack.brokers)
+    declared = declare(stack.brokers, name, site, rank, one_way)
+    row = rows[name] | vars(declared) | {"updated_at": time.time()}
+    store.execute(f"INSERT INTO probes FORMAT JSONEachRow\n{json.dumps(row)}")
+    return declared

@@ -12,6 +12,7 @@ import os
 import re
 import select
 import socket
+import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -32,6 +33,8 @@ _FORMAT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: Largest piece read from a pipe at once; the pipe is made as large.
 PIECE = 1 << 20
+#: How often dictionaries are looked at, seconds.
+_REFRESH_S = 2
 
 
 class EngineBusy(Exception):
@@ -87,6 +90,8 @@ class Engine:
         self.functions: frozenset[str] = frozenset()
         self._current: dict[str, str] = {}
         self._databases: frozenset[str] = frozenset()
+        self._stopping = threading.Event()
+        self._refresher: threading.Thread | None = None
 
     def start(self) -> None:
         """Lock the directory and open the engine. Raises EngineBusy, OSError, ServerError."""
@@ -125,9 +130,15 @@ class Engine:
                 self._current = dict(self.changed(connection))
         except RuntimeError as error:
             raise ServerError.from_engine(str(error)) from None
+        self._refresher = threading.Thread(target=self._refresh_dictionaries, name="dictionaries", daemon=True)
+        self._refresher.start()
 
     def stop(self) -> None:
         """Close the engine and give the directory free; queries must have ended."""
+        self._stopping.set()
+        if self._refresher is not None:
+            self._refresher.join()
+            self._refresher = None
         self._pool.shutdown(wait=True)
         if self._keep is not None:
             self._keep.close()
@@ -135,6 +146,17 @@ class Engine:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def _refresh_dictionaries(self) -> None:
+        """Read dictionaries again when their lifetime is over, which a server's engine does by itself and this one not."""
+        while not self._stopping.wait(_REFRESH_S):
+            for database, name in self.admin_rows(
+                "SELECT database, name FROM system.dictionaries WHERE status IN ('LOADED', 'FAILED') AND lifetime_max > 0"
+                " AND last_successful_update_time + lifetime_max < now()"
+            ):
+                # One that cannot be read keeps what it had, and is tried again.
+                with suppress(RuntimeError):
+                    self.admin_rows(f"SYSTEM RELOAD DICTIONARY {identifier(database)}.{identifier(name)}")
 
     def _take_back_lost_inserts(self) -> None:
         tables: dict[tuple[str, str], list[str]] = {}

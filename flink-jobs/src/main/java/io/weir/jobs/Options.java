@@ -86,6 +86,12 @@ public final class Options {
               "8081",
               "Flink's REST interface and web page (not with `flink run`)"),
           new Option("metrics-port", "PORT", "9249", "Prometheus metrics (not with `flink run`)"),
+          new Option(
+              "as-database",
+              "PATH",
+              "",
+              "Autonomous systems of addresses, in MaxMind's format; read anew when it changes"),
+          new Option("country-database", "PATH", "", "Countries of addresses, likewise"),
           new Option("window", "TIME", "30s", "Window of topn and indicators"),
           new Option("mix-window", "TIME", "5m", "Window of mixes, a multiple of --window"),
           new Option("top", "N", "50", "Rows of a list of topn and indicators, 10 to 100"),
@@ -136,6 +142,8 @@ public final class Options {
   final String listen;
   final int restPort;
   final int metricsPort;
+  final String asDatabase;
+  final String countryDatabase;
   final Duration window;
   final Duration mixWindow;
   final int top;
@@ -169,6 +177,8 @@ public final class Options {
     listen = values.get("listen");
     restPort = number("rest-port", values, 0, 65535);
     metricsPort = number("metrics-port", values, 0, 65535);
+    asDatabase = values.get("as-database");
+    countryDatabase = values.get("country-database");
     window = duration("window", values);
     if (window.toMillis() % 30_000 != 0 || window.toSeconds() > 0xffff) {
       throw new BadOption(

@@ -2,6 +2,8 @@ package io.weir.jobs;
 
 import io.weir.jobs.Options.Job;
 import io.weir.jobs.counters.CounterRows;
+import io.weir.jobs.enrich.Enrich;
+import io.weir.jobs.enrich.Reference;
 import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.ingest.FlowBlocks;
 import io.weir.jobs.ledger.LedgerFunction;
@@ -49,7 +51,7 @@ final class Pipeline {
   }
 
   void build() {
-    SingleOutputStreamOperator<Accepted> accepted =
+    SingleOutputStreamOperator<Accepted> received =
         environment
             .fromSource(source(), WatermarkStrategy.noWatermarks(), "kafka")
             .uid("kafka")
@@ -57,8 +59,9 @@ final class Pipeline {
             .returns(Accepted.TYPE)
             .name("accept")
             .uid("accept");
+    SingleOutputStreamOperator<Accepted> accepted = enriched(received);
     if (options.has(Job.INGEST) || options.has(Job.COUNTERS)) {
-      accepted
+      received
           .getSideOutput(Accept.DEAD_LETTERS)
           .sinkTo(deadLetters())
           .name("dead-letters")
@@ -72,10 +75,11 @@ final class Pipeline {
       SingleOutputStreamOperator<NativeBlock> blocks =
           accepted.transform("flows", NativeBlock.TYPE, new FlowBlocks()).uid("flows");
       store("flows", blocks);
+      storeRows("autonomous-systems", accepted.getSideOutput(Enrich.AUTONOMOUS_SYSTEMS));
       storeRows(
           "ledger",
           LedgerFunction.rows(
-              accepted.getSideOutput(Accept.LEDGER),
+              received.getSideOutput(Accept.LEDGER),
               enrolments,
               options.nationalDelay.plus(options.discoveryInterval),
               options.start.equals("latest")));
@@ -100,6 +104,17 @@ final class Pipeline {
               .name("counters")
               .uid("counters"));
     }
+  }
+
+  /** What every job reads: each batch with what is known of its records. */
+  private SingleOutputStreamOperator<Accepted> enriched(DataStream<Accepted> received) {
+    Reference.Sources sources =
+        new Reference.Sources(options.brokers, options.asDatabase, options.countryDatabase);
+    return received
+        .process(new Enrich(() -> Reference.open(sources)))
+        .returns(Accepted.TYPE)
+        .name("enrich")
+        .uid("enrich");
   }
 
   private KafkaSource<RawMessage> source() {

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import io.weir.jobs.Trace.Event;
 import io.weir.jobs.counters.CounterRows;
+import io.weir.jobs.enrich.DeclaredLookups;
+import io.weir.jobs.enrich.Enrich;
 import io.weir.jobs.ingest.FlowBlocks;
 import io.weir.jobs.ledger.LedgerEvent;
 import io.weir.jobs.ledger.LedgerStages;
@@ -127,6 +129,9 @@ class JobTraceTest {
   /** ingest: the rows of flows, the ledger and the dead letters. */
   private static final class Ingest implements Job {
     private final Stage<RawMessage, Accepted> accept = accept();
+    private final DeclaredLookups known = new DeclaredLookups();
+    private final Stage<Accepted, Accepted> enrich =
+        Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
     private final Stage<Accepted, NativeBlock> flows = Stage.of(FlowBlocks::new, NativeBlock.TYPE);
     private final Stage<LedgerEvent, TableRow> ledger =
         Stage.keyed(LedgerStages::operator, LedgerEvent::probe, Types.STRING, TableRow.TYPE);
@@ -144,9 +149,11 @@ class JobTraceTest {
           lines(ledger.give(enrolled), out);
         }
       }
-      if (event.message() != null) {
+      if (event.message() != null && !known.take(event.message())) {
         for (Accepted message : accept.give(event.message())) {
-          blocks(flows.give(message));
+          for (Accepted enriched : enrich.give(message)) {
+            blocks(flows.give(enriched));
+          }
         }
         for (LedgerEvent heard : accept.aside(Accept.LEDGER)) {
           lines(ledger.give(heard), out);
@@ -175,6 +182,7 @@ class JobTraceTest {
     public void restart(List<String> out) throws Exception {
       blocks(flows.barrier());
       accept.restart();
+      enrich.restart();
       flows.restart();
       ledger.restart();
     }
@@ -188,6 +196,7 @@ class JobTraceTest {
     @Override
     public void close() throws Exception {
       accept.close();
+      enrich.close();
       flows.close();
       ledger.close();
     }

@@ -46,7 +46,7 @@ class PipelineTest {
   void aJobAloneStoresItsOwnTablesOnly(String job) throws Exception {
     Map<String, List<String>> tables =
         Map.of(
-            "ingest", List.of("flows", "ledger"),
+            "ingest", List.of("flows", "autonomous_systems", "ledger"),
             "topn", List.of("top_flows"),
             "counters", List.of("counters"));
     String plan = graph(job).getStreamNodes().toString();

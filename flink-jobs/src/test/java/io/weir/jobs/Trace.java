@@ -12,6 +12,8 @@ import io.weir.proto.FlowBatch;
 import io.weir.proto.FlowMessage;
 import io.weir.proto.InterfaceCounters;
 import io.weir.proto.Overflow;
+import io.weir.proto.Prefix;
+import io.weir.proto.Probe;
 import io.weir.proto.RecordKind;
 import io.weir.proto.Volume;
 import java.io.IOException;
@@ -40,6 +42,8 @@ import java.util.TreeMap;
  *   12 repeat alpha/0 N                         message N (from 0) of the partition comes again
  *   13 restart alpha/0 [interval=SECONDS]       the agent's worker begins a new run
  *   14 raw alpha/0 cause TEXT                   a message that is not one; or `raw alpha/0 major`, `probe`, `worker`, `port`
+ *   15 prefix 10.0.0.0/8 [id=N] [customer=N] [site=S] [national]     is declared from now on
+ *   15 declare alpha [site=S] [rank=N] [one-way]                     what is said of a probe
  *   50 now                                      time passes
  * </pre>
  *
@@ -107,6 +111,14 @@ final class Trace {
       events.add(new Event(at, null, null));
       return;
     }
+    if (action.equals("prefix")) {
+      add(at, new RawMessage("weir.prefixes", 0, -1, prefix(words[2], rest)));
+      return;
+    }
+    if (action.equals("declare")) {
+      add(at, new RawMessage("weir.probes", 0, -1, declaration(words[2], rest)));
+      return;
+    }
     if (action.equals("probe")) {
       int partitions = Integer.parseInt(option(rest, "partitions", "1"));
       probes.put(words[2], partitions);
@@ -143,6 +155,29 @@ final class Trace {
       case "raw" -> raw(at, probe, number, worker, rest);
       default -> throw new IOException("no such action: " + action);
     }
+  }
+
+  private static byte[] prefix(String text, List<String> words) {
+    return Prefix.newBuilder()
+        .setMajor(1)
+        .setPrefix(text)
+        .setId(Integer.parseInt(option(words, "id", "0")))
+        .setCustomerId(Integer.parseInt(option(words, "customer", "0")))
+        .setSite(option(words, "site", ""))
+        .setNational(words.contains("national"))
+        .build()
+        .toByteArray();
+  }
+
+  private static byte[] declaration(String probe, List<String> words) {
+    return Probe.newBuilder()
+        .setMajor(1)
+        .setName(probe)
+        .setSite(option(words, "site", ""))
+        .setRank(Integer.parseInt(option(words, "rank", "100")))
+        .setOneWay(words.contains("one-way"))
+        .build()
+        .toByteArray();
   }
 
   private static Worker begin(long at, int number) {

@@ -1,5 +1,9 @@
 package io.weir.jobs.enrich;
 
+import java.io.IOException;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
 /**
  * What is known of both ends of each record of one batch, by the record's place in the batch. 0
  * stands for "not known" everywhere.
@@ -14,6 +18,15 @@ public final class Enrichment {
   public static final int SRC_NATIONAL = 4;
 
   public static final int DST_NATIONAL = 8;
+
+  /**
+   * Bits of {@link #ends}: both ends are told, and somebody has declared what is at the probe's
+   * site or inside the nation. Without them the bits above may be missing for want of knowledge;
+   * see {@link Direction}.
+   */
+  public static final int SITE_KNOWN = 16;
+
+  public static final int NATION_KNOWN = 32;
 
   /** AS numbers. */
   public final int[] srcAs;
@@ -59,5 +72,50 @@ public final class Enrichment {
     dstCustomer = new int[records];
     ends = new byte[records];
     service = new short[records];
+  }
+
+  /** Writes what {@link #read} reads. */
+  public void write(DataOutputView out) throws IOException {
+    out.writeInt(ends.length);
+    for (int[] column : ints()) {
+      for (int value : column) {
+        out.writeInt(value);
+      }
+    }
+    for (short[] column : shorts()) {
+      for (short value : column) {
+        out.writeShort(value);
+      }
+    }
+    out.write(ends);
+    out.writeInt(rank);
+    out.writeBoolean(oneWay);
+  }
+
+  /** Reads what {@link #write} wrote. */
+  public static Enrichment read(DataInputView in) throws IOException {
+    Enrichment read = new Enrichment(in.readInt());
+    for (int[] column : read.ints()) {
+      for (int i = 0; i < column.length; i++) {
+        column[i] = in.readInt();
+      }
+    }
+    for (short[] column : read.shorts()) {
+      for (int i = 0; i < column.length; i++) {
+        column[i] = in.readShort();
+      }
+    }
+    in.readFully(read.ends);
+    read.rank = in.readInt();
+    read.oneWay = in.readBoolean();
+    return read;
+  }
+
+  private int[][] ints() {
+    return new int[][] {srcAs, dstAs, srcPrefix, dstPrefix, srcCustomer, dstCustomer};
+  }
+
+  private short[][] shorts() {
+    return new short[][] {srcCountry, dstCountry, service};
   }
 }

@@ -1,6 +1,8 @@
 package io.weir.jobs.ingest;
 
 import com.google.protobuf.ByteString;
+import io.weir.jobs.enrich.Direction;
+import io.weir.jobs.enrich.Enrichment;
 import io.weir.jobs.sink.BlockBuilder;
 import io.weir.jobs.sink.BlockOperator;
 import io.weir.jobs.sink.Table;
@@ -68,6 +70,17 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
   private static final int SAMPLING_RATE = Table.FLOWS.index("sampling_rate");
   private static final int INPUT_INTERFACE = Table.FLOWS.index("input_interface");
   private static final int OUTPUT_INTERFACE = Table.FLOWS.index("output_interface");
+  private static final int SRC_AS = Table.FLOWS.index("src_as");
+  private static final int DST_AS = Table.FLOWS.index("dst_as");
+  private static final int SRC_COUNTRY = Table.FLOWS.index("src_country");
+  private static final int DST_COUNTRY = Table.FLOWS.index("dst_country");
+  private static final int SRC_PREFIX = Table.FLOWS.index("src_prefix");
+  private static final int DST_PREFIX = Table.FLOWS.index("dst_prefix");
+  private static final int SRC_CUSTOMER = Table.FLOWS.index("src_customer");
+  private static final int DST_CUSTOMER = Table.FLOWS.index("dst_customer");
+  private static final int SITE_DIRECTION = Table.FLOWS.index("site_direction");
+  private static final int NATION_DIRECTION = Table.FLOWS.index("nation_direction");
+  private static final int SERVICE = Table.FLOWS.index("service");
 
   private static final long IPV4_MAPPED = 0xffffL << 32;
 
@@ -79,6 +92,8 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
     }
     long start = message.getIntervalStartMs();
     byte[] probe = message.getProbe().getBytes(StandardCharsets.UTF_8);
+    Enrichment enrichment = element.getValue().enrichment();
+    int record = 0;
     for (Flow flow : message.getBatch().getFlowsList()) {
       BlockBuilder row = builder(Table.FLOWS, start / 1000);
       row.addRow();
@@ -89,6 +104,7 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
       row.set(EPOCH, message.getEpoch());
       row.set(SEQUENCE, message.getSequence());
       write(flow, start, row);
+      write(enrichment, record++, row);
       added();
     }
   }
@@ -147,6 +163,20 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
       row.set(OVERFLOW_INBOUND, overflow.getInbound() ? 1 : 0);
       row.setString(OVERFLOW_DISTINCT, overflow.getDistinctSketch().toByteArray());
     }
+  }
+
+  private static void write(Enrichment known, int record, BlockBuilder row) {
+    row.set(SRC_AS, known.srcAs[record]);
+    row.set(DST_AS, known.dstAs[record]);
+    row.set(SRC_COUNTRY, known.srcCountry[record]);
+    row.set(DST_COUNTRY, known.dstCountry[record]);
+    row.set(SRC_PREFIX, known.srcPrefix[record]);
+    row.set(DST_PREFIX, known.dstPrefix[record]);
+    row.set(SRC_CUSTOMER, known.srcCustomer[record]);
+    row.set(DST_CUSTOMER, known.dstCustomer[record]);
+    row.set(SITE_DIRECTION, Direction.ofSite(known.ends[record]).ordinal());
+    row.set(NATION_DIRECTION, Direction.ofNation(known.ends[record]).ordinal());
+    row.set(SERVICE, known.service[record]);
   }
 
   private static void count(BlockBuilder row, int column, long value) {

@@ -1,6 +1,6 @@
 package io.weir.jobs.mixes;
 
-import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.enrich.Direction;
 import io.weir.jobs.window.Digester;
 import io.weir.jobs.window.FlowTable;
 import io.weir.jobs.window.Flows;
@@ -26,13 +26,6 @@ final class MixDigester implements Digester {
   static final int COUNTRY = 4;
   static final int CUSTOMER = 5;
 
-  /** Values of {@code direction}. */
-  static final int IN = 1;
-
-  static final int OUT = 2;
-  static final int INTERNAL = 3;
-  static final int TRANSIT = 4;
-
   /** Sums: octets, packets and flows of IPv4, then of IPv6, then octets of overflow records. */
   static final int IPV6 = 3;
 
@@ -54,43 +47,31 @@ final class MixDigester implements Digester {
         int flags = (int) cells[at + FlowTable.ATTRIBUTES];
         int src = (int) (cells[at + FlowTable.CUSTOMER] >>> 32);
         int dst = (int) cells[at + FlowTable.CUSTOMER];
-        int srcInside = flows.national() ? Enrichment.SRC_NATIONAL : Enrichment.SRC_AT_SITE;
-        int dstInside = flows.national() ? Enrichment.DST_NATIONAL : Enrichment.DST_AT_SITE;
-        flow(sums, 0, cells, at, (flags & srcInside) != 0, (flags & dstInside) != 0);
+        Direction direction =
+            flows.national() ? Direction.ofNation(flags) : Direction.ofSite(flags);
+        flow(sums, 0, cells, at, direction);
         if (flows.national() && src != 0) {
-          flow(sums, src, cells, at, true, dst == src);
+          flow(sums, src, cells, at, dst == src ? Direction.INTERNAL : Direction.OUT);
         }
         if (flows.national() && dst != 0 && dst != src) {
-          flow(sums, dst, cells, at, false, true);
+          flow(sums, dst, cells, at, Direction.IN);
         }
       }
     }
     return sums.toArray();
   }
 
-  private static void flow(
-      Sums sums, int scope, long[] cells, int at, boolean srcInside, boolean dstInside) {
-    long seen = cells[at + FlowTable.SEEN];
-    way(
-        sums,
-        scope,
-        cells,
-        at,
-        true,
-        direction(srcInside, dstInside),
-        FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) == 0 ? FlowTable.began(seen) : 0);
+  private static void flow(Sums sums, int scope, long[] cells, int at, Direction direction) {
+    boolean overflow = FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0;
+    int began = overflow ? 0 : FlowTable.began(cells[at + FlowTable.SEEN]);
+    way(sums, scope, cells, at, true, direction, began);
     if (cells[at + FlowTable.REV_PACKETS] != 0) {
-      way(sums, scope, cells, at, false, direction(dstInside, srcInside), 0);
+      way(sums, scope, cells, at, false, direction.back(), 0);
     }
   }
 
-  /** Which way packets go between two ends. */
-  static int direction(boolean senderInside, boolean receiverInside) {
-    return senderInside ? receiverInside ? INTERNAL : OUT : receiverInside ? IN : TRANSIT;
-  }
-
   private static void way(
-      Sums sums, int scope, long[] cells, int at, boolean forward, int direction, int began) {
+      Sums sums, int scope, long[] cells, int at, boolean forward, Direction direction, int began) {
     long octets = cells[at + (forward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
     long packets = cells[at + (forward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
     long attributes = cells[at + FlowTable.ATTRIBUTES];
@@ -98,11 +79,11 @@ final class MixDigester implements Digester {
     long customer = cells[at + FlowTable.CUSTOMER];
     // AS and country of the end outside, the sender's but for what goes out; the customer of the
     // end inside, the sender's but for what comes in.
-    boolean outer = forward == (direction != OUT);
-    boolean inner = forward == (direction != IN);
+    boolean outer = forward == (direction != Direction.OUT);
+    boolean inner = forward == (direction != Direction.IN);
     int version = (attributes & FlowTable.IPV6) != 0 ? IPV6 : 0;
     boolean overflow = FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0;
-    long high = (long) scope << 16 | direction;
+    long high = (long) scope << 16 | direction.ordinal();
     add(sums, high | TOTAL << 8, 0, version, octets, packets, began, overflow);
     add(
         sums,

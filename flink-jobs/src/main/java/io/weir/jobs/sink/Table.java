@@ -42,7 +42,12 @@ public enum Table {
           .add(UINT16, "application_id")
           .add(STRING, "server_name", "dns_query")
           .add(IPV6, "exporter_addr")
-          .add(UINT32, "sampling_rate", "input_interface", "output_interface")),
+          .add(UINT32, "sampling_rate", "input_interface", "output_interface")
+          .add(UINT32, "src_as", "dst_as")
+          .add(UINT16, "src_country", "dst_country")
+          .add(UINT32, "src_prefix", "dst_prefix", "src_customer", "dst_customer")
+          .add(INT8, "site_direction", "nation_direction")
+          .add(UINT16, "service")),
   TOP_FLOWS(
       false,
       with()
@@ -189,7 +194,8 @@ public enum Table {
           .add(INT64, "time_shift_ms")
           .add(UINT32, "cpu_permille")
           .add(UINT64, "rss_octets", "close_stall_us")
-          .add(DATE_TIME64, "updated_at"));
+          .add(DATE_TIME64, "updated_at")),
+  AUTONOMOUS_SYSTEMS(false, with().add(DATE_TIME, "ts").add(UINT32, "number").add(STRING, "name"));
 
   /** One column. */
   public record Column(String name, ColumnType type) {}

@@ -31,6 +31,10 @@ public record Accepted(FlowMessage flow, CounterMessage counter, Enrichment enri
           message.flow != null ? message.flow.toByteArray() : message.counter.toByteArray();
       out.writeInt(bytes.length);
       out.write(bytes);
+      out.writeBoolean(message.enrichment != null);
+      if (message.enrichment != null) {
+        message.enrichment.write(out);
+      }
     }
 
     @Override
@@ -38,9 +42,10 @@ public record Accepted(FlowMessage flow, CounterMessage counter, Enrichment enri
       boolean flow = in.readBoolean();
       byte[] bytes = new byte[in.readInt()];
       in.readFully(bytes);
+      Enrichment enrichment = in.readBoolean() ? Enrichment.read(in) : null;
       try {
         return flow
-            ? new Accepted(FlowMessage.parseFrom(bytes), null, null)
+            ? new Accepted(FlowMessage.parseFrom(bytes), null, enrichment)
             : new Accepted(null, CounterMessage.parseFrom(bytes), null);
       } catch (InvalidProtocolBufferException e) {
         throw new IOException(e);

@@ -20,7 +20,7 @@ public final class FlowTable {
   public static final int SRC = 0;
   public static final int DST = 2;
 
-  /** Source port, destination port (16 bits each), protocol (8), then {@link #OVERFLOW_KEY}. */
+  /** Source port, destination port (16 bits each), protocol (8), then {@link #overflowKey}. */
   public static final int TUPLE = 4;
 
   public static final int FWD_OCTETS = 5;
@@ -52,15 +52,15 @@ public final class FlowTable {
    */
   public static final int SEEN = 17;
 
-  /** Flags of {@link #ATTRIBUTES}; the lower four are those of {@link Enrichment#ends}. */
-  public static final int GUESS = 16;
+  /** Flags of {@link #ATTRIBUTES}; the lower six are those of {@link Enrichment#ends}. */
+  public static final int GUESS = 64;
 
-  public static final int QUOTES_UDP = 32;
-  public static final int IPV6 = 64;
-  public static final int INBOUND = 128;
+  public static final int QUOTES_UDP = 128;
+  public static final int IPV6 = 256;
+  public static final int INBOUND = 512;
 
   /** Seen by a probe that is declared to see one direction only. */
-  public static final int ONE_WAY = 256;
+  public static final int ONE_WAY = 1024;
 
   /** A packet may be clamped into an interval from this long before. */
   static final long EARLIEST_MS = 60_000;
@@ -193,7 +193,7 @@ public final class FlowTable {
       if ((a & b & GUESS) == 0) {
         flags &= ~GUESS; // a SYN was seen at some time
       }
-      cells[at + ATTRIBUTES] = larger(a, b, 16) & ~0xffffL | flags;
+      cells[at + ATTRIBUTES] = (larger(a, b, 16) & ~0xffffL) | flags;
     }
     long seenA = cells[at + SEEN];
     long seenB = entry[from + SEEN];

@@ -1,0 +1,104 @@
+package io.weir.jobs.enrich;
+
+import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.proto.Prefix;
+import io.weir.proto.Probe;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Locale;
+import java.util.Map;
+
+/**
+ * What the compacted topics say of prefixes and probes, message by message. The newest message of a
+ * key holds; one that cannot be understood changes nothing.
+ */
+final class Declarations {
+  static final String PREFIXES = "weir.prefixes";
+  static final String PROBES = "weir.probes";
+
+  /** More are not taken, so that memory is bounded. */
+  static final int MAX_PREFIXES = 1_000_000;
+
+  private static final int MAX_PROBES = 100_000;
+  private static final int MAJOR = 1;
+
+  /** Why a message was refused. */
+  enum Cause {
+    /** Not the protobuf that it should be. */
+    MALFORMED,
+    /** Of a newer schema, or of none. */
+    MAJOR,
+    /** Not what its key names. */
+    WRONG_KEY,
+    /** Its prefix is none. */
+    BAD_PREFIX,
+    /** There are as many as are taken already. */
+    TOO_MANY;
+
+    String word() {
+      return name().toLowerCase(Locale.ROOT);
+    }
+  }
+
+  /** A message is refused. */
+  static final class Refused extends Exception {
+    private static final long serialVersionUID = 1;
+
+    final Cause reason;
+
+    Refused(Cause reason) {
+      super(reason.word(), null, false, false);
+      this.reason = reason;
+    }
+  }
+
+  private final Map<String, Prefix> prefixes = new LinkedHashMap<>();
+  private final Map<String, Known.Probe> probes = new HashMap<>();
+
+  /** Takes one message; a null or empty value removes what the key names. */
+  void apply(String topic, String key, byte[] value) throws Refused {
+    boolean prefix = topic.equals(PREFIXES);
+    if (value == null || value.length == 0) {
+      (prefix ? prefixes : probes).remove(key);
+      return;
+    }
+    try {
+      if (prefix) {
+        prefix(key, Prefix.parseFrom(value));
+      } else {
+        probe(key, Probe.parseFrom(value));
+      }
+    } catch (InvalidProtocolBufferException e) {
+      throw new Refused(Cause.MALFORMED);
+    }
+  }
+
+  private void prefix(String key, Prefix prefix) throws Refused {
+    check(prefix.getMajor() == MAJOR, Cause.MAJOR);
+    check(prefix.getPrefix().equals(key), Cause.WRONG_KEY);
+    check(Prefixes.check(key), Cause.BAD_PREFIX);
+    check(prefixes.size() < MAX_PREFIXES || prefixes.containsKey(key), Cause.TOO_MANY);
+    prefixes.put(key, prefix);
+  }
+
+  private void probe(String key, Probe probe) throws Refused {
+    check(probe.getMajor() == MAJOR, Cause.MAJOR);
+    check(probe.getName().equals(key), Cause.WRONG_KEY);
+    check(probes.size() < MAX_PROBES || probes.containsKey(key), Cause.TOO_MANY);
+    probes.put(key, new Known.Probe(probe.getSite(), probe.getRank(), probe.getOneWay()));
+  }
+
+  private static void check(boolean good, Cause cause) throws Refused {
+    if (!good) {
+      throw new Refused(cause);
+    }
+  }
+
+  Prefixes prefixes() {
+    return Prefixes.of(prefixes.values());
+  }
+
+  Map<String, Known.Probe> probes() {
+    return Map.copyOf(probes);
+  }
+}

@@ -1,0 +1,42 @@
+package io.weir.jobs.enrich;
+
+/**
+ * Which way a flow goes, seen from the site of its probe or from the nation. It is the initiator's
+ * way: a connection that was opened from inside is {@link #OUT}, whoever then sends the most.
+ */
+public enum Direction {
+  /** An end is not told, or nobody has declared what is inside. */
+  UNKNOWN,
+  /** From inside to outside. */
+  OUT,
+  /** From outside to inside. */
+  IN,
+  /** Both ends are inside. */
+  INTERNAL,
+  /** Both ends are outside. */
+  TRANSIT;
+
+  /** Seen from the site; {@code ends} as in {@link Enrichment#ends}. */
+  public static Direction ofSite(int ends) {
+    return of(ends, Enrichment.SITE_KNOWN, Enrichment.SRC_AT_SITE, Enrichment.DST_AT_SITE);
+  }
+
+  /** Seen from the nation. */
+  public static Direction ofNation(int ends) {
+    return of(ends, Enrichment.NATION_KNOWN, Enrichment.SRC_NATIONAL, Enrichment.DST_NATIONAL);
+  }
+
+  /** Which way what comes back goes. */
+  public Direction back() {
+    return this == OUT ? IN : this == IN ? OUT : this;
+  }
+
+  private static Direction of(int ends, int known, int src, int dst) {
+    if ((ends & known) == 0) {
+      return UNKNOWN;
+    }
+    boolean from = (ends & src) != 0;
+    boolean to = (ends & dst) != 0;
+    return from ? to ? INTERNAL : OUT : to ? IN : TRANSIT;
+  }
+}

@@ -1,0 +1,175 @@
+package io.weir.jobs.enrich;
+
+import com.google.protobuf.ByteString;
+import io.weir.jobs.sink.Table;
+import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.source.Accepted;
+import io.weir.proto.Flow;
+import io.weir.proto.FlowMessage;
+import java.util.List;
+import java.util.Map;
+import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.streaming.api.functions.ProcessFunction;
+import org.apache.flink.util.Collector;
+import org.apache.flink.util.OutputTag;
+
+/**
+ * Says of each record of each batch what is known of its two ends. Everything else passes as it is.
+ * Keeps no state: what is known comes from {@link Lookups}.
+ */
+public final class Enrich extends ProcessFunction<Accepted, Accepted> {
+  private static final long serialVersionUID = 1;
+
+  /** Rows of {@code autonomous_systems}: all names, once for each file that was loaded. */
+  public static final OutputTag<TableRow> AUTONOMOUS_SYSTEMS =
+      new OutputTag<>("autonomous-systems", TableRow.TYPE);
+
+  private final Lookups.Factory factory;
+  private transient Lookups lookups;
+  private transient boolean tellsNames;
+  private transient Known.Names told;
+
+  public Enrich(Lookups.Factory factory) {
+    this.factory = factory;
+  }
+
+  @Override
+  public void open(OpenContext context) throws Exception {
+    lookups = factory.open();
+    tellsNames = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask() == 0;
+    told = Known.Names.NONE;
+    if (tellsNames) {
+      lookups.register(getRuntimeContext().getMetricGroup().addGroup("weir"));
+    }
+  }
+
+  @Override
+  public void close() {
+    if (lookups != null) {
+      lookups.close();
+    }
+  }
+
+  @Override
+  public void processElement(Accepted accepted, Context context, Collector<Accepted> out) {
+    FlowMessage message = accepted.flow();
+    if (message == null || !message.hasBatch()) {
+      out.collect(accepted);
+      return;
+    }
+    Known known = lookups.now();
+    if (tellsNames && !known.names().equals(told)) {
+      told = known.names();
+      tell(context);
+    }
+    out.collect(new Accepted(message, null, enrichment(message, known)));
+  }
+
+  private void tell(Context context) {
+    for (Map.Entry<Integer, String> entry : told.byNumber().entrySet()) {
+      Object[] cells = {told.builtAt(), Integer.toUnsignedLong(entry.getKey()), entry.getValue()};
+      context.output(AUTONOMOUS_SYSTEMS, new TableRow(Table.AUTONOMOUS_SYSTEMS, cells));
+    }
+  }
+
+  /** What is known of the records of a batch. */
+  static Enrichment enrichment(FlowMessage message, Known known) {
+    List<Flow> flows = message.getBatch().getFlowsList();
+    Enrichment enrichment = new Enrichment(flows.size());
+    Known.Probe probe = known.probes().getOrDefault(message.getProbe(), Known.Probe.UNKNOWN);
+    enrichment.rank = probe.rank();
+    enrichment.oneWay = probe.oneWay();
+    Prefixes prefixes = known.prefixes();
+    int site = prefixes.siteNumber(probe.site());
+    int answerable =
+        (site != 0 ? Enrichment.SITE_KNOWN : 0)
+            | (prefixes.anyNational() ? Enrichment.NATION_KNOWN : 0);
+    End end = new End(known);
+    for (int i = 0; i < flows.size(); i++) {
+      Flow flow = flows.get(i);
+      end.look(flow.getSrcAddr());
+      enrichment.srcAs[i] = end.system;
+      enrichment.srcCountry[i] = (short) end.country;
+      enrichment.srcPrefix[i] = prefixes.id(end.place);
+      enrichment.srcCustomer[i] = prefixes.customer(end.place);
+      int ends = end.told ? answerable : 0;
+      if (site != 0 && prefixes.site(end.place) == site) {
+        ends |= Enrichment.SRC_AT_SITE;
+      }
+      if (prefixes.national(end.place)) {
+        ends |= Enrichment.SRC_NATIONAL;
+      }
+      end.look(flow.getDstAddr());
+      enrichment.dstAs[i] = end.system;
+      enrichment.dstCountry[i] = (short) end.country;
+      enrichment.dstPrefix[i] = prefixes.id(end.place);
+      enrichment.dstCustomer[i] = prefixes.customer(end.place);
+      if (!end.told) {
+        ends &= ~answerable;
+      }
+      if (site != 0 && prefixes.site(end.place) == site) {
+        ends |= Enrichment.DST_AT_SITE;
+      }
+      if (prefixes.national(end.place)) {
+        ends |= Enrichment.DST_NATIONAL;
+      }
+      enrichment.ends[i] = (byte) ends;
+      enrichment.service[i] = (short) Services.of(flow);
+    }
+    return enrichment;
+  }
+
+  /** One address and what is found for it. */
+  private static final class End {
+    private static final long IPV4_MAPPED = 0xffffL;
+
+    private final Known known;
+    boolean told;
+    int place;
+    int system;
+    int country;
+
+    End(Known known) {
+      this.known = known;
+    }
+
+    void look(ByteString address) {
+      switch (address.size()) {
+        case 4 -> look((int) number(address, 0, 4));
+        case 16 -> {
+          long high = number(address, 0, 8);
+          long low = number(address, 8, 16);
+          if (high == 0 && low >>> 32 == IPV4_MAPPED) {
+            look((int) low);
+          } else {
+            told = true;
+            place = known.prefixes().place(high, low);
+            system = known.systems().get(high, low);
+            country = known.countries().get(high, low);
+          }
+        }
+        default -> {
+          told = false;
+          place = 0;
+          system = 0;
+          country = 0;
+        }
+      }
+    }
+
+    private void look(int address) {
+      told = true;
+      place = known.prefixes().place(address);
+      system = known.systems().get(address);
+      country = known.countries().get(address);
+    }
+
+    private static long number(ByteString address, int from, int to) {
+      long number = 0;
+      for (int i = from; i < to; i++) {
+        number = (number << 8) | (address.byteAt(i) & 0xff);
+      }
+      return number;
+    }
+  }
+}

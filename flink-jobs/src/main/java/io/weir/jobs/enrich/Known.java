@@ -1,0 +1,59 @@
+package io.weir.jobs.enrich;
+
+import java.util.Map;
+import java.util.SortedMap;
+import java.util.TreeMap;
+
+/**
+ * All that records are enriched with, as of one moment. Never changes: what is new makes a new one.
+ *
+ * @param prefixes of {@code weir.prefixes}
+ * @param probes of {@code weir.probes}, by name
+ * @param systems AS numbers (unsigned) by address
+ * @param countries countries by address: first letter * 256 + second
+ * @param names of the autonomous systems
+ */
+public record Known(
+    Prefixes prefixes,
+    Map<String, Probe> probes,
+    AddressMap systems,
+    AddressMap countries,
+    Names names) {
+
+  /** Nothing known. */
+  public static final Known NOTHING =
+      new Known(Prefixes.NONE, Map.of(), AddressMap.EMPTY, AddressMap.EMPTY, Names.NONE);
+
+  /**
+   * What is declared of a probe.
+   *
+   * @param site where it stands, empty for nowhere
+   * @param rank among the probes that see the same flow: the lower comes first
+   * @param oneWay it sees one direction of each flow only
+   */
+  public record Probe(String site, int rank, boolean oneWay) {
+    /** Of a probe that nobody has described. */
+    public static final Probe UNKNOWN = new Probe("", 100, false);
+  }
+
+  /**
+   * Names by number.
+   *
+   * @param builtAt when the file was built that they are from, seconds from 1970
+   */
+  public record Names(SortedMap<Integer, String> byNumber, long builtAt) {
+    static final Names NONE = new Names(new TreeMap<>(), 0);
+  }
+
+  Known with(Prefixes newPrefixes, Map<String, Probe> newProbes) {
+    return new Known(newPrefixes, newProbes, systems, countries, names);
+  }
+
+  Known withSystems(AddressMap newSystems, Names newNames) {
+    return new Known(prefixes, probes, newSystems, countries, newNames);
+  }
+
+  Known withCountries(AddressMap newCountries) {
+    return new Known(prefixes, probes, systems, newCountries, names);
+  }
+}

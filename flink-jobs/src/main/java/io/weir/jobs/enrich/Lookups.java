@@ -1,0 +1,22 @@
+package io.weir.jobs.enrich;
+
+import java.io.Serializable;
+import org.apache.flink.metrics.MetricGroup;
+
+/** Where {@link Enrich} looks things up. */
+public interface Lookups extends AutoCloseable {
+  /** What is known now; ask again for each batch. */
+  Known now();
+
+  /** Declares what there is to count. */
+  void register(MetricGroup metrics);
+
+  @Override
+  void close();
+
+  /** Opens the look-ups of one subtask. */
+  interface Factory extends Serializable {
+    /** Returns once what is declared now has been read, or was waited for long enough. */
+    Lookups open() throws InterruptedException;
+  }
+}

@@ -1,0 +1,49 @@
+"""What is declared of probes on the compacted topic `weir.probes`: site, rank, and what they can see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from weir import kafka
+from weir.errors import WeirError
+from weir.messages.probe_pb2 import Probe
+
+TOPIC = "weir.probes"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One probe: where it stands, its rank among the probes that see the same flow (the lower comes first), and
+    whether it sees one direction of each flow only."""
+
+    site: str = ""
+    rank: int = 100
+    one_way: bool = False
+
+
+def declared(brokers: str) -> dict[str, Declaration]:
+    """What is declared, by the probes' names."""
+    found = {}
+    for name, value in kafka.compacted(brokers, TOPIC).items():
+        message = Probe.FromString(value)
+        found[name] = Declaration(message.site, message.rank, message.one_way)
+    return found
+
+
+def declare(
+    brokers: str, name: str, site: str | None = None, rank: int | None = None, one_way: bool | None = None
+) -> Declaration:
+    """Declare a probe; what is None stays as it was declared before. Returns what holds now."""
+    before = declared(brokers).get(name)
+    after = before or Declaration()
+    after = replace(
+        after,
+        site=after.site if site is None else site,
+        rank=after.rank if rank is None else rank,
+        one_way=after.one_way if one_way is None else one_way,
+    )
+    if after != before:
+        message = Probe(major=1, name=name, site=after.site, rank=after.rank, one_way=after.one_way)
+        if kafka.publish(brokers, TOPIC, [(name, message.SerializeToString())]) != 1:
+            raise WeirError(f"{TOPIC} did not take the declaration of {name}", hint="try: weir status", status=1)
+    return after
