@@ -41,7 +41,7 @@ def test_top_flows_equal_plain_sql(stack: RunningStack, tmp_path: Path) -> None:
     assert len(windows) >= 2
     key = "src_addr, dst_addr, src_port, dst_port, protocol"
     for window in windows[:-1]:  # the last one may be partly filled, and complete only with a later interval
-        listed = f"SELECT {key}, octets FROM top_flows FINAL WHERE probe = 'top' AND scope = 'probe' AND toUnixTimestamp(ts) = {window['w']} ORDER BY rank"
+        listed = f"SELECT {key}, octets FROM top_flows FINAL WHERE probe = 'top' AND scope = 'probe' AND list = 'ip_octets' AND toUnixTimestamp(ts) = {window['w']} ORDER BY rank"
         direct = (
             f"SELECT {key}, sum(fwd_octets + rev_octets) AS octets FROM flows WHERE probe = 'top' "
             f"AND toUnixTimestamp(toStartOfInterval(ts, INTERVAL 30 SECOND)) = {window['w']} GROUP BY {key} ORDER BY octets DESC, {key} LIMIT 50"

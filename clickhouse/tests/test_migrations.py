@@ -209,8 +209,8 @@ def test_a_condition_reaches_the_projection(server: Server, weir: str) -> None:
 def test_top_flows_show_the_newest_version(server: Server, weir: str) -> None:
     for version, octets in ((1, 100), (2, 250)):
         server.sql(
-            f"INSERT INTO {weir}.top_flows (ts, window_s, scope, rank, version, src_addr, dst_addr, protocol, octets, window_octets)"
-            f" VALUES ('{TS}', 30, 'all', 1, {version}, '::ffff:10.0.0.1', '2001:db8::1', 6, {octets}, 1000)"
+            f"INSERT INTO {weir}.top_flows (ts, window_s, scope, rank, version, src_addr, dst_addr, protocol, octets, packets, window_octets)"
+            f" VALUES ('{TS}', 30, 'all', 1, {version}, '::ffff:10.0.0.1', '2001:db8::1', 6, {octets}, 1, 1000)"
         )
     assert (
         _row(server, weir, "version, src, dst, protocol_name, octets, share", "v_top_flows")

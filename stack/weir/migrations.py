@@ -8,6 +8,7 @@ may change: then it is loaded again.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -61,8 +62,9 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER) -> list[str]:
                 raise WeirError(f"{path.name}: {error}", status=1) from error
         clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('{path.name}', '{checksum}')")
         applied.append(path.name)
-    if services := _services(clickhouse, known):
-        applied.append(services)
+    for load in (_services, _applications):
+        if name := load(clickhouse, known):
+            applied.append(name)
     return applied
 
 
@@ -75,6 +77,24 @@ def _services(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
     clickhouse.execute(f"INSERT INTO services FORMAT CSVWithNames\n{text}")
     clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('{SERVICES.name}', '{checksum}')")
     return SERVICES.name
+
+
+def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
+    """Load the names of applications anew where the agent on this machine numbers others; returns what was loaded."""
+    agent = CHECKOUT / "capture/target/release/weir-probe"
+    if not agent.exists():
+        return None
+    done = subprocess.run([agent, "applications", "--to", "json"], capture_output=True, text=True, check=False)
+    checksum = hashlib.sha256(done.stdout.encode()).hexdigest()
+    if done.returncode or not done.stdout or known.get("applications") == checksum:
+        return None  # built without nDPI: numbers stay without names
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = "\n".join(
+        json.dumps({"number": row["id"], "name": row["name"], "category": row["category"]}) for row in rows
+    )
+    clickhouse.execute(f"INSERT INTO applications (number, name, category) FORMAT JSONEachRow\n{lines}")
+    clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('applications', '{checksum}')")
+    return "applications"
 
 
 def apply_access(stack: Stack, admin: ClickHouse) -> int:

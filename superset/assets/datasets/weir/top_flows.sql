@@ -14,11 +14,13 @@ SELECT
     t.window_octets AS window_octets
 FROM v_top_flows AS t
 WHERE t.scope = 'probe'
+  AND t.list = 'ip_octets'
   AND (t.probe, t.ts) IN
   (
       SELECT w.probe, max(w.ts)
       FROM v_top_flows AS w
       WHERE w.scope = 'probe'
+        AND w.list = 'ip_octets'
         AND w.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND w.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
       GROUP BY w.probe
   )

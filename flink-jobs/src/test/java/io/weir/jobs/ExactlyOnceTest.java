@@ -88,7 +88,7 @@ class ExactlyOnceTest {
                     }))
         .returns(TableRow.TYPE)
         .uid("rows")
-        .transform("blocks", NativeBlock.TYPE, new RowBlocks(Table.COUNTERS))
+        .transform("blocks", NativeBlock.TYPE, new RowBlocks())
         .uid("blocks")
         .transform("store", Types.VOID, new ClickHouseSink(config))
         .uid("store")

@@ -7,19 +7,24 @@ import io.weir.jobs.Trace.Event;
 import io.weir.jobs.counters.CounterRows;
 import io.weir.jobs.enrich.DeclaredLookups;
 import io.weir.jobs.enrich.Enrich;
+import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.ingest.FlowBlocks;
 import io.weir.jobs.ledger.LedgerEvent;
 import io.weir.jobs.ledger.LedgerStages;
+import io.weir.jobs.mixes.Mixes;
 import io.weir.jobs.sink.NativeBlock;
 import io.weir.jobs.sink.TableRow;
 import io.weir.jobs.source.Accept;
 import io.weir.jobs.source.Accepted;
 import io.weir.jobs.source.DeadLetter;
 import io.weir.jobs.source.RawMessage;
-import io.weir.jobs.topn.TopnStages;
+import io.weir.jobs.topn.Topn;
+import io.weir.jobs.window.WindowStages;
+import io.weir.jobs.window.Windows;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeSet;
@@ -55,6 +60,14 @@ class JobTraceTest {
     return traces("topn");
   }
 
+  static Stream<Path> indicators() throws IOException {
+    return traces("indicators");
+  }
+
+  static Stream<Path> mixes() throws IOException {
+    return traces("mixes");
+  }
+
   static Stream<Path> counters() throws IOException {
     return traces("counters");
   }
@@ -74,7 +87,19 @@ class JobTraceTest {
   @ParameterizedTest
   @MethodSource("topn")
   void topn(Path trace) throws Exception {
-    check(trace, Topn::new);
+    check(trace, () -> new Windowed(Topn.job(WindowStages.WINDOW, 3)));
+  }
+
+  @ParameterizedTest
+  @MethodSource("indicators")
+  void indicators(Path trace) throws Exception {
+    check(trace, () -> new Windowed(Indicators.job(WindowStages.WINDOW, 3, 4)));
+  }
+
+  @ParameterizedTest
+  @MethodSource("mixes")
+  void mixes(Path trace) throws Exception {
+    check(trace, () -> new Windowed(Mixes.job(Duration.ofMinutes(1), 2, 1)));
   }
 
   @ParameterizedTest
@@ -202,12 +227,17 @@ class JobTraceTest {
     }
   }
 
-  /** topn: the rows of top_flows. */
-  private static final class Topn implements Job {
+  /** topn, indicators, mixes: the rows of all their tables. */
+  private static final class Windowed implements Job {
     private final Stage<RawMessage, Accepted> accept = accept();
-    private final TopnStages stages = new TopnStages();
+    private final DeclaredLookups known = new DeclaredLookups();
+    private final Stage<Accepted, Accepted> enrich =
+        Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
+    private final WindowStages stages;
 
-    Topn() throws Exception {}
+    Windowed(Windows.Job job) throws Exception {
+      stages = new WindowStages(job);
+    }
 
     @Override
     public void event(Event event, List<String> out) throws Exception {
@@ -215,9 +245,11 @@ class JobTraceTest {
       if (event.enrolment() != null) {
         lines(stages.enrolment(event.enrolment()), out);
       }
-      if (event.message() != null) {
+      if (event.message() != null && !known.take(event.message())) {
         for (Accepted message : accept.give(event.message())) {
-          lines(stages.message(message), out);
+          for (Accepted enriched : enrich.give(message)) {
+            lines(stages.message(enriched), out);
+          }
         }
         // In the job a barrier does it at least every few seconds; here at once, so that when does
         // not matter.
@@ -227,7 +259,7 @@ class JobTraceTest {
 
     private static void lines(List<TableRow> rows, List<String> out) throws IOException {
       for (TableRow row : rows) {
-        out.add(Golden.line(row));
+        out.add(row.table().sqlName() + " " + Golden.line(row));
       }
     }
 
@@ -235,6 +267,7 @@ class JobTraceTest {
     public void restart(List<String> out) throws Exception {
       lines(stages.barrier(), out);
       accept.restart();
+      enrich.restart();
       stages.restart();
     }
 
@@ -244,6 +277,7 @@ class JobTraceTest {
     @Override
     public void close() throws Exception {
       accept.close();
+      enrich.close();
       stages.close();
     }
   }

@@ -37,7 +37,10 @@ class OptionsTest {
   @ParameterizedTest
   @ValueSource(
       strings = {
-        "--jobs mixes",
+        "--jobs nonsense",
+        "--top 5",
+        "--mix-window 45s",
+        "--answer-timeout 30s",
         "--nonsense 1",
         "jobs=ingest",
         "--parallelism 0",

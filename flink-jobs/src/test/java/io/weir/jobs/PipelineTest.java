@@ -30,7 +30,16 @@ class PipelineTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"ingest", "topn", "counters", "ingest,topn,counters", "topn,counters"})
+  @ValueSource(
+      strings = {
+        "ingest",
+        "topn",
+        "indicators",
+        "mixes",
+        "counters",
+        "ingest,topn,indicators,mixes,counters",
+        "topn,counters"
+      })
   void everyOperatorHasAUidOfItsOwn(String jobs) throws Exception {
     List<String> uids = new ArrayList<>();
     for (StreamNode node : graph(jobs).getStreamNodes()) {
@@ -42,18 +51,18 @@ class PipelineTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"ingest", "topn", "counters"})
-  void aJobAloneStoresItsOwnTablesOnly(String job) throws Exception {
+  @ValueSource(strings = {"ingest", "topn", "indicators", "mixes", "counters"})
+  void aJobAloneStoresItsOwnRowsOnly(String job) throws Exception {
     Map<String, List<String>> tables =
         Map.of(
-            "ingest", List.of("flows", "autonomous_systems", "ledger"),
-            "topn", List.of("top_flows"),
+            "ingest", List.of("flows", "autonomous-systems", "ledger"),
+            "topn indicators mixes", List.of("windows"),
             "counters", List.of("counters"));
     String plan = graph(job).getStreamNodes().toString();
     tables.forEach(
         (name, stored) -> {
           for (String table : stored) {
-            if (name.equals(job)) {
+            if (List.of(name.split(" ")).contains(job)) {
               assertTrue(plan.contains("store-" + table), plan);
             } else {
               assertFalse(plan.contains("store-" + table), plan);

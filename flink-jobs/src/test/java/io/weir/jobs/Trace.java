@@ -35,7 +35,9 @@ import java.util.TreeMap;
  *
  * <pre>
  *   0  probe alpha partitions=2 workers=2       enrols a probe; its list is polled every 5 s from then on
- *   3  batch alpha/0 SRC:PORT>DST:PORT/PROTOCOL FWD_PACKETS,FWD_OCTETS,REV_PACKETS,REV_OCTETS ...
+ *   3  batch alpha/0 SRC:PORT>DST:PORT/PROTOCOL FWD_PACKETS,FWD_OCTETS,REV_PACKETS,REV_OCTETS[;...] ...
+ *                                               ;syn=FWD,REV and synack, fin, rst, icmp likewise; ;quotes=PROTOCOL ;guess ;new
+ *                                               ;app=N ;sampled=N ;at=MS after the interval's start
  *   4  overflow alpha/0 PACKETS,OCTETS          a batch of one overflow record
  *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
  *   11 counters alpha/0 SET/LABEL=PACKETS,OCTETS ...
@@ -240,7 +242,8 @@ final class Trace {
     FlowBatch.Builder batch = FlowBatch.newBuilder();
     for (int i = 0; i + 1 < words.size(); i += 2) {
       String[] ends = words.get(i).split("[>/]");
-      long[] counts = numbers(words.get(i + 1));
+      String[] parts = words.get(i + 1).split(";");
+      long[] counts = numbers(parts[0]);
       Flow.Builder flow =
           Flow.newBuilder()
               .setSrcAddr(address(ends[0]))
@@ -259,12 +262,33 @@ final class Trace {
       if (ends[2].equals("6")) {
         flow.setFwdTcpSyn(1).setServerName("example.org");
       }
+      for (String part : Arrays.asList(parts).subList(1, parts.length)) {
+        detail(flow, part.substring(0, (part + "=").indexOf('=')), part.replaceAll(".*=", ""));
+      }
       batch.addFlows(flow);
       worker.packets += counts[0] + counts[2];
       worker.octets += counts[1] + counts[3];
       worker.records++;
     }
     return header(probe, number, worker).setBatch(batch).build();
+  }
+
+  private static void detail(Flow.Builder flow, String name, String value) throws IOException {
+    long[] both = name.matches("guess|new") ? new long[1] : numbers(value);
+    switch (name) {
+      case "syn" -> flow.setFwdTcpSyn(both[0]).setRevTcpSyn(both[1]);
+      case "synack" -> flow.setFwdTcpSynack(both[0]).setRevTcpSynack(both[1]);
+      case "fin" -> flow.setFwdTcpFin(both[0]).setRevTcpFin(both[1]);
+      case "rst" -> flow.setFwdTcpRst(both[0]).setRevTcpRst(both[1]);
+      case "icmp" -> flow.setFwdIcmpErrors(both[0]).setRevIcmpErrors(both[1]);
+      case "quotes" -> flow.getIcmpQuotedFlowBuilder().setProtocol((int) both[0]);
+      case "guess" -> flow.setInitiatorGuess(true);
+      case "new" -> flow.setFlowAgeMs(0);
+      case "app" -> flow.setApplicationId((int) both[0]);
+      case "sampled" -> flow.setSamplingRate((int) both[0]);
+      case "at" -> flow.setFirstSeenOffsetMs(both[0]);
+      default -> throw new IOException("no such detail of a flow: " + name);
+    }
   }
 
   private static FlowMessage overflow(String probe, int number, Worker worker, List<String> words) {

@@ -185,7 +185,7 @@ final class IndicatorDigester implements Digester {
 
     private boolean before(int a, int b) {
       int high = Long.compareUnsigned(hosts.high(a), hosts.high(b));
-      return high < 0 || high == 0 && Long.compareUnsigned(hosts.low(a), hosts.low(b)) < 0;
+      return high < 0 || (high == 0 && Long.compareUnsigned(hosts.low(a), hosts.low(b)) < 0);
     }
 
     private int customer(int host) {
@@ -308,7 +308,7 @@ final class IndicatorDigester implements Digester {
           answered += contacts.cells()[i * contacts.stride() + Sums.KEY] != 0 ? 1 : 0;
         }
         stats[host * HostStats.SIZE + HostStats.ANSWERED] = answered;
-        stats[host * HostStats.SIZE + HostStats.FAILED] = contacts.size() - answered;
+        stats[host * HostStats.SIZE + HostStats.FAILED] = (long) contacts.size() - answered;
       }
     }
 
@@ -369,7 +369,7 @@ final class IndicatorDigester implements Digester {
           long bound = -(bounds[i] >> 32);
           Best[] all = lists(0);
           Best[] own = flows.national() && customer(host) != 0 ? lists(customer(host)) : null;
-          if (mayEnter(all, kind, bound) || own != null && mayEnter(own, kind, bound)) {
+          if (mayEnter(all, kind, bound) || (own != null && mayEnter(own, kind, bound))) {
             int at = distinct(host, kind);
             long addresses = distinct.cells()[at + Sums.KEY];
             long ports = distinct.cells()[at + Sums.KEY + 1];
@@ -384,7 +384,7 @@ final class IndicatorDigester implements Digester {
 
     private static boolean mayEnter(Best[] lists, int kind, long bound) {
       return bound >= lists[SCAN_ADDRESSES + kind].least()
-          || kind < 2 && bound >= lists[SCAN_PORTS + kind].least();
+          || (kind < 2 && bound >= lists[SCAN_PORTS + kind].least());
     }
 
     private static void offer(Best[] lists, int kind, int host, long addresses, long ports) {

@@ -47,7 +47,7 @@ final class MixRows implements RowMaker {
     }
     List<RowList> lists = new ArrayList<>();
     for (Map.Entry<Long, List<Integer>> group : groups.entrySet()) {
-      int total = sums.find(group.getKey() & ~0xff00L | MixDigester.TOTAL << 8, 0);
+      int total = sums.find((group.getKey() & ~0xff00L) | MixDigester.TOTAL << 8, 0);
       lists.add(list(group.getKey(), group.getValue(), cells, total, national));
     }
     return lists;

@@ -232,7 +232,7 @@ final class TopnDigester implements Digester {
                 (a, b) -> {
                   int high = Long.compareUnsigned(hosts.high(a), hosts.high(b));
                   return high < 0
-                      || high == 0 && Long.compareUnsigned(hosts.low(a), hosts.low(b)) < 0;
+                      || (high == 0 && Long.compareUnsigned(hosts.low(a), hosts.low(b)) < 0);
                 };
             return new Best[] {new Best(top, order), new Best(top, order)};
           });

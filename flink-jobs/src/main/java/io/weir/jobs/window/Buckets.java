@@ -40,9 +40,9 @@ public final class Buckets {
   static boolean srcFirst(long[] cells, int at) {
     int high = Long.compareUnsigned(cells[at + FlowTable.SRC], cells[at + FlowTable.DST]);
     return high < 0
-        || high == 0
+        || (high == 0
             && Long.compareUnsigned(cells[at + FlowTable.SRC + 1], cells[at + FlowTable.DST + 1])
-                <= 0;
+                <= 0);
   }
 
   /** Number of the bucket with this id. */

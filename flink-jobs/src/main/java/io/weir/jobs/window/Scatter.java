@@ -156,9 +156,9 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
     entry[FlowTable.FIN] = both(flow.getFwdTcpFin(), flow.getRevTcpFin());
     entry[FlowTable.RST] = both(flow.getFwdTcpRst(), flow.getRevTcpRst());
     entry[FlowTable.ICMP_ERRORS] = both(flow.getFwdIcmpErrors(), flow.getRevIcmpErrors());
-    entry[FlowTable.AS] = (long) known.srcAs[number] << 32 | known.dstAs[number] & 0xffffffffL;
+    entry[FlowTable.AS] = (long) known.srcAs[number] << 32 | (known.dstAs[number] & 0xffffffffL);
     entry[FlowTable.CUSTOMER] =
-        (long) known.srcCustomer[number] << 32 | known.dstCustomer[number] & 0xffffffffL;
+        (long) known.srcCustomer[number] << 32 | (known.dstCustomer[number] & 0xffffffffL);
     flags |= flow.getInitiatorGuess() ? FlowTable.GUESS : 0;
     flags |= flow.getIpVersion() == 6 ? FlowTable.IPV6 : 0;
     flags |= known.oneWay ? FlowTable.ONE_WAY : 0;

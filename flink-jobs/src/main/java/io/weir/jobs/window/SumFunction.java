@@ -133,7 +133,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     boolean settled = now - window.touched >= MergeFunction.SETTLE_MS;
     boolean first = window.said == 0 && (complete || waited);
     boolean again = window.said > 0 && settled && now - window.said >= AGAIN_MS;
-    if (!window.changed || !first && !again) {
+    if (!window.changed || (!first && !again)) {
       return;
     }
     long reported = Long.MAX_VALUE;

@@ -54,9 +54,10 @@ class TableTest {
   private static String migration(Table table) throws IOException {
     try (Stream<Path> files = Files.list(Path.of("../clickhouse/migrations"))) {
       for (Path file : files.sorted().toList()) {
-        String sql = Files.readString(file);
-        if (sql.contains("CREATE TABLE IF NOT EXISTS " + table.sqlName() + "\n")) {
-          return sql;
+        for (String sql : Files.readString(file).split(";\n", -1)) {
+          if (sql.contains("CREATE TABLE IF NOT EXISTS " + table.sqlName() + "\n")) {
+            return sql;
+          }
         }
       }
     }
