@@ -208,6 +208,12 @@ pub struct GenerateArgs {
     /// Different sources of all probes in 30 s, about
     #[arg(long, value_name = "N", default_value_t = 96_000)]
     pub sources: u32,
+    /// Different flows of one worker, of which each record is of one; without it each record is a flow of its own
+    #[arg(long, value_name = "N")]
+    pub flows: Option<u64>,
+    /// Percentage of records that are a flood: a SYN each, from any address to one
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub flood: u32,
     /// Length of the intervals
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub interval: IntervalLength,

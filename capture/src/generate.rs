@@ -91,6 +91,8 @@ pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
                 start_ms,
                 rate: rate / lines as f64,
                 sources: args.sources,
+                flows: args.flows,
+                flood: args.flood,
                 random: Rng::with_seed(number),
             };
             let (mut sink, asked) = (kafka.sink(), asked.clone());
@@ -152,6 +154,8 @@ struct Line {
     start_ms: u64,
     rate: f64,
     sources: u32,
+    flows: Option<u64>,
+    flood: u32,
     random: Rng,
 }
 
@@ -190,11 +194,17 @@ impl Line {
 
     /// One flow of one interval.
     fn record(&mut self, interval_start_ms: u64, interval_ms: u64) -> Record<'static> {
+        if self.random.u32(0..100) < self.flood {
+            return self.syn(interval_start_ms, interval_ms);
+        }
         let random = &mut self.random;
+        // What a flow is follows from its number, where flows come back.
+        let number = random.u64(0..self.flows.unwrap_or(u64::MAX).max(1));
+        let of_flow = &mut Rng::with_seed(number);
         let skewed = |random: &mut Rng, count: u32, power: i32| (random.f64().powi(power) * f64::from(count)) as u32;
-        let source = skewed(random, self.sources, 2);
+        let source = skewed(of_flow, self.sources, 2);
         let (port, protocol) = {
-            let mut roll = random.u32(0..100);
+            let mut roll = of_flow.u32(0..100);
             let service = SERVICES.iter().find(|(_, _, percent)| {
                 let found = roll < *percent;
                 roll = roll.saturating_sub(*percent);
@@ -205,8 +215,8 @@ impl Line {
         let address = |base: u32, number: u32| Ipv4Addr::from(base + number).to_ipv6_mapped().octets();
         let ip = IpPacket {
             src: address(0x0a00_0001, source),
-            dst: address(0xc612_0001, skewed(random, 20_000, 3)),
-            src_port: random.u16(1024..),
+            dst: address(0xc612_0001, skewed(of_flow, 20_000, 3)),
+            src_port: of_flow.u16(1024..),
             dst_port: port,
             protocol,
             version: 4,
@@ -234,6 +244,38 @@ impl Line {
             start_ms: first_ms,
             first_ms,
             last_ms,
+            sent,
+            handshake_rtt_us: 0,
+            quoted: None,
+            application_id: 0,
+            not_inspected: None,
+            name: None,
+        }
+    }
+
+    /// A SYN of a flood.
+    fn syn(&mut self, interval_start_ms: u64, interval_ms: u64) -> Record<'static> {
+        let random = &mut self.random;
+        let ip = IpPacket {
+            src: Ipv4Addr::from(random.u32(..)).to_ipv6_mapped().octets(),
+            dst: Ipv4Addr::new(198, 51, 100, 1).to_ipv6_mapped().octets(),
+            src_port: random.u16(1024..),
+            dst_port: 80,
+            protocol: 6,
+            version: 4,
+            ..IpPacket::default()
+        };
+        let (key, sender) = Key::of(&ip, 0);
+        let at_ms = (interval_start_ms + random.u64(0..interval_ms)) as i64;
+        let mut sent =
+            [Sent { packets: 1, octets: 40, events: Events { syn: 1, ..Events::default() } }, Sent::default()];
+        sent.rotate_right(usize::from(sender));
+        Record {
+            key,
+            initiator: Initiator { end: sender, guess: false },
+            start_ms: at_ms,
+            first_ms: at_ms,
+            last_ms: at_ms,
             sent,
             handshake_rtt_us: 0,
             quoted: None,

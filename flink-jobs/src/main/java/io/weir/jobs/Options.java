@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.regex.PatternSyntaxException;
 import java.util.stream.Collectors;
 
 /** What the command line says. Every option has a default, but for {@code --checkpoints}. */
@@ -58,6 +59,7 @@ public final class Options {
               "Jobs of this process, with commas"),
           new Option("brokers", "HOST:PORT", "127.0.0.1:9092", "Kafka, several with commas"),
           new Option("group", "NAME", "weir", "Consumer group that read offsets are shown under"),
+          new Option("topics", "REGEX", ".+", "Probes whose topics are read"),
           new Option("clickhouse", "URL", "http://127.0.0.1:8123", "ClickHouse's HTTP interface"),
           new Option("database", "NAME", "weir", "Database in ClickHouse"),
           new Option(
@@ -79,6 +81,11 @@ public final class Options {
               "latest|none|PATH",
               "latest",
               "State to go on from: the newest checkpoint, none, or a path (`flink run`: use -s)"),
+          new Option(
+              "sink",
+              "clickhouse|count",
+              "clickhouse",
+              "Where rows go; count: nowhere, they are counted, for measuring"),
           new Option("listen", "ADDRESS", "127.0.0.1", "Address of the next two"),
           new Option(
               "rest-port",
@@ -133,12 +140,14 @@ public final class Options {
   final Set<Job> jobs;
   final String brokers;
   final String group;
+  final String topics;
   final ClickHouse.Endpoint clickhouse;
   final String checkpoints;
   final Duration checkpointInterval;
   final int parallelism;
   final String start;
   final String resume;
+  final boolean counting;
   final String listen;
   final int restPort;
   final int metricsPort;
@@ -160,6 +169,12 @@ public final class Options {
     jobs = jobs(values.get("jobs"));
     brokers = values.get("brokers");
     group = values.get("group");
+    topics = values.get("topics");
+    try {
+      Pattern.compile(topics);
+    } catch (PatternSyntaxException e) {
+      throw new BadOption("--topics is not a regular expression: " + e.getDescription());
+    }
     String url = values.get("clickhouse").replaceAll("/+$", "");
     checkUrl(url);
     String user = values.get("user");
@@ -174,6 +189,7 @@ public final class Options {
     parallelism = number("parallelism", values, 1, 1024);
     start = oneOf("start", values, "committed", "earliest", "latest");
     resume = values.get("resume");
+    counting = oneOf("sink", values, "clickhouse", "count").equals("count");
     listen = values.get("listen");
     restPort = number("rest-port", values, 0, 65535);
     metricsPort = number("metrics-port", values, 0, 65535);

@@ -9,6 +9,7 @@ import io.weir.jobs.ingest.FlowBlocks;
 import io.weir.jobs.ledger.LedgerFunction;
 import io.weir.jobs.mixes.Mixes;
 import io.weir.jobs.sink.ClickHouseSink;
+import io.weir.jobs.sink.CountingSink;
 import io.weir.jobs.sink.NativeBlock;
 import io.weir.jobs.sink.RowBlocks;
 import io.weir.jobs.sink.TableRow;
@@ -123,7 +124,7 @@ final class Pipeline {
     return KafkaSource.<RawMessage>builder()
         .setBootstrapServers(options.brokers)
         .setGroupId(options.group)
-        .setTopicPattern(Pattern.compile("weir\\." + kinds + "\\..+"))
+        .setTopicPattern(Pattern.compile("weir\\." + kinds + "\\.(" + options.topics + ")"))
         .setStartingOffsets(start())
         .setDeserializer(new RawMessageDeserializer())
         .setProperty("client.id.prefix", options.group)
@@ -183,17 +184,18 @@ final class Pipeline {
 
   private void store(String name, DataStream<NativeBlock> blocks) {
     String uid = "store-" + name;
-    ClickHouseSink.Config config =
-        new ClickHouseSink.Config(
-            options.clickhouse,
-            WeirJobs.uri(options.checkpoints) + "/rows/" + name,
-            options.maxPending / options.parallelism,
-            options.retryFor);
-    blocks
-        .transform(uid, Types.VOID, new ClickHouseSink(config))
-        .uid(uid)
-        .sinkTo(new DiscardingSink<>())
-        .name(uid + "-end")
-        .uid(uid + "-end");
+    SingleOutputStreamOperator<Void> stored =
+        options.counting
+            ? blocks.transform(uid, Types.VOID, new CountingSink())
+            : blocks.transform(uid, Types.VOID, new ClickHouseSink(sinkConfig(name)));
+    stored.uid(uid).sinkTo(new DiscardingSink<>()).name(uid + "-end").uid(uid + "-end");
+  }
+
+  private ClickHouseSink.Config sinkConfig(String name) {
+    return new ClickHouseSink.Config(
+        options.clickhouse,
+        WeirJobs.uri(options.checkpoints) + "/rows/" + name,
+        options.maxPending / options.parallelism,
+        options.retryFor);
   }
 }
