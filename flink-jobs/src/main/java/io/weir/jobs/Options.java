@@ -4,6 +4,7 @@ import io.weir.jobs.sink.ClickHouse;
 import java.net.URI;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -12,6 +13,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /** What the command line says. Every option has a default, but for {@code --checkpoints}. */
 public final class Options {
@@ -25,7 +27,8 @@ public final class Options {
   public enum Job {
     INGEST("stores every flow record, sets aside what cannot be understood, keeps the ledger"),
     TOPN("the largest flows of each window, per probe and over all"),
-    COUNTERS("stores the agents' counters");
+    FILTERS("stores the agents' counters, and their means for baselines"),
+    HEALTH("alerts on probes: silent, late, dropping, clock off, ledger incomplete, lag growing");
 
     private final String what;
 
@@ -47,7 +50,8 @@ public final class Options {
 
   static final List<Option> ALL =
       List.of(
-          new Option("jobs", "NAMES", "ingest,topn,counters", "Jobs of this process, with commas"),
+          new Option(
+              "jobs", "NAMES", "ingest,topn,filters,health", "Jobs of this process, with commas"),
           new Option("brokers", "HOST:PORT", "127.0.0.1:9092", "Kafka, several with commas"),
           new Option("group", "NAME", "weir", "Consumer group that read offsets are shown under"),
           new Option("clickhouse", "URL", "http://127.0.0.1:8123", "ClickHouse's HTTP interface"),
@@ -190,7 +194,10 @@ public final class Options {
         jobs.add(Job.valueOf(word.strip().toUpperCase(Locale.ROOT)));
       } catch (IllegalArgumentException e) {
         throw new BadOption(
-            "--jobs: no job is called '" + word + "'; there are ingest, topn, counters");
+            "--jobs: no job is called '"
+                + word
+                + "'; there are "
+                + Arrays.stream(Job.values()).map(Job::word).collect(Collectors.joining(", ")));
       }
     }
     return jobs;

@@ -1,7 +1,11 @@
 package io.weir.jobs;
 
 import io.weir.jobs.Options.Job;
-import io.weir.jobs.counters.CounterRows;
+import io.weir.jobs.filters.CounterMeans;
+import io.weir.jobs.filters.CounterRows;
+import io.weir.jobs.health.AlertRecords;
+import io.weir.jobs.health.HealthAlert;
+import io.weir.jobs.health.HealthFunction;
 import io.weir.jobs.ingest.FlowBlocks;
 import io.weir.jobs.ledger.LedgerFunction;
 import io.weir.jobs.sink.ClickHouseSink;
@@ -18,6 +22,7 @@ import io.weir.jobs.source.EnrolmentPoll;
 import io.weir.jobs.source.RawMessage;
 import io.weir.jobs.source.RawMessageDeserializer;
 import io.weir.jobs.topn.TopFlows;
+import java.util.EnumSet;
 import java.util.Locale;
 import java.util.Properties;
 import java.util.regex.Pattern;
@@ -54,7 +59,7 @@ final class Pipeline {
             .returns(Accepted.TYPE)
             .name("accept")
             .uid("accept");
-    if (options.has(Job.INGEST) || options.has(Job.COUNTERS)) {
+    if (options.has(Job.INGEST) || options.has(Job.FILTERS)) {
       accepted
           .getSideOutput(Accept.DEAD_LETTERS)
           .sinkTo(deadLetters())
@@ -62,9 +67,7 @@ final class Pipeline {
           .uid("dead-letters");
     }
     DataStream<Enrolment> enrolments =
-        options.has(Job.INGEST) || options.has(Job.TOPN)
-            ? EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval)
-            : null;
+        EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval);
     if (options.has(Job.INGEST)) {
       SingleOutputStreamOperator<NativeBlock> blocks =
           accepted.transform("flows", NativeBlock.TYPE, new FlowBlocks()).uid("flows");
@@ -82,7 +85,7 @@ final class Pipeline {
           Table.TOP_FLOWS,
           TopFlows.rows(accepted, enrolments, options.window, options.nationalDelay, options.top));
     }
-    if (options.has(Job.COUNTERS)) {
+    if (options.has(Job.FILTERS)) {
       storeRows(
           Table.COUNTERS,
           accepted
@@ -90,12 +93,30 @@ final class Pipeline {
               .returns(TableRow.TYPE)
               .name("counters")
               .uid("counters"));
+      storeRows(
+          Table.COUNTER_MEANS, CounterMeans.rows(accepted, enrolments, options.nationalDelay));
+    }
+    if (options.has(Job.HEALTH)) {
+      DataStream<HealthAlert> alerts =
+          HealthFunction.alerts(
+              accepted.getSideOutput(Accept.LEDGER),
+              enrolments,
+              options.nationalDelay.plus(options.discoveryInterval));
+      storeRows(
+          Table.ALERTS,
+          alerts
+              .map(HealthAlert::row)
+              .returns(TableRow.TYPE)
+              .name("health-rows")
+              .uid("health-rows"));
+      alerts.sinkTo(alertRecords()).name("alerts").uid("alerts");
     }
   }
 
   private KafkaSource<RawMessage> source() {
-    boolean flows = options.has(Job.INGEST) || options.has(Job.TOPN);
-    String kinds = flows ? options.has(Job.COUNTERS) ? "(flows|counters)" : "flows" : "counters";
+    boolean counters = options.has(Job.FILTERS);
+    boolean flows = !options.jobs.equals(EnumSet.of(Job.FILTERS));
+    String kinds = flows ? counters ? "(flows|counters)" : "flows" : "counters";
     return KafkaSource.<RawMessage>builder()
         .setBootstrapServers(options.brokers)
         .setGroupId(options.group)
@@ -134,6 +155,14 @@ final class Pipeline {
         .setBootstrapServers(options.brokers)
         .setKafkaProducerConfig(properties)
         .setRecordSerializer(new DeadLetterRecords())
+        .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        .build();
+  }
+
+  private KafkaSink<HealthAlert> alertRecords() {
+    return KafkaSink.<HealthAlert>builder()
+        .setBootstrapServers(options.brokers)
+        .setRecordSerializer(new AlertRecords())
         .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
         .build();
   }

@@ -30,7 +30,15 @@ class PipelineTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"ingest", "topn", "counters", "ingest,topn,counters", "topn,counters"})
+  @ValueSource(
+      strings = {
+        "ingest",
+        "topn",
+        "filters",
+        "health",
+        "ingest,topn,filters,health",
+        "topn,filters"
+      })
   void everyOperatorHasAUidOfItsOwn(String jobs) throws Exception {
     List<String> uids = new ArrayList<>();
     for (StreamNode node : graph(jobs).getStreamNodes()) {
@@ -42,13 +50,14 @@ class PipelineTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"ingest", "topn", "counters"})
+  @ValueSource(strings = {"ingest", "topn", "filters", "health"})
   void aJobAloneStoresItsOwnTablesOnly(String job) throws Exception {
     Map<String, List<String>> tables =
         Map.of(
             "ingest", List.of("flows", "ledger"),
             "topn", List.of("top_flows"),
-            "counters", List.of("counters"));
+            "filters", List.of("counters-end", "counter_means"),
+            "health", List.of("alerts"));
     String plan = graph(job).getStreamNodes().toString();
     tables.forEach(
         (name, stored) -> {
