@@ -48,7 +48,7 @@ class Flink(_Part):
 
     heap: str = "1200m"
     parallelism: int = Field(default=2, ge=1)
-    jobs: list[Literal["ingest", "topn", "counters"]] = ["ingest", "topn", "counters"]
+    jobs: list[Literal["ingest", "topn", "filters", "health"]] = ["ingest", "topn", "filters", "health"]
     checkpoint_interval: str = "3s"
     window: str = "30s"
     national_delay: str = "15s"
