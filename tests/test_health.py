@@ -1,0 +1,90 @@
+"""A probe that falls silent is an alert, and one that is back is none; the means of counters are those of plain SQL."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from weir.demo_traffic import write_capture
+
+from harness import AGENT, RunningStack, eventually, schemas
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[RunningStack]:
+    """A stack whose windows wait a short while only."""
+    with RunningStack(national_delay="2s") as running:
+        yield running
+
+
+def _alerts(stack: RunningStack, *words: str) -> tuple[int, list[dict[str, Any]]]:
+    """`weir alerts --json`: exit status and alerts."""
+    done = stack.weir("alerts", "--json", *words)
+    return done.status, json.loads(done.out)["alerts"]
+
+
+def _published(stack: RunningStack, alert: str) -> list[Any]:
+    """Messages on weir.alerts about one alert."""
+    messages = [schemas("alert").Alert.FromString(value) for _, value in stack.messages("weir.alerts")]
+    return [message for message in messages if message.id == alert]
+
+
+@contextmanager
+def _agent(stack: RunningStack, probe: str) -> Iterator[None]:
+    """An agent that closes an interval each second, and is killed at the end."""
+    words = ["--brokers", stack.stack.brokers, "--probes", probe, "--interval", "1s"]
+    command = [str(AGENT), "generate", "--records", "100000", "--per-interval", "100", "--rate", "100", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def test_a_silent_probe_opens_an_alert_and_its_return_closes_it(quick: RunningStack) -> None:
+    quick.enrol("fickle")
+    with _agent(quick, "fickle"):
+        eventually(lambda: len(quick.ledger("fickle")) > 1, "closed intervals")
+    opened = eventually(
+        lambda: quick.store.rows("SELECT * FROM v_alerts WHERE probe = 'fickle' AND severity = 'critical'"),
+        "an alert",
+        60,
+    )[0]
+    assert (opened["reason"], opened["open"]) == ("probe_silent", True)
+    assert opened["values"]["silent_ms"] >= 3_000 + 2_000
+    status, listed = _alerts(quick, "--open")
+    assert status == 1
+    assert [row["id"] for row in listed if row["probe"] == "fickle"] == [opened["id"]]
+    assert "1 critical" in quick.weir("status").out
+    message = eventually(lambda: _published(quick, opened["id"]), "it on weir.alerts")[0]
+    assert (message.reason, message.probe, message.closed_ms) == ("probe_silent", "fickle", 0)
+    assert message.text == opened["text"]
+
+    with _agent(quick, "fickle"):
+        row = eventually(
+            lambda: [row for row in _alerts(quick)[1] if row["id"] == opened["id"] and not row["open"]], "it closed", 40
+        )[0]
+    assert row["version"] >= 2
+    eventually(lambda: _published(quick, opened["id"])[-1].closed_ms > message.opened_ms, "it closed on weir.alerts")
+
+
+def test_means_equal_plain_sql(quick: RunningStack, tmp_path: Path) -> None:
+    packets = write_capture(tmp_path / "means.pcap", packets=3_000, seconds=70)
+    quick.enrol("means")
+    quick.read("means", tmp_path / "means.pcap")
+    quick.settled("means", packets)
+    raw = """SELECT toUnixTimestamp(toStartOfInterval(ts, INTERVAL 30 SECOND)) AS w, counter_set, label,
+        sum(packets) AS packets, sum(octets) AS octets FROM counters WHERE probe = 'means'
+        GROUP BY w, counter_set, label ORDER BY w, counter_set, label"""
+    kept = """SELECT toUnixTimestamp(ts) AS w, counter_set, label, packets, octets FROM v_counter_means
+        WHERE window_s = 30 AND scope = 'probe' AND probe = 'means' ORDER BY w, counter_set, label"""
+    expected = quick.store.rows(raw)
+    assert expected
+    eventually(lambda: quick.store.rows(kept) == expected, "the means of every half minute", 60)
+    rate = "SELECT max(abs(packets_per_second - packets / 30)) FROM v_counter_means WHERE window_s = 30 AND probe = 'means' AND coverage = 1 AND intervals_seen = 3"
+    assert quick.one(rate) == 0
