@@ -81,7 +81,9 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
       known = new Means();
     }
     known.accept(message, now, this::drop);
-    known.tick(context.getCurrentKey(), now, delayMs, out::collect);
+    if (known.isTickDue(now)) {
+      known.tick(context.getCurrentKey(), now, delayMs, out::collect);
+    }
     means.update(known);
     schedule(known, context, now);
   }

@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.EnumMap;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -40,6 +41,9 @@ final class Means {
 
   private static final int MAX_RANGES = 1_000;
 
+  /** Least time between two ticks that messages bring about. */
+  private static final long TICK_MS = 200;
+
   private record Place(Span span, long start, MeansWindow window) {}
 
   private final EnumMap<Span, TreeMap<Long, MeansWindow>> windows = new EnumMap<>(Span.class);
@@ -52,6 +56,8 @@ final class Means {
   /** Probes that are enrolled; of the scope over all. */
   private int enrolled;
 
+  private long tickedAt;
+
   Means() {
     for (Span span : Span.values()) {
       windows.put(span, new TreeMap<>());
@@ -63,7 +69,18 @@ final class Means {
     return windows.values().stream().allMatch(Map::isEmpty);
   }
 
-  /** Takes in a message; {@code dropped} hears how many counters were left out, by cause. */
+  /** How much memory the windows take, in entries. */
+  int size() {
+    return windows.values().stream()
+        .flatMap(span -> span.values().stream())
+        .mapToInt(MeansWindow::size)
+        .sum();
+  }
+
+  /**
+   * Takes in a message; {@code dropped} hears how many counters were left out of a window, by
+   * cause.
+   */
   void accept(MeansMessage message, long now, ObjIntConsumer<String> dropped) {
     if (message.enrolled() >= 0) {
       enrolled = message.enrolled();
@@ -120,8 +137,8 @@ final class Means {
     long octets = counted.octets();
     double seconds = message.length() / 1000.0;
     if (base != null && !Scopes.isAll(message.scope())) {
-      TreeMap<Label, Cell> interval =
-          base.intervals.computeIfAbsent(message.start(), key -> new TreeMap<>());
+      Map<Label, Cell> interval =
+          base.intervals.computeIfAbsent(message.start(), key -> new HashMap<>());
       Cell piece = MeansWindow.cell(interval, counted.label());
       if (piece != null) {
         piece.packets += packets;
@@ -147,8 +164,15 @@ final class Means {
     }
   }
 
+  /** Whether a message is to be followed by {@link #tick}: not every one of a backlog. */
+  boolean isTickDue(long now) {
+    int count = windows.values().stream().mapToInt(Map::size).sum();
+    return now - tickedAt >= TICK_MS || count > 2 * MAX_WINDOWS;
+  }
+
   /** Writes the rows that are due, and lets go of windows that are over. */
   void tick(String scope, long now, long delay, Consumer<TableRow> out) {
+    tickedAt = now;
     List<Place> idle = new ArrayList<>();
     int cells = 0;
     int count = 0;
@@ -227,7 +251,7 @@ final class Means {
     long intervalsExpected = Math.max(intervalsSeen, Math.round(due));
     double covered = window.covered();
     window.version++;
-    for (Map.Entry<Label, Cell> entry : window.cells.entrySet()) {
+    for (Map.Entry<Label, Cell> entry : new TreeMap<>(window.cells).entrySet()) {
       Cell cell = entry.getValue();
       Object[] row = {
         start / 1000,
@@ -280,7 +304,7 @@ final class Means {
           for (Label label : window.cells.keySet()) {
             labels.putIfAbsent(label, labels.size());
           }
-          for (TreeMap<Label, Cell> interval : window.intervals.values()) {
+          for (Map<Label, Cell> interval : window.intervals.values()) {
             for (Label label : interval.keySet()) {
               labels.putIfAbsent(label, labels.size());
             }
@@ -310,6 +334,7 @@ final class Means {
         entry.getValue().write(out);
       }
       out.writeInt(means.enrolled);
+      out.writeLong(means.tickedAt);
     }
 
     @Override
@@ -333,6 +358,7 @@ final class Means {
         means.probes.put(in.readUTF(), Heard.read(in));
       }
       means.enrolled = in.readInt();
+      means.tickedAt = in.readLong();
       return means;
     }
   }

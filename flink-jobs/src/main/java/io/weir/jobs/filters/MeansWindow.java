@@ -2,6 +2,7 @@ package io.weir.jobs.filters;
 
 import io.weir.jobs.source.RangeSet;
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.flink.core.memory.DataInputView;
@@ -27,10 +28,10 @@ final class MeansWindow {
     }
   }
 
-  final TreeMap<Label, Cell> cells = new TreeMap<>();
+  final Map<Label, Cell> cells = new HashMap<>();
 
   /** Half minutes of a probe: the sums of each interval over its workers, for the peaks. */
-  final TreeMap<Long, TreeMap<Label, Cell>> intervals = new TreeMap<>();
+  final TreeMap<Long, Map<Label, Cell>> intervals = new TreeMap<>();
 
   /** By probe and worker: the seconds of which counters came. */
   final TreeMap<String, TreeMap<Integer, RangeSet>> seconds = new TreeMap<>();
@@ -63,7 +64,7 @@ final class MeansWindow {
     return cell(cells, label);
   }
 
-  static Cell cell(TreeMap<Label, Cell> cells, Label label) {
+  static Cell cell(Map<Label, Cell> cells, Label label) {
     Cell cell = cells.get(label);
     if (cell == null && cells.size() < MAX_LABELS) {
       cell = new Cell();
@@ -109,7 +110,7 @@ final class MeansWindow {
   /** How much memory it takes, in entries. */
   int size() {
     int size = cells.size() + 1;
-    for (TreeMap<Label, Cell> interval : intervals.values()) {
+    for (Map<Label, Cell> interval : intervals.values()) {
       size += interval.size();
     }
     return size;
@@ -118,7 +119,7 @@ final class MeansWindow {
   void write(DataOutputView out, Map<Label, Integer> labels) throws IOException {
     writeCells(cells, out, labels);
     out.writeInt(intervals.size());
-    for (Map.Entry<Long, TreeMap<Label, Cell>> interval : intervals.entrySet()) {
+    for (Map.Entry<Long, Map<Label, Cell>> interval : intervals.entrySet()) {
       out.writeLong(interval.getKey());
       writeCells(interval.getValue(), out, labels);
     }
@@ -148,7 +149,7 @@ final class MeansWindow {
     MeansWindow window = new MeansWindow();
     readCells(window.cells, in, labels);
     for (int left = in.readInt(); left > 0; left--) {
-      TreeMap<Label, Cell> interval = new TreeMap<>();
+      Map<Label, Cell> interval = new HashMap<>();
       window.intervals.put(in.readLong(), interval);
       readCells(interval, in, labels);
     }
@@ -175,8 +176,7 @@ final class MeansWindow {
   }
 
   private static void writeCells(
-      TreeMap<Label, Cell> cells, DataOutputView out, Map<Label, Integer> labels)
-      throws IOException {
+      Map<Label, Cell> cells, DataOutputView out, Map<Label, Integer> labels) throws IOException {
     out.writeInt(cells.size());
     for (Map.Entry<Label, Cell> entry : cells.entrySet()) {
       Cell cell = entry.getValue();
@@ -188,7 +188,7 @@ final class MeansWindow {
     }
   }
 
-  private static void readCells(TreeMap<Label, Cell> cells, DataInputView in, Label[] labels)
+  private static void readCells(Map<Label, Cell> cells, DataInputView in, Label[] labels)
       throws IOException {
     for (int left = in.readInt(); left > 0; left--) {
       Cell cell = new Cell();
