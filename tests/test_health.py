@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from weir.demo_traffic import write_capture
 
-from harness import AGENT, RunningStack, eventually, schemas
+from harness import AGENT, CHECKOUT, RunningStack, eventually, schemas
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +88,9 @@ def test_means_equal_plain_sql(quick: RunningStack, tmp_path: Path) -> None:
     eventually(lambda: quick.store.rows(kept) == expected, "the means of every half minute", 60)
     rate = "SELECT max(abs(packets_per_second - packets / 30)) FROM v_counter_means WHERE window_s = 30 AND probe = 'means' AND coverage = 1 AND intervals_seen = 3"
     assert quick.one(rate) == 0
+
+
+def test_what_the_page_on_filter_sets_asks_is_understood(quick: RunningStack) -> None:
+    page = (CHECKOUT / "docs/how-to/filter-sets.md").read_text()
+    query = page[page.index('weir sql "') + len('weir sql "') :]
+    assert quick.store.rows(query[: query.index('"')]) == []
