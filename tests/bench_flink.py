@@ -28,7 +28,7 @@ from harness import AGENT, BUILT, CHECKOUT, RunningStack, free_ports, run
 
 JAR = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
 WINDOWS = "topn,indicators,mixes"
-ALL = "ingest,topn,indicators,mixes,counters"
+ALL = "ingest,topn,indicators,mixes,filters,health"
 TARGET = 400_000
 
 
@@ -215,7 +215,7 @@ def main() -> None:
         Load("1 million flows", n // 2, ["--flows", "250000", "--per-interval", "400000"], ["many-a", "many-b"]),
         Load("half a flood", n // 2, ["--flood", "50"], ["flood-a", "flood-b"]),
     ]
-    wanted = [(loads[0], jobs) for jobs in ("ingest", "topn", "indicators", "mixes", "counters", WINDOWS, ALL)]
+    wanted = [(loads[0], jobs) for jobs in ("ingest", "topn", "indicators", "mixes", "filters", "health", WINDOWS, ALL)]
     wanted += [(load, ALL) for load in loads[1:]]
     wanted = [(load, jobs) for load, jobs in wanted if options.only in f"{load.name}:{jobs}"]
     runs: list[Run] = []

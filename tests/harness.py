@@ -254,18 +254,15 @@ def run(command: list[str], environment: dict[str, str] | None = None, timeout: 
 
 
 @functools.cache
-def schemas() -> Any:
-    """The module generated from `schemas/flow.proto`, made anew for this run."""
+def schemas(name: str = "flow") -> Any:
+    """The module generated from a file of `schemas/`, made anew for this run."""
     from grpc_tools import protoc
 
     folder = tempfile.mkdtemp(prefix="weir-proto-")
-    assert (
-        protoc.main(["protoc", f"-I{CHECKOUT / 'schemas'}", f"--python_out={folder}", "flow.proto", "counters.proto"])
-        == 0
-    )
+    assert protoc.main(["protoc", f"-I{CHECKOUT / 'schemas'}", f"--python_out={folder}", f"{name}.proto"]) == 0
     sys.path.insert(0, folder)
     try:
-        return importlib.import_module("flow_pb2")
+        return importlib.import_module(f"{name}_pb2")
     finally:
         sys.path.remove(folder)
         shutil.rmtree(folder)

@@ -50,7 +50,29 @@ def test_a_dashboard_reads_views_alone(server: Server, sql: str) -> None:
     assert answer.code != 516
 
 
-@pytest.mark.parametrize("view", ["v_flows", "v_customers", "v_autonomous_systems", "v_hosts", "v_top_flows", "v_counters", "v_ledger", "v_completeness", "probes"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "v_flows",
+        "v_customers",
+        "v_autonomous_systems",
+        "v_hosts",
+        "v_top_flows",
+        "v_top_talkers",
+        "v_mixes",
+        "v_port_report",
+        "v_signatures",
+        "v_top_indicators",
+        "v_indicators",
+        "v_counters",
+        "v_ledger",
+        "v_completeness",
+        "v_counter_means",
+        "v_baseline",
+        "v_alerts",
+        "probes",
+    ],
+)
 def test_views_read_what_their_reader_may_not(server: Server, view: str) -> None:
     for user in ("dashboard", "analyst", "writer", "admin"):
         assert server.sql(f"SELECT count() FROM weir.{view}", user=user).isdigit()

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from weir import __version__, config, kafka, ledger, prefixes
+from weir import __version__, alerts, config, kafka, ledger, prefixes
 from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
 from weir.migrations import apply_access
@@ -129,18 +129,22 @@ def down() -> None:
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show each service: state, port, memory, lag; and the ledger's last minute. Exit status 1 where one is not well.
+    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts. Exit status 1 where a service is not well.
 
     Example: weir status
     """
     stack = _stack()
     rows = all_statuses(stack)
     minute: dict[str, int] = {}
+    opened: dict[str, int] = {}
     if stack.config.clickhouse.url or any(row.service == "clickhouse" and row.state == "well" for row in rows):
-        minute = ledger.totals(ledger.read(connect(stack, "analyst"), ledger.condition("75s", None, "15s")))
+        store = connect(stack, "analyst")
+        minute = ledger.totals(ledger.read(store, ledger.condition("75s", None, "15s")))
+        opened = alerts.counts(alerts.read(store, since=None))
     all_well = all(row.state == "well" for row in rows)
     if as_json:
-        print(json.dumps({"services": [vars(row) for row in rows], "ledger_last_minute": minute}, indent=2))
+        shown = {"services": [vars(row) for row in rows], "ledger_last_minute": minute, "alerts_open": opened}
+        print(json.dumps(shown, indent=2))
         raise typer.Exit(0 if all_well else 1)
     table = Table(header_style="bold", box=None, pad_edge=False)
     for name in ("service", "state", "port", "pid", "up", "memory", "lag"):
@@ -166,6 +170,9 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             highlight=False,
             soft_wrap=True,
         )
+    if opened:
+        style = "red" if opened["critical"] else "yellow" if any(opened.values()) else ""
+        console.print(alerts.summary(opened), style=style, highlight=False)
     raise typer.Exit(0 if all_well else 1)
 
 
@@ -255,6 +262,29 @@ def ledger_command(
     if stale:
         console.print(f"{stale.probe}: {stale.text}", style="red", highlight=False)
     raise typer.Exit(0 if sound and not stale else 1)
+
+
+@app.command(name="alerts")
+def alerts_command(
+    only_open: Annotated[bool, typer.Option("--open", help="Leave out those that are over.")] = False,
+    since: Annotated[str, typer.Option(help="How long ago one may have ended: 90s, 10min, 1h, 2d.")] = "1h",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show alerts on probes, open ones first. Exit status 1 where a critical one is open, or the jobs tell nothing.
+
+    Example: weir alerts --since 1d
+    """
+    store = connect(_stack(), "analyst")
+    rows = alerts.read(store, since=None if only_open else since)
+    # Where the jobs are down nobody opens alerts.
+    stale = ledger.staleness(store)
+    if as_json:
+        print(json.dumps({"alerts": rows, "stale": stale.text if stale else None}, indent=2))
+    else:
+        alerts.show(console, rows)
+        if stale:
+            console.print(f"alerts may be old: {stale.text}", style="red", highlight=False)
+    raise typer.Exit(1 if stale or alerts.counts(rows)["critical"] else 0)
 
 
 @probe_app.command("add")

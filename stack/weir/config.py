@@ -48,12 +48,13 @@ class Flink(_Part):
 
     heap: str = "1200m"
     parallelism: int = Field(default=2, ge=1)
-    jobs: list[Literal["ingest", "topn", "indicators", "mixes", "counters"]] = [
+    jobs: list[Literal["ingest", "topn", "indicators", "mixes", "filters", "health"]] = [
         "ingest",
         "topn",
         "indicators",
         "mixes",
-        "counters",
+        "filters",
+        "health",
     ]
     checkpoint_interval: str = "3s"
     window: str = "30s"

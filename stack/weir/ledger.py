@@ -52,13 +52,14 @@ def condition(since: str, probe: str | None, until: str = "0 s") -> str:
     """The condition for a span such as `10 min`, `1 h` or `2 d` before now, and one probe."""
     if probe is not None and "'" in probe:
         raise WeirError(f"'{probe}' is no name of a probe")
-    parts = [f"ts >= now() - {_interval(since)}", f"ts <= now() - {_interval(until)}"]
+    parts = [f"ts >= now() - {interval(since)}", f"ts <= now() - {interval(until)}"]
     if probe:
         parts.append(f"probe = '{probe}'")
     return " AND ".join(parts)
 
 
-def _interval(text: str) -> str:
+def interval(text: str) -> str:
+    """A span of time such as `90s`, `10min`, `1h` or `2d` in SQL."""
     units = {"s": "SECOND", "min": "MINUTE", "m": "MINUTE", "h": "HOUR", "d": "DAY"}
     number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text.strip()[len(number) :].strip()

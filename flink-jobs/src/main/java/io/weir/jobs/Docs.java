@@ -35,6 +35,12 @@ final class Docs {
               "topn-buckets",
               "Flows for a window that takes nothing in any more; they are in `flows`"),
           new Metric(
+              "counters_without_mean",
+              "counter",
+              "means",
+              "Counters left out of a window (they are in `counters`), by `cause`: `too_late`, `too_many_labels`, `interval_too_long`"),
+          new Metric("alerts", "counter", "health", "Alerts opened, updated and closed"),
+          new Metric(
               "stored_rows", "counter", "store-<table>", "Rows that ClickHouse acknowledged"),
           new Metric("inserts", "counter", "store-<table>", "Blocks that ClickHouse acknowledged"),
           new Metric("insert_retries", "counter", "store-<table>", "Inserts tried again"),

@@ -30,7 +30,8 @@ public final class Options {
     TOPN("the largest flows, hosts, ports, AS and customers of each window"),
     INDICATORS("who scans, floods or behaves like a worm: the TCP port report and its lists"),
     MIXES("totals and shares of applications, AS, countries and customers"),
-    COUNTERS("stores the agents' counters");
+    FILTERS("stores the agents' counters, and their means for baselines"),
+    HEALTH("alerts on probes: silent, late, dropping, clock off, ledger incomplete, lag growing");
 
     private final String what;
 
@@ -55,7 +56,7 @@ public final class Options {
           new Option(
               "jobs",
               "NAMES",
-              "ingest,topn,indicators,mixes,counters",
+              "ingest,topn,indicators,mixes,filters,health",
               "Jobs of this process, with commas"),
           new Option("brokers", "HOST:PORT", "127.0.0.1:9092", "Kafka, several with commas"),
           new Option("group", "NAME", "weir", "Consumer group that read offsets are shown under"),
@@ -241,11 +242,6 @@ public final class Options {
 
   boolean has(Job job) {
     return jobs.contains(job);
-  }
-
-  /** Whether a job reads flows. */
-  boolean readsFlows() {
-    return has(Job.INGEST) || hasWindows();
   }
 
   /** Whether a job looks at windows of flows. */

@@ -1,9 +1,13 @@
 package io.weir.jobs;
 
 import io.weir.jobs.Options.Job;
-import io.weir.jobs.counters.CounterRows;
 import io.weir.jobs.enrich.Enrich;
 import io.weir.jobs.enrich.Reference;
+import io.weir.jobs.filters.CounterMeans;
+import io.weir.jobs.filters.CounterRows;
+import io.weir.jobs.health.AlertRecords;
+import io.weir.jobs.health.HealthAlert;
+import io.weir.jobs.health.HealthFunction;
 import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.ingest.FlowBlocks;
 import io.weir.jobs.ledger.LedgerFunction;
@@ -24,6 +28,7 @@ import io.weir.jobs.source.RawMessageDeserializer;
 import io.weir.jobs.topn.Topn;
 import io.weir.jobs.window.Windows;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Properties;
 import java.util.regex.Pattern;
@@ -61,7 +66,7 @@ final class Pipeline {
             .name("accept")
             .uid("accept");
     SingleOutputStreamOperator<Accepted> accepted = enriched(received);
-    if (options.has(Job.INGEST) || options.has(Job.COUNTERS)) {
+    if (options.has(Job.INGEST) || options.has(Job.FILTERS)) {
       received
           .getSideOutput(Accept.DEAD_LETTERS)
           .sinkTo(deadLetters())
@@ -69,9 +74,7 @@ final class Pipeline {
           .uid("dead-letters");
     }
     DataStream<Enrolment> enrolments =
-        options.readsFlows()
-            ? EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval)
-            : null;
+        EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval);
     if (options.has(Job.INGEST)) {
       SingleOutputStreamOperator<NativeBlock> blocks =
           accepted.transform("flows", NativeBlock.TYPE, new FlowBlocks()).uid("flows");
@@ -96,7 +99,7 @@ final class Pipeline {
               options.answerTimeout,
               windowJobs()));
     }
-    if (options.has(Job.COUNTERS)) {
+    if (options.has(Job.FILTERS)) {
       storeRows(
           "counters",
           accepted
@@ -104,6 +107,22 @@ final class Pipeline {
               .returns(TableRow.TYPE)
               .name("counters")
               .uid("counters"));
+      storeRows("counter-means", CounterMeans.rows(accepted, enrolments, options.nationalDelay));
+    }
+    if (options.has(Job.HEALTH)) {
+      DataStream<HealthAlert> alerts =
+          HealthFunction.alerts(
+              received.getSideOutput(Accept.LEDGER),
+              enrolments,
+              options.nationalDelay.plus(options.discoveryInterval));
+      storeRows(
+          "alerts",
+          alerts
+              .map(HealthAlert::row)
+              .returns(TableRow.TYPE)
+              .name("health-rows")
+              .uid("health-rows"));
+      alerts.sinkTo(alertRecords()).name("alerts").uid("alerts");
     }
   }
 
@@ -119,8 +138,9 @@ final class Pipeline {
   }
 
   private KafkaSource<RawMessage> source() {
-    boolean flows = options.readsFlows();
-    String kinds = flows ? options.has(Job.COUNTERS) ? "(flows|counters)" : "flows" : "counters";
+    boolean counters = options.has(Job.FILTERS);
+    boolean flows = !options.jobs.equals(EnumSet.of(Job.FILTERS));
+    String kinds = flows ? counters ? "(flows|counters)" : "flows" : "counters";
     return KafkaSource.<RawMessage>builder()
         .setBootstrapServers(options.brokers)
         .setGroupId(options.group)
@@ -175,6 +195,14 @@ final class Pipeline {
       jobs.add(Mixes.job(options.mixWindow, options.mixTop, options.mixTopAs));
     }
     return jobs;
+  }
+
+  private KafkaSink<HealthAlert> alertRecords() {
+    return KafkaSink.<HealthAlert>builder()
+        .setBootstrapServers(options.brokers)
+        .setRecordSerializer(new AlertRecords())
+        .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        .build();
   }
 
   private void storeRows(String name, DataStream<TableRow> rows) {

@@ -61,8 +61,14 @@ final class Golden {
     if (column.equals("ts")) {
       return time(((Number) cell).longValue() * 1000);
     }
-    if (column.equals("updated_at")) {
+    if (column.endsWith("_at")) {
+      if (((Number) cell).longValue() == 0) {
+        return "";
+      }
       return time(((Number) cell).longValue());
+    }
+    if (cell instanceof Double number) {
+      return number == 0 ? "" : "" + Math.round(number * 1000) / 1000.0;
     }
     return cell.toString().equals("0") ? "" : cell.toString();
   }

@@ -4,9 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import io.weir.jobs.Trace.Event;
-import io.weir.jobs.counters.CounterRows;
 import io.weir.jobs.enrich.DeclaredLookups;
 import io.weir.jobs.enrich.Enrich;
+import io.weir.jobs.filters.CounterRows;
+import io.weir.jobs.filters.MeansStages;
+import io.weir.jobs.health.HealthAlert;
+import io.weir.jobs.health.HealthStages;
 import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.ingest.FlowBlocks;
 import io.weir.jobs.ledger.LedgerEvent;
@@ -68,8 +71,12 @@ class JobTraceTest {
     return traces("mixes");
   }
 
-  static Stream<Path> counters() throws IOException {
-    return traces("counters");
+  static Stream<Path> filters() throws IOException {
+    return traces("filters");
+  }
+
+  static Stream<Path> health() throws IOException {
+    return traces("health");
   }
 
   private static Stream<Path> traces(String job) throws IOException {
@@ -103,9 +110,15 @@ class JobTraceTest {
   }
 
   @ParameterizedTest
-  @MethodSource("counters")
-  void counters(Path trace) throws Exception {
-    check(trace, Counters::new);
+  @MethodSource("filters")
+  void filters(Path trace) throws Exception {
+    check(trace, Filters::new);
+  }
+
+  @ParameterizedTest
+  @MethodSource("health")
+  void health(Path trace) throws Exception {
+    check(trace, Health::new);
   }
 
   private interface Factory {
@@ -282,26 +295,37 @@ class JobTraceTest {
     }
   }
 
-  /** counters: the rows of counters. */
-  private static final class Counters implements Job {
+  /** filters: the rows of counters and of their means. */
+  private static final class Filters implements Job {
     private final Stage<RawMessage, Accepted> accept = accept();
     private final Stage<Accepted, TableRow> rows =
         Stage.of(() -> new StreamFlatMap<>(new CounterRows()), TableRow.TYPE);
+    private final MeansStages means = new MeansStages();
 
-    Counters() throws Exception {}
+    Filters() throws Exception {}
 
     @Override
     public void event(Event event, List<String> out) throws Exception {
+      lines("means ", means.time(event.at()), out);
+      if (event.enrolment() != null) {
+        lines("means ", means.enrolment(event.enrolment()), out);
+      }
       if (event.message() == null) {
         return;
       }
       for (Accepted message : accept.give(event.message())) {
-        for (TableRow row : rows.give(message)) {
-          out.add(Golden.line(row));
-        }
+        lines("counters ", rows.give(message), out);
+        lines("means ", means.message(message), out);
       }
       for (DeadLetter letter : accept.aside(Accept.DEAD_LETTERS)) {
         out.add("dead letter " + letter.message().topic() + " " + letter.cause());
+      }
+    }
+
+    private static void lines(String table, List<TableRow> rows, List<String> out)
+        throws IOException {
+      for (TableRow row : rows) {
+        out.add(table + Golden.line(row));
       }
     }
 
@@ -309,6 +333,7 @@ class JobTraceTest {
     public void restart(List<String> out) throws Exception {
       accept.restart();
       rows.restart();
+      means.restart();
     }
 
     @Override
@@ -318,6 +343,53 @@ class JobTraceTest {
     public void close() throws Exception {
       accept.close();
       rows.close();
+      means.close();
+    }
+  }
+
+  /** health: the rows of alerts. */
+  private static final class Health implements Job {
+    private final Stage<RawMessage, Accepted> accept = accept();
+    private final Stage<LedgerEvent, HealthAlert> health =
+        Stage.keyed(HealthStages::operator, LedgerEvent::probe, Types.STRING, HealthAlert.TYPE);
+
+    Health() throws Exception {}
+
+    @Override
+    public void event(Event event, List<String> out) throws Exception {
+      lines(health.time(event.at()), out);
+      if (event.enrolment() != null) {
+        for (LedgerEvent enrolled : LedgerStages.enrolled(event.enrolment())) {
+          lines(health.give(enrolled), out);
+        }
+      }
+      if (event.message() != null) {
+        accept.give(event.message());
+        for (LedgerEvent heard : accept.aside(Accept.LEDGER)) {
+          lines(health.give(heard), out);
+        }
+      }
+    }
+
+    private static void lines(List<HealthAlert> alerts, List<String> out) throws IOException {
+      for (HealthAlert alert : alerts) {
+        out.add(Golden.line(alert.row()));
+      }
+    }
+
+    @Override
+    public void restart(List<String> out) throws Exception {
+      accept.restart();
+      health.restart();
+    }
+
+    @Override
+    public void end(List<String> out) {}
+
+    @Override
+    public void close() throws Exception {
+      accept.close();
+      health.close();
     }
   }
 }

@@ -23,7 +23,7 @@ class OptionsTest {
     assertFalse(options.clickhouse.toString().contains("secret"));
     assertEquals(Duration.ofSeconds(3), options.checkpointInterval);
     assertEquals(1L << 30, options.maxPending);
-    assertTrue(options.has(Job.INGEST) && options.has(Job.TOPN) && options.has(Job.COUNTERS));
+    assertTrue(options.has(Job.INGEST) && options.has(Job.TOPN) && options.has(Job.FILTERS));
   }
 
   @Test

@@ -36,9 +36,10 @@ class PipelineTest {
         "topn",
         "indicators",
         "mixes",
-        "counters",
-        "ingest,topn,indicators,mixes,counters",
-        "topn,counters"
+        "filters",
+        "health",
+        "ingest,topn,indicators,mixes,filters,health",
+        "topn,filters"
       })
   void everyOperatorHasAUidOfItsOwn(String jobs) throws Exception {
     List<String> uids = new ArrayList<>();
@@ -51,13 +52,14 @@ class PipelineTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"ingest", "topn", "indicators", "mixes", "counters"})
+  @ValueSource(strings = {"ingest", "topn", "indicators", "mixes", "filters", "health"})
   void aJobAloneStoresItsOwnRowsOnly(String job) throws Exception {
     Map<String, List<String>> tables =
         Map.of(
             "ingest", List.of("flows", "autonomous-systems", "ledger"),
             "topn indicators mixes", List.of("windows"),
-            "counters", List.of("counters"));
+            "filters", List.of("counters-end", "counter-means"),
+            "health", List.of("alerts"));
     String plan = graph(job).getStreamNodes().toString();
     tables.forEach(
         (name, stored) -> {

@@ -40,12 +40,15 @@ import java.util.TreeMap;
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
  *   4  overflow alpha/0 PACKETS,OCTETS          a batch of one overflow record
  *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
+ *                    [dropped=N] [queue=OCTETS] [spool=OCTETS] [clock-offset-us=N] [unbalanced=N]
  *   11 counters alpha/0 SET/LABEL=PACKETS,OCTETS ...
  *   12 repeat alpha/0 N                         message N (from 0) of the partition comes again
  *   13 restart alpha/0 [interval=SECONDS]       the agent's worker begins a new run
  *   14 raw alpha/0 cause TEXT                   a message that is not one; or `raw alpha/0 major`, `probe`, `worker`, `port`
  *   15 prefix 10.0.0.0/8 [id=N] [customer=N] [site=S] [national]     is declared from now on
  *   15 declare alpha [site=S] [rank=N] [one-way]                     what is said of a probe
+ *   15 to alpha/0 SECONDS                       the worker's open interval begins then, whatever the clock says
+ *   16 behind alpha/0 N                         N messages come to the partition, and are not read
  *   50 now                                      time passes
  * </pre>
  *
@@ -114,11 +117,11 @@ final class Trace {
       return;
     }
     if (action.equals("prefix")) {
-      add(at, new RawMessage("weir.prefixes", 0, -1, prefix(words[2], rest)));
+      add(at, new RawMessage("weir.prefixes", 0, -1, at, prefix(words[2], rest)));
       return;
     }
     if (action.equals("declare")) {
-      add(at, new RawMessage("weir.probes", 0, -1, declaration(words[2], rest)));
+      add(at, new RawMessage("weir.probes", 0, -1, at, declaration(words[2], rest)));
       return;
     }
     if (action.equals("probe")) {
@@ -151,6 +154,8 @@ final class Trace {
         workers.put(words[2], next);
       }
       case "to" -> worker.start = BASE_MS + 1000 * Long.parseLong(rest.get(0));
+      case "behind" ->
+          ends.merge("weir.flows." + probe + "/" + number, Long.parseLong(rest.get(0)), Long::sum);
       case "counters" -> counters(at, probe, number, worker, rest);
       case "repeat" -> add(at, worker.sent.get(Integer.parseInt(rest.get(0))));
       case "late" -> add(at, worker.lost.get(Integer.parseInt(rest.get(0))));
@@ -211,7 +216,7 @@ final class Trace {
 
   private void send(
       long at, boolean lost, String probe, int number, Worker worker, FlowMessage message) {
-    RawMessage raw = new RawMessage("weir.flows." + probe, number, -1, message.toByteArray());
+    RawMessage raw = new RawMessage("weir.flows." + probe, number, -1, at, message.toByteArray());
     if (lost) {
       worker.lost.add(raw);
     } else {
@@ -223,7 +228,7 @@ final class Trace {
   private void add(long at, RawMessage raw) {
     long offset = ends.merge(raw.topic() + "/" + raw.partition(), 1L, Long::sum) - 1;
     events.add(
-        new Event(at, new RawMessage(raw.topic(), raw.partition(), offset, raw.value()), null));
+        new Event(at, new RawMessage(raw.topic(), raw.partition(), offset, at, raw.value()), null));
   }
 
   private static FlowMessage.Builder header(String probe, int number, Worker worker) {
@@ -347,6 +352,16 @@ final class Trace {
             .setSkippedIntervals(Long.parseLong(option(words, "skipped", "0")))
             .setSource(option(words, "source", "af_packet:eth0"))
             .setAgentVersion("1.0");
+    closing
+        .getLoadBuilder()
+        .setPublishQueueOctets(Long.parseLong(option(words, "queue", "0")))
+        .setSpoolOctets(Long.parseLong(option(words, "spool", "0")));
+    String offset = option(words, "clock-offset-us", "");
+    if (!offset.isEmpty()) {
+      closing.setClockOffsetUs(Long.parseLong(offset));
+    }
+    long unbalanced = Long.parseLong(option(words, "unbalanced", "0"));
+    closing.getIntervalBuilder().getCarriedOutBuilder().setPackets(unbalanced);
     String counters = option(words, "interface", "");
     if (!counters.isEmpty()) {
       long[] counts = numbers(counters);
@@ -418,7 +433,7 @@ final class Trace {
           .setOctets(counts[1]);
     }
     RawMessage raw =
-        new RawMessage("weir.counters." + probe, number, -1, message.build().toByteArray());
+        new RawMessage("weir.counters." + probe, number, -1, at, message.build().toByteArray());
     worker.sent.add(raw);
     add(at, raw);
   }
@@ -459,7 +474,7 @@ final class Trace {
                   .toByteArray();
           default -> words.get(0).getBytes(StandardCharsets.UTF_8);
         };
-    add(at, new RawMessage("weir.flows." + probe, number, -1, value));
+    add(at, new RawMessage("weir.flows." + probe, number, -1, at, value));
   }
 
   private static Volume volume(long packets, long octets) {

@@ -2,6 +2,7 @@ package io.weir.jobs.ledger;
 
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
+import io.weir.jobs.source.RawMessage;
 import java.io.IOException;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
@@ -17,6 +18,8 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param interval start of its interval, ms from 1970
  * @param length of its interval, ms
  * @param offset in Kafka; {@link #NO_OFFSET} where it is unknown
+ * @param appended when the broker took it in, ms from 1970; {@link RawMessage#NO_TIME} where that
+ *     is unknown
  * @param records of a batch
  * @param packets of a batch, both directions
  * @param octets of a batch, both directions
@@ -31,6 +34,7 @@ public record LedgerEvent(
     long interval,
     int length,
     long offset,
+    long appended,
     long records,
     long packets,
     long octets,
@@ -58,8 +62,8 @@ public record LedgerEvent(
   }
 
   /** A message of which only the place is known. */
-  public static LedgerEvent read(String probe, int worker, long offset) {
-    return new LedgerEvent(Kind.READ, probe, worker, 0, 0, 0, 0, offset, 0, 0, 0, EMPTY);
+  public static LedgerEvent read(String probe, int worker, long offset, long appended) {
+    return new LedgerEvent(Kind.READ, probe, worker, 0, 0, 0, 0, offset, appended, 0, 0, 0, EMPTY);
   }
 
   /** Writes a {@link LedgerEvent}. */
@@ -76,6 +80,7 @@ public record LedgerEvent(
       out.writeLong(event.interval);
       out.writeInt(event.length);
       out.writeLong(event.offset);
+      out.writeLong(event.appended);
       out.writeLong(event.records);
       out.writeLong(event.packets);
       out.writeLong(event.octets);
@@ -93,14 +98,15 @@ public record LedgerEvent(
       long interval = in.readLong();
       int length = in.readInt();
       long offset = in.readLong();
+      long appended = in.readLong();
       long records = in.readLong();
       long packets = in.readLong();
       long octets = in.readLong();
       byte[] body = new byte[in.readInt()];
       in.readFully(body);
       return new LedgerEvent(
-          kind, probe, worker, epoch, sequence, interval, length, offset, records, packets, octets,
-          body);
+          kind, probe, worker, epoch, sequence, interval, length, offset, appended, records,
+          packets, octets, body);
     }
   }
 }

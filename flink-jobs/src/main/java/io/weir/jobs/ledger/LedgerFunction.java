@@ -2,6 +2,7 @@ package io.weir.jobs.ledger;
 
 import io.weir.jobs.sink.TableRow;
 import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.source.RawMessage;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -75,7 +76,7 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
   }
 
   /** One event for each probe; the body is begin and end of each partition. */
-  static void enrolled(Enrolment enrolment, Collector<LedgerEvent> out) {
+  public static void enrolled(Enrolment enrolment, Collector<LedgerEvent> out) {
     for (Enrolment.Probe probe : enrolment.probes()) {
       ByteBuffer body = ByteBuffer.allocate(probe.begin().length * 16);
       for (int i = 0; i < probe.begin().length; i++) {
@@ -91,6 +92,7 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
               enrolment.at(),
               0,
               LedgerEvent.NO_OFFSET,
+              RawMessage.NO_TIME,
               0,
               0,
               0,
@@ -98,7 +100,8 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
     }
   }
 
-  static long[] offsets(byte[] body) {
+  /** The numbers in the body of an {@link LedgerEvent.Kind#ENROLMENT}. */
+  public static long[] offsets(byte[] body) {
     long[] offsets = new long[body.length / 8];
     ByteBuffer.wrap(body).asLongBuffer().get(offsets);
     return offsets;

@@ -208,6 +208,7 @@ public final class BlockBuilder {
             Long.reverseBytes((long) LONGS.get(address, 8)));
       }
       case BOOL -> set(index, (Boolean) value ? 1 : 0);
+      case FLOAT64 -> set(index, Double.doubleToRawLongBits((Double) value));
       default -> set(index, ((Number) value).longValue());
     }
   }

@@ -13,6 +13,7 @@ public enum ColumnType {
   UINT32("UInt32", 4),
   UINT64("UInt64", 8),
   INT64("Int64", 8),
+  FLOAT64("Float64", 8),
   /** Seconds from 1970. */
   DATE_TIME("DateTime('UTC')", 4),
   /** Milliseconds from 1970. */

@@ -167,6 +167,29 @@ public enum Table {
           .add(UINT16, "worker")
           .add(STRING, "counter_set", "label")
           .add(UINT64, "packets", "octets")),
+  COUNTER_MEANS(
+      false,
+      with()
+          .add(DATE_TIME, "ts")
+          .add(UINT32, "window_s")
+          .add(INT8, "scope")
+          .add(STRING, "probe", "counter_set", "label")
+          .add(UINT32, "version")
+          .add(UINT64, "packets", "octets")
+          .add(FLOAT64, "packets_per_second", "octets_per_second")
+          .add(FLOAT64, "peak_packets_per_second", "peak_octets_per_second")
+          .add(UINT32, "intervals_seen", "intervals_expected")
+          .add(UINT32, "probes_reported", "probes_expected")),
+  ALERTS(
+      false,
+      with()
+          .add(DATE_TIME, "ts")
+          .add(STRING, "id", "reason", "probe", "subject")
+          .add(INT8, "severity")
+          .add(DATE_TIME64, "opened_at", "updated_at", "closed_at")
+          .add(STRING, "text")
+          .add(MAP, "values")
+          .add(UINT32, "version")),
   LEDGER(
       false,
       with()

@@ -36,6 +36,9 @@ public record TableRow(Table table, Object[] cells) {
       for (Object cell : row.cells) {
         if (cell == null) {
           out.writeByte(0);
+        } else if (cell instanceof Double number) {
+          out.writeByte(6);
+          out.writeDouble(number);
         } else if (cell instanceof Number number) {
           out.writeByte(1);
           out.writeLong(number.longValue());
@@ -100,6 +103,8 @@ public record TableRow(Table table, Object[] cells) {
             numbers[i] = in.readLong();
           }
           return numbers;
+        case 6:
+          return in.readDouble();
         default:
           throw new IOException("no cell of kind " + kind);
       }

@@ -140,6 +140,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
         message.getIntervalStartMs(),
         message.getIntervalMs(),
         raw.offset(),
+        raw.appended(),
         message.getBatch().getFlowsCount(),
         packets,
         octets,
@@ -163,7 +164,8 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
     }
     if (kind == TopicKind.FLOWS) {
       String probe = raw.topic().substring(kind.prefix().length());
-      context.output(LEDGER, LedgerEvent.read(probe, raw.partition(), raw.offset()));
+      context.output(
+          LEDGER, LedgerEvent.read(probe, raw.partition(), raw.offset(), raw.appended()));
     }
     context.output(DEAD_LETTERS, new DeadLetter(raw, cause));
   }

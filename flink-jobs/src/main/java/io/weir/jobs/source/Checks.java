@@ -3,6 +3,7 @@ package io.weir.jobs.source;
 import com.google.protobuf.ByteString;
 import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.proto.ClosingRecord;
+import io.weir.proto.Counter;
 import io.weir.proto.CounterMessage;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
@@ -21,6 +22,9 @@ final class Checks {
 
   private static final int MAX_INTERVAL_MS = 3_600_000;
   private static final int MAX_SKETCH = 128;
+
+  /** Characters in the name of a set or label; agents allow 63. */
+  private static final int MAX_NAME = 255;
 
   /** A message cannot be understood; the text is the cause. */
   static final class Refused extends Exception {
@@ -79,6 +83,11 @@ final class Checks {
     }
     header(raw, TopicKind.COUNTERS, message.getMajor(), message.getProbe(), message.getWorker());
     interval(message.getIntervalStartMs(), message.getIntervalMs());
+    for (Counter counter : message.getCountersList()) {
+      if (counter.getSet().length() > MAX_NAME || counter.getLabel().length() > MAX_NAME) {
+        throw new Refused("bad_record: a set or label of more than " + MAX_NAME + " characters");
+      }
+    }
     return new Accepted(null, message, null);
   }
 

@@ -6,8 +6,16 @@ import java.io.IOException;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** One Kafka message as it came. */
-public record RawMessage(String topic, int partition, long offset, byte[] value) {
+/**
+ * One Kafka message as it came.
+ *
+ * @param appended when the broker took it in (ms from 1970, LogAppendTime); {@link #NO_TIME} where
+ *     it is unknown
+ */
+public record RawMessage(String topic, int partition, long offset, long appended, byte[] value) {
+  /** Kafka's word for a time that is unknown. */
+  public static final long NO_TIME = -1;
+
   public static final WireType<RawMessage> TYPE =
       new WireType<>(RawMessage.class, new Serializer());
 
@@ -20,6 +28,7 @@ public record RawMessage(String topic, int partition, long offset, byte[] value)
       out.writeUTF(message.topic);
       out.writeInt(message.partition);
       out.writeLong(message.offset);
+      out.writeLong(message.appended);
       out.writeInt(message.value.length);
       out.write(message.value);
     }
@@ -29,9 +38,10 @@ public record RawMessage(String topic, int partition, long offset, byte[] value)
       String topic = in.readUTF();
       int partition = in.readInt();
       long offset = in.readLong();
+      long appended = in.readLong();
       byte[] value = new byte[in.readInt()];
       in.readFully(value);
-      return new RawMessage(topic, partition, offset, value);
+      return new RawMessage(topic, partition, offset, appended, value);
     }
   }
 }

@@ -4,6 +4,7 @@ import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema;
 import org.apache.flink.util.Collector;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.record.TimestampType;
 
 /**
  * Hands Kafka messages on unread: what cannot be read must be set aside byte for byte, which is not
@@ -16,7 +17,12 @@ public final class RawMessageDeserializer implements KafkaRecordDeserializationS
   @Override
   public void deserialize(ConsumerRecord<byte[], byte[]> record, Collector<RawMessage> out) {
     byte[] value = record.value() == null ? EMPTY : record.value();
-    out.collect(new RawMessage(record.topic(), record.partition(), record.offset(), value));
+    long appended =
+        record.timestampType() == TimestampType.LOG_APPEND_TIME
+            ? record.timestamp()
+            : RawMessage.NO_TIME;
+    out.collect(
+        new RawMessage(record.topic(), record.partition(), record.offset(), appended, value));
   }
 
   @Override

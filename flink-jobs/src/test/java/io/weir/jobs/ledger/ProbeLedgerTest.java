@@ -52,7 +52,19 @@ class ProbeLedgerTest {
       long start = BASE + 86_400_000 + 20_000L * i;
       LedgerEvent event =
           new LedgerEvent(
-              LedgerEvent.Kind.BATCH, "alpha", 0, 1, i, start, 10_000, i, 1, 1, 100, new byte[0]);
+              LedgerEvent.Kind.BATCH,
+              "alpha",
+              0,
+              1,
+              i,
+              start,
+              10_000,
+              i,
+              BASE,
+              1,
+              1,
+              100,
+              new byte[0]);
       worker.batch(event, BASE + i);
     }
     for (int look = 0; look < 2; look++) {

@@ -94,6 +94,7 @@ public final class NativeReader {
       case "UInt16" -> "" + (in.getShort() & 0xffff);
       case "UInt32", "DateTime('UTC')" -> "" + Integer.toUnsignedString(in.getInt());
       case "UInt64" -> new BigInteger(Long.toUnsignedString(in.getLong())).toString();
+      case "Float64" -> "" + in.getDouble();
       case "Int64", "DateTime64(3, 'UTC')" -> "" + in.getLong();
       case "IPv6" -> address();
       default -> throw new IllegalArgumentException(type);

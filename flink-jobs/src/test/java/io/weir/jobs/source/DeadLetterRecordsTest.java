@@ -10,7 +10,8 @@ import org.junit.jupiter.api.Test;
 
 class DeadLetterRecordsTest {
   private static ProducerRecord<byte[], byte[]> record(int length) {
-    RawMessage message = new RawMessage("weir.flows.alpha", 0, 7, new byte[length]);
+    RawMessage message =
+        new RawMessage("weir.flows.alpha", 0, 7, RawMessage.NO_TIME, new byte[length]);
     return new DeadLetterRecords().serialize(new DeadLetter(message, "malformed: no"), null, null);
   }
 

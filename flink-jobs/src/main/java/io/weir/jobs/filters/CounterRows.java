@@ -1,4 +1,4 @@
-package io.weir.jobs.counters;
+package io.weir.jobs.filters;
 
 import io.weir.jobs.sink.Table;
 import io.weir.jobs.sink.TableRow;
@@ -8,7 +8,10 @@ import io.weir.proto.CounterMessage;
 import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.util.Collector;
 
-/** The job {@code counters}: every counter of every message becomes a row of {@code counters}. */
+/**
+ * The raw part of the job {@code filters}: every counter of every message becomes a row of {@code
+ * counters}.
+ */
 public final class CounterRows implements FlatMapFunction<Accepted, TableRow> {
   private static final long serialVersionUID = 1;
 

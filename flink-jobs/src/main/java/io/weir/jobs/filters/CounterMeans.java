@@ -1,0 +1,116 @@
+package io.weir.jobs.filters;
+
+import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.Enrolment;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.common.typeutils.base.LongSerializer;
+import org.apache.flink.metrics.Counter;
+import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.util.Collector;
+
+/**
+ * The means of the job {@code filters}: from counters to rows of {@code counter_means}, per probe
+ * and over all. See {@link Means} for when a window is whole.
+ */
+public final class CounterMeans extends KeyedProcessFunction<String, MeansMessage, TableRow> {
+  private static final long serialVersionUID = 1;
+  private static final long TICK_MS = 1_000;
+
+  private final long delayMs;
+
+  private transient ValueState<Means> means;
+  private transient ValueState<Long> timer;
+  private transient MetricGroup metrics;
+  private transient Map<String, Counter> dropped;
+
+  CounterMeans(Duration delay) {
+    delayMs = delay.toMillis();
+  }
+
+  /**
+   * From counters and the list of probes to rows of {@code counter_means}.
+   *
+   * @param delay how long after its end a window waits for counters that have not come
+   */
+  public static DataStream<TableRow> rows(
+      DataStream<Accepted> accepted, DataStream<Enrolment> enrolments, Duration delay) {
+    DataStream<MeansMessage> enrolled =
+        enrolments
+            .flatMap(Scopes::enrolled)
+            .returns(MeansMessage.TYPE)
+            .name("means-enrolled")
+            .uid("means-enrolled");
+    return accepted
+        .flatMap(Scopes::split)
+        .returns(MeansMessage.TYPE)
+        .name("means-scopes")
+        .uid("means-scopes")
+        .union(enrolled)
+        .keyBy(MeansMessage::scope, Types.STRING)
+        .process(new CounterMeans(delay))
+        .returns(TableRow.TYPE)
+        .name("means")
+        .uid("means");
+  }
+
+  @Override
+  public void open(OpenContext context) {
+    means =
+        getRuntimeContext().getState(new ValueStateDescriptor<>("means", new Means.Serializer()));
+    timer =
+        getRuntimeContext().getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
+    metrics = getRuntimeContext().getMetricGroup().addGroup("weir");
+    dropped = new HashMap<>();
+  }
+
+  @Override
+  public void processElement(MeansMessage message, Context context, Collector<TableRow> out)
+      throws Exception {
+    long now = context.timerService().currentProcessingTime();
+    Means known = means.value();
+    if (known == null) {
+      known = new Means();
+    }
+    known.accept(message, now, this::drop);
+    if (known.isTickDue(now)) {
+      known.tick(context.getCurrentKey(), now, delayMs, out::collect);
+    }
+    means.update(known);
+    schedule(known, context, now);
+  }
+
+  @Override
+  public void onTimer(long timestamp, OnTimerContext context, Collector<TableRow> out)
+      throws Exception {
+    long now = context.timerService().currentProcessingTime();
+    timer.clear();
+    Means known = means.value();
+    known.tick(context.getCurrentKey(), now, delayMs, out::collect);
+    means.update(known);
+    schedule(known, context, now);
+  }
+
+  private void schedule(Means known, Context context, long now) throws Exception {
+    if (timer.value() == null && !known.isEmpty()) {
+      long next = (now / TICK_MS + 1) * TICK_MS;
+      timer.update(next);
+      context.timerService().registerProcessingTimeTimer(next);
+    }
+  }
+
+  private void drop(String cause, int count) {
+    dropped
+        .computeIfAbsent(
+            cause, key -> metrics.addGroup("cause", key).counter("counters_without_mean"))
+        .inc(count);
+  }
+}

@@ -1,0 +1,68 @@
+package io.weir.jobs.filters;
+
+import java.io.IOException;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** How far the workers of one probe have come, as the intervals of their counters say. */
+final class Heard {
+  /** A worker this far behind its probe's newest is not expected any more: the agent has fewer. */
+  static final long ACTIVE_MS = 300_000;
+
+  /** By worker: the newest run, and the end of the newest interval of that run, ms. */
+  private final Map<Integer, long[]> workers = new TreeMap<>();
+
+  /** Length of the probe's intervals, ms. */
+  int length;
+
+  /** End of the newest interval. */
+  long newest() {
+    return workers.values().stream().mapToLong(worker -> worker[1]).max().orElse(0);
+  }
+
+  /**
+   * A worker's counters of an interval came; those of an older run tell nothing of how far it is.
+   */
+  void mark(int worker, long epoch, long end, int intervalMs) {
+    length = intervalMs;
+    long[] known = workers.get(worker);
+    if (known == null || epoch > known[0]) {
+      workers.put(worker, new long[] {epoch, end});
+    } else if (epoch == known[0]) {
+      known[1] = Math.max(known[1], end);
+    }
+  }
+
+  /** Workers that are expected to count. */
+  int active() {
+    long from = newest() - ACTIVE_MS;
+    return (int) workers.values().stream().filter(worker -> worker[1] > from).count();
+  }
+
+  /** Whether every worker that is expected to has counted until {@code end}. */
+  boolean complete(long end) {
+    long from = newest() - ACTIVE_MS;
+    return workers.values().stream().allMatch(worker -> worker[1] >= end || worker[1] <= from);
+  }
+
+  void write(DataOutputView out) throws IOException {
+    out.writeInt(length);
+    out.writeInt(workers.size());
+    for (Map.Entry<Integer, long[]> entry : workers.entrySet()) {
+      out.writeInt(entry.getKey());
+      out.writeLong(entry.getValue()[0]);
+      out.writeLong(entry.getValue()[1]);
+    }
+  }
+
+  static Heard read(DataInputView in) throws IOException {
+    Heard heard = new Heard();
+    heard.length = in.readInt();
+    for (int left = in.readInt(); left > 0; left--) {
+      heard.workers.put(in.readInt(), new long[] {in.readLong(), in.readLong()});
+    }
+    return heard;
+  }
+}

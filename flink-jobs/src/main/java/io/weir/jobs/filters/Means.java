@@ -1,0 +1,365 @@
+package io.weir.jobs.filters;
+
+import io.weir.jobs.filters.MeansMessage.Counted;
+import io.weir.jobs.filters.MeansWindow.Cell;
+import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.sink.Table;
+import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.source.RangeSet;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Consumer;
+import java.util.function.ObjIntConsumer;
+import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * The means of one scope: a probe, or a share of the sets over all probes. Each counter is added to
+ * the window of every {@link Span} that its interval lies in. A window is whole when every probe of
+ * the scope has counted to its end, or {@code delay} after its end with what has come (for windows
+ * of the past: after their first part came); what comes later makes its rows again, until the
+ * window has been left alone for {@link #KEEP_MS} or makes room for others.
+ */
+final class Means {
+  /** For how long after the last part a window takes in what comes late. */
+  static final long KEEP_MS = 300_000;
+
+  /** Sums that a scope keeps, over all windows; those left alone longest go first. */
+  static final int MAX_CELLS = 1_000_000;
+
+  /** Windows that a scope keeps; a backlog, or a clock that jumps, makes many. */
+  static final int MAX_WINDOWS = 300;
+
+  private static final int MAX_RANGES = 1_000;
+
+  /** Least time between two ticks that messages bring about. */
+  private static final long TICK_MS = 200;
+
+  private record Place(Span span, long start, MeansWindow window) {}
+
+  private final EnumMap<Span, TreeMap<Long, MeansWindow>> windows = new EnumMap<>(Span.class);
+
+  /** Windows (by number) that are dropped: what comes for them is too late. */
+  private final EnumMap<Span, RangeSet> over = new EnumMap<>(Span.class);
+
+  private final TreeMap<String, Heard> probes = new TreeMap<>();
+
+  /** Probes that are enrolled; of the scope over all. */
+  private int enrolled;
+
+  private long tickedAt;
+
+  Means() {
+    for (Span span : Span.values()) {
+      windows.put(span, new TreeMap<>());
+      over.put(span, new RangeSet(MAX_RANGES));
+    }
+  }
+
+  boolean isEmpty() {
+    return windows.values().stream().allMatch(Map::isEmpty);
+  }
+
+  /** How much memory the windows take, in entries. */
+  int size() {
+    return windows.values().stream()
+        .flatMap(span -> span.values().stream())
+        .mapToInt(MeansWindow::size)
+        .sum();
+  }
+
+  /**
+   * Takes in a message; {@code dropped} hears how many counters were left out of a window, by
+   * cause.
+   */
+  void accept(MeansMessage message, long now, ObjIntConsumer<String> dropped) {
+    if (message.enrolled() >= 0) {
+      enrolled = message.enrolled();
+      return;
+    }
+    long end = message.start() + message.length();
+    probes
+        .computeIfAbsent(message.probe(), key -> new Heard())
+        .mark(message.worker(), message.epoch(), end, message.length());
+    MeansWindow base = window(Span.HALF_MINUTE, message, now, dropped);
+    List<MeansWindow> into = new ArrayList<>();
+    for (Span span : Span.values()) {
+      MeansWindow window = span == Span.HALF_MINUTE ? base : window(span, message, now, dropped);
+      if (window != null) {
+        window.came(message.probe(), message.worker(), message.start(), message.length());
+        window.touched = now;
+        window.changed = true;
+        into.add(window);
+      }
+    }
+    for (Counted counted : message.counters()) {
+      add(counted, message, base, into, dropped);
+    }
+  }
+
+  /** The window of a message, null where it fits into none or comes too late. */
+  private MeansWindow window(
+      Span span, MeansMessage message, long now, ObjIntConsumer<String> dropped) {
+    long number = message.start() / span.ms;
+    if ((message.start() + message.length() - 1) / span.ms != number) {
+      dropped.accept("interval_too_long", message.counters().size());
+      return null;
+    }
+    if (over.get(span).contains(number)) {
+      dropped.accept("too_late", message.counters().size());
+      return null;
+    }
+    MeansWindow window = windows.get(span).get(number * span.ms);
+    if (window == null) {
+      window = new MeansWindow();
+      window.began = now;
+      windows.get(span).put(number * span.ms, window);
+    }
+    return window;
+  }
+
+  private static void add(
+      Counted counted,
+      MeansMessage message,
+      MeansWindow base,
+      List<MeansWindow> into,
+      ObjIntConsumer<String> dropped) {
+    long packets = counted.packets();
+    long octets = counted.octets();
+    double seconds = message.length() / 1000.0;
+    if (base != null && !Scopes.isAll(message.scope())) {
+      Map<Label, Cell> interval =
+          base.intervals.computeIfAbsent(message.start(), key -> new HashMap<>());
+      Cell piece = MeansWindow.cell(interval, counted.label());
+      if (piece != null) {
+        piece.packets += packets;
+        piece.octets += octets;
+        packets = piece.packets;
+        octets = piece.octets;
+      }
+    } else if (base != null) {
+      Cell piece = base.cells.get(counted.label());
+      packets += piece == null ? 0 : piece.packets;
+      octets += piece == null ? 0 : piece.octets;
+      seconds = Span.HALF_MINUTE.seconds;
+    }
+    for (MeansWindow window : into) {
+      Cell cell = window.cell(counted.label());
+      if (cell == null) {
+        dropped.accept("too_many_labels", 1);
+        continue;
+      }
+      cell.packets += counted.packets();
+      cell.octets += counted.octets();
+      cell.peak(packets, octets, seconds);
+    }
+  }
+
+  /** Whether a message is to be followed by {@link #tick}: not every one of a backlog. */
+  boolean isTickDue(long now) {
+    int count = windows.values().stream().mapToInt(Map::size).sum();
+    return now - tickedAt >= TICK_MS || count > 2 * MAX_WINDOWS;
+  }
+
+  /** Writes the rows that are due, and lets go of windows that are over. */
+  void tick(String scope, long now, long delay, Consumer<TableRow> out) {
+    tickedAt = now;
+    List<Place> idle = new ArrayList<>();
+    int cells = 0;
+    int count = 0;
+    for (Span span : Span.values()) {
+      for (Map.Entry<Long, MeansWindow> entry : windows.get(span).entrySet()) {
+        MeansWindow window = entry.getValue();
+        long end = entry.getKey() + span.ms;
+        // A clock that is far ahead is not waited for.
+        boolean ahead = end - window.began > span.ms + KEEP_MS;
+        long over = ahead ? window.began + span.ms : Math.max(end, window.began);
+        boolean waited = now >= over + delay;
+        int reported = reported(end);
+        boolean whole = waited || reported >= expected(scope, reported);
+        if (window.due(span, whole, reported, now)) {
+          rows(scope, span, entry.getKey(), window, waited, reported, out);
+          window.said(whole, reported, now);
+        }
+        cells += window.size();
+        count++;
+        idle.add(new Place(span, entry.getKey(), window));
+      }
+    }
+    idle.sort(Comparator.comparingLong(place -> place.window.touched));
+    for (Place place : idle) {
+      MeansWindow window = place.window;
+      boolean done = window.saidWhole && !window.changed && now - window.touched >= KEEP_MS;
+      if (!done && cells <= MAX_CELLS && count <= MAX_WINDOWS) {
+        continue;
+      }
+      if (window.changed) { // it makes room before its time
+        int reported = reported(place.start + place.span.ms);
+        rows(scope, place.span, place.start, window, false, reported, out);
+      }
+      cells -= window.size();
+      count--;
+      windows.get(place.span).remove(place.start);
+      if (place.start + place.span.ms <= now) {
+        over.get(place.span).add(place.start / place.span.ms);
+      }
+    }
+  }
+
+  private int reported(long end) {
+    return (int) probes.values().stream().filter(heard -> heard.complete(end)).count();
+  }
+
+  private int expected(String scope, int reported) {
+    // Before Kafka has said which probes there are, only the delay makes a window over all whole.
+    int known = enrolled > 0 ? enrolled : Integer.MAX_VALUE;
+    return Scopes.isAll(scope) ? Math.max(known, reported) : 1;
+  }
+
+  private void rows(
+      String scope,
+      Span span,
+      long start,
+      MeansWindow window,
+      boolean over,
+      int reported,
+      Consumer<TableRow> out) {
+    boolean all = Scopes.isAll(scope);
+    int expected = all ? Math.max(enrolled, reported) : 1;
+    long end = start + span.ms;
+    double seen = 0;
+    double due = 0;
+    for (Map.Entry<String, TreeMap<Integer, RangeSet>> entry : window.seconds.entrySet()) {
+      Heard heard = probes.get(entry.getKey());
+      long until = over ? end : Math.min(end, heard.newest());
+      int workers = Math.max(heard.active(), entry.getValue().size());
+      due += (double) workers * Math.max(0, until - start) / heard.length;
+      for (RangeSet seconds : entry.getValue().values()) {
+        seen += seconds.countIn(0, Long.MAX_VALUE - 1) * 1000.0 / heard.length;
+      }
+    }
+    long intervalsSeen = Math.round(seen);
+    long intervalsExpected = Math.max(intervalsSeen, Math.round(due));
+    double covered = window.covered();
+    window.version++;
+    for (Map.Entry<Label, Cell> entry : new TreeMap<>(window.cells).entrySet()) {
+      Cell cell = entry.getValue();
+      Object[] row = {
+        start / 1000,
+        span.seconds,
+        all ? 2 : 1,
+        all ? "" : scope,
+        entry.getKey().set(),
+        entry.getKey().label(),
+        window.version,
+        cell.packets,
+        cell.octets,
+        MeansWindow.unsigned(cell.packets) / covered,
+        MeansWindow.unsigned(cell.octets) / covered,
+        cell.peakPackets,
+        cell.peakOctets,
+        intervalsSeen,
+        intervalsExpected,
+        reported,
+        expected
+      };
+      out.accept(new TableRow(Table.COUNTER_MEANS, row));
+    }
+  }
+
+  /** Writes a {@link Means}; each label once. */
+  public static final class Serializer extends WireSerializer<Means> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public boolean isImmutableType() {
+      return false;
+    }
+
+    @Override
+    public Means copy(Means from) {
+      try {
+        DataOutputSerializer out = new DataOutputSerializer(4096);
+        write(from, out);
+        return read(new DataInputDeserializer(out.getSharedBuffer(), 0, out.length()));
+      } catch (IOException e) {
+        throw new IllegalStateException(e); // nothing but memory is written to
+      }
+    }
+
+    @Override
+    public void write(Means means, DataOutputView out) throws IOException {
+      Map<Label, Integer> labels = new LinkedHashMap<>();
+      for (TreeMap<Long, MeansWindow> span : means.windows.values()) {
+        for (MeansWindow window : span.values()) {
+          for (Label label : window.cells.keySet()) {
+            labels.putIfAbsent(label, labels.size());
+          }
+          for (Map<Label, Cell> interval : window.intervals.values()) {
+            for (Label label : interval.keySet()) {
+              labels.putIfAbsent(label, labels.size());
+            }
+          }
+        }
+      }
+      out.writeInt(labels.size());
+      for (Label label : labels.keySet()) {
+        out.writeUTF(label.set());
+        out.writeUTF(label.label());
+      }
+      for (Span span : Span.values()) {
+        out.writeInt(means.windows.get(span).size());
+        for (Map.Entry<Long, MeansWindow> entry : means.windows.get(span).entrySet()) {
+          out.writeLong(entry.getKey());
+          entry.getValue().write(out, labels);
+        }
+        long[] bounds = means.over.get(span).toArray();
+        out.writeInt(bounds.length);
+        for (long bound : bounds) {
+          out.writeLong(bound);
+        }
+      }
+      out.writeInt(means.probes.size());
+      for (Map.Entry<String, Heard> entry : means.probes.entrySet()) {
+        out.writeUTF(entry.getKey());
+        entry.getValue().write(out);
+      }
+      out.writeInt(means.enrolled);
+      out.writeLong(means.tickedAt);
+    }
+
+    @Override
+    public Means read(DataInputView in) throws IOException {
+      Means means = new Means();
+      Label[] labels = new Label[in.readInt()];
+      for (int i = 0; i < labels.length; i++) {
+        labels[i] = new Label(in.readUTF(), in.readUTF());
+      }
+      for (Span span : Span.values()) {
+        for (int left = in.readInt(); left > 0; left--) {
+          means.windows.get(span).put(in.readLong(), MeansWindow.read(in, labels));
+        }
+        long[] bounds = new long[in.readInt()];
+        for (int i = 0; i < bounds.length; i++) {
+          bounds[i] = in.readLong();
+        }
+        means.over.put(span, RangeSet.of(MAX_RANGES, bounds));
+      }
+      for (int left = in.readInt(); left > 0; left--) {
+        means.probes.put(in.readUTF(), Heard.read(in));
+      }
+      means.enrolled = in.readInt();
+      means.tickedAt = in.readLong();
+      return means;
+    }
+  }
+}

@@ -1,0 +1,202 @@
+package io.weir.jobs.filters;
+
+import io.weir.jobs.source.RangeSet;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** One window of one scope: the sums of every label, of which time they are, and what was said. */
+final class MeansWindow {
+  /** Labels of a window; what more there is is dropped. */
+  static final int MAX_LABELS = 100_000;
+
+  private static final int MAX_RANGES = 1_000;
+
+  /** The sums of a label, and the highest rate of one of the pieces that they were added up of. */
+  static final class Cell {
+    long packets;
+    long octets;
+    double peakPackets; // per second
+    double peakOctets; // per second
+
+    void peak(long packets, long octets, double seconds) {
+      peakPackets = Math.max(peakPackets, unsigned(packets) / seconds);
+      peakOctets = Math.max(peakOctets, unsigned(octets) / seconds);
+    }
+  }
+
+  final Map<Label, Cell> cells = new HashMap<>();
+
+  /** Half minutes of a probe: the sums of each interval over its workers, for the peaks. */
+  final TreeMap<Long, Map<Label, Cell>> intervals = new TreeMap<>();
+
+  /** By probe and worker: the seconds of which counters came. */
+  final TreeMap<String, TreeMap<Integer, RangeSet>> seconds = new TreeMap<>();
+
+  /** When the first part came, and the last one; ms from 1970. */
+  long began;
+
+  long touched;
+
+  /** Of the last rows, 0 where there were none; when they were written. */
+  int version;
+
+  long saidAt;
+
+  /** Probes that were complete by then. */
+  int saidReported;
+
+  /** Whether the window was over by then. */
+  boolean saidWhole;
+
+  /** Something came since. */
+  boolean changed;
+
+  static double unsigned(long count) {
+    return count >= 0 ? count : (count >>> 1) * 2.0;
+  }
+
+  /** The label's sums, null where there is no room for another label. */
+  Cell cell(Label label) {
+    return cell(cells, label);
+  }
+
+  static Cell cell(Map<Label, Cell> cells, Label label) {
+    Cell cell = cells.get(label);
+    if (cell == null && cells.size() < MAX_LABELS) {
+      cell = new Cell();
+      cells.put(label, cell);
+    }
+    return cell;
+  }
+
+  void came(String probe, int worker, long start, int length) {
+    seconds
+        .computeIfAbsent(probe, key -> new TreeMap<>())
+        .computeIfAbsent(worker, key -> new RangeSet(MAX_RANGES))
+        .addRange(start / 1000, (start + length) / 1000 - 1);
+  }
+
+  /** Seconds of which counters of any worker came. */
+  long covered() {
+    RangeSet all = new RangeSet(MAX_RANGES);
+    seconds.values().forEach(workers -> workers.values().forEach(all::addAll));
+    return all.countIn(0, Long.MAX_VALUE - 1);
+  }
+
+  /** Whether it is time for rows, and there is something new to say. */
+  boolean due(Span span, boolean whole, int reported, long now) {
+    if (whole && !saidWhole) {
+      return true;
+    }
+    if (whole) {
+      return (changed || reported > saidReported) && now - saidAt >= span.againMs;
+    }
+    return span.shownWhileItLasts()
+        && changed
+        && now / span.againMs > Math.max(began, saidAt) / span.againMs;
+  }
+
+  void said(boolean whole, int reported, long now) {
+    saidAt = now;
+    saidReported = reported;
+    saidWhole |= whole;
+    changed = false;
+  }
+
+  /** How much memory it takes, in entries. */
+  int size() {
+    int size = cells.size() + 1;
+    for (Map<Label, Cell> interval : intervals.values()) {
+      size += interval.size();
+    }
+    return size;
+  }
+
+  void write(DataOutputView out, Map<Label, Integer> labels) throws IOException {
+    writeCells(cells, out, labels);
+    out.writeInt(intervals.size());
+    for (Map.Entry<Long, Map<Label, Cell>> interval : intervals.entrySet()) {
+      out.writeLong(interval.getKey());
+      writeCells(interval.getValue(), out, labels);
+    }
+    out.writeInt(seconds.size());
+    for (Map.Entry<String, TreeMap<Integer, RangeSet>> probe : seconds.entrySet()) {
+      out.writeUTF(probe.getKey());
+      out.writeInt(probe.getValue().size());
+      for (Map.Entry<Integer, RangeSet> worker : probe.getValue().entrySet()) {
+        out.writeInt(worker.getKey());
+        long[] bounds = worker.getValue().toArray();
+        out.writeInt(bounds.length);
+        for (long bound : bounds) {
+          out.writeLong(bound);
+        }
+      }
+    }
+    out.writeLong(began);
+    out.writeLong(touched);
+    out.writeInt(version);
+    out.writeLong(saidAt);
+    out.writeInt(saidReported);
+    out.writeBoolean(saidWhole);
+    out.writeBoolean(changed);
+  }
+
+  static MeansWindow read(DataInputView in, Label[] labels) throws IOException {
+    MeansWindow window = new MeansWindow();
+    readCells(window.cells, in, labels);
+    for (int left = in.readInt(); left > 0; left--) {
+      Map<Label, Cell> interval = new HashMap<>();
+      window.intervals.put(in.readLong(), interval);
+      readCells(interval, in, labels);
+    }
+    for (int left = in.readInt(); left > 0; left--) {
+      TreeMap<Integer, RangeSet> workers = new TreeMap<>();
+      window.seconds.put(in.readUTF(), workers);
+      for (int more = in.readInt(); more > 0; more--) {
+        int worker = in.readInt();
+        long[] bounds = new long[in.readInt()];
+        for (int i = 0; i < bounds.length; i++) {
+          bounds[i] = in.readLong();
+        }
+        workers.put(worker, RangeSet.of(MAX_RANGES, bounds));
+      }
+    }
+    window.began = in.readLong();
+    window.touched = in.readLong();
+    window.version = in.readInt();
+    window.saidAt = in.readLong();
+    window.saidReported = in.readInt();
+    window.saidWhole = in.readBoolean();
+    window.changed = in.readBoolean();
+    return window;
+  }
+
+  private static void writeCells(
+      Map<Label, Cell> cells, DataOutputView out, Map<Label, Integer> labels) throws IOException {
+    out.writeInt(cells.size());
+    for (Map.Entry<Label, Cell> entry : cells.entrySet()) {
+      Cell cell = entry.getValue();
+      out.writeInt(labels.get(entry.getKey()));
+      out.writeLong(cell.packets);
+      out.writeLong(cell.octets);
+      out.writeDouble(cell.peakPackets);
+      out.writeDouble(cell.peakOctets);
+    }
+  }
+
+  private static void readCells(Map<Label, Cell> cells, DataInputView in, Label[] labels)
+      throws IOException {
+    for (int left = in.readInt(); left > 0; left--) {
+      Cell cell = new Cell();
+      cells.put(labels[in.readInt()], cell);
+      cell.packets = in.readLong();
+      cell.octets = in.readLong();
+      cell.peakPackets = in.readDouble();
+      cell.peakOctets = in.readDouble();
+    }
+  }
+}

@@ -1,0 +1,66 @@
+package io.weir.jobs.filters;
+
+import io.weir.jobs.filters.MeansMessage.Counted;
+import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.Enrolment;
+import io.weir.proto.Counter;
+import io.weir.proto.CounterMessage;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.util.Collector;
+
+/**
+ * Where counters are added up: for each probe, and over all probes in {@link #ALL} shares of the
+ * sets. Every share hears of every message, so that each knows how far the probes have come.
+ */
+final class Scopes {
+  /** Keys of the shares of the scope over all; no name of a probe has a slash. */
+  static final List<String> ALL = List.of("/0", "/1", "/2", "/3");
+
+  private Scopes() {}
+
+  static boolean isAll(String scope) {
+    return scope.startsWith("/");
+  }
+
+  static void split(Accepted accepted, Collector<MeansMessage> out) {
+    CounterMessage message = accepted.counter();
+    if (message == null) {
+      return;
+    }
+    List<Counted> whole = new ArrayList<>(message.getCountersCount());
+    List<List<Counted>> shares = new ArrayList<>();
+    ALL.forEach(share -> shares.add(new ArrayList<>()));
+    for (Counter counter : message.getCountersList()) {
+      Counted counted =
+          new Counted(
+              new Label(counter.getSet(), counter.getLabel()),
+              counter.getPackets(),
+              counter.getOctets());
+      whole.add(counted);
+      shares.get(Math.floorMod(counter.getSet().hashCode(), ALL.size())).add(counted);
+    }
+    out.collect(of(message.getProbe(), message, whole));
+    for (int i = 0; i < ALL.size(); i++) {
+      out.collect(of(ALL.get(i), message, shares.get(i)));
+    }
+  }
+
+  static void enrolled(Enrolment enrolment, Collector<MeansMessage> out) {
+    for (String share : ALL) {
+      out.collect(MeansMessage.enrolled(share, enrolment.probes().size()));
+    }
+  }
+
+  private static MeansMessage of(String scope, CounterMessage message, List<Counted> counters) {
+    return new MeansMessage(
+        scope,
+        -1,
+        message.getProbe(),
+        message.getWorker(),
+        message.getEpoch(),
+        message.getIntervalStartMs(),
+        message.getIntervalMs(),
+        counters);
+  }
+}

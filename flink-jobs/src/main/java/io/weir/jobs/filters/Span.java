@@ -1,0 +1,28 @@
+package io.weir.jobs.filters;
+
+/** The windows that counters are added up over, aligned to UTC. */
+enum Span {
+  HALF_MINUTE(30, 5),
+  FIVE_MINUTES(300, 5),
+  /** Shown every five minutes while it lasts. */
+  HOUR(3_600, 300),
+  /** Shown every hour while it lasts. */
+  DAY(86_400, 3_600);
+
+  final int seconds;
+  final long ms;
+
+  /** Least time between two versions of a window, ms. */
+  final long againMs;
+
+  Span(int seconds, int againSeconds) {
+    this.seconds = seconds;
+    ms = seconds * 1000L;
+    againMs = againSeconds * 1000L;
+  }
+
+  /** Whether a window is shown before it is over. */
+  boolean shownWhileItLasts() {
+    return seconds >= 3_600;
+  }
+}

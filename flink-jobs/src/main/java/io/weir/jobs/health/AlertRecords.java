@@ -1,0 +1,20 @@
+package io.weir.jobs.health;
+
+import java.nio.charset.StandardCharsets;
+import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
+import org.apache.kafka.clients.producer.ProducerRecord;
+
+/** Alerts as Kafka records: the key is the alert's id, so that one alert's stay in order. */
+public final class AlertRecords implements KafkaRecordSerializationSchema<HealthAlert> {
+  private static final long serialVersionUID = 1;
+
+  /** The topic of all alerts. */
+  public static final String TOPIC = "weir.alerts";
+
+  @Override
+  public ProducerRecord<byte[], byte[]> serialize(
+      HealthAlert alert, KafkaSinkContext context, Long timestamp) {
+    byte[] key = alert.alert().getId().getBytes(StandardCharsets.UTF_8);
+    return new ProducerRecord<>(TOPIC, key, alert.alert().toByteArray());
+  }
+}

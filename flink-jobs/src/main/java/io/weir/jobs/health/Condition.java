@@ -1,0 +1,171 @@
+package io.weir.jobs.health;
+
+import io.weir.proto.Alert;
+import io.weir.proto.Severity;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.Map;
+import java.util.function.Consumer;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** One reason's condition of one probe: for how many checks it has held or not, and its alert. */
+final class Condition {
+  /** Least time between two messages on an alert that stays open and gets no graver. */
+  static final long UPDATE_MS = 300_000;
+
+  /**
+   * What a check found.
+   *
+   * @param began since when that has been so, ms from 1970
+   * @param severity how much it matters
+   * @param text one sentence, ended by a full stop
+   * @param values what was measured, units in the names
+   */
+  record Finding(long began, Severity severity, String text, Map<String, Long> values) {}
+
+  private final Reason reason;
+
+  /** Checks in a row that it held for, or did not; one of the two is 0. */
+  private int held;
+
+  private int clear;
+
+  /** Since when it has been so in a row, ms. */
+  private long since;
+
+  /** The open alert as last told of, null where none is. */
+  private Alert alert;
+
+  private int version;
+
+  /** The newest finding while the alert is open has not been told. */
+  private Alert newest;
+
+  Condition(Reason reason) {
+    this.reason = reason;
+  }
+
+  boolean isOpen() {
+    return alert != null;
+  }
+
+  /** A check found that the condition holds. */
+  void holds(String probe, Finding finding, long now, Consumer<HealthAlert> out) {
+    since = held == 0 ? finding.began : since;
+    held++;
+    clear = 0;
+    if (alert == null) {
+      if (held < reason.openAfter) {
+        return;
+      }
+      alert =
+          Alert.newBuilder()
+              .setMajor(1)
+              .setId(id(reason.word(), probe, "", since))
+              .setReason(reason.word())
+              .setProbe(probe)
+              .setOpenedMs(since)
+              .build();
+      version = 0;
+      tell(with(finding, now), out);
+      return;
+    }
+    newest = with(finding, now);
+    boolean graver = newest.getSeverityValue() > alert.getSeverityValue();
+    if (graver || now - alert.getUpdatedMs() >= UPDATE_MS) {
+      tell(newest, out);
+    }
+  }
+
+  /** A check found that the condition does not hold. */
+  void holdsNot(long now, Consumer<HealthAlert> out) {
+    since = clear == 0 ? now : since;
+    clear++;
+    held = 0;
+    if (alert != null && clear >= reason.closeAfter) {
+      close(since, now, out);
+    }
+  }
+
+  /** Closes the alert, where one is open. */
+  void close(long at, long now, Consumer<HealthAlert> out) {
+    if (alert == null) {
+      return;
+    }
+    Alert last = newest == null ? alert : newest;
+    long seconds = (at - last.getOpenedMs()) / 1000;
+    tell(
+        last.toBuilder()
+            .setText("Over after " + seconds + " s: " + last.getText())
+            .setUpdatedMs(now)
+            .setClosedMs(at)
+            .build(),
+        out);
+    alert = null;
+  }
+
+  private Alert with(Finding finding, long now) {
+    Alert.Builder next =
+        alert.toBuilder()
+            .setSeverity(finding.severity)
+            .setText(finding.text)
+            .setUpdatedMs(now)
+            .clearValues();
+    finding.values.forEach((name, value) -> next.putValues(name, value));
+    return next.build();
+  }
+
+  private void tell(Alert next, Consumer<HealthAlert> out) {
+    alert = next;
+    newest = null;
+    version++;
+    out.accept(new HealthAlert(next, version));
+  }
+
+  /** What all messages on one alert have in common. */
+  static String id(String reason, String probe, String subject, long openedMs) {
+    String text = String.join("\n", reason, probe, subject, Long.toString(openedMs));
+    try {
+      byte[] hash =
+          MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+      return HexFormat.of().formatHex(Arrays.copyOf(hash, 16));
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException(e); // every Java has it
+    }
+  }
+
+  void write(DataOutputView out) throws IOException {
+    out.writeInt(held);
+    out.writeInt(clear);
+    out.writeLong(since);
+    out.writeInt(version);
+    write(alert, out);
+    write(newest, out);
+  }
+
+  void read(DataInputView in) throws IOException {
+    held = in.readInt();
+    clear = in.readInt();
+    since = in.readLong();
+    version = in.readInt();
+    alert = readAlert(in);
+    newest = readAlert(in);
+  }
+
+  private static void write(Alert alert, DataOutputView out) throws IOException {
+    byte[] bytes = alert == null ? new byte[0] : alert.toByteArray();
+    out.writeInt(bytes.length);
+    out.write(bytes);
+  }
+
+  private static Alert readAlert(DataInputView in) throws IOException {
+    byte[] bytes = new byte[in.readInt()];
+    in.readFully(bytes);
+    return bytes.length == 0 ? null : Alert.parseFrom(bytes);
+  }
+}

@@ -1,0 +1,59 @@
+package io.weir.jobs.health;
+
+import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.WireType;
+import io.weir.jobs.sink.Table;
+import io.weir.jobs.sink.TableRow;
+import io.weir.proto.Alert;
+import java.io.IOException;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** An alert as it was opened, updated or closed, and how often it was told of before, from 1. */
+public record HealthAlert(Alert alert, int version) {
+  public static final WireType<HealthAlert> TYPE =
+      new WireType<>(HealthAlert.class, new Serializer());
+
+  /** As a row of {@code alerts}; values are whole numbers there. */
+  public TableRow row() {
+    Map<String, Long> values = new TreeMap<>();
+    alert.getValuesMap().forEach((name, value) -> values.put(name, Math.round(value)));
+    Object[] cells = {
+      alert.getOpenedMs() / 1000,
+      alert.getId(),
+      alert.getReason(),
+      alert.getProbe(),
+      alert.getSubject(),
+      alert.getSeverityValue(),
+      alert.getOpenedMs(),
+      alert.getUpdatedMs(),
+      alert.getClosedMs(),
+      alert.getText(),
+      values,
+      version
+    };
+    return new TableRow(Table.ALERTS, cells);
+  }
+
+  /** Writes a {@link HealthAlert}. */
+  public static final class Serializer extends WireSerializer<HealthAlert> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public void write(HealthAlert value, DataOutputView out) throws IOException {
+      byte[] bytes = value.alert.toByteArray();
+      out.writeInt(bytes.length);
+      out.write(bytes);
+      out.writeInt(value.version);
+    }
+
+    @Override
+    public HealthAlert read(DataInputView in) throws IOException {
+      byte[] bytes = new byte[in.readInt()];
+      in.readFully(bytes);
+      return new HealthAlert(Alert.parseFrom(bytes), in.readInt());
+    }
+  }
+}

@@ -1,0 +1,113 @@
+package io.weir.jobs.health;
+
+import io.weir.jobs.ledger.LedgerEvent;
+import io.weir.jobs.ledger.LedgerFunction;
+import io.weir.jobs.source.Enrolment;
+import java.time.Duration;
+import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.common.typeutils.base.LongSerializer;
+import org.apache.flink.metrics.Counter;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.util.Collector;
+
+/**
+ * The job {@code health}: from what the ledger hears of each probe to alerts opened, updated and
+ * closed. A probe that Kafka has not listed for {@link #FORGET_MS} is let go, its alerts closed.
+ */
+public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, HealthAlert> {
+  private static final long serialVersionUID = 1;
+
+  /** How long after Kafka last listed a probe it is not enrolled any more. */
+  static final long FORGET_MS = 3_600_000;
+
+  private final long graceMs;
+  private transient ValueState<ProbeHealth> state;
+
+  /** When the probe is to be looked at again, to see whether it is still enrolled. */
+  private transient ValueState<Long> timer;
+
+  /** When this attempt first looked at the clock: while the jobs are down nothing is listed. */
+  private transient long began;
+
+  private transient Counter told;
+
+  HealthFunction(Duration grace) {
+    graceMs = grace.toMillis();
+  }
+
+  /**
+   * From events and the list of probes to alerts.
+   *
+   * @param grace how long after its end an interval may still close
+   */
+  public static DataStream<HealthAlert> alerts(
+      DataStream<LedgerEvent> events, DataStream<Enrolment> enrolments, Duration grace) {
+    DataStream<LedgerEvent> enrolled =
+        enrolments
+            .flatMap(LedgerFunction::enrolled)
+            .returns(LedgerEvent.TYPE)
+            .name("health-enrolled")
+            .uid("health-enrolled");
+    return events
+        .union(enrolled)
+        .keyBy(LedgerEvent::probe, Types.STRING)
+        .process(new HealthFunction(grace))
+        .returns(HealthAlert.TYPE)
+        .name("health")
+        .uid("health");
+  }
+
+  @Override
+  public void open(OpenContext context) {
+    var runtime = getRuntimeContext();
+    state = runtime.getState(new ValueStateDescriptor<>("health", new ProbeHealth.Serializer()));
+    timer = runtime.getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
+    told = runtime.getMetricGroup().addGroup("weir").counter("alerts");
+  }
+
+  @Override
+  public void processElement(LedgerEvent event, Context context, Collector<HealthAlert> out)
+      throws Exception {
+    long now = context.timerService().currentProcessingTime();
+    ProbeHealth health = state.value();
+    if (health == null) {
+      health = new ProbeHealth();
+    }
+    health.accept(event, now, graceMs, alert -> tell(alert, out));
+    state.update(health);
+    if (timer.value() == null) {
+      schedule(context, now + FORGET_MS);
+    }
+    began = began == 0 ? now : began;
+  }
+
+  @Override
+  public void onTimer(long timestamp, OnTimerContext context, Collector<HealthAlert> out)
+      throws Exception {
+    long now = context.timerService().currentProcessingTime();
+    timer.clear();
+    began = began == 0 ? now : began;
+    ProbeHealth health = state.value();
+    long until = Math.max(health.checkedAt(), began) + FORGET_MS;
+    if (until > now) {
+      schedule(context, until);
+    } else {
+      health.end(now, alert -> tell(alert, out));
+      state.clear();
+    }
+  }
+
+  private void schedule(Context context, long at) throws Exception {
+    timer.update(at);
+    context.timerService().registerProcessingTimeTimer(at);
+  }
+
+  private void tell(HealthAlert alert, Collector<HealthAlert> out) {
+    told.inc();
+    out.collect(alert);
+  }
+}

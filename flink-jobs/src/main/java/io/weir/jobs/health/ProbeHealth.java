@@ -1,0 +1,399 @@
+package io.weir.jobs.health;
+
+import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.jobs.health.Condition.Finding;
+import io.weir.jobs.ledger.LedgerEvent;
+import io.weir.jobs.ledger.LedgerFunction;
+import io.weir.jobs.serde.WireSerializer;
+import io.weir.proto.ClosingRecord;
+import io.weir.proto.Severity;
+import java.io.IOException;
+import java.util.EnumMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Consumer;
+import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.core.memory.DataOutputView;
+
+/**
+ * How one probe is doing. Closing records gather findings; each answer of Kafka to the question how
+ * far the probe's partitions reach is a check, which judges them. So while Kafka does not answer no
+ * probe is called silent, and what Kafka has and was not read yet counts as come.
+ */
+final class ProbeHealth {
+  /** Intervals without a closing record, beyond the grace, that a worker is silent after. */
+  static final int SILENT_INTERVALS = 3;
+
+  /** Unread messages up to which they may grow. */
+  static final long LAG_FLOOR = 500;
+
+  /** Part of the packets on the interface, in thousandths, from which drops are a warning. */
+  static final long DROPS_WARNING = 1;
+
+  /** And from which they are critical. */
+  static final long DROPS_CRITICAL = 50;
+
+  private static final int DEFAULT_LENGTH = 10_000;
+
+  private final TreeMap<Integer, WorkerHealth> workers = new TreeMap<>();
+  private final EnumMap<Reason, Condition> conditions = new EnumMap<>(Reason.class);
+
+  /** Since the last check. */
+  private Findings found = new Findings();
+
+  private int length = DEFAULT_LENGTH;
+
+  /** Workers of the agent by its newest closing record, 0 before the first. */
+  private int expected;
+
+  private long newestEpoch;
+
+  /** The newest closing record was of a capture file: it ends when it ends. */
+  private boolean file;
+
+  /** Kafka's newest answer. */
+  private long checkedAt;
+
+  private long unread;
+
+  /** Since the alert of drops was opened. */
+  private long droppedInAll;
+
+  ProbeHealth() {
+    for (Reason reason : Reason.values()) {
+      conditions.put(reason, new Condition(reason));
+    }
+  }
+
+  long checkedAt() {
+    return checkedAt;
+  }
+
+  /** Takes in one event. {@code grace} is how long after its end an interval may still close. */
+  void accept(LedgerEvent event, long now, long grace, Consumer<HealthAlert> out)
+      throws InvalidProtocolBufferException {
+    if (event.kind() == LedgerEvent.Kind.ENROLMENT) {
+      if (event.interval() > checkedAt) {
+        checkedAt = event.interval();
+        check(event.probe(), LedgerFunction.offsets(event.body()), checkedAt, grace, out);
+      }
+      return;
+    }
+    WorkerHealth worker = worker(event.worker(), now);
+    worker.offset = Math.max(worker.offset, event.offset());
+    if (event.kind() == LedgerEvent.Kind.BATCH) {
+      worker.batch(event, found);
+    } else if (event.kind() == LedgerEvent.Kind.CLOSING) {
+      ClosingRecord record = ClosingRecord.parseFrom(event.body());
+      if (event.epoch() >= newestEpoch) {
+        newestEpoch = event.epoch();
+        length = event.length();
+        expected = Math.max(1, record.getWorkers());
+        file = record.getSource().startsWith("file:");
+      }
+      worker.closing(event, record, now, found);
+      found.closing(event, record);
+    }
+  }
+
+  /** The probe is not enrolled any more: its alerts are over. */
+  void end(long now, Consumer<HealthAlert> out) {
+    conditions.values().forEach(condition -> condition.close(now, now, out));
+  }
+
+  private WorkerHealth worker(int number, long now) {
+    WorkerHealth worker = workers.get(number);
+    if (worker == null) {
+      worker = new WorkerHealth();
+      worker.heard = now;
+      workers.put(number, worker);
+    }
+    return worker;
+  }
+
+  private void check(String probe, long[] offsets, long at, long grace, Consumer<HealthAlert> out) {
+    long before = unread;
+    unread = 0;
+    long silentFor = 0;
+    int silent = 0;
+    int last = -1;
+    int partitions = offsets.length / 2;
+    int due = expected > 0 ? Math.min(expected, partitions) : partitions;
+    boolean reported = false;
+    for (int number = 0; number < partitions; number++) {
+      WorkerHealth worker = worker(number, at);
+      long left = worker.unread(offsets[2 * number], offsets[2 * number + 1], at, grace);
+      unread += left;
+      reported |= worker.reported;
+      long quiet = at - worker.heard;
+      boolean over = left == 0 && quiet > (long) SILENT_INTERVALS * length + grace;
+      if (number < due && over && !worker.stopped && !file) {
+        silent++;
+        last = number;
+        silentFor = Math.max(silentFor, quiet);
+      }
+    }
+    judge(
+        Reason.PROBE_SILENT,
+        probe,
+        silent > 0,
+        at,
+        out,
+        silent > 0 ? silence(probe, at, silent, due, last, silentFor, reported) : null);
+    boolean grows = unread > before && unread > LAG_FLOOR;
+    judge(Reason.LAG_GROWING, probe, grows, at, out, grows ? lag(probe) : null);
+    if (found.closings > 0) {
+      judgeFindings(probe, at, out);
+    } else if (found.missingClosings > 0) {
+      judge(Reason.LEDGER_INCOMPLETE, probe, true, at, out, incomplete(probe));
+    }
+    found = new Findings();
+  }
+
+  private void judgeFindings(String probe, long at, Consumer<HealthAlert> out) {
+    boolean drops = found.dropped > 0;
+    droppedInAll += found.dropped;
+    judge(Reason.PROBE_DROPS, probe, drops, at, out, drops ? drops(probe) : null);
+    if (!conditions.get(Reason.PROBE_DROPS).isOpen()) {
+      droppedInAll = 0;
+    }
+    boolean incomplete =
+        (found.missingBatches
+                | found.missingClosings
+                | found.unbalancedPackets
+                | found.unbalancedOctets)
+            != 0;
+    judge(
+        Reason.LEDGER_INCOMPLETE,
+        probe,
+        incomplete,
+        at,
+        out,
+        incomplete ? incomplete(probe) : null);
+    if (found.clocked > 0) {
+      boolean late = found.late > 0;
+      judge(Reason.PROBE_LATE, probe, late, at, out, late ? late(probe) : null);
+      // What came late beside records that had to wait will have waited, too.
+      boolean off = found.ahead > 0 || found.offset > 0 || (found.behind > 0 && !late);
+      judge(Reason.CLOCK_OFF, probe, off, at, out, off ? clock(probe) : null);
+    }
+  }
+
+  private void judge(
+      Reason reason,
+      String probe,
+      boolean holds,
+      long at,
+      Consumer<HealthAlert> out,
+      Finding finding) {
+    Condition condition = conditions.get(reason);
+    if (holds) {
+      condition.holds(probe, finding, at, out);
+    } else {
+      condition.holdsNot(at, out);
+    }
+  }
+
+  private static Finding silence(
+      String probe, long at, int silent, int due, int last, long silentFor, boolean reported) {
+    Map<String, Long> values =
+        Map.of(
+            "silent_ms",
+            silentFor,
+            "workers_silent",
+            (long) silent,
+            "workers_expected",
+            (long) due);
+    String span = seconds(silentFor) + " s";
+    if (!reported) {
+      return new Finding(
+          at - silentFor,
+          Severity.SEVERITY_WARNING,
+          "Probe " + probe + " is enrolled and has sent nothing in " + span + ".",
+          values);
+    }
+    if (silent == due) {
+      return new Finding(
+          at - silentFor,
+          Severity.SEVERITY_CRITICAL,
+          "Probe " + probe + " has sent nothing for " + span + ".",
+          values);
+    }
+    String which =
+        silent == 1
+            ? "Worker " + last + " of probe " + probe + " has"
+            : silent + " of " + due + " workers of probe " + probe + " have";
+    return new Finding(
+        at - silentFor,
+        Severity.SEVERITY_WARNING,
+        which + " sent nothing for " + span + ".",
+        values);
+  }
+
+  private Finding lag(String probe) {
+    return new Finding(
+        checkedAt,
+        Severity.SEVERITY_WARNING,
+        "The jobs fall behind probe "
+            + probe
+            + ": "
+            + number(unread)
+            + " messages are unread, and they grow.",
+        Map.of("unread_messages", unread));
+  }
+
+  private Finding drops(String probe) {
+    long permille = found.dropped * 1000 / Math.max(found.dropped, found.onInterface);
+    Severity severity =
+        permille >= DROPS_CRITICAL
+            ? Severity.SEVERITY_CRITICAL
+            : permille >= DROPS_WARNING ? Severity.SEVERITY_WARNING : Severity.SEVERITY_INFO;
+    return new Finding(
+        checkedAt,
+        severity,
+        "Probe "
+            + probe
+            + " lost "
+            + number(found.dropped)
+            + " of "
+            + number(found.onInterface)
+            + " packets before its agent could take them.",
+        Map.of(
+            "dropped_packets", found.dropped,
+            "on_interface_packets", found.onInterface,
+            "dropped_packets_in_all", droppedInAll));
+  }
+
+  private Finding incomplete(String probe) {
+    StringBuilder text = new StringBuilder();
+    append(text, found.missingBatches, "batch did not come", "batches did not come");
+    append(
+        text, found.missingClosings, "closing record did not come", "closing records did not come");
+    append(
+        text,
+        found.unbalancedPackets,
+        "packet is not accounted for",
+        "packets are not accounted for");
+    append(
+        text, found.unbalancedOctets, "octet is not accounted for", "octets are not accounted for");
+    return new Finding(
+        checkedAt,
+        Severity.SEVERITY_WARNING,
+        "The ledger of probe " + probe + " is incomplete: " + text + ".",
+        Map.of(
+            "missing_batches", found.missingBatches,
+            "missing_closings", found.missingClosings,
+            "unbalanced_packets", found.unbalancedPackets,
+            "unbalanced_octets", found.unbalancedOctets));
+  }
+
+  private static void append(StringBuilder text, long count, String one, String many) {
+    if (count > 0) {
+      text.append(text.isEmpty() ? "" : ", ").append(number(count)).append(' ');
+      text.append(count == 1 ? one : many);
+    }
+  }
+
+  private Finding late(String probe) {
+    return new Finding(
+        checkedAt,
+        Severity.SEVERITY_WARNING,
+        "Records of probe "
+            + probe
+            + " come "
+            + found.late / 1000
+            + " s after their interval, and "
+            + number(found.queueOctets + found.spoolOctets)
+            + " octets wait in the agent.",
+        Map.of(
+            "late_ms", found.late,
+            "queue_octets", found.queueOctets,
+            "spool_octets", found.spoolOctets));
+  }
+
+  private Finding clock(String probe) {
+    String how =
+        found.ahead > 0
+            ? "ahead of Kafka's by about " + seconds(found.ahead) + " s"
+            : found.behind > 0
+                ? "behind Kafka's by about " + seconds(found.behind) + " s"
+                : "off by " + seconds(found.offset) + " s, as its host says";
+    return new Finding(
+        checkedAt,
+        Severity.SEVERITY_CRITICAL,
+        "The clock of probe " + probe + " is " + how + ".",
+        Map.of("ahead_ms", found.ahead, "behind_ms", found.behind, "offset_ms", found.offset));
+  }
+
+  private static long seconds(long ms) {
+    return Math.round(ms / 1000.0);
+  }
+
+  private static String number(long count) {
+    return String.format(Locale.ROOT, "%,d", count);
+  }
+
+  /** Writes a {@link ProbeHealth}. */
+  public static final class Serializer extends WireSerializer<ProbeHealth> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public boolean isImmutableType() {
+      return false;
+    }
+
+    @Override
+    public ProbeHealth copy(ProbeHealth from) {
+      try {
+        DataOutputSerializer out = new DataOutputSerializer(1024);
+        write(from, out);
+        return read(new DataInputDeserializer(out.getSharedBuffer(), 0, out.length()));
+      } catch (IOException e) {
+        throw new IllegalStateException(e); // nothing but memory is written to
+      }
+    }
+
+    @Override
+    public void write(ProbeHealth health, DataOutputView out) throws IOException {
+      out.writeInt(health.workers.size());
+      for (Map.Entry<Integer, WorkerHealth> entry : health.workers.entrySet()) {
+        out.writeInt(entry.getKey());
+        entry.getValue().write(out);
+      }
+      for (Reason reason : Reason.values()) {
+        health.conditions.get(reason).write(out);
+      }
+      health.found.write(out);
+      out.writeInt(health.length);
+      out.writeInt(health.expected);
+      out.writeLong(health.newestEpoch);
+      out.writeBoolean(health.file);
+      out.writeLong(health.checkedAt);
+      out.writeLong(health.unread);
+      out.writeLong(health.droppedInAll);
+    }
+
+    @Override
+    public ProbeHealth read(DataInputView in) throws IOException {
+      ProbeHealth health = new ProbeHealth();
+      for (int left = in.readInt(); left > 0; left--) {
+        health.workers.put(in.readInt(), WorkerHealth.read(in));
+      }
+      for (Reason reason : Reason.values()) {
+        health.conditions.get(reason).read(in);
+      }
+      health.found = Findings.read(in);
+      health.length = in.readInt();
+      health.expected = in.readInt();
+      health.newestEpoch = in.readLong();
+      health.file = in.readBoolean();
+      health.checkedAt = in.readLong();
+      health.unread = in.readLong();
+      health.droppedInAll = in.readLong();
+      return health;
+    }
+  }
+}

@@ -1,0 +1,172 @@
+package io.weir.jobs.health;
+
+import io.weir.jobs.ledger.LedgerEvent;
+import io.weir.proto.CauseVolume;
+import io.weir.proto.ClosingRecord;
+import io.weir.proto.Conservation;
+import io.weir.proto.DropCount;
+import java.io.IOException;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** What is known of one worker: how far it was read, when it last closed an interval. */
+final class WorkerHealth {
+  /** Offset of the last message read, -1 where none was. */
+  long offset = -1;
+
+  /** When its last closing record came (before the first: when the worker was first known), ms. */
+  long heard;
+
+  /** Whether a closing record ever came. */
+  boolean reported;
+
+  /** The agent said that it stops. */
+  boolean stopped;
+
+  /** Where the partition ended while nothing of it was read, and since when. */
+  private long idleEnd = -1;
+
+  private long idleSince;
+
+  private long epoch;
+
+  /** Sequence that follows the last closing record's. */
+  private long next;
+
+  /** Batches that came since. */
+  private long received;
+
+  /** End of the last closed interval of the run, 0 where none is known. */
+  private long closedUntil;
+
+  /** What waited in the ring at the last close, -1 where that is unknown. */
+  private long inRing = -1;
+
+  /**
+   * Messages of the partition that were not read; 0 for one of which nothing was read and to which
+   * nothing came for longer than {@code grace}: it was read before, by a job whose state is gone.
+   */
+  long unread(long begin, long end, long at, long grace) {
+    if (offset < 0) {
+      if (end != idleEnd) {
+        idleEnd = end;
+        idleSince = at;
+      }
+      if (at - idleSince > grace) {
+        return 0;
+      }
+    }
+    return Math.max(0, end - Math.max(offset + 1, begin));
+  }
+
+  /** A batch came for the first time. */
+  void batch(LedgerEvent event, Findings found) {
+    if (run(event, found) && event.sequence() >= next) {
+      received++;
+    }
+  }
+
+  /** A closing record came for the first time. */
+  void closing(LedgerEvent event, ClosingRecord record, long now, Findings found) {
+    heard = now;
+    reported = true;
+    if (!run(event, found) || event.sequence() < next) {
+      return;
+    }
+    boolean follows = record.getFirstSequence() <= next;
+    long lost = Math.max(0, event.sequence() - next - received);
+    long closings = 0;
+    if (!follows) {
+      long between = event.interval() - record.getSkippedIntervals() * event.length() - closedUntil;
+      closings = closedUntil == 0 ? 1 : between / event.length();
+      closings = Math.max(Math.min(1, lost), Math.min(lost, closings));
+    }
+    found.missingClosings += closings;
+    found.missingBatches += lost - closings;
+    Conservation sums = record.getInterval();
+    long start = record.getFirst() ? 0 : inRing;
+    found.unbalancedPackets += unbalanced(sums, follows ? start : -1);
+    found.unbalancedOctets += unbalancedOctets(sums);
+    next = event.sequence() + 1;
+    received = 0;
+    closedUntil = event.interval() + event.length();
+    inRing = sums.getInRingPackets();
+    stopped = record.getLast();
+  }
+
+  /** Takes note of the run of a message; false where it is an older one's. */
+  private boolean run(LedgerEvent event, Findings found) {
+    if (event.epoch() > epoch) {
+      if (received > 0) {
+        found.missingClosings++; // the run before ended in the midst of an interval
+      }
+      // Nothing of the run can have gone by before it was looked at.
+      boolean fromStart = epoch != 0 || event.sequence() == 0;
+      epoch = event.epoch();
+      next = fromStart ? 0 : event.sequence();
+      received = 0;
+      closedUntil = 0;
+      inRing = -1;
+      stopped = false;
+    }
+    return event.epoch() == epoch;
+  }
+
+  private static long unbalanced(Conservation sums, long inRingBefore) {
+    long left = sums.getCaptured().getPackets() + sums.getCarriedIn().getPackets();
+    left -= sums.getInFlowRecords().getPackets() + sums.getInOverflowRecords().getPackets();
+    left -= sums.getCarriedOut().getPackets();
+    for (CauseVolume cause : sums.getNotMeteredList()) {
+      left -= cause.getVolume().getPackets();
+    }
+    long wire = 0;
+    if (inRingBefore >= 0) {
+      wire = sums.getOnInterface().getPackets() + inRingBefore - sums.getInRingPackets();
+      wire -= sums.getCaptured().getPackets();
+      for (DropCount drop : sums.getDroppedList()) {
+        wire -= drop.getPackets();
+      }
+    }
+    return Math.abs(left) + Math.abs(wire);
+  }
+
+  private static long unbalancedOctets(Conservation sums) {
+    long left = sums.getCaptured().getOctets() + sums.getCarriedIn().getOctets();
+    left -= sums.getInFlowRecords().getOctets() + sums.getInOverflowRecords().getOctets();
+    left -= sums.getCarriedOut().getOctets();
+    for (CauseVolume cause : sums.getNotMeteredList()) {
+      left -= cause.getVolume().getOctets();
+    }
+    return Math.abs(left);
+  }
+
+  void write(DataOutputView out) throws IOException {
+    out.writeLong(offset);
+    out.writeLong(heard);
+    out.writeBoolean(reported);
+    out.writeBoolean(stopped);
+    out.writeLong(idleEnd);
+    out.writeLong(idleSince);
+    out.writeLong(epoch);
+    out.writeLong(next);
+    out.writeLong(received);
+    out.writeLong(closedUntil);
+    out.writeLong(inRing);
+  }
+
+  static WorkerHealth read(DataInputView in) throws IOException {
+    WorkerHealth worker = new WorkerHealth();
+    worker.offset = in.readLong();
+    worker.heard = in.readLong();
+    worker.reported = in.readBoolean();
+    worker.stopped = in.readBoolean();
+    worker.idleEnd = in.readLong();
+    worker.idleSince = in.readLong();
+    worker.epoch = in.readLong();
+    worker.next = in.readLong();
+    worker.received = in.readLong();
+    worker.closedUntil = in.readLong();
+    worker.inRing = in.readLong();
+    return worker;
+  }
+}

@@ -1,0 +1,59 @@
+package io.weir.jobs.filters;
+
+import io.weir.jobs.Stage;
+import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.Enrolment;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.api.common.functions.util.ListCollector;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
+
+/** The operators of the means one behind the other. */
+public final class MeansStages implements AutoCloseable {
+  private static final Duration DELAY = Duration.ofSeconds(15);
+
+  private final Stage<MeansMessage, TableRow> means =
+      Stage.keyed(
+          () -> new KeyedProcessOperator<>(new CounterMeans(DELAY)),
+          MeansMessage::scope,
+          Types.STRING,
+          TableRow.TYPE);
+
+  public MeansStages() throws Exception {}
+
+  public List<TableRow> time(long ms) throws Exception {
+    return means.time(ms);
+  }
+
+  public List<TableRow> enrolment(Enrolment enrolment) throws Exception {
+    List<MeansMessage> messages = new ArrayList<>();
+    Scopes.enrolled(enrolment, new ListCollector<>(messages));
+    return give(messages);
+  }
+
+  public List<TableRow> message(Accepted message) throws Exception {
+    List<MeansMessage> messages = new ArrayList<>();
+    Scopes.split(message, new ListCollector<>(messages));
+    return give(messages);
+  }
+
+  private List<TableRow> give(List<MeansMessage> messages) throws Exception {
+    List<TableRow> rows = new ArrayList<>();
+    for (MeansMessage message : messages) {
+      rows.addAll(means.give(message));
+    }
+    return rows;
+  }
+
+  public void restart() throws Exception {
+    means.restart();
+  }
+
+  @Override
+  public void close() throws Exception {
+    means.close();
+  }
+}

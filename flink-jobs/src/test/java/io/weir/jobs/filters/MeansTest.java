@@ -1,0 +1,120 @@
+package io.weir.jobs.filters;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.weir.jobs.filters.MeansMessage.Counted;
+import io.weir.jobs.sink.TableRow;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+
+class MeansTest {
+  private static final long BASE = 1_767_225_600_000L;
+  private static final long DELAY = 15_000;
+
+  private final Map<String, Integer> dropped = new TreeMap<>();
+  private final List<TableRow> rows = new ArrayList<>();
+
+  private void accept(Means means, long start, int length, List<Counted> counters, long now) {
+    MeansMessage message = new MeansMessage("alpha", -1, "alpha", 0, 1, start, length, counters);
+    means.accept(message, now, (cause, count) -> dropped.merge(cause, count, Integer::sum));
+    means.tick("alpha", now, DELAY, rows::add);
+  }
+
+  private static List<Counted> labels(int count) {
+    List<Counted> counters = new ArrayList<>();
+    for (int i = 0; i < count; i++) {
+      counters.add(new Counted(new Label("set", "label-" + i), 1, 100));
+    }
+    return counters;
+  }
+
+  @Test
+  void aDayOfCountersAddsUpInEveryWindow() {
+    Means means = new Means();
+    Random random = new Random(7);
+    Map<Long, Long> expected = new TreeMap<>();
+    for (long start = BASE; start < BASE + 86_400_000; start += 10_000) {
+      long packets = random.nextInt(1000);
+      expected.merge(0L, packets, Long::sum);
+      List<Counted> counters = List.of(new Counted(new Label("a", "b"), packets, 10 * packets));
+      accept(means, start, 10_000, counters, start + 10_100);
+    }
+    means.tick("alpha", BASE + 86_400_000 + 10_000, DELAY, rows::add);
+    for (Span span : Span.values()) {
+      Map<Long, TableRow> newest = new TreeMap<>();
+      for (TableRow row : rows) {
+        if (((Number) row.get("window_s")).intValue() == span.seconds) {
+          newest.put(row.ts(), row);
+        }
+      }
+      assertEquals(86_400 / span.seconds, newest.size());
+      long sum = 0;
+      for (TableRow row : newest.values()) {
+        long packets = ((Number) row.get("packets")).longValue();
+        assertEquals((double) packets / span.seconds, (Double) row.get("packets_per_second"));
+        assertEquals(span.seconds / 10L, row.get("intervals_seen"));
+        assertEquals(span.seconds / 10L, row.get("intervals_expected"));
+        assertTrue(
+            (Double) row.get("peak_packets_per_second") >= (Double) row.get("packets_per_second"));
+        sum += packets;
+      }
+      assertEquals(expected.get(0L), sum);
+    }
+    assertEquals(Map.of(), dropped);
+  }
+
+  @Test
+  void labelsAreBounded() {
+    Means means = new Means();
+    accept(means, BASE, 10_000, labels(MeansWindow.MAX_LABELS + 5), BASE + 10_000);
+    assertEquals(Map.of("too_many_labels", 5 * Span.values().length), dropped);
+  }
+
+  @Test
+  void windowsOfABacklogAreBoundedAndNoneIsLost() {
+    Means means = new Means();
+    int count = 3 * Means.MAX_WINDOWS;
+    for (int i = 0; i < count; i++) {
+      accept(means, BASE + i * 30_000L, 30_000, labels(2), BASE + 100_000_000 + i);
+    }
+    long halfMinutes =
+        rows.stream().filter(row -> ((Number) row.get("window_s")).intValue() == 30).count();
+    assertEquals(2L * count, halfMinutes);
+    accept(means, BASE, 30_000, labels(2), BASE + 100_000_000 + count);
+    assertTrue(dropped.get("too_late") > 0);
+  }
+
+  @Test
+  void windowsOfAClockThatJumpsAreBoundedAndSaid() {
+    Means means = new Means();
+    Random random = new Random(3);
+    for (int i = 0; i < 2_000; i++) {
+      long start = BASE + random.nextInt(1_000_000) * 30_000L;
+      accept(means, start, 10_000, labels(1), BASE + i);
+    }
+    assertTrue(rows.size() >= 2_000 - Means.MAX_WINDOWS, "" + rows.size());
+  }
+
+  @Test
+  void sumsAreBounded() {
+    Means means = new Means();
+    for (int i = 0; i < 12; i++) {
+      accept(means, BASE + i * 30_000L, 30_000, labels(50_000), BASE + (i + 1) * 30_000L);
+    }
+    Means.Serializer serializer = new Means.Serializer();
+    assertTrue(serializer.copy(means).size() <= Means.MAX_CELLS);
+    assertEquals(Map.of(), dropped);
+  }
+
+  @Test
+  void anIntervalThatCrossesAWindowsEndIsLeftOutOfIt() {
+    Means means = new Means();
+    accept(means, BASE + 10_000, 60_000, labels(1), BASE + 70_000);
+    assertEquals(Map.of("interval_too_long", 1), dropped); // five minutes and more take it
+  }
+}

@@ -1,0 +1,15 @@
+package io.weir.jobs.health;
+
+import io.weir.jobs.ledger.LedgerEvent;
+import java.time.Duration;
+import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+
+/** The operator of health for tests outside of its package. */
+public final class HealthStages {
+  private HealthStages() {}
+
+  public static OneInputStreamOperator<LedgerEvent, HealthAlert> operator() {
+    return new KeyedProcessOperator<>(new HealthFunction(Duration.ofSeconds(20)));
+  }
+}

@@ -1,0 +1,131 @@
+"""A probe that falls silent is an alert, and one that is back is none; the means of counters are those of plain SQL."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from weir.demo_traffic import write_capture
+
+from harness import AGENT, CHECKOUT, RunningStack, eventually, schemas
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[RunningStack]:
+    """A stack whose windows wait a short while only."""
+    with RunningStack(national_delay="2s") as running:
+        yield running
+
+
+@pytest.fixture(scope="module", autouse=True)
+def skewed(quick: RunningStack) -> Iterator[None]:
+    """A probe whose clock is two minutes behind closes an interval each second, while the tests run."""
+    quick.enrol("skewed")
+    ended = threading.Event()
+
+    def publish() -> None:
+        epoch, start = time.time_ns() // 1000, (time.time_ns() // 10**9 - 120) * 1000
+        for sequence in itertools.count():
+            message = schemas().FlowMessage(major=1, probe="skewed", epoch=epoch, sequence=sequence, interval_ms=1000)
+            message.interval_start_ms = start + 1000 * sequence
+            message.closing.first_sequence = sequence
+            message.closing.workers = 1
+            message.closing.source = "af_packet:eth0"
+            quick.publish("weir.flows.skewed", [message.SerializeToString()])
+            if ended.wait(1):
+                return
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+
+
+def _alerts(stack: RunningStack, *words: str) -> tuple[int, list[dict[str, Any]]]:
+    """`weir alerts --json`: exit status and alerts."""
+    done = stack.weir("alerts", "--json", *words)
+    return done.status, json.loads(done.out)["alerts"]
+
+
+def _published(stack: RunningStack, alert: str) -> list[Any]:
+    """Messages on weir.alerts about one alert."""
+    messages = [schemas("alert").Alert.FromString(value) for _, value in stack.messages("weir.alerts")]
+    return [message for message in messages if message.id == alert]
+
+
+@contextmanager
+def _agent(stack: RunningStack, probe: str) -> Iterator[None]:
+    """An agent that closes an interval each second, and is killed at the end."""
+    words = ["--brokers", stack.stack.brokers, "--probes", probe, "--interval", "1s"]
+    command = [str(AGENT), "generate", "--records", "100000", "--per-interval", "100", "--rate", "100", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def test_a_silent_probe_opens_an_alert_and_its_return_closes_it(quick: RunningStack) -> None:
+    quick.enrol("fickle")
+    with _agent(quick, "fickle"):
+        eventually(lambda: len(quick.ledger("fickle")) > 1, "closed intervals")
+    opened = eventually(
+        lambda: quick.store.rows("SELECT * FROM v_alerts WHERE probe = 'fickle' AND severity = 'critical'"),
+        "an alert",
+        60,
+    )[0]
+    assert (opened["reason"], opened["open"]) == ("probe_silent", True)
+    assert opened["values"]["silent_ms"] >= 3_000 + 2_000
+    status, listed = _alerts(quick, "--open")
+    assert status == 1
+    assert [row["id"] for row in listed if row["probe"] == "fickle"] == [opened["id"]]
+    assert "critical" in quick.weir("status").out
+    message = eventually(lambda: _published(quick, opened["id"]), "it on weir.alerts")[0]
+    assert (message.reason, message.probe, message.closed_ms) == ("probe_silent", "fickle", 0)
+    assert message.text == opened["text"]
+
+    with _agent(quick, "fickle"):
+        row = eventually(
+            lambda: [row for row in _alerts(quick)[1] if row["id"] == opened["id"] and not row["open"]], "it closed", 40
+        )[0]
+    assert row["version"] >= 2
+    eventually(lambda: _published(quick, opened["id"])[-1].closed_ms > message.opened_ms, "it closed on weir.alerts")
+
+
+def test_a_clock_that_is_behind_is_told_by_kafkas(quick: RunningStack) -> None:
+    rows = eventually(lambda: [row for row in _alerts(quick)[1] if row["probe"] == "skewed"], "an alert")
+    assert [(row["reason"], row["open"]) for row in rows] == [("clock_off", True)]
+    assert 118_000 <= rows[0]["values"]["behind_ms"] <= 150_000
+
+
+def test_means_equal_plain_sql(quick: RunningStack, tmp_path: Path) -> None:
+    packets = write_capture(tmp_path / "means.pcap", packets=3_000, seconds=70)
+    quick.enrol("means")
+    quick.read("means", tmp_path / "means.pcap")
+    counted = "SELECT sum(packets) FROM counters WHERE probe = 'means' AND counter_set = 'cast'"
+    eventually(lambda: quick.one(counted) == packets, "every counter stored")
+    raw = """SELECT toUnixTimestamp(toStartOfInterval(ts, INTERVAL 30 SECOND)) AS w, counter_set, label,
+        sum(packets) AS packets, sum(octets) AS octets FROM counters WHERE probe = 'means'
+        GROUP BY w, counter_set, label ORDER BY w, counter_set, label"""
+    kept = """SELECT toUnixTimestamp(ts) AS w, counter_set, label, packets, octets FROM v_counter_means
+        WHERE window_s = 30 AND scope = 'probe' AND probe = 'means' ORDER BY w, counter_set, label"""
+    expected = quick.store.rows(raw)
+    assert expected
+    eventually(lambda: quick.store.rows(kept) == expected, "the means of every half minute", 60)
+    rate = "SELECT max(abs(packets_per_second - packets / 30)) FROM v_counter_means WHERE window_s = 30 AND probe = 'means' AND coverage = 1 AND intervals_seen = 3"
+    assert quick.one(rate) == 0
+
+
+def test_what_the_page_on_filter_sets_asks_is_understood(quick: RunningStack) -> None:
+    page = (CHECKOUT / "docs/how-to/filter-sets.md").read_text()
+    query = page[page.index('weir sql "') + len('weir sql "') :]
+    assert quick.store.rows(query[: query.index('"')]) == []
