@@ -49,11 +49,16 @@ final class AddressFile {
     } catch (NoSuchFileException e) {
       throw new IOException("there is no such file", e);
     } catch (InvalidDatabaseException e) {
-      throw new IOException("it is no MaxMind database: " + e.getMessage(), e);
+      throw new IOException("it is no MaxMind database: " + oneLine(e), e);
     } catch (InvalidNetworkException | RuntimeException e) {
       // A file whose tree or data point outside of it; the reader does not check everything.
-      throw new IOException("its content is broken: " + e, e);
+      throw new IOException("its content is broken: " + oneLine(e), e);
     }
+  }
+
+  private static String oneLine(Exception e) {
+    String text = String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
+    return text.length() > 200 ? text.substring(0, 200) + "..." : text;
   }
 
   private static Content systems(Reader reader) throws IOException, InvalidNetworkException {
