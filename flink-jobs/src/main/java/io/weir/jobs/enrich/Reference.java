@@ -153,9 +153,9 @@ public final class Reference {
 
     @Override
     public void register(MetricGroup metrics) {
-      metrics.gauge("prefixes", (Gauge<Integer>) () -> known.prefixes().size());
-      metrics.gauge("as_ranges", (Gauge<Integer>) () -> known.systems().ranges());
-      metrics.gauge("country_ranges", (Gauge<Integer>) () -> known.countries().ranges());
+      metrics.gauge("prefixes", (Gauge<Integer>) () -> known.prefixes.size());
+      metrics.gauge("as_ranges", (Gauge<Integer>) () -> known.systems.ranges());
+      metrics.gauge("country_ranges", (Gauge<Integer>) () -> known.countries.ranges());
       refusals
           .counts()
           .forEach(

@@ -35,10 +35,13 @@ class AddressFileTest {
   }
 
   private static int get(AddressMap map, String address) throws IOException {
+    AddressTable table = AddressTable.of(map);
     ByteBuffer bytes = ByteBuffer.wrap(InetAddress.getByName(address).getAddress());
-    return bytes.limit() == 4
-        ? map.get(bytes.getInt())
-        : map.get(bytes.getLong(0), bytes.getLong(8));
+    return table.value(
+        bytes.limit() == 4
+            ? table.find(bytes.getInt())
+            : table.find(bytes.getLong(0), bytes.getLong(8)),
+        0);
   }
 
   @Test

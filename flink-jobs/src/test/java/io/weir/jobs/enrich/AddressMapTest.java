@@ -37,10 +37,16 @@ class AddressMapTest {
   }
 
   private static int get(AddressMap map, byte[] address) {
+    return get(AddressTable.of(map), 0, address);
+  }
+
+  private static int get(AddressTable table, int map, byte[] address) {
     ByteBuffer buffer = ByteBuffer.wrap(address);
-    return address.length == 4
-        ? map.get(buffer.getInt())
-        : map.get(buffer.getLong(0), buffer.getLong(8));
+    int place =
+        address.length == 4
+            ? table.find(buffer.getInt())
+            : table.find(buffer.getLong(0), buffer.getLong(8));
+    return table.value(place, map);
   }
 
   private static AddressMap map(List<Prefix> prefixes) throws UnknownHostException {
@@ -68,21 +74,31 @@ class AddressMapTest {
   void isLongestPrefixMatch(int octets) throws UnknownHostException {
     for (int seed = 0; seed < 300; seed++) {
       Random random = new Random(seed);
-      List<Prefix> prefixes = new ArrayList<>();
-      for (int i = random.nextInt(60); i > 0; i--) {
-        int length = random.nextInt(8 * octets + 1);
-        prefixes.add(new Prefix(address(random, octets), length, random.nextInt(6)));
+      List<List<Prefix>> all = new ArrayList<>();
+      AddressMap[] maps = new AddressMap[1 + random.nextInt(3)];
+      for (int m = 0; m < maps.length; m++) {
+        List<Prefix> prefixes = new ArrayList<>();
+        for (int i = random.nextInt(60); i > 0; i--) {
+          int length = random.nextInt(8 * octets + 1);
+          prefixes.add(new Prefix(address(random, octets), length, random.nextInt(6)));
+        }
+        all.add(prefixes);
+        maps[m] = map(prefixes);
       }
-      AddressMap map = map(prefixes);
+      AddressTable table = AddressTable.of(maps);
       for (int i = 0; i < 300; i++) {
+        List<Prefix> near = all.get(random.nextInt(maps.length));
         byte[] address =
-            prefixes.isEmpty() || random.nextBoolean()
+            near.isEmpty() || random.nextBoolean()
                 ? address(random, octets)
-                : edge(prefixes.get(random.nextInt(prefixes.size())), random);
-        assertEquals(
-            naive(prefixes, address),
-            get(map, address),
-            () -> prefixes + " at " + Arrays.toString(address));
+                : edge(near.get(random.nextInt(near.size())), random);
+        for (int m = 0; m < maps.length; m++) {
+          List<Prefix> prefixes = all.get(m);
+          assertEquals(
+              naive(prefixes, address),
+              get(table, m, address),
+              () -> prefixes + " at " + Arrays.toString(address));
+        }
       }
     }
   }
@@ -114,9 +130,11 @@ class AddressMapTest {
 
   @Test
   void whatHasNoPrefixHasNoValue() {
-    assertEquals(0, AddressMap.EMPTY.get(-1));
-    assertEquals(0, AddressMap.EMPTY.get(-1L, -1L));
-    assertEquals(0, AddressMap.EMPTY.get(0));
-    assertEquals(0, AddressMap.EMPTY.get(0L, 0L));
+    for (int value : new int[] {0, -1}) {
+      byte[] address = new byte[16];
+      Arrays.fill(address, (byte) value);
+      assertEquals(0, get(AddressMap.EMPTY, address));
+      assertEquals(0, get(AddressMap.EMPTY, Arrays.copyOf(address, 4)));
+    }
   }
 }

@@ -70,7 +70,8 @@ class DeclaredTopicsTest {
 
   private int next() throws InterruptedException {
     Prefixes prefixes = taken.poll(60, TimeUnit.SECONDS);
-    return prefixes.id(prefixes.place(ADDRESS));
+    AddressTable table = AddressTable.of(prefixes.places());
+    return prefixes.id(table.value(table.find(ADDRESS), 0));
   }
 
   @Test

@@ -38,7 +38,8 @@ class WatchedFileTest {
     file.look();
     file.look();
     assertEquals(2, taken.size());
-    assertEquals(64502, taken.get(1).map().get(0xc0000201));
+    AddressTable table = AddressTable.of(taken.get(1).map());
+    assertEquals(64502, table.value(table.find(0xc0000201), 0));
 
     Files.writeString(path, "broken");
     file.look();
