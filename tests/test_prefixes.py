@@ -18,8 +18,8 @@ from harness import AGENT, RunningStack, eventually
 def traffic(stack: RunningStack) -> Iterator[subprocess.Popen[bytes]]:
     """Records of the probe `flowing`, some hundred a second until the test ends."""
     stack.enrol("flowing")
-    words = ["--probes", "flowing", "--records", "200000", "--rate", "500", "--per-interval", "5000", "--sources", "100"]
-    command = [str(AGENT), "generate", "--brokers", stack.stack.brokers, *words]
+    words = "generate --probes flowing --records 200000 --rate 500 --per-interval 5000 --sources 100"
+    command = [str(AGENT), *words.split(), "--brokers", stack.stack.brokers]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process
@@ -50,11 +50,15 @@ def test_a_change_holds_while_records_flow(stack: RunningStack, traffic: subproc
 
     flink, before = stack.pid("flink"), attempts(stack)
     declare("--customer", "Ann's Archive", "--tag", "paper")
-    eventually(lambda: shown(stack, "src_customer = 'Ann\\'s Archive'", "src_customer"), "records of the first customer")
+    eventually(
+        lambda: shown(stack, "src_customer = 'Ann\\'s Archive'", "src_customer"), "records of the first customer"
+    )
     old = stack.one("SELECT max(src_prefix) FROM flows WHERE probe = 'flowing'")
 
     began = declare("--customer", "Bob's Bakery", "--tag", "bread", "--tag", "warm")
-    eventually(lambda: shown(stack, "src_customer = 'Bob\\'s Bakery'", "src_customer"), "records of the second customer")
+    eventually(
+        lambda: shown(stack, "src_customer = 'Bob\\'s Bakery'", "src_customer"), "records of the second customer"
+    )
     print(f"stored under the new customer {time.monotonic() - began:.1f} s after the command")
     assert traffic.poll() is None, "records flowed until here"
     assert (stack.pid("flink"), attempts(stack)) == (flink, before), "nothing restarted"
@@ -73,7 +77,9 @@ def test_a_change_holds_while_records_flow(stack: RunningStack, traffic: subproc
 
     # Now the probe is said to stand there, so both ends are inside its site.
     assert stack.weir("probe", "set", "flowing", "--site", "everywhere", "--rank", "5").status == 0
-    eventually(lambda: shown(stack, "site_direction = 'internal'", "site_direction"), "records with a direction of the site")
+    eventually(
+        lambda: shown(stack, "site_direction = 'internal'", "site_direction"), "records with a direction of the site"
+    )
     assert shown(stack, "service = 'https'", "service"), "port 443 has a name"
 
     assert stack.weir("prefixes", "remove", "0.0.0.0/0").status == 0

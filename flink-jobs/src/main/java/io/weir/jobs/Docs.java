@@ -31,7 +31,10 @@ final class Docs {
               "Messages set aside, by `cause` (scope `weir_cause`)"),
           new Metric("prefixes", "gauge", "enrich", "Declared prefixes; of subtask 0's process"),
           new Metric(
-              "as_ranges", "gauge", "enrich", "Ranges of addresses of the file of autonomous systems"),
+              "as_ranges",
+              "gauge",
+              "enrich",
+              "Ranges of addresses of the file of autonomous systems"),
           new Metric(
               "country_ranges", "gauge", "enrich", "Ranges of addresses of the file of countries"),
           new Metric(

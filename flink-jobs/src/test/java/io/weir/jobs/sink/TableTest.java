@@ -51,12 +51,14 @@ class TableTest {
     return type.replace("LowCardinality(String)", "String");
   }
 
+  /** The statement that makes the table. */
   private static String migration(Table table) throws IOException {
     try (Stream<Path> files = Files.list(Path.of("../clickhouse/migrations"))) {
       for (Path file : files.sorted().toList()) {
         String sql = Files.readString(file);
-        if (sql.contains("CREATE TABLE IF NOT EXISTS " + table.sqlName() + "\n")) {
-          return sql;
+        int start = sql.indexOf("CREATE TABLE IF NOT EXISTS " + table.sqlName() + "\n");
+        if (start >= 0) {
+          return sql.substring(start, sql.indexOf(";\n", start));
         }
       }
     }
