@@ -25,7 +25,7 @@ def test_every_user_reads(server: Server, user: str) -> None:
     assert client.query("SELECT {a:UInt8}, {b:String}", parameters={"a": 7, "b": "it's"}).result_rows == [(7, "it's")]
     assert client.command("SELECT count() FROM v_ledger") == 0
     frame = client.query_df("SELECT name, type, comment FROM system.columns WHERE table = 'v_flows' AND database = 'weir'")
-    assert len(frame) == 21
+    assert len(frame) == 38
     assert client.query_arrow("SELECT 1 AS a").to_pydict() == {"a": [1]}
     with pytest.raises(DatabaseError, match="UNKNOWN_TABLE"):
         client.query("SELECT * FROM no_such_table")

@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from weir import kafka, ledger
+from weir import kafka, ledger, prefixes
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Agent, Stack
 from weir.errors import WeirError
@@ -33,6 +33,14 @@ from weir.supervisor import MARK, Supervisor
 
 PROBE = "demo"
 MINIMUM_PACKETS = 10_000
+# The servers are the site that the probe stands at; the clients are a customer elsewhere in the nation.
+SITE = "demo servers"
+OWN_NETWORKS = {
+    "198.18.0.0/24": prefixes.describe("Demo Clients", "", ["demo"], True),
+    "198.18.0.1/32": prefixes.describe("Demo Hosting", SITE, ["demo"], True),
+    "2001:db8::/64": prefixes.describe("Demo Clients", "", ["demo"], True),
+    "2001:db8::1/128": prefixes.describe("Demo Hosting", SITE, ["demo"], True),
+}
 
 
 @dataclass(frozen=True)
@@ -168,7 +176,8 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
             service = agent(stack, Agent(probe=PROBE, config=_agent_config(stack, net, iface))) if live else None
             with Stages(console) as stages:
                 bring_up(stack, supervisor, stages, [service] if service else [], wait_for_superset=False)
-                new = enrol(stack, PROBE)
+                new = enrol(stack, PROBE, site=SITE)
+                prefixes.apply(stack, OWN_NETWORKS)
                 start = int(time.time())
                 wire = None
                 if service:

@@ -12,6 +12,7 @@ import csv
 import fcntl
 import ipaddress
 import json
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from weir.messages.prefix_pb2 import Prefix
 TOPIC = "weir.prefixes"
 COLUMNS = ("prefix", "customer", "site", "tags", "national")
 _LONGEST = 200
+_IPV4_MAPPED = 0xFFFF
 _ROWS_OF_AN_INSERT = 20_000
 _WORDS = {"": False, "false": False, "no": False, "0": False, "true": True, "yes": True, "1": True}
 
@@ -94,15 +96,24 @@ def canonical(text: str) -> str:
 
     Raises ValueError, with one line for the user, where it is no prefix.
     """
+    address, slash, length = text.strip().partition("/")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        network = ipaddress.ip_network(text.strip(), strict=False)
-    except ValueError:
-        raise ValueError(f"'{text}' is no prefix, such as 192.0.2.0/24 or 2001:db8::/32") from None
-    if network.network_address != ipaddress.ip_interface(text.strip()).ip:
+        octets = socket.inet_pton(family, address)
+    except OSError:
+        octets = b""
+    bits = 8 * len(octets)
+    if not octets or (slash and not (length.isascii() and length.isdigit() and int(length) <= bits)):
+        raise ValueError(f"'{text}' is no prefix, such as 192.0.2.0/24 or 2001:db8::/32")
+    width = int(length) if slash else bits
+    number = int.from_bytes(octets)
+    kept = number >> (bits - width) << (bits - width)
+    if family == socket.AF_INET6 and kept >> 32 == _IPV4_MAPPED:
+        raise ValueError(f"'{text}' is IPv4 mapped into IPv6; write it as IPv4")
+    network = f"{socket.inet_ntop(family, kept.to_bytes(len(octets)))}/{width}"
+    if kept != number:
         raise ValueError(f"'{text}' has bits set behind its length; {network} would hold it")
-    if isinstance(network, ipaddress.IPv6Network) and network.network_address.ipv4_mapped is not None:
-        raise ValueError(f"'{text}' is IPv4 in IPv6's clothes; write it as IPv4")
-    return str(network)
+    return network
 
 
 def describe(customer: str, site: str, tags: Iterable[str], national: bool) -> Description:

@@ -29,6 +29,19 @@ final class Docs {
               "counter",
               "accept",
               "Messages set aside, by `cause` (scope `weir_cause`)"),
+          new Metric("prefixes", "gauge", "enrich", "Declared prefixes; of subtask 0's process"),
+          new Metric(
+              "as_ranges",
+              "gauge",
+              "enrich",
+              "Ranges of addresses of the file of autonomous systems"),
+          new Metric(
+              "country_ranges", "gauge", "enrich", "Ranges of addresses of the file of countries"),
+          new Metric(
+              "enrichment_refused",
+              "gauge",
+              "enrich",
+              "Declarations and files left out since the start, by `cause` (scope `weir_cause`)"),
           new Metric(
               "topn_too_late_flows",
               "counter",

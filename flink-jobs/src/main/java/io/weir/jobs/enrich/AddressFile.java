@@ -22,6 +22,9 @@ import java.util.TreeMap;
  * fields are those of GeoLite2 and DB-IP.
  */
 final class AddressFile {
+  /** Longest name or message, characters. */
+  private static final int LONGEST = 200;
+
   /** What is taken out of a file. */
   enum Kind {
     /** {@code autonomous_system_number}, {@code autonomous_system_organization}. */
@@ -49,11 +52,19 @@ final class AddressFile {
     } catch (NoSuchFileException e) {
       throw new IOException("there is no such file", e);
     } catch (InvalidDatabaseException e) {
-      throw new IOException("it is no MaxMind database: " + e.getMessage(), e);
+      throw new IOException("it is no MaxMind database: " + oneLine(e), e);
     } catch (InvalidNetworkException | RuntimeException e) {
       // A file whose tree or data point outside of it; the reader does not check everything.
-      throw new IOException("its content is broken: " + e, e);
+      throw new IOException("its content is broken: " + oneLine(e), e);
     }
+  }
+
+  private static String oneLine(Exception e) {
+    return cut(String.valueOf(e.getMessage()).replaceAll("\\s+", " "));
+  }
+
+  private static String cut(String text) {
+    return text.length() > LONGEST ? text.substring(0, LONGEST) + "..." : text;
   }
 
   private static Content systems(Reader reader) throws IOException, InvalidNetworkException {
@@ -68,11 +79,13 @@ final class AddressFile {
         int number = origin.number.intValue();
         builder.add(network.getNetworkAddress(), network.getPrefixLength(), number);
         if (origin.name != null) {
-          names.putIfAbsent(number, origin.name);
+          names.putIfAbsent(number, cut(origin.name));
         }
       }
     }
+    // What a broken file says here must not leave the column's range.
     long builtAt = reader.getMetadata().getBuildDate().toInstant().getEpochSecond();
+    builtAt = Math.max(0, Math.min(builtAt, 0xffff_ffffL));
     return new Content(builder.build(), new Known.Names(names, builtAt));
   }
 

@@ -9,97 +9,27 @@ import java.util.Deque;
 import java.util.List;
 
 /**
- * Longest prefix match: which value an address has. Prefixes are flattened into ranges that do not
- * overlap, so a look-up is a search among their starts, narrowed down by the address's first 16
- * bits. Never changes once it is built, so any thread may read it.
+ * Which value an address has by the longest prefix that holds it. Prefixes are flattened into
+ * ranges that do not overlap; {@link AddressTable} looks addresses up in them. Never changes once
+ * it is built.
  */
 public final class AddressMap {
-  private static final int FIRST_BITS = 16;
-  private static final int BLOCKS = 1 << FIRST_BITS;
-
   /** What has no prefix. */
   public static final AddressMap EMPTY = new Builder().build();
 
-  // Starts of ranges in ascending order, the sign bit flipped so that signed comparison is right.
-  private final int[] starts4;
-  private final int[] values4;
-  private final int[] blocks4;
-  private final long[] high6;
-  private final long[] low6;
-  private final int[] values6;
-  private final int[] blocks6;
+  /** Ranges of IPv4; an address is the lower half of a number of 128 bits. */
+  final Ranges four;
+
+  final Ranges six;
 
   private AddressMap(Ranges four, Ranges six) {
-    starts4 = new int[four.size];
-    for (int i = 0; i < four.size; i++) {
-      starts4[i] = (int) four.low[i] ^ Integer.MIN_VALUE;
-    }
-    values4 = Arrays.copyOf(four.values, four.size);
-    blocks4 = new int[BLOCKS + 1];
-    high6 = new long[six.size];
-    low6 = new long[six.size];
-    for (int i = 0; i < six.size; i++) {
-      high6[i] = six.high[i] ^ Long.MIN_VALUE;
-      low6[i] = six.low[i] ^ Long.MIN_VALUE;
-    }
-    values6 = Arrays.copyOf(six.values, six.size);
-    blocks6 = new int[BLOCKS + 1];
-    for (int block = 0, i4 = 0, i6 = 0; block < BLOCKS; block++) {
-      int first4 = (block << 16) ^ Integer.MIN_VALUE;
-      long first6 = ((long) block << 48) ^ Long.MIN_VALUE;
-      while (i4 + 1 < starts4.length && starts4[i4 + 1] <= first4) {
-        i4++;
-      }
-      while (i6 + 1 < high6.length
-          && (high6[i6 + 1] < first6
-              || (high6[i6 + 1] == first6 && low6[i6 + 1] == Long.MIN_VALUE))) {
-        i6++;
-      }
-      blocks4[block] = i4;
-      blocks6[block] = i6;
-    }
-    blocks4[BLOCKS] = starts4.length - 1;
-    blocks6[BLOCKS] = high6.length - 1;
-  }
-
-  /** The value of an IPv4 address, 0 where no prefix holds it. */
-  public int get(int address) {
-    int key = address ^ Integer.MIN_VALUE;
-    int low = blocks4[address >>> 16];
-    int high = blocks4[(address >>> 16) + 1];
-    while (low < high) {
-      int middle = (low + high + 1) >>> 1;
-      if (starts4[middle] <= key) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return values4[low];
-  }
-
-  /** The value of an IPv6 address in two halves, 0 where no prefix holds it. */
-  public int get(long high64, long low64) {
-    long keyHigh = high64 ^ Long.MIN_VALUE;
-    long keyLow = low64 ^ Long.MIN_VALUE;
-    int block = (int) (high64 >>> 48);
-    int low = blocks6[block];
-    int high = blocks6[block + 1];
-    while (low < high) {
-      int middle = (low + high + 1) >>> 1;
-      long start = high6[middle];
-      if (start < keyHigh || (start == keyHigh && low6[middle] <= keyLow)) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return values6[low];
+    this.four = four.trimmed();
+    this.six = six.trimmed();
   }
 
   /** Ranges of both families, those without a value included. */
   int ranges() {
-    return starts4.length + high6.length;
+    return four.size + six.size;
   }
 
   /** Collects prefixes in any order; of equal ones the last holds. */
@@ -182,20 +112,25 @@ public final class AddressMap {
     }
   }
 
-  /** Ranges in ascending order, each up to the start of the next. */
-  private static final class Ranges {
+  /** Ranges in ascending order, each up to the start of the next; the first starts at 0. */
+  static final class Ranges {
     final long[] high;
     final long[] low;
     final int[] values;
     int size;
 
-    Ranges(int capacity) {
-      high = new long[capacity];
-      low = new long[capacity];
-      values = new int[capacity];
+    private Ranges(int capacity) {
+      this(new long[capacity], new long[capacity], new int[capacity], 0);
     }
 
-    void add(long startHigh, long startLow, int value) {
+    private Ranges(long[] high, long[] low, int[] values, int size) {
+      this.high = high;
+      this.low = low;
+      this.values = values;
+      this.size = size;
+    }
+
+    private void add(long startHigh, long startLow, int value) {
       if (size > 0 && high[size - 1] == startHigh && low[size - 1] == startLow) {
         size--; // the narrower of two that begin here
       }
@@ -205,6 +140,11 @@ public final class AddressMap {
       high[size] = startHigh;
       low[size] = startLow;
       values[size++] = value;
+    }
+
+    private Ranges trimmed() {
+      return new Ranges(
+          Arrays.copyOf(high, size), Arrays.copyOf(low, size), Arrays.copyOf(values, size), size);
     }
   }
 }

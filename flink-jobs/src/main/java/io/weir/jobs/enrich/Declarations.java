@@ -1,6 +1,7 @@
 package io.weir.jobs.enrich;
 
 import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.UnknownFieldSet;
 import io.weir.proto.Prefix;
 import io.weir.proto.Probe;
 import java.util.HashMap;
@@ -78,7 +79,9 @@ final class Declarations {
     check(prefix.getPrefix().equals(key), Cause.WRONG_KEY);
     check(Prefixes.check(key), Cause.BAD_PREFIX);
     check(prefixes.size() < MAX_PREFIXES || prefixes.containsKey(key), Cause.TOO_MANY);
-    prefixes.put(key, prefix);
+    // Names and tags are for others; here they would only take memory.
+    Prefix.Builder kept = prefix.toBuilder().clearCustomer().clearTags();
+    prefixes.put(key, kept.setUnknownFields(UnknownFieldSet.getDefaultInstance()).build());
   }
 
   private void probe(String key, Probe probe) throws Refused {

@@ -58,8 +58,8 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       return;
     }
     Known known = lookups.now();
-    if (tellsNames && !known.names().equals(told)) {
-      told = known.names();
+    if (tellsNames && !known.names.equals(told)) {
+      told = known.names;
       tell(context);
     }
     out.collect(new Accepted(message, null, enrichment(message, known)));
@@ -76,10 +76,10 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
   static Enrichment enrichment(FlowMessage message, Known known) {
     List<Flow> flows = message.getBatch().getFlowsList();
     Enrichment enrichment = new Enrichment(flows.size());
-    Known.Probe probe = known.probes().getOrDefault(message.getProbe(), Known.Probe.UNKNOWN);
+    Known.Probe probe = known.probes.getOrDefault(message.getProbe(), Known.Probe.UNKNOWN);
     enrichment.rank = probe.rank();
     enrichment.oneWay = probe.oneWay();
-    Prefixes prefixes = known.prefixes();
+    Prefixes prefixes = known.prefixes;
     int site = prefixes.siteNumber(probe.site());
     int answerable =
         (site != 0 ? Enrichment.SITE_KNOWN : 0)
@@ -135,18 +135,12 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
 
     void look(ByteString address) {
       switch (address.size()) {
-        case 4 -> look((int) number(address, 0, 4));
+        case 4 -> take(known.find((int) number(address, 0, 4)));
         case 16 -> {
           long high = number(address, 0, 8);
           long low = number(address, 8, 16);
-          if (high == 0 && low >>> 32 == IPV4_MAPPED) {
-            look((int) low);
-          } else {
-            told = true;
-            place = known.prefixes().place(high, low);
-            system = known.systems().get(high, low);
-            country = known.countries().get(high, low);
-          }
+          boolean four = high == 0 && low >>> 32 == IPV4_MAPPED;
+          take(four ? known.find((int) low) : known.find(high, low));
         }
         default -> {
           told = false;
@@ -157,11 +151,11 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       }
     }
 
-    private void look(int address) {
+    private void take(int found) {
       told = true;
-      place = known.prefixes().place(address);
-      system = known.systems().get(address);
-      country = known.countries().get(address);
+      place = known.prefix(found);
+      system = known.system(found);
+      country = known.country(found);
     }
 
     private static long number(ByteString address, int from, int to) {

@@ -6,23 +6,65 @@ import java.util.TreeMap;
 
 /**
  * All that records are enriched with, as of one moment. Never changes: what is new makes a new one.
- *
- * @param prefixes of {@code weir.prefixes}
- * @param probes of {@code weir.probes}, by name
- * @param systems AS numbers (unsigned) by address
- * @param countries countries by address: first letter * 256 + second
- * @param names of the autonomous systems
  */
-public record Known(
-    Prefixes prefixes,
-    Map<String, Probe> probes,
-    AddressMap systems,
-    AddressMap countries,
-    Names names) {
-
+public final class Known {
   /** Nothing known. */
   public static final Known NOTHING =
       new Known(Prefixes.NONE, Map.of(), AddressMap.EMPTY, AddressMap.EMPTY, Names.NONE);
+
+  /** Of {@code weir.prefixes}. */
+  final Prefixes prefixes;
+
+  /** Of {@code weir.probes}, by name. */
+  final Map<String, Probe> probes;
+
+  /** AS numbers (unsigned) by address. */
+  final AddressMap systems;
+
+  /** Countries by address: first letter * 256 + second. */
+  final AddressMap countries;
+
+  /** Of the autonomous systems. */
+  final Names names;
+
+  private final AddressTable addresses;
+
+  private Known(
+      Prefixes prefixes,
+      Map<String, Probe> probes,
+      AddressMap systems,
+      AddressMap countries,
+      Names names) {
+    this.prefixes = prefixes;
+    this.probes = probes;
+    this.systems = systems;
+    this.countries = countries;
+    this.names = names;
+    addresses = AddressTable.of(prefixes.places(), systems, countries);
+  }
+
+  /** Where the next three find an IPv4 address. */
+  int find(int address) {
+    return addresses.find(address);
+  }
+
+  /** Where the next three find an IPv6 address. */
+  int find(long high, long low) {
+    return addresses.find(high, low);
+  }
+
+  /** Place among {@link #prefixes} of what was found. */
+  int prefix(int found) {
+    return addresses.value(found, 0);
+  }
+
+  int system(int found) {
+    return addresses.value(found, 1);
+  }
+
+  int country(int found) {
+    return addresses.value(found, 2);
+  }
 
   /**
    * What is declared of a probe.

@@ -11,7 +11,7 @@ import java.util.regex.Pattern;
 
 /**
  * The declared prefixes as they were at one moment. What a prefix says is found by its place, which
- * {@link #place} gives; place 0 is that of addresses without a prefix. Never changes.
+ * {@link #places} gives; place 0 is that of addresses without a prefix. Never changes.
  */
 public final class Prefixes {
   private static final Pattern ADDRESS = Pattern.compile("[0-9]+(\\.[0-9]+){3}|[0-9a-fA-F:.]*:.*");
@@ -98,14 +98,9 @@ public final class Prefixes {
     }
   }
 
-  /** Place of the longest prefix that holds an IPv4 address. */
-  int place(int address) {
-    return places.get(address);
-  }
-
-  /** Place of the longest prefix that holds an IPv6 address. */
-  int place(long high, long low) {
-    return places.get(high, low);
+  /** Places by address. */
+  AddressMap places() {
+    return places;
   }
 
   int id(int place) {

@@ -51,6 +51,7 @@ class TableTest {
     return type.replace("LowCardinality(String)", "String");
   }
 
+  /** The statement that makes the table. */
   private static String migration(Table table) throws IOException {
     try (Stream<Path> files = Files.list(Path.of("../clickhouse/migrations"))) {
       for (Path file : files.sorted().toList()) {

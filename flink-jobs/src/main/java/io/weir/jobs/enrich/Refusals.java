@@ -1,0 +1,46 @@
+package io.weir.jobs.enrich;
+
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.LongAdder;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Counts what is left out by cause, and logs one of each cause a minute. Any thread may call. */
+final class Refusals {
+  private static final Logger LOG = LoggerFactory.getLogger(Refusals.class);
+  private static final long LOG_EVERY_MS = 60_000;
+
+  /** File that cannot be read, or that is not what it should be. */
+  static final String BROKEN_FILE = "broken_file";
+
+  /** Kafka does not answer; nothing is left out, but nothing new comes. */
+  static final String UNREACHABLE = "unreachable";
+
+  private final Map<String, LongAdder> counts = new TreeMap<>();
+  private final Map<String, Long> logged = new ConcurrentHashMap<>();
+
+  Refusals() {
+    counts.put(BROKEN_FILE, new LongAdder());
+    counts.put(UNREACHABLE, new LongAdder());
+    for (Declarations.Cause cause : Declarations.Cause.values()) {
+      counts.put(cause.word(), new LongAdder());
+    }
+  }
+
+  /** Counters by cause; the causes never change. */
+  Map<String, LongAdder> counts() {
+    return counts;
+  }
+
+  /** Counts one, and logs it where none of this cause was logged for a minute. */
+  void add(String cause, String format, Object... arguments) {
+    counts.get(cause).increment();
+    long now = System.currentTimeMillis();
+    if (now - logged.getOrDefault(cause, 0L) >= LOG_EVERY_MS) {
+      logged.put(cause, now);
+      LOG.warn(format + " (further ones are counted only, for a minute)", arguments);
+    }
+  }
+}

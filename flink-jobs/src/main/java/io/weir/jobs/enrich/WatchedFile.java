@@ -1,0 +1,64 @@
+package io.weir.jobs.enrich;
+
+import io.weir.jobs.enrich.AddressFile.Content;
+import io.weir.jobs.enrich.AddressFile.Kind;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A file of {@link AddressFile} that may change. A new one is taken when it looks the same twice,
+ * so that a half-written one is not; a broken one is left, and what was read before holds.
+ */
+final class WatchedFile {
+  private static final Logger LOG = LoggerFactory.getLogger(WatchedFile.class);
+
+  private final Path path;
+  private final Kind kind;
+  private final Consumer<Content> taker;
+  private final Refusals refusals;
+  private String seen = "";
+  private String tried = "";
+
+  WatchedFile(Path path, Kind kind, Consumer<Content> taker, Refusals refusals) {
+    this.path = path;
+    this.kind = kind;
+    this.taker = taker;
+    this.refusals = refusals;
+  }
+
+  /** Looks at the file, and reads it where it is new; the first look reads it at once. */
+  void look() {
+    String state = state();
+    boolean steady = seen.isEmpty() || seen.equals(state);
+    seen = state;
+    if (!steady || state.equals(tried)) {
+      return;
+    }
+    tried = state;
+    try {
+      Content content = AddressFile.read(path, kind);
+      taker.accept(content);
+      LOG.info("read {}: {} ranges of addresses", path, content.map().ranges());
+    } catch (IOException e) {
+      refusals.add(
+          Refusals.BROKEN_FILE,
+          "{} is not taken: {}; what was read before holds",
+          path,
+          e.getMessage());
+    }
+  }
+
+  private String state() {
+    try {
+      BasicFileAttributes now = Files.readAttributes(path, BasicFileAttributes.class);
+      return now.fileKey() + " " + now.size() + " " + now.lastModifiedTime();
+    } catch (IOException e) {
+      return "gone";
+    }
+  }
+}
