@@ -59,6 +59,9 @@ public record TableRow(Table table, Object[] cells) {
           for (long number : numbers) {
             out.writeLong(number);
           }
+        } else if (cell instanceof Boolean flag) {
+          out.writeByte(6);
+          out.writeBoolean(flag);
         } else {
           throw new IOException("no column holds a " + cell.getClass());
         }
@@ -100,6 +103,8 @@ public record TableRow(Table table, Object[] cells) {
             numbers[i] = in.readLong();
           }
           return numbers;
+        case 6:
+          return in.readBoolean();
         default:
           throw new IOException("no cell of kind " + kind);
       }
