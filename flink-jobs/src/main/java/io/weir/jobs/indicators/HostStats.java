@@ -20,19 +20,21 @@ final class HostStats {
   static final int ICMP_RECV = 12;
   static final int ICMP_RECV_UDP = 13;
 
-  /** Packets that came in overflow records. */
+  /** Packets that came in overflow records; of these what is in the TCP packets above. */
   static final int OVERFLOW = 14;
 
-  /** Flows that the host began: TCP, UDP, ICMP. */
-  static final int BEGAN = 15;
+  static final int OVERFLOW_TCP = 15;
+
+  /** Flows that the host began, and overflow records of such: TCP, UDP, ICMP. */
+  static final int BEGAN = 16;
 
   /** Destinations that answered none of its SYNs in time, and that answered one. */
-  static final int FAILED = 18;
+  static final int FAILED = 19;
 
-  static final int ANSWERED = 19;
-  static final int CUSTOMER = 20;
-  static final int LOCAL = 21;
-  static final int SIZE = 22;
+  static final int ANSWERED = 20;
+  static final int CUSTOMER = 21;
+  static final int LOCAL = 22;
+  static final int SIZE = 23;
 
   private HostStats() {}
 

@@ -231,8 +231,9 @@ final class IndicatorDigester implements Digester {
       }
       if (key != 0) {
         stats[into + HostStats.OVERFLOW] += sent + received;
+        stats[into + HostStats.OVERFLOW_TCP] += kind == 0 && twoWay ? sent + received : 0;
       }
-      if (source && kind >= 0 && key == 0 && begins(at, kind)) {
+      if (source && kind >= 0 && begins(at, kind)) {
         stats[into + HostStats.BEGAN + kind]++;
       }
       belongs(into, cells, at, source);
@@ -349,8 +350,8 @@ final class IndicatorDigester implements Digester {
     }
 
     /**
-     * Hosts by distinct destinations and ports. No host has more of either than it began flows (or,
-     * for overflow records, than their sketches say): those with most flows are counted first, and
+     * Hosts by distinct destinations and ports. No host has more of either than it began flows,
+     * overflow records and what their sketches say added: those with most are counted first, and
      * who cannot come into a list any more is not counted.
      */
     private void scans() {

@@ -152,7 +152,7 @@ final class IndicatorRows implements RowMaker {
     long sent = data[stats + HostStats.TCP_SENT];
     set(row, table, "port_signature", ports(data, at + REPORT_PORTS, sent));
     set(row, table, "l4s", ports(data, at + REPORT_PORTS + PORTS, 0));
-    set(row, table, "overflow_packets", data[stats + HostStats.OVERFLOW]);
+    set(row, table, "overflow_packets", data[stats + HostStats.OVERFLOW_TCP]);
     return row;
   }
 

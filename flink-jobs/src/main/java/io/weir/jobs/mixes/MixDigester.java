@@ -13,7 +13,8 @@ import io.weir.jobs.window.Sums;
  *
  * <p>Inside is the probe's site for what one probe saw, the nation over all probes, and the
  * customer for each customer. A flow goes two ways: what its source sent, and what it was sent.
- * That it began is counted with what its source sent.
+ * That it began is counted with what its source sent, or, where its source has not sent yet, with
+ * what it was sent.
  */
 final class MixDigester implements Digester {
   private static final long serialVersionUID = 1;
@@ -64,9 +65,12 @@ final class MixDigester implements Digester {
   private static void flow(Sums sums, int scope, long[] cells, int at, Direction direction) {
     boolean overflow = FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0;
     int began = overflow ? 0 : FlowTable.began(cells[at + FlowTable.SEEN]);
-    way(sums, scope, cells, at, true, direction, began);
+    boolean sent = cells[at + FlowTable.FWD_PACKETS] != 0;
+    if (sent) {
+      way(sums, scope, cells, at, true, direction, began);
+    }
     if (cells[at + FlowTable.REV_PACKETS] != 0) {
-      way(sums, scope, cells, at, false, direction.back(), 0);
+      way(sums, scope, cells, at, false, direction.back(), sent ? 0 : began);
     }
   }
 

@@ -62,6 +62,9 @@ public record TableRow(Table table, Object[] cells) {
           for (long number : numbers) {
             out.writeLong(number);
           }
+        } else if (cell instanceof Boolean flag) {
+          out.writeByte(7);
+          out.writeBoolean(flag);
         } else {
           throw new IOException("no column holds a " + cell.getClass());
         }
@@ -105,6 +108,8 @@ public record TableRow(Table table, Object[] cells) {
           return numbers;
         case 6:
           return in.readDouble();
+        case 7:
+          return in.readBoolean();
         default:
           throw new IOException("no cell of kind " + kind);
       }

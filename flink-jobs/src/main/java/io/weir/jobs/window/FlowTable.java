@@ -20,8 +20,14 @@ public final class FlowTable {
   public static final int SRC = 0;
   public static final int DST = 2;
 
-  /** Source port, destination port (16 bits each), protocol (8), then {@link #overflowKey}. */
+  /**
+   * Source port, destination port (16 bits each), protocol (8), then {@link #overflowKey} and, for
+   * overflow records, {@link #OVERFLOW_IPV6}.
+   */
   public static final int TUPLE = 4;
+
+  /** Of {@link #TUPLE}: an overflow record of IPv6. Its addresses may not tell. */
+  static final long OVERFLOW_IPV6 = 1;
 
   public static final int FWD_OCTETS = 5;
   public static final int FWD_PACKETS = 6;

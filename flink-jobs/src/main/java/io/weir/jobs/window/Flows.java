@@ -382,6 +382,12 @@ public final class Flows {
       if (other >= 0) {
         int from = other * FlowTable.STRIDE;
         boolean fromForward = forward == sameDirection(from, at);
+        if (owns(at)) { // it will be among what is left out, which this is not
+          duplicateOctets -=
+              cells[from + (fromForward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
+          duplicatePackets -=
+              cells[from + (fromForward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
+        }
         cells[at + (forward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)] =
             cells[from + (fromForward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
         cells[at + (forward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)] =

@@ -4,7 +4,6 @@ import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.sink.Table;
 import io.weir.jobs.sink.TableRow;
 import java.io.IOException;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -14,11 +13,14 @@ import org.apache.flink.util.Collector;
 
 /**
  * What was written of one window: its version, and how long each list was, so that where a list has
- * become shorter what stood at its end is written over.
+ * become shorter, or is no more, what stood at its end is written over.
  */
 final class Lists {
+  /** A list that was written: its rows at most, and what stands where there is none any more. */
+  private record Written(int length, TableRow empty) {}
+
   private int version;
-  private final Map<String, Integer> lengths = new TreeMap<>();
+  private final Map<String, Written> written = new TreeMap<>();
 
   /** Writes all lists as the next version. */
   void write(
@@ -30,14 +32,23 @@ final class Lists {
       int expected,
       Collector<TableRow> out) {
     version++;
-    Map<String, Integer> before = new HashMap<>(lengths);
+    Map<String, RowList> all = new TreeMap<>();
+    written.forEach(
+        (name, list) -> {
+          TableRow empty = list.empty;
+          all.put(name, new RowList(empty.table(), "", List.of(), empty.cells()));
+        });
     for (RowList list : lists) {
-      String name = list.table() + "/" + list.name();
-      Integer known = before.remove(name);
+      all.put(list.table() + "/" + list.name(), list);
+    }
+    for (Map.Entry<String, RowList> entry : all.entrySet()) {
+      RowList list = entry.getValue();
+      Table table = list.table();
+      Written before = written.get(entry.getKey());
       int length = list.rows().size();
-      for (int i = 0; i < Math.max(length, known == null ? 0 : known); i++) {
+      int most = Math.max(length, before == null ? 0 : before.length);
+      for (int i = 0; i < most; i++) {
         Object[] cells = i < length ? list.rows().get(i) : list.empty().clone();
-        Table table = list.table();
         cells[table.index("ts")] = window / 1000;
         cells[table.index("window_s")] = windowMs / 1000;
         cells[table.index("probe")] = probe;
@@ -47,8 +58,8 @@ final class Lists {
         cells[table.index("probes_expected")] = expected;
         out.collect(new TableRow(table, cells));
       }
-      if (length > 0) {
-        lengths.put(name, Math.max(length, known == null ? 0 : known));
+      if (most > 0) {
+        written.put(entry.getKey(), new Written(most, new TableRow(table, list.empty())));
       }
     }
   }
@@ -56,6 +67,7 @@ final class Lists {
   /** Writes a {@link Lists}. */
   public static final class Serializer extends WireSerializer<Lists> {
     private static final long serialVersionUID = 1;
+    private static final TableRow.Serializer ROWS = new TableRow.Serializer();
 
     @Override
     public boolean isImmutableType() {
@@ -66,17 +78,18 @@ final class Lists {
     public Lists copy(Lists from) {
       Lists copy = new Lists();
       copy.version = from.version;
-      copy.lengths.putAll(from.lengths);
+      copy.written.putAll(from.written); // whose values are never changed
       return copy;
     }
 
     @Override
     public void write(Lists lists, DataOutputView out) throws IOException {
       out.writeInt(lists.version);
-      out.writeInt(lists.lengths.size());
-      for (Map.Entry<String, Integer> entry : lists.lengths.entrySet()) {
+      out.writeInt(lists.written.size());
+      for (Map.Entry<String, Written> entry : lists.written.entrySet()) {
         out.writeUTF(entry.getKey());
-        out.writeInt(entry.getValue());
+        out.writeInt(entry.getValue().length);
+        ROWS.write(entry.getValue().empty, out);
       }
     }
 
@@ -85,7 +98,7 @@ final class Lists {
       Lists lists = new Lists();
       lists.version = in.readInt();
       for (int left = in.readInt(); left > 0; left--) {
-        lists.lengths.put(in.readUTF(), in.readInt());
+        lists.written.put(in.readUTF(), new Written(in.readInt(), ROWS.read(in)));
       }
       return lists;
     }

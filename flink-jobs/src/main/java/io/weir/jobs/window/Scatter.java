@@ -147,6 +147,9 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
     entry[3] = low(dst);
     entry[FlowTable.TUPLE] =
         FlowTable.tuple(flow.getSrcPort(), flow.getDstPort(), flow.getProtocol(), overflowKey);
+    if (overflowKey != 0 && flow.getIpVersion() == 6) {
+      entry[FlowTable.TUPLE] |= FlowTable.OVERFLOW_IPV6;
+    }
     entry[FlowTable.FWD_OCTETS] = flow.getFwdOctets();
     entry[FlowTable.FWD_PACKETS] = flow.getFwdPackets();
     entry[FlowTable.REV_OCTETS] = flow.getRevOctets();

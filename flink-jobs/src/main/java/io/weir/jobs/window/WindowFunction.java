@@ -4,9 +4,12 @@ import io.weir.jobs.window.WindowState.Log;
 import io.weir.jobs.window.WindowState.Said;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
@@ -150,6 +153,16 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     log.said.changed = true;
     window.all.changed = true;
     windows.put(message.window(), window);
+    // The window that follows judges what was tried at the end of this one.
+    WindowState after = windows.get(message.window() + windowMs);
+    if (after != null) {
+      after.all.changed = true;
+      Log same = after.probes.get(message.probe());
+      if (same != null) {
+        same.said.changed = true;
+      }
+      windows.put(message.window() + windowMs, after);
+    }
   }
 
   /** Hands on every digest that is due, and drops windows that are over. */
@@ -193,7 +206,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         }
       } else if (window.all.due(complete || waited, reported, now, AGAIN_MS)) {
         int expected = Math.max(known.expected, reported);
-        load(bucket, true, List.copyOf(window.probes.keySet()), window, before);
+        Set<String> probes = new TreeSet<>(window.probes.keySet());
+        if (before != null) {
+          probes.addAll(before.probes.keySet());
+        }
+        load(bucket, true, probes, window, before);
         say("", start, bucket, reported, expected, window.all, out);
         window.all.said(reported, now);
         said = true;
@@ -220,10 +237,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   private void load(
-      int bucket, boolean overAll, List<String> probes, WindowState window, WindowState before) {
+      int bucket,
+      boolean overAll,
+      Collection<String> probes,
+      WindowState window,
+      WindowState before) {
     List<Flows.Observed> observed = new ArrayList<>();
     for (String probe : probes) {
-      Log log = window.probes.get(probe);
+      Log log = window.probes.getOrDefault(probe, new Log());
       observed.add(new Flows.Observed(log, before == null ? null : before.probes.get(probe)));
     }
     flows.load(Buckets.number(bucket), overAll, observed, windowMs, answerMs);
