@@ -1,7 +1,9 @@
 package io.weir.jobs.indicators;
 
 import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.window.Attempts;
 import io.weir.jobs.window.Best;
+import io.weir.jobs.window.Buckets;
 import io.weir.jobs.window.Digester;
 import io.weir.jobs.window.FlowTable;
 import io.weir.jobs.window.Flows;
@@ -10,8 +12,10 @@ import io.weir.jobs.window.Sections;
 import io.weir.jobs.window.Sketches;
 import io.weir.jobs.window.Sums;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.IntPredicate;
 
 /**
  * What one bucket knows of its hosts for the indicators of a window. A host is in one bucket with
@@ -25,11 +29,12 @@ import java.util.TreeMap;
 final class IndicatorDigester implements Digester {
   private static final long serialVersionUID = 1;
 
-  /** Sections: sums by scope; rows of the port report; lists. */
+  /** Sections: sums by scope; rows of the port report; lists; where the report was cut. */
   static final int TOTALS = 1;
 
   static final int REPORT = 2;
   static final int LISTS = 3;
+  static final int CUT = 4;
 
   /**
    * A row of the report: order, address, stats, l3d, its error, l4d, ports with their share, ...
@@ -72,13 +77,12 @@ final class IndicatorDigester implements Digester {
   static final int TOTAL_THEM = 3;
   static final int TOTAL_SCANNERS = 4;
   static final int TOTAL_FAILED = 5;
-  static final int TOTAL_ANSWERED = 6;
-  static final int TOTAL_SYN = 7;
-  static final int TOTAL_TCP = 8;
-  static final int TOTAL_ICMP = 9;
-  static final int TOTAL_OVERFLOW = 10;
-  static final int TOTAL_ONE_WAY = 11;
-  static final int TOTAL_VALUES = 12;
+  static final int TOTAL_SYN = 6;
+  static final int TOTAL_TCP = 7;
+  static final int TOTAL_ICMP = 8;
+  static final int TOTAL_OVERFLOW = 9;
+  static final int TOTAL_ONE_WAY = 10;
+  static final int TOTAL_VALUES = 11;
 
   /** A scan reaches at least two of what is counted. */
   private static final int LEAST_SCAN = 2;
@@ -154,8 +158,8 @@ final class IndicatorDigester implements Digester {
         }
       }
       sketches();
-      contacts();
-      Best reported = new Best(report, this::before);
+      contacts(host -> false);
+      Best reported = new Best(shareOfReport(), this::before);
       for (int host = 0; host < hosts.known(); host++) {
         count(0, host);
         if (flows.national() && customer(host) != 0) {
@@ -172,15 +176,38 @@ final class IndicatorDigester implements Digester {
       sections.begin(TOTALS, totals.stride());
       sections.add(totals.cells(), 0, totals.size() * totals.stride());
       sections.end();
+      sections.begin(CUT, 1);
+      sections.add(reported.least());
+      sections.end();
       sections.begin(REPORT, REPORT_STRIDE);
       for (int host : reported.take()) {
         report(host, sections);
       }
       sections.end();
+      Map<Integer, int[][]> listed = new TreeMap<>();
+      BitSet inLists = new BitSet(hosts.known());
+      lists.forEach(
+          (scope, ofScope) -> {
+            int[][] taken = new int[LAST_LIST + 1][];
+            for (int list = SYN_SENDERS; list <= LAST_LIST; list++) {
+              taken[list] = ofScope[list].take();
+              Arrays.stream(taken[list]).forEach(inLists::set);
+            }
+            listed.put(scope, taken);
+          });
+      contacts(inLists::get);
       sections.begin(LISTS, LIST_STRIDE);
-      lists.forEach((scope, ofScope) -> write(scope, ofScope, sections));
+      listed.forEach((scope, taken) -> write(scope, taken, sections));
       sections.end();
       return sections.toArray();
+    }
+
+    /**
+     * Rows of the report that one bucket gives: several times what it would have of a full one.
+     * Where a bucket has more, the report ends above what it left out, see {@link IndicatorRows}.
+     */
+    private int shareOfReport() {
+      return Math.min(report, 64 + 4 * report / Buckets.COUNT);
     }
 
     private boolean before(int a, int b) {
@@ -236,19 +263,18 @@ final class IndicatorDigester implements Digester {
       if (source && kind >= 0 && begins(at, kind)) {
         stats[into + HostStats.BEGAN + kind]++;
       }
-      belongs(into, cells, at, source);
+      belongs(into, cells[at + FlowTable.CUSTOMER], attributes, source);
     }
 
     /** Notes whose host it is, and whether it is a local one. */
-    private void belongs(int into, long[] from, int at, boolean source) {
-      long customers = from[at + FlowTable.CUSTOMER];
+    private void belongs(int into, long customers, long flags, boolean source) {
       long customer = source ? customers >>> 32 : customers & 0xffffffffL;
       stats[into + HostStats.CUSTOMER] = Math.max(stats[into + HostStats.CUSTOMER], customer);
       int inside =
           flows.national()
               ? source ? Enrichment.SRC_NATIONAL : Enrichment.DST_NATIONAL
               : source ? Enrichment.SRC_AT_SITE : Enrichment.DST_AT_SITE;
-      if ((from[at + FlowTable.ATTRIBUTES] & inside) != 0) {
+      if ((flags & inside) != 0) {
         stats[into + HostStats.LOCAL] = 1;
       }
     }
@@ -279,34 +305,53 @@ final class IndicatorDigester implements Digester {
       return at < 0 ? 0 : sketched.cells()[at + Sums.KEY];
     }
 
-    /** Judges the first contacts of each host by what answered. */
-    private void contacts() {
-      FlowTable attempts = flows.attempts();
-      long[] from = attempts.cells();
-      int[] head = new int[hosts.known()];
-      int[] next = new int[attempts.size()];
-      Arrays.fill(head, -1);
+    /**
+     * Judges the first contacts of those hosts that failed to reach someone, and of those in {@code
+     * more}: whom each could not reach, and who answered it.
+     */
+    private void contacts(IntPredicate more) {
+      Attempts attempts = flows.attempts();
+      long[] rows = attempts.rows();
+      int[] last = new int[hosts.known()]; // attempt of the host + 1
+      int[] previous = new int[attempts.size()];
+      Sums judged = new Sums(0);
       for (int i = 0; i < attempts.size(); i++) {
-        int at = i * FlowTable.STRIDE;
-        int host = hosts.find(from[at + FlowTable.SRC], from[at + FlowTable.SRC + 1]);
-        next[i] = head[host];
-        head[host] = i;
-        belongs(host * HostStats.SIZE, from, at, true);
+        int at = i * Attempts.STRIDE;
+        if (!attempts.answered(at)) {
+          judged.at(rows[at], rows[at + 1]);
+        }
+      }
+      for (int host = 0; host < hosts.known(); host++) {
+        if (more.test(host)) {
+          judged.at(hosts.high(host), hosts.low(host));
+        }
+      }
+      if (judged.size() == 0) {
+        return;
+      }
+      for (int i = 0; i < attempts.size(); i++) {
+        int at = i * Attempts.STRIDE;
+        if (judged.find(rows[at], rows[at + 1]) >= 0) {
+          int host = hosts.find(rows[at], rows[at + 1]);
+          previous[i] = last[host];
+          last[host] = i + 1;
+          belongs(
+              host * HostStats.SIZE, rows[at + Attempts.CUSTOMER], rows[at + Attempts.FLAGS], true);
+        }
       }
       Sums contacts = new Sums(1);
-      for (int host = 0; host < head.length; host++) {
-        if (head[host] < 0) {
-          continue;
-        }
+      for (int i = 0; i < judged.size(); i++) {
+        int at = i * judged.stride();
+        int host = hosts.find(judged.cells()[at], judged.cells()[at + 1]);
         contacts.clear();
-        for (int i = head[host]; i >= 0; i = next[i]) {
-          int at = i * FlowTable.STRIDE;
-          int into = contacts.at(from[at + FlowTable.DST], from[at + FlowTable.DST + 1]) + Sums.KEY;
-          contacts.cells()[into] |= from[at + FlowTable.SYNACK];
+        for (int attempt = last[host] - 1; attempt >= 0; attempt = previous[attempt] - 1) {
+          int row = attempt * Attempts.STRIDE;
+          int into = contacts.at(rows[row + 2], rows[row + 3]) + Sums.KEY;
+          contacts.cells()[into] |= attempts.answered(row) ? 1 : 0;
         }
         int answered = 0;
-        for (int i = 0; i < contacts.size(); i++) {
-          answered += contacts.cells()[i * contacts.stride() + Sums.KEY] != 0 ? 1 : 0;
+        for (int contact = 0; contact < contacts.size(); contact++) {
+          answered += (int) contacts.cells()[contact * contacts.stride() + Sums.KEY];
         }
         stats[host * HostStats.SIZE + HostStats.ANSWERED] = answered;
         stats[host * HostStats.SIZE + HostStats.FAILED] = (long) contacts.size() - answered;
@@ -336,7 +381,6 @@ final class IndicatorDigester implements Digester {
       }
       sums[total + TOTAL_SCANNERS] += lead >= scanner ? 1 : 0;
       sums[total + TOTAL_FAILED] += stats[at + HostStats.FAILED];
-      sums[total + TOTAL_ANSWERED] += stats[at + HostStats.ANSWERED];
       sums[total + TOTAL_SYN] += stats[at + HostStats.SYN_SENT];
       sums[total + TOTAL_TCP] += HostStats.tcpPackets(stats, at);
       sums[total + TOTAL_ICMP] += stats[at + HostStats.ICMP_SENT];
@@ -356,6 +400,7 @@ final class IndicatorDigester implements Digester {
      */
     private void scans() {
       for (int kind = 0; kind < PROTOCOLS.length; kind++) {
+        int[] portBounds = kind < 2 ? portBounds(kind) : null;
         long[] bounds = new long[hosts.size()];
         int candidates = 0;
         for (int host = 0; host < hosts.size(); host++) {
@@ -370,10 +415,12 @@ final class IndicatorDigester implements Digester {
           long bound = -(bounds[i] >> 32);
           Best[] all = lists(0);
           Best[] own = flows.national() && customer(host) != 0 ? lists(customer(host)) : null;
-          if (mayEnter(all, kind, bound) || (own != null && mayEnter(own, kind, bound))) {
+          long ports = kind < 2 ? portBounds[host] : 0;
+          if (mayEnter(all, kind, bound, ports)
+              || (own != null && mayEnter(own, kind, bound, ports))) {
             int at = distinct(host, kind);
             long addresses = distinct.cells()[at + Sums.KEY];
-            long ports = distinct.cells()[at + Sums.KEY + 1];
+            ports = distinct.cells()[at + Sums.KEY + 1];
             offer(all, kind, host, addresses, ports);
             if (own != null) {
               offer(own, kind, host, addresses, ports);
@@ -383,9 +430,39 @@ final class IndicatorDigester implements Digester {
       }
     }
 
-    private static boolean mayEnter(Best[] lists, int kind, long bound) {
-      return bound >= lists[SCAN_ADDRESSES + kind].least()
-          || (kind < 2 && bound >= lists[SCAN_PORTS + kind].least());
+    private static boolean mayEnter(Best[] lists, int kind, long addresses, long ports) {
+      return addresses >= Math.max(LEAST_SCAN, lists[SCAN_ADDRESSES + kind].least())
+          || (kind < 2 && ports >= Math.max(LEAST_SCAN, lists[SCAN_PORTS + kind].least()));
+    }
+
+    /**
+     * For each host a number that its distinct destination ports are not above: the first four of
+     * them, and a port for each flow to another.
+     */
+    private int[] portBounds(int kind) {
+      int[] bounds = new int[hosts.size()];
+      long[] first = new long[hosts.size()]; // four ports of 16 bits
+      for (int flow = 0; flow < flows.size(); flow++) {
+        int host = hosts.of(flow, 0);
+        int at = flow * FlowTable.STRIDE;
+        long tuple = cells[at + FlowTable.TUPLE];
+        if (host < 0 || kind(FlowTable.protocol(tuple)) != kind || !begins(at, kind)) {
+          continue;
+        }
+        long port = FlowTable.dstPort(tuple);
+        int known = Math.min(bounds[host], 4);
+        boolean again = false;
+        for (int i = 0; i < known; i++) {
+          again |= (first[host] >>> (16 * i) & 0xffff) == port;
+        }
+        if (!again) {
+          if (known < 4) {
+            first[host] |= port << (16 * known);
+          }
+          bounds[host]++;
+        }
+      }
+      return bounds;
     }
 
     private static void offer(Best[] lists, int kind, int host, long addresses, long ports) {
@@ -498,11 +575,11 @@ final class IndicatorDigester implements Digester {
       }
     }
 
-    private void write(int scope, Best[] ofScope, Sections sections) {
+    private void write(int scope, int[][] taken, Sections sections) {
       for (int list = SYN_SENDERS; list <= LAST_LIST; list++) {
         boolean scan = list >= SCAN_ADDRESSES && list < SCAN_FAILURES;
         int kind = !scan ? -1 : list < SCAN_PORTS ? list - SCAN_ADDRESSES : list - SCAN_PORTS;
-        for (int host : ofScope[list].take()) {
+        for (int host : taken[list]) {
           int at = host * HostStats.SIZE;
           int counted = scan ? distinct.find(host, kind) + Sums.KEY : -1;
           long addresses = scan ? distinct.cells()[counted] : 0;

@@ -37,6 +37,7 @@ final class IndicatorRows implements RowMaker {
     Cells reported = new Cells(REPORT_STRIDE);
     Cells listed = new Cells(LIST_STRIDE);
     boolean national = false;
+    long[] cut = {0};
     for (Digest digest : digests) {
       national |= digest.probe().isEmpty();
       Sections.read(
@@ -45,6 +46,7 @@ final class IndicatorRows implements RowMaker {
             switch (section) {
               case TOTALS -> totals.addAll(data, start, end, 1);
               case REPORT -> reported.add(data, start, end);
+              case CUT -> cut[0] = Math.max(cut[0], data[start]);
               default -> listed.add(data, start, end);
             }
           });
@@ -52,7 +54,7 @@ final class IndicatorRows implements RowMaker {
     List<RowList> lists = new ArrayList<>();
     Map<Long, long[]> heaviest = new HashMap<>();
     lists(listed, national, lists, heaviest);
-    report(reported, national, lists);
+    report(reported, cut[0], national, lists);
     totals(totals, heaviest, national, lists);
     return lists;
   }
@@ -105,7 +107,8 @@ final class IndicatorRows implements RowMaker {
         });
   }
 
-  private void report(Cells reported, boolean national, List<RowList> lists) {
+  /** What has no more control packets than {@code cut} may not be all that there is of it. */
+  private void report(Cells reported, long cut, boolean national, List<RowList> lists) {
     long[] data = reported.data();
     reported.best(
         report,
@@ -114,6 +117,7 @@ final class IndicatorRows implements RowMaker {
         (name, best) -> {
           List<Object[]> rows = new ArrayList<>();
           Arrays.stream(best)
+              .filter(at -> data[at] > cut)
               .boxed()
               .sorted(
                   (a, b) -> Cells.before(data, a + REPORT_ADDRESS, b + REPORT_ADDRESS, 2) ? -1 : 1)
@@ -183,7 +187,6 @@ final class IndicatorRows implements RowMaker {
       set(row, table, "worms_them", cells[at + TOTAL_THEM]);
       set(row, table, "scanners", cells[at + TOTAL_SCANNERS]);
       set(row, table, "failed", cells[at + TOTAL_FAILED]);
-      set(row, table, "answered", cells[at + TOTAL_ANSWERED]);
       set(row, table, "syn_sent", cells[at + TOTAL_SYN]);
       set(row, table, "tcp_packets", cells[at + TOTAL_TCP]);
       set(row, table, "icmp_errors", cells[at + TOTAL_ICMP]);

@@ -155,7 +155,7 @@ public enum Table {
           .add(UINT64, "hosts", "report_hosts", "worms_us", "worms_them")
           .add(UINT64, "udp_work_weight")
           .add(IPV6, "udp_work_weight_addr")
-          .add(UINT64, "scanners", "failed", "answered", "syn_sent", "tcp_packets")
+          .add(UINT64, "scanners", "failed", "syn_sent", "tcp_packets")
           .add(UINT64, "icmp_errors", "overflow_packets", "one_way_packets")
           .add(UINT32, "probes_reported", "probes_expected")),
   COUNTERS(

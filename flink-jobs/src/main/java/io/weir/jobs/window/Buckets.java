@@ -11,7 +11,7 @@ import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
  * to theirs; both are fixed, or state would not find its flows again.
  */
 public final class Buckets {
-  public static final int COUNT = 16;
+  public static final int COUNT = 64;
   public static final int MAX_PARALLELISM = 128;
 
   /** Ids, by which the stream is keyed. */
@@ -47,12 +47,8 @@ public final class Buckets {
 
   /** Number of the bucket with this id. */
   static int number(int id) {
-    for (int i = 0; i < COUNT; i++) {
-      if (IDS[i] == id) {
-        return i;
-      }
-    }
-    throw new IllegalArgumentException("no bucket " + id);
+    return KeyGroupRangeAssignment.assignToKeyGroup(id, MAX_PARALLELISM)
+        / (MAX_PARALLELISM / COUNT);
   }
 
   private static int[] ids() {

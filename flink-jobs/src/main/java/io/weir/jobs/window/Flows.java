@@ -19,7 +19,7 @@ public final class Flows {
   record Observed(WindowState.Log log, WindowState.Log before) {}
 
   private final FlowTable table = new FlowTable();
-  private final FlowTable attempts = new FlowTable();
+  private final Attempts attempts = new Attempts();
   private final long[] entry = new long[FlowTable.STRIDE];
   private final Hosts hosts = new Hosts();
 
@@ -66,12 +66,8 @@ public final class Flows {
     return sketches;
   }
 
-  /**
-   * Attempts to open TCP connections that are to be judged with this window: a SYN that was seen at
-   * least the answer's time-out before the window's end, and not so in the window before. An entry
-   * without SYN-ACK was not answered by any packet of this window or the one before.
-   */
-  public FlowTable attempts() {
+  /** Attempts to open TCP connections that are to be judged with this window. */
+  public Attempts attempts() {
     return attempts;
   }
 
@@ -96,17 +92,15 @@ public final class Flows {
     duplicatePackets = 0;
     sketches = sketches(observed);
     size = 0;
-    attempts.clear();
+    attempts.clear(windowMs - answerMs, bucket);
     for (Observed one : observed) {
-      if (answerMs > 0) {
-        attemptsBefore(one.before, windowMs - answerMs);
+      if (one.before != null) {
+        attempts.addBefore(one.before.late);
       }
     }
-    if (observed.size() == 1) {
+    if (!overAll) {
       fill(observed.get(0).log);
-      if (answerMs > 0) {
-        attempts(Long.MIN_VALUE, windowMs - answerMs);
-      }
+      attempts.add(table.cells(), 0, table.size());
       cells = table.cells();
       size = table.size();
     } else {
@@ -115,18 +109,19 @@ public final class Flows {
       }
       ranks = new int[observed.size()];
       for (int number = 0; number < ranks.length; number++) {
-        ranks[number] = observed.get(number).log.rank;
-        fill(observed.get(number).log);
-        if (answerMs > 0) {
-          attempts(Long.MIN_VALUE, windowMs - answerMs);
+        WindowState.Log log = observed.get(number).log;
+        ranks[number] = log.rank;
+        int before = size;
+        if (log.isCompact()) {
+          append(log, number);
+        } else {
+          fill(log);
+          append(table, number);
         }
-        append(table, number);
+        attempts.add(cells, before, size);
       }
     }
-    for (Observed one : observed) {
-      answers(one.before);
-    }
-    answers(0, size);
+    attempts.answer(cells, size);
     if (observed.size() > 1) {
       leaveOutDuplicates();
     }
@@ -146,6 +141,21 @@ public final class Flows {
   /** Adds up what came of a probe, so that each flow is one entry. */
   void compact(WindowState.Log log) {
     fill(log);
+    keep(log);
+  }
+
+  /**
+   * Puts what was loaded of one probe back as it is now, each flow one entry, with what it tried
+   * too late to be judged with this window.
+   */
+  void settle(WindowState.Log log) {
+    if (!log.isCompact()) {
+      keep(log);
+    }
+    log.late = attempts.late(table.cells(), table.size());
+  }
+
+  private void keep(WindowState.Log log) {
     Packed packed = new Packed();
     for (int i = 0; i < table.size(); i++) {
       packed.add(table.cells(), i * FlowTable.STRIDE);
@@ -156,18 +166,34 @@ public final class Flows {
     log.compacted = table.size();
   }
 
+  private void append(WindowState.Log log, int observer) {
+    int end = size + log.entries;
+    reserve(end);
+    for (long[] chunk : log.chunks) {
+      for (int at = 0, to = size * FlowTable.STRIDE; at < chunk.length; to += FlowTable.STRIDE) {
+        at = Packed.read(chunk, at, cells, to);
+      }
+    }
+    Arrays.fill(observers, size, end, observer);
+    size = end;
+  }
+
   private void append(FlowTable from, int observer) {
     int end = size + from.size();
-    if (cells.length < end * FlowTable.STRIDE) {
-      cells = Arrays.copyOf(cells, Math.max(end, 2 * size) * FlowTable.STRIDE);
-    }
-    if (observers.length < end) {
-      observers = Arrays.copyOf(observers, Math.max(end, 2 * size));
-    }
+    reserve(end);
     System.arraycopy(
         from.cells(), 0, cells, size * FlowTable.STRIDE, from.size() * FlowTable.STRIDE);
     Arrays.fill(observers, size, end, observer);
     size = end;
+  }
+
+  private void reserve(int entries) {
+    if (cells.length < entries * FlowTable.STRIDE) {
+      cells = Arrays.copyOf(cells, Math.max(entries, 2 * size) * FlowTable.STRIDE);
+    }
+    if (observers.length < entries) {
+      observers = Arrays.copyOf(observers, Math.max(entries, 2 * size));
+    }
   }
 
   private static long[] sketches(List<Observed> observed) {
@@ -183,88 +209,6 @@ public final class Flows {
       filled += rows.length;
     }
     return length == 0 ? all : Sketches.merge(all);
-  }
-
-  // ---- attempts and their answers ----
-
-  /** Attempts of the window before whose answer could still come in this one. */
-  private void attemptsBefore(WindowState.Log log, long from) {
-    if (log == null) {
-      return;
-    }
-    table.clear();
-    for (int pass = 0; pass < 2 && (pass == 0 || table.size() > 0); pass++) {
-      for (long[] chunk : log.chunks) {
-        for (int at = 0; at < chunk.length; ) {
-          at = Packed.read(chunk, at, entry);
-          boolean syn = entry[FlowTable.SYN] >>> 32 != 0;
-          if (pass == 0 ? syn && sourceIsHere(entry, 0) : !syn && isTcp(entry, 0)) {
-            if (pass == 0 || table.find(entry, 0) >= 0) {
-              table.add(entry, 0);
-            }
-          }
-        }
-      }
-    }
-    attempts(from, Long.MAX_VALUE);
-  }
-
-  /** The attempts among the flows in {@link #table} that were first seen in this time. */
-  private void attempts(long from, long until) {
-    long[] found = table.cells();
-    for (int i = 0; i < table.size(); i++) {
-      int at = i * FlowTable.STRIDE;
-      long seen = FlowTable.firstSeen(found[at + FlowTable.SEEN]);
-      if (found[at + FlowTable.SYN] >>> 32 != 0
-          && seen >= from
-          && seen < until
-          && (found[at + FlowTable.ATTRIBUTES] & (FlowTable.GUESS | FlowTable.ONE_WAY)) == 0
-          && FlowTable.overflowKey(found[at + FlowTable.TUPLE]) == 0
-          && sourceIsHere(found, at)) {
-        System.arraycopy(found, at, entry, 0, FlowTable.STRIDE);
-        entry[FlowTable.SYNACK] = 0;
-        attempts.add(entry, 0);
-      }
-    }
-  }
-
-  private boolean sourceIsHere(long[] entries, int at) {
-    return Buckets.of(entries[at + FlowTable.SRC], entries[at + FlowTable.SRC + 1]) == bucket;
-  }
-
-  private static boolean isTcp(long[] entries, int at) {
-    return FlowTable.protocol(entries[at + FlowTable.TUPLE]) == 6;
-  }
-
-  /** Marks the attempts that the entries of the window before answer. */
-  private void answers(WindowState.Log log) {
-    if (log == null || attempts.size() == 0) {
-      return;
-    }
-    for (long[] chunk : log.chunks) {
-      for (int at = 0; at < chunk.length; ) {
-        at = Packed.read(chunk, at, entry);
-        answer(entry, 0);
-      }
-    }
-  }
-
-  private void answers(int from, int to) {
-    if (attempts.size() > 0) {
-      for (int i = from; i < to; i++) {
-        answer(cells, i * FlowTable.STRIDE);
-      }
-    }
-  }
-
-  private void answer(long[] entries, int at) {
-    if ((int) entries[at + FlowTable.SYNACK] != 0
-        && (entries[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) == 0) {
-      int attempt = attempts.find(entries, at);
-      if (attempt >= 0) {
-        attempts.cells()[attempt * FlowTable.STRIDE + FlowTable.SYNACK] = 1;
-      }
-    }
   }
 
   // ---- one flow, many observers ----

@@ -18,7 +18,7 @@ public final class Hosts {
     return size;
   }
 
-  /** How many there are with those that only tried to reach someone in the window before. */
+  /** How many there are with those that did no more than fail to reach someone before. */
   public int known() {
     return index.size();
   }
@@ -57,7 +57,7 @@ public final class Hosts {
     return next[end];
   }
 
-  void load(long[] cells, int flows, int bucket, FlowTable attempts) {
+  void load(long[] cells, int flows, int bucket, Attempts attempts) {
     index.clear();
     if (hostOf.length < 2 * flows) {
       hostOf = new int[2 * flows];
@@ -70,9 +70,10 @@ public final class Hosts {
       hostOf[2 * flow + 1] = key == 0 || key == 2 ? host(cells, at + FlowTable.DST, bucket) : -1;
     }
     size = index.size();
-    for (int i = 0; i < attempts.size(); i++) {
-      int at = i * FlowTable.STRIDE + FlowTable.SRC;
-      index.at(attempts.cells()[at], attempts.cells()[at + 1]);
+    for (int at = 0; at < attempts.before() * Attempts.STRIDE; at += Attempts.STRIDE) {
+      if (!attempts.answered(at)) {
+        index.at(attempts.rows()[at], attempts.rows()[at + 1]);
+      }
     }
     if (head.length < index.size()) {
       head = new int[Math.max(index.size(), 2 * head.length)];

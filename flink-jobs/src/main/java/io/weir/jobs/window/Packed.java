@@ -4,7 +4,7 @@ import java.util.Arrays;
 
 /**
  * Entries of a {@link FlowTable} one after the other, without their zeros: first which of the
- * numbers are there (bit i: number i), then those. Most flows have no zero-less half of them.
+ * numbers are there (bit i: number i), then those. Of most flows half of them are zero.
  */
 final class Packed {
   private long[] numbers = new long[64];
@@ -46,10 +46,15 @@ final class Packed {
    * Reads the entry that begins at {@code from} into {@code entry}; returns where the next does.
    */
   static int read(long[] packed, int from, long[] entry) {
+    return read(packed, from, entry, 0);
+  }
+
+  /** Reads the entry into {@code entries} from {@code to} on. */
+  static int read(long[] packed, int from, long[] entries, int to) {
     int at = from;
     long mask = packed[at++];
-    for (int i = 0; i < FlowTable.STRIDE; i++) {
-      entry[i] = (mask & 1) != 0 ? packed[at++] : 0;
+    for (int i = to; i < to + FlowTable.STRIDE; i++) {
+      entries[i] = (mask & 1) != 0 ? packed[at++] : 0;
       mask >>>= 1;
     }
     return at;

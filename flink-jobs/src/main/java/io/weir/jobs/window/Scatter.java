@@ -9,6 +9,8 @@ import io.weir.proto.FlowMessage;
 import io.weir.proto.QuotedFlow;
 import io.weir.proto.RecordKind;
 import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
@@ -26,6 +28,8 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
   private static final int MAX_ENTRIES = 20_000;
   private static final long IPV4_MAPPED = 0xffffL << 32;
   private static final int UDP = 17;
+  private static final int MAX_SPARE = 16;
+  private static final long[] NONE = {};
 
   /** Counts of packets are cut here, so that sums of two of them fit one number. */
   private static final long MAX_COUNT = (1 << 28) - 1;
@@ -40,13 +44,13 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
     Parts() {
       for (int i = 0; i < Buckets.COUNT; i++) {
         buckets[i] = new Packed();
-        sketches[i] = new long[0];
+        sketches[i] = NONE;
       }
     }
 
     void sketch(int bucket, long[] row) {
       long[] before = sketches[bucket];
-      long[] after = java.util.Arrays.copyOf(before, before.length + row.length);
+      long[] after = Arrays.copyOf(before, before.length + row.length);
       System.arraycopy(row, 0, after, before.length, row.length);
       sketches[bucket] = after;
     }
@@ -54,6 +58,7 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
 
   private final long windowMs;
   private transient Map<Key, Parts> parts;
+  private transient ArrayDeque<Parts> spare;
   private transient int entries;
   private transient long[] entry;
 
@@ -71,6 +76,7 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
   public void open() throws Exception {
     super.open();
     parts = new HashMap<>();
+    spare = new ArrayDeque<>();
     marked = new HashMap<>();
     entries = 0;
     entry = new long[FlowTable.STRIDE];
@@ -92,7 +98,10 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
   private void add(FlowMessage message, Enrichment known) {
     long start = message.getIntervalStartMs();
     long window = Math.floorDiv(start, windowMs) * windowMs;
-    Parts into = parts.computeIfAbsent(new Key(message.getProbe(), window), key -> new Parts());
+    Parts into =
+        parts.computeIfAbsent(
+            new Key(message.getProbe(), window),
+            key -> spare.isEmpty() ? new Parts() : spare.pop());
     into.rank = known.rank;
     int number = 0;
     for (Flow flow : message.getBatch().getFlowsList()) {
@@ -247,6 +256,10 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
                 from.rank,
                 from.buckets[i].take(),
                 from.sketches[i]));
+        from.sketches[i] = NONE;
+      }
+      if (spare.size() < MAX_SPARE) {
+        spare.push(from);
       }
     }
     parts.clear();

@@ -39,8 +39,8 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   static final class Window {
     final Sums sums;
 
-    /** Buckets that have spoken of the last short window. */
-    int last;
+    /** Buckets that have spoken of the last short window, a bit each. */
+    long last;
 
     /** Probes reported and expected, by the start of the short window. */
     final Map<Long, long[]> reports = new TreeMap<>();
@@ -91,7 +91,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     long[] report =
         window.reports.computeIfAbsent(digest.window(), key -> new long[] {Long.MAX_VALUE, 0, 0});
     // Buckets speak one after the other: the first of a new round begins it anew.
-    int bit = 1 << Buckets.number(digest.bucket());
+    long bit = 1L << Buckets.number(digest.bucket());
     if ((report[2] & bit) != 0) {
       report[0] = Long.MAX_VALUE;
       report[2] = 0;
@@ -128,7 +128,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   }
 
   private void look(String key, Window window, long start, long now, Collector<TableRow> out) {
-    boolean complete = window.last == (1 << Buckets.COUNT) - 1;
+    boolean complete = window.last == -1L >>> (Long.SIZE - Buckets.COUNT);
     boolean waited = now >= due(window, start);
     boolean settled = now - window.touched >= MergeFunction.SETTLE_MS;
     boolean first = window.said == 0 && (complete || waited);
@@ -202,7 +202,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       out.writeInt(window.sums.stride());
       long[] sums = window.sums.toArray();
       Longs.write(sums, sums.length, out);
-      out.writeInt(window.last);
+      out.writeLong(window.last);
       out.writeInt(window.reports.size());
       for (Map.Entry<Long, long[]> report : window.reports.entrySet()) {
         out.writeLong(report.getKey());
@@ -221,7 +221,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       Window window = new Window(in.readInt());
       long[] sums = Longs.read(in);
       window.sums.addAll(sums, 0, sums.length, 1);
-      window.last = in.readInt();
+      window.last = in.readLong();
       for (int left = in.readInt(); left > 0; left--) {
         window.reports.put(in.readLong(), Longs.read(in));
       }

@@ -190,6 +190,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         int reported = complete ? 1 : 0;
         if (log.said.due(complete || waited, reported, now, AGAIN_MS)) {
           load(bucket, false, List.of(probe.getKey()), window, before);
+          flows.settle(log);
           say(probe.getKey(), start, bucket, reported, 1, log.said, out);
           log.said.said(reported, now);
           said = true;

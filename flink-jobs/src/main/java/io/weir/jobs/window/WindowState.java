@@ -80,7 +80,16 @@ final class WindowState {
 
     int rank;
     long[] sketches = NONE;
+
+    /** Attempts that the next window is to judge, see {@link Attempts}. */
+    long[] late = NONE;
+
     Said said = new Said();
+
+    /** Whether each flow is one entry. */
+    boolean isCompact() {
+      return entries == compacted;
+    }
 
     void add(long[] packed, int count) {
       if (count > 0) {
@@ -104,6 +113,7 @@ final class WindowState {
       copy.compacted = compacted;
       copy.rank = rank;
       copy.sketches = sketches;
+      copy.late = late;
       copy.said = said.copy();
       return copy;
     }
@@ -163,6 +173,7 @@ final class WindowState {
         out.writeInt(log.compacted);
         out.writeInt(log.rank);
         Longs.write(log.sketches, log.sketches.length, out);
+        Longs.write(log.late, log.late.length, out);
         log.said.write(out);
         out.writeInt(log.chunks.size());
         for (long[] chunk : log.chunks) {
@@ -184,6 +195,7 @@ final class WindowState {
         log.compacted = in.readInt();
         log.rank = in.readInt();
         log.sketches = Longs.read(in);
+        log.late = Longs.read(in);
         log.said = Said.read(in);
         for (int chunks = in.readInt(); chunks > 0; chunks--) {
           log.chunks.add(Longs.read(in));
