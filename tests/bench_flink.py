@@ -165,7 +165,7 @@ def measure(stack: RunningStack, load: Load, jobs: str, *, heap: str, profile: b
         begin, cpu, first = time.monotonic(), process.cpu(), process.sum("weir_received_records")
         while (seen := process.sum("weir_received_records")) < load.records:
             assert time.monotonic() < deadline, f"only {seen} of {load.records} records"
-            time.sleep(0.1)
+            time.sleep(0.5)
         seconds, used = time.monotonic() - begin, process.cpu() - cpu
         time.sleep(8)  # a checkpoint after the last record, and the last windows
         ended.set()

@@ -129,6 +129,14 @@ final class IndicatorDigester implements Digester {
     private final long[] stats;
     private final Sums totals = new Sums(TOTAL_VALUES);
 
+    /**
+     * For each host, TCP and UDP, a number that its distinct destination ports are not above (the
+     * first four of them, and one for each flow to another); and those four, 16 bits each.
+     */
+    private final int[] portBounds;
+
+    private final long[] firstPorts;
+
     /** Estimated distinct destinations in overflow records, by host and kind of protocol. */
     private final Sums sketched = new Sums(1);
 
@@ -145,6 +153,8 @@ final class IndicatorDigester implements Digester {
       cells = flows.cells();
       hosts = flows.hosts();
       stats = new long[hosts.known() * HostStats.SIZE];
+      portBounds = new int[2 * hosts.known()];
+      firstPorts = new long[2 * hosts.known()];
     }
 
     long[] digest() {
@@ -262,6 +272,9 @@ final class IndicatorDigester implements Digester {
       }
       if (source && kind >= 0 && begins(at, kind)) {
         stats[into + HostStats.BEGAN + kind]++;
+        if (kind < 2) {
+          port(host, kind, FlowTable.dstPort(tuple));
+        }
       }
       belongs(into, cells[at + FlowTable.CUSTOMER], attributes, source);
     }
@@ -400,7 +413,6 @@ final class IndicatorDigester implements Digester {
      */
     private void scans() {
       for (int kind = 0; kind < PROTOCOLS.length; kind++) {
-        int[] portBounds = kind < 2 ? portBounds(kind) : null;
         long[] bounds = new long[hosts.size()];
         int candidates = 0;
         for (int host = 0; host < hosts.size(); host++) {
@@ -415,7 +427,7 @@ final class IndicatorDigester implements Digester {
           long bound = -(bounds[i] >> 32);
           Best[] all = lists(0);
           Best[] own = flows.national() && customer(host) != 0 ? lists(customer(host)) : null;
-          long ports = kind < 2 ? portBounds[host] : 0;
+          long ports = kind < 2 ? portBounds[2 * host + kind] : 0;
           if (mayEnter(all, kind, bound, ports)
               || (own != null && mayEnter(own, kind, bound, ports))) {
             int at = distinct(host, kind);
@@ -435,34 +447,20 @@ final class IndicatorDigester implements Digester {
           || (kind < 2 && ports >= Math.max(LEAST_SCAN, lists[SCAN_PORTS + kind].least()));
     }
 
-    /**
-     * For each host a number that its distinct destination ports are not above: the first four of
-     * them, and a port for each flow to another.
-     */
-    private int[] portBounds(int kind) {
-      int[] bounds = new int[hosts.size()];
-      long[] first = new long[hosts.size()]; // four ports of 16 bits
-      for (int flow = 0; flow < flows.size(); flow++) {
-        int host = hosts.of(flow, 0);
-        int at = flow * FlowTable.STRIDE;
-        long tuple = cells[at + FlowTable.TUPLE];
-        if (host < 0 || kind(FlowTable.protocol(tuple)) != kind || !begins(at, kind)) {
-          continue;
-        }
-        long port = FlowTable.dstPort(tuple);
-        int known = Math.min(bounds[host], 4);
-        boolean again = false;
-        for (int i = 0; i < known; i++) {
-          again |= (first[host] >>> (16 * i) & 0xffff) == port;
-        }
-        if (!again) {
-          if (known < 4) {
-            first[host] |= port << (16 * known);
-          }
-          bounds[host]++;
+    /** Counts a destination port: once, where it is one of the first four or new. */
+    private void port(int host, int kind, long port) {
+      int at = 2 * host + kind;
+      int known = Math.min(portBounds[at], 4);
+      long first = firstPorts[at];
+      for (int i = 0; i < known; i++) {
+        if ((first >>> (16 * i) & 0xffff) == port) {
+          return;
         }
       }
-      return bounds;
+      if (known < 4) {
+        firstPorts[at] = first | port << (16 * known);
+      }
+      portBounds[at]++;
     }
 
     private static void offer(Best[] lists, int kind, int host, long addresses, long ports) {

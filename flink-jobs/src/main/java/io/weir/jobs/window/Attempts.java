@@ -34,6 +34,8 @@ public final class Attempts {
   private long[] rows = new long[64 * STRIDE];
   private int size;
   private int before;
+  private long[] late = new long[64 * STRIDE];
+  private int lateSize;
 
   /** How many there are. */
   public int size() {
@@ -66,9 +68,10 @@ public final class Attempts {
     bucket = ofBucket;
     size = 0;
     before = 0;
+    lateSize = 0;
   }
 
-  /** Takes in what {@link #late} said of the window before. */
+  /** Takes in what {@link #late} gave of the window before. */
   void addBefore(long[] late) {
     reserve(late.length / STRIDE);
     System.arraycopy(late, 0, rows, size * STRIDE, late.length);
@@ -79,33 +82,28 @@ public final class Attempts {
     }
   }
 
-  /** Takes in the attempts of this window among a probe's flows. */
+  /** Takes in the attempts among a probe's flows; later ones are for the next window. */
   void add(long[] cells, int from, int to) {
-    for (int i = from; i < to; i++) {
-      int at = i * FlowTable.STRIDE;
-      if (isAttempt(cells, at) && FlowTable.firstSeen(cells[at + FlowTable.SEEN]) < edgeMs) {
+    for (int at = from * FlowTable.STRIDE; at < to * FlowTable.STRIDE; at += FlowTable.STRIDE) {
+      if (cells[at + FlowTable.SYN] >>> 32 == 0 || !isAttempt(cells, at)) {
+        continue;
+      }
+      if (FlowTable.firstSeen(cells[at + FlowTable.SEEN]) < edgeMs) {
         reserve(1);
         row(cells, at, rows, size * STRIDE);
         leaveOpen(rows, size++ * STRIDE);
+      } else {
+        if ((lateSize + 1) * STRIDE > late.length) {
+          late = Arrays.copyOf(late, late.length * 2);
+        }
+        row(cells, at, late, lateSize++ * STRIDE);
       }
     }
   }
 
-  /** The attempts among a probe's flows that the next window is to judge. */
-  long[] late(long[] cells, int flows) {
-    long[] late = new long[16 * STRIDE];
-    int length = 0;
-    for (int i = 0; i < flows; i++) {
-      int at = i * FlowTable.STRIDE;
-      if (isAttempt(cells, at) && FlowTable.firstSeen(cells[at + FlowTable.SEEN]) >= edgeMs) {
-        if (length == late.length) {
-          late = Arrays.copyOf(late, length * 2);
-        }
-        row(cells, at, late, length);
-        length += STRIDE;
-      }
-    }
-    return Arrays.copyOf(late, length);
+  /** The attempts that the next window is to judge. */
+  long[] late() {
+    return Arrays.copyOf(late, lateSize * STRIDE);
   }
 
   /** Takes in what answers the attempts: all that was seen in this window. */
@@ -127,8 +125,7 @@ public final class Attempts {
   }
 
   private boolean isAttempt(long[] cells, int at) {
-    return cells[at + FlowTable.SYN] >>> 32 != 0
-        && (cells[at + FlowTable.ATTRIBUTES] & (FlowTable.GUESS | FlowTable.ONE_WAY)) == 0
+    return (cells[at + FlowTable.ATTRIBUTES] & (FlowTable.GUESS | FlowTable.ONE_WAY)) == 0
         && FlowTable.protocol(cells[at + FlowTable.TUPLE]) == TCP
         && FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) == 0
         && Buckets.of(cells[at + FlowTable.SRC], cells[at + FlowTable.SRC + 1]) == bucket;

@@ -152,7 +152,7 @@ public final class Flows {
     if (!log.isCompact()) {
       keep(log);
     }
-    log.late = attempts.late(table.cells(), table.size());
+    log.late = attempts.late();
   }
 
   private void keep(WindowState.Log log) {

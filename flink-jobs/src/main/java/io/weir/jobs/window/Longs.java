@@ -2,19 +2,20 @@ package io.weir.jobs.window;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /** Writes arrays of numbers at once. */
 public final class Longs {
-  private static final int CHUNK = 1024;
+  private static final int CHUNK = 2048;
 
   private Longs() {}
 
   public static void write(long[] numbers, int length, DataOutputView out) throws IOException {
     out.writeInt(length);
     byte[] bytes = new byte[Math.min(length, CHUNK) * 8];
-    ByteBuffer buffer = ByteBuffer.wrap(bytes);
+    ByteBuffer buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
     for (int from = 0; from < length; from += CHUNK) {
       int count = Math.min(CHUNK, length - from);
       buffer.asLongBuffer().put(numbers, from, count);
@@ -25,7 +26,7 @@ public final class Longs {
   public static long[] read(DataInputView in) throws IOException {
     long[] numbers = new long[in.readInt()];
     byte[] bytes = new byte[Math.min(numbers.length, CHUNK) * 8];
-    ByteBuffer buffer = ByteBuffer.wrap(bytes);
+    ByteBuffer buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
     for (int from = 0; from < numbers.length; from += CHUNK) {
       int count = Math.min(CHUNK, numbers.length - from);
       in.readFully(bytes, 0, count * 8);

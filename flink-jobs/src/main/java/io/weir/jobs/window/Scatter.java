@@ -118,7 +118,11 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
         entries++;
       }
       if (dst >= 0 && dst != src) {
-        into.buckets[dst].add(entry, 0);
+        if (src >= 0) {
+          into.buckets[dst].addLastOf(into.buckets[src]);
+        } else {
+          into.buckets[dst].add(entry, 0);
+        }
         entries++;
       }
       if (key == 1 || key == 2) {

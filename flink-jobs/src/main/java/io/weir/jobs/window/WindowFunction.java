@@ -41,7 +41,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   static final long KEEP_MS = 300_000;
 
   /** Entries of finished windows that a bucket keeps for what comes late; the oldest go first. */
-  static final int KEEP_ENTRIES = 2_000_000 / Buckets.COUNT;
+  static final int KEEP_ENTRIES = 1_000_000 / Buckets.COUNT;
 
   /** Entries of one probe and window, beside those added up before, that are added up. */
   static final int COMPACT_ENTRIES = 50_000;
