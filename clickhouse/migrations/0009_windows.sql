@@ -7,6 +7,7 @@ ALTER TABLE top_flows
     ADD COLUMN IF NOT EXISTS customer UInt32 COMMENT 'Customer of a customer''s list, else 0; names in prefixes' AFTER probe,
     ADD COLUMN IF NOT EXISTS list Enum8('ip_octets' = 1, 'ip_packets' = 2, 'tcp_octets' = 3, 'tcp_packets' = 4, 'udp_octets' = 5, 'udp_packets' = 6, 'icmp_octets' = 7, 'icmp_packets' = 8) COMMENT 'Which flows (ip: all), and what puts them in order' AFTER customer,
     ADD COLUMN IF NOT EXISTS duplicate_octets UInt64 COMMENT 'Lists over all probes: octets left out because another probe had seen the same flow' AFTER overflow_octets,
+    ADD COLUMN IF NOT EXISTS error_octets UInt64 COMMENT 'A flow may have this many octets more, and one that is not in the list no more than this: windows had more flows than they keep (--window-flows). 0: exact' AFTER duplicate_octets,
     MODIFY ORDER BY (ts, window_s, scope, probe, rank, customer, list);
 
 CREATE TABLE IF NOT EXISTS top_talkers
@@ -33,6 +34,7 @@ CREATE TABLE IF NOT EXISTS top_talkers
     window_packets         UInt64 COMMENT 'Packets of the whole window and scope',
     window_keys            UInt64 COMMENT 'How many hosts, ports, AS or customers there were',
     window_overflow_octets UInt64 COMMENT 'Of window_octets, what came in overflow records: some of it names no host, port or AS',
+    error_octets           UInt64 COMMENT 'Above 0 where windows had more flows than they keep (--window-flows): then overflow_octets says how much was added up, and a host or port that is missing had no flow above this',
     probes_reported        UInt32 COMMENT 'Probes whose window was complete when the row was computed',
     probes_expected        UInt32 COMMENT 'Probes that were enrolled'
 )
@@ -129,6 +131,7 @@ CREATE OR REPLACE VIEW v_top_flows
     window_flows UInt64 COMMENT 'Distinct flows in the window',
     overflow_octets UInt64 COMMENT 'Of window_octets, what came in overflow records and so could be in no list',
     duplicate_octets UInt64 COMMENT 'Lists over all probes: octets left out because another probe had seen the same flow',
+    error_octets UInt64 COMMENT 'A flow may have this many octets more, and one that is not in the list no more than this: windows had more flows than they keep (--window-flows). 0: exact',
     share Float64 COMMENT 'Part of window_octets that the flow has, 0 to 1',
     probes_reported UInt32 COMMENT 'Probes whose window was complete when the row was computed',
     probes_expected UInt32 COMMENT 'Probes that were enrolled'
@@ -139,7 +142,7 @@ AS SELECT
     weir_protocol_name(protocol) AS protocol_name,
     weir_addr(src_addr) AS src, src_port, weir_addr(dst_addr) AS dst, dst_port,
     octets, packets, fwd_octets, fwd_packets, rev_octets, rev_packets,
-    window_octets, window_packets, window_flows, overflow_octets, duplicate_octets,
+    window_octets, window_packets, window_flows, overflow_octets, duplicate_octets, error_octets,
     octets / greatest(window_octets, 1) AS share,
     probes_reported, probes_expected
 FROM top_flows FINAL
@@ -172,6 +175,7 @@ CREATE OR REPLACE VIEW v_top_talkers
     window_packets UInt64 COMMENT 'Packets of the whole window and scope',
     window_keys UInt64 COMMENT 'How many hosts, ports, AS or customers there were',
     window_overflow_octets UInt64 COMMENT 'Of window_octets, what came in overflow records: some of it names no host, port or AS',
+    error_octets UInt64 COMMENT 'Above 0 where windows had more flows than they keep (--window-flows): then overflow_octets says how much was added up, and a host or port that is missing had no flow above this',
     probes_reported UInt32 COMMENT 'Probes whose window was complete when the row was computed',
     probes_expected UInt32 COMMENT 'Probes that were enrolled'
 )
@@ -201,6 +205,7 @@ AS SELECT
     t.window_packets AS window_packets,
     t.window_keys AS window_keys,
     t.window_overflow_octets AS window_overflow_octets,
+    t.error_octets AS error_octets,
     t.probes_reported AS probes_reported,
     t.probes_expected AS probes_expected
 FROM top_talkers AS t FINAL

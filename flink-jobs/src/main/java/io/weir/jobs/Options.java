@@ -108,6 +108,11 @@ public final class Options {
               "mix-top", "N", "50", "Applications and customers of a mix; the rest is one row"),
           new Option("mix-top-as", "N", "20", "AS of a mix; the rest is one row"),
           new Option(
+              "window-flows",
+              "N",
+              "4000000",
+              "Flows that windows keep one by one, each for both of its ends; the rest is added up"),
+          new Option(
               "answer-timeout",
               "TIME",
               "10s",
@@ -160,6 +165,7 @@ public final class Options {
   final int portReport;
   final int mixTop;
   final int mixTopAs;
+  final int windowFlows;
   final Duration answerTimeout;
   final Duration nationalDelay;
   final Duration discoveryInterval;
@@ -209,6 +215,7 @@ public final class Options {
     portReport = number("port-report", values, 1, 60_000);
     mixTop = number("mix-top", values, 1, 10_000);
     mixTopAs = number("mix-top-as", values, 1, 10_000);
+    windowFlows = number("window-flows", values, 10_000, 1_000_000_000);
     answerTimeout = duration("answer-timeout", values);
     if (answerTimeout.compareTo(window) >= 0) {
       throw new BadOption("--answer-timeout is shorter than --window");

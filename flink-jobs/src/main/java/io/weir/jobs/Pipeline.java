@@ -97,6 +97,7 @@ final class Pipeline {
               options.window,
               options.nationalDelay,
               options.answerTimeout,
+              options.windowFlows,
               windowJobs()));
     }
     if (options.has(Job.FILTERS)) {

@@ -270,7 +270,7 @@ final class IndicatorDigester implements Digester {
         stats[into + HostStats.OVERFLOW] += sent + received;
         stats[into + HostStats.OVERFLOW_TCP] += kind == 0 && twoWay ? sent + received : 0;
       }
-      if (source && kind >= 0 && begins(at, kind)) {
+      if (source && kind >= 0 && !FlowTable.isBack(tuple) && begins(at, kind)) {
         stats[into + HostStats.BEGAN + kind]++;
         if (kind < 2) {
           port(host, kind, FlowTable.dstPort(tuple));
@@ -485,7 +485,10 @@ final class IndicatorDigester implements Digester {
       for (int end = hosts.first(host); end >= 0; end = hosts.next(end)) {
         int at = end / 2 * FlowTable.STRIDE;
         long tuple = cells[at + FlowTable.TUPLE];
-        if (end % 2 == 0 && kind(FlowTable.protocol(tuple)) == kind && begins(at, kind)) {
+        if (end % 2 == 0
+            && kind(FlowTable.protocol(tuple)) == kind
+            && !FlowTable.isBack(tuple)
+            && begins(at, kind)) {
           if (FlowTable.overflowKey(tuple) == 0) {
             peers.at(cells[at + FlowTable.DST], cells[at + FlowTable.DST + 1]);
           }
@@ -523,7 +526,9 @@ final class IndicatorDigester implements Digester {
         long first = FlowTable.firstSeen(cells[at + FlowTable.SEEN]);
         int src = FlowTable.srcPort(tuple);
         int dst = FlowTable.dstPort(tuple);
-        port(dstPorts, source ? dst : src, sent, first);
+        if (!FlowTable.isBack(tuple)) {
+          port(dstPorts, source ? dst : src, sent, first);
+        }
         if (FlowTable.overflowKey(tuple) == 0) {
           int peer = at + (source ? FlowTable.DST : FlowTable.SRC);
           peers.at(cells[peer], cells[peer + 1]);

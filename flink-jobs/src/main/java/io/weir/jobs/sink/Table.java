@@ -64,7 +64,7 @@ public enum Table {
           .add(UINT8, "protocol")
           .add(UINT64, "octets", "packets", "fwd_octets", "fwd_packets", "rev_octets")
           .add(UINT64, "rev_packets", "window_octets", "window_packets", "window_flows")
-          .add(UINT64, "overflow_octets", "duplicate_octets")
+          .add(UINT64, "overflow_octets", "duplicate_octets", "error_octets")
           .add(UINT32, "probes_reported", "probes_expected")),
   TOP_TALKERS(
       false,
@@ -81,7 +81,7 @@ public enum Table {
           .add(UINT32, "number")
           .add(UINT64, "octets", "packets", "in_octets", "in_packets", "out_octets", "out_packets")
           .add(UINT64, "flows", "overflow_octets", "window_octets", "window_packets")
-          .add(UINT64, "window_keys", "window_overflow_octets")
+          .add(UINT64, "window_keys", "window_overflow_octets", "error_octets")
           .add(UINT32, "probes_reported", "probes_expected")),
   MIXES(
       false,

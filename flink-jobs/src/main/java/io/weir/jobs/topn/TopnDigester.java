@@ -20,12 +20,13 @@ import java.util.TreeMap;
 final class TopnDigester implements Digester {
   private static final long serialVersionUID = 1;
 
-  /** Sections: sums by scope; flows; sums by key; hosts. */
+  /** Sections: sums by scope; flows; sums by key; hosts; how exact it is. */
   static final int TOTALS = 1;
 
   static final int FLOWS = 2;
   static final int KEYS = 3;
   static final int HOSTS = 4;
+  static final int ERROR = 5;
 
   /** A row of flows: scope, list, value, key and octets and packets as in {@link FlowTable}. */
   static final int FLOW_KEY = 3;
@@ -161,7 +162,8 @@ final class TopnDigester implements Digester {
         sums[total + TOTAL_OVERFLOW] += octets;
       }
       if ((protocol == 6 || protocol == 17) && FlowTable.overflowKey(tuple) != 3) {
-        add(scope, protocol == 6 ? PORT_TCP : PORT_UDP, FlowTable.dstPort(tuple), at, false, true);
+        int kind = protocol == 6 ? PORT_TCP : PORT_UDP;
+        add(scope, kind, FlowTable.dstPort(tuple), at, FlowTable.isBack(tuple), true);
       }
       long as = cells[at + FlowTable.AS];
       ends(scope, AS, (int) (as >>> 32), (int) as, at);
@@ -247,6 +249,9 @@ final class TopnDigester implements Digester {
     private void written(Sections sections) {
       sections.begin(TOTALS, totals.stride());
       sections.add(totals.cells(), 0, totals.size() * totals.stride());
+      sections.end();
+      sections.begin(ERROR, 1);
+      sections.add(flows.errorOctets());
       sections.end();
       sections.begin(KEYS, keys.stride());
       sections.add(keys.cells(), 0, keys.size() * keys.stride());

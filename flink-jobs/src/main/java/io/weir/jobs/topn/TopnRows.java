@@ -39,6 +39,7 @@ final class TopnRows implements RowMaker {
     Sums keys = new Sums(TopnDigester.VALUES);
     Map<Integer, Cells> sections = new TreeMap<>();
     boolean national = false;
+    long[] error = {0};
     for (Digest digest : digests) {
       national |= digest.probe().isEmpty();
       Sections.read(
@@ -47,6 +48,7 @@ final class TopnRows implements RowMaker {
             switch (section) {
               case TopnDigester.TOTALS -> totals.addAll(data, start, end, 1);
               case TopnDigester.KEYS -> keys.addAll(data, start, end, 1);
+              case TopnDigester.ERROR -> error[0] = Math.max(error[0], data[start]);
               default ->
                   sections.computeIfAbsent(section, key -> new Cells(stride)).add(data, start, end);
             }
@@ -56,6 +58,10 @@ final class TopnRows implements RowMaker {
     flows(sections.get(TopnDigester.FLOWS), totals, national, lists);
     hosts(sections.get(TopnDigester.HOSTS), totals, national, lists);
     keys(keys, totals, national, lists);
+    for (RowList list : lists) {
+      Table table = list.table();
+      list.rows().forEach(row -> set(row, table, "error_octets", error[0]));
+    }
     return lists;
   }
 

@@ -29,6 +29,12 @@ public final class FlowTable {
   /** Of {@link #TUPLE}: an overflow record of IPv6. Its addresses may not tell. */
   static final long OVERFLOW_IPV6 = 1;
 
+  /** Of {@link #TUPLE}, {@link Coarse} alone: counted in the bucket of the flow's other address. */
+  static final long ELSEWHERE = 2;
+
+  /** Of {@link #TUPLE}, {@link Coarse} alone: what came back from the port, not what went to it. */
+  static final long BACK = 4;
+
   public static final int FWD_OCTETS = 5;
   public static final int FWD_PACKETS = 6;
   public static final int REV_OCTETS = 7;
@@ -127,6 +133,11 @@ public final class FlowTable {
   /** 0 for a flow, else what an overflow record counts by, as in {@code Overflow.Key}. */
   public static int overflowKey(long tuple) {
     return (int) (tuple >>> OVERFLOW_SHIFT) & 3;
+  }
+
+  /** Whether it is what came back, of flows that are no longer told apart. */
+  public static boolean isBack(long tuple) {
+    return (tuple & BACK) != 0;
   }
 
   /** The number {@link #SEEN} of one record. */

@@ -19,6 +19,7 @@ public final class Flows {
   record Observed(WindowState.Log log, WindowState.Log before) {}
 
   private final FlowTable table = new FlowTable();
+  private final Coarse coarse = new Coarse();
   private final Attempts attempts = new Attempts();
   private final long[] entry = new long[FlowTable.STRIDE];
   private final Hosts hosts = new Hosts();
@@ -29,6 +30,7 @@ public final class Flows {
   private int bucket;
   private long duplicateOctets;
   private long duplicatePackets;
+  private long errorOctets;
   private long[] sketches = {};
 
   private int[] observers = {};
@@ -61,6 +63,14 @@ public final class Flows {
     return duplicatePackets;
   }
 
+  /**
+   * Octets that a flow may have more than it is said to have here, because memory did not suffice;
+   * one that is not here has no more than that. 0: all is exact.
+   */
+  public long errorOctets() {
+    return errorOctets;
+  }
+
   /** Sketches of overflow records, one row for each host and protocol, see {@link Sketches}. */
   public long[] sketches() {
     return sketches;
@@ -80,7 +90,11 @@ public final class Flows {
    * Whether what is counted once for each flow is to be counted here for the flow at {@code at}.
    */
   public boolean owns(int at) {
-    return Buckets.owner(cells, at) == bucket;
+    long tuple = cells[at + FlowTable.TUPLE];
+    // Each overflow record is in one bucket only.
+    return FlowTable.overflowKey(tuple) == 0
+        ? Buckets.owner(cells, at) == bucket
+        : (tuple & FlowTable.ELSEWHERE) == 0;
   }
 
   /** Takes in what came; {@code answerMs} is the time-out of an answer, 0 to judge none. */
@@ -90,10 +104,12 @@ public final class Flows {
     national = overAll;
     duplicateOctets = 0;
     duplicatePackets = 0;
+    errorOctets = 0;
     sketches = sketches(observed);
     size = 0;
     attempts.clear(windowMs - answerMs, bucket);
     for (Observed one : observed) {
+      errorOctets += one.log.errorOctets;
       if (one.before != null) {
         attempts.addBefore(one.before.late);
       }
@@ -138,10 +154,20 @@ public final class Flows {
     }
   }
 
-  /** Adds up what came of a probe, so that each flow is one entry. */
-  void compact(WindowState.Log log) {
+  /**
+   * Adds up what came of a probe, so that each flow is one entry; and where that are still more
+   * than {@code limit}, all but the largest together.
+   */
+  void compact(WindowState.Log log, int ofBucket, int limit) {
     fill(log);
-    keep(log);
+    if (table.size() <= limit) {
+      keep(log, table);
+      return;
+    }
+    coarse.load(table, ofBucket, limit);
+    keep(log, coarse.kept());
+    log.addSketches(coarse.sketches());
+    log.errorOctets += coarse.largest();
   }
 
   /**
@@ -150,20 +176,20 @@ public final class Flows {
    */
   void settle(WindowState.Log log) {
     if (!log.isCompact()) {
-      keep(log);
+      keep(log, table);
     }
     log.late = attempts.late();
   }
 
-  private void keep(WindowState.Log log) {
+  private static void keep(WindowState.Log log, FlowTable flows) {
     Packed packed = new Packed();
-    for (int i = 0; i < table.size(); i++) {
-      packed.add(table.cells(), i * FlowTable.STRIDE);
+    for (int i = 0; i < flows.size(); i++) {
+      packed.add(flows.cells(), i * FlowTable.STRIDE);
     }
     log.chunks.clear();
     log.chunks.add(packed.take());
-    log.entries = table.size();
-    log.compacted = table.size();
+    log.entries = flows.size();
+    log.compacted = flows.size();
   }
 
   private void append(WindowState.Log log, int observer) {

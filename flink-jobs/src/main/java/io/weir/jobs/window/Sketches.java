@@ -36,6 +36,17 @@ public final class Sketches {
     return row;
   }
 
+  /** Takes an item, by its hash, into the row at {@code at}: the top 7 bits choose the register. */
+  static void insert(long[] rows, int at, long hash) {
+    int register = (int) (hash >>> 57);
+    int rank = Math.min(Long.numberOfLeadingZeros(hash << 7), 57) + 1;
+    int number = at + 3 + register / 8;
+    int shift = 56 - 8 * (register % 8);
+    if ((rows[number] >>> shift & 0xff) < rank) {
+      rows[number] = (rows[number] & ~(0xffL << shift)) | (long) rank << shift;
+    }
+  }
+
   /** Registers of both: the larger of each. Row {@code b} goes into row {@code a}. */
   static void merge(long[] a, int atA, long[] b, int atB) {
     for (int i = 3; i < STRIDE; i++) {

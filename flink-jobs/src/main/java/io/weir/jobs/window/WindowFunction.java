@@ -5,6 +5,7 @@ import io.weir.jobs.window.WindowState.Said;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -51,6 +52,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private final long windowMs;
   private final long delayMs;
   private final long answerMs;
+  private final int maxEntries;
   private final List<Digester> digesters;
 
   private transient MapState<Long, WindowState> windows;
@@ -58,12 +60,26 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private transient ValueState<Long> timer;
   private transient Counter late;
   private transient Counter digested;
+  private transient Counter coarsened;
   private transient Flows flows;
+  private transient int subtasks;
 
-  WindowFunction(Duration window, Duration delay, Duration answer, List<Digester> digesters) {
+  /** Entries by bucket, and of all buckets of this subtask; at a restart known after a moment. */
+  private transient Map<Integer, Integer> held;
+
+  private transient long all;
+
+  /**
+   * Makes the function.
+   *
+   * @param maxEntries of all buckets: past it, buckets that have more than their share add flows up
+   */
+  WindowFunction(
+      Duration window, Duration delay, Duration answer, int maxEntries, List<Digester> digesters) {
     windowMs = window.toMillis();
     delayMs = delay.toMillis();
     answerMs = answer.toMillis();
+    this.maxEntries = maxEntries;
     this.digesters = new ArrayList<>(digesters);
   }
 
@@ -82,7 +98,12 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     MetricGroup group = getRuntimeContext().getMetricGroup().addGroup("weir");
     late = group.counter("window_too_late_records");
     digested = group.counter("window_digested_flows");
+    coarsened = group.counter("window_coarsened_entries");
+    group.gauge("window_entries", () -> all);
     flows = new Flows();
+    held = new HashMap<>();
+    all = 0;
+    subtasks = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
   }
 
   @Override
@@ -104,7 +125,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         if (known.isOver("", message.window() / windowMs)) {
           late.inc(message.entries()); // too late for what is over all
         }
-        add(message, now);
+        add(message, context.getCurrentKey(), now);
       }
       case MARK -> {
         known.mark(message.probe(), (int) data[0], (int) data[1], data[2], data[3]);
@@ -136,7 +157,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
   }
 
-  private void add(WindowMessage message, long now) throws Exception {
+  private void add(WindowMessage message, int bucket, long now) throws Exception {
     WindowState window = windows.get(message.window());
     if (window == null) {
       window = new WindowState();
@@ -147,8 +168,17 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     log.rank = message.rank();
     log.add(message.data(), message.entries());
     log.addSketches(message.sketches());
-    if (log.entries - log.compacted > COMPACT_ENTRIES + log.compacted) {
-      flows.compact(log);
+    held.merge(bucket, message.entries(), Integer::sum);
+    all += message.entries();
+    int share = maxEntries / Buckets.COUNT;
+    boolean full = all > maxEntries / subtasks && log.entries > share;
+    int more = log.entries - log.compacted;
+    if (full ? more > share / 2 : more > COMPACT_ENTRIES + log.compacted) {
+      int before = log.entries;
+      flows.compact(log, Buckets.number(bucket), full ? share : Integer.MAX_VALUE);
+      held.merge(bucket, log.entries - before, Integer::sum);
+      all += log.entries - before;
+      coarsened.inc(full ? before - log.entries : 0);
     }
     log.said.changed = true;
     window.all.changed = true;
@@ -228,6 +258,12 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         }
       }
     }
+    int entries = 0;
+    for (WindowState window : ordered.values()) {
+      entries += window.entries();
+    }
+    Integer counted = held.put(bucket, entries);
+    all += entries - (counted == null ? 0 : counted);
     for (long start : droppable) {
       if (finished <= KEEP_ENTRIES) {
         break;

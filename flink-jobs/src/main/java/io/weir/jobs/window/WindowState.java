@@ -84,6 +84,9 @@ final class WindowState {
     /** Attempts that the next window is to judge, see {@link Attempts}. */
     long[] late = NONE;
 
+    /** Octets that a flow may have lost to {@link Coarse}. */
+    long errorOctets;
+
     Said said = new Said();
 
     /** Whether each flow is one entry. */
@@ -114,6 +117,7 @@ final class WindowState {
       copy.rank = rank;
       copy.sketches = sketches;
       copy.late = late;
+      copy.errorOctets = errorOctets;
       copy.said = said.copy();
       return copy;
     }
@@ -174,6 +178,7 @@ final class WindowState {
         out.writeInt(log.rank);
         Longs.write(log.sketches, log.sketches.length, out);
         Longs.write(log.late, log.late.length, out);
+        out.writeLong(log.errorOctets);
         log.said.write(out);
         out.writeInt(log.chunks.size());
         for (long[] chunk : log.chunks) {
@@ -196,6 +201,7 @@ final class WindowState {
         log.rank = in.readInt();
         log.sketches = Longs.read(in);
         log.late = Longs.read(in);
+        log.errorOctets = in.readLong();
         log.said = Said.read(in);
         for (int chunks = in.readInt(); chunks > 0; chunks--) {
           log.chunks.add(Longs.read(in));

@@ -36,6 +36,7 @@ public final class Windows {
    * @param window of the buckets
    * @param delay after the end of a window until what is over all probes is written with what came
    * @param answer how long an answer to a SYN may take
+   * @param maxEntries flows that are kept one by one, each counted for both of its ends
    */
   public static DataStream<TableRow> rows(
       DataStream<Accepted> messages,
@@ -43,6 +44,7 @@ public final class Windows {
       Duration window,
       Duration delay,
       Duration answer,
+      int maxEntries,
       List<Job> jobs) {
     DataStream<WindowMessage> parts =
         messages
@@ -62,7 +64,7 @@ public final class Windows {
         parts
             .union(enrolled)
             .keyBy(WindowMessage::bucket, Types.INT)
-            .process(new WindowFunction(window, delay, answer, digesters))
+            .process(new WindowFunction(window, delay, answer, maxEntries, digesters))
             .returns(Digest.TYPE)
             .name("window-buckets")
             .uid("window-buckets")

@@ -27,7 +27,7 @@ public final class WindowStages implements AutoCloseable {
         Stage.keyed(
             () ->
                 new KeyedProcessOperator<>(
-                    new WindowFunction(WINDOW, DELAY, ANSWER, List.of(job.digester()))),
+                    new WindowFunction(WINDOW, DELAY, ANSWER, 1_000_000, List.of(job.digester()))),
             WindowMessage::bucket,
             Types.INT,
             Digest.TYPE);
