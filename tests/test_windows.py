@@ -35,7 +35,9 @@ ORDINARY = {
     "echo-again": "zeek/echo-connections.pcap.gz",
     "icmp-errors": "zeek/icmp-destunreach-udp.pcap",
     "dns": "ndpi/dnscrypt-v1-and-resolver-pings.pcap",
-    "kxun": "ndpi/1kxun.pcap",
+    "kxun": "ndpi/1-1kxun.pcap",
+    "vpn": "ndpi/anyconnect-vpn.pcap",
+    "bittorrent": "ndpi/bittorrent.pcap",
     "ssh": "zeek/ssh.pcap",
 }
 BEFORE_TODAY = 1_780_000_000
