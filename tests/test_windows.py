@@ -127,7 +127,8 @@ def test_the_scanners_are_named(windows: RunningStack, store: ClickHouse, shared
     listed = {
         one["list"]: one
         for one in store.rows(
-            f"SELECT list, value, rank, scanner FROM v_top_indicators WHERE probe = 'synscan' AND host = '{scanner}'"
+            f"SELECT list, value, rank FROM v_top_indicators WHERE probe = 'synscan' AND host = '{scanner}' "
+            f"AND ts = '{row['ts']}'"
         )
     }
     assert listed["syn_senders"]["rank"] == 1
