@@ -47,11 +47,9 @@ BEFORE_TODAY = 1_780_000_000
 def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack with known autonomous systems and countries."""
     folder = tmp_path_factory.mktemp("addresses")
-    files = {
-        "as_database": str(address_file(folder / "systems.mmdb", SYSTEMS)),
-        "country_database": str(address_file(folder / "countries.mmdb", COUNTRIES)),
-    }
-    with RunningStack(**files) as running:
+    systems = address_file(folder / "systems.mmdb", SYSTEMS)
+    countries = address_file(folder / "countries.mmdb", COUNTRIES)
+    with RunningStack(as_database=str(systems), country_database=str(countries), national_delay="5s") as running:
         yield running
 
 
@@ -80,6 +78,8 @@ def past(hours: int) -> int:
 def test_a_day_that_several_probes_saw(windows: RunningStack, store: ClickHouse) -> None:
     start = day(windows, random.Random(4))
     equal(windows, store, start, start + 86_400)
+    joined = f"SELECT count() FROM {windows_sql.DATABASE}.others WHERE other_fwd.2 > 0 OR other_rev.2 > 0"
+    assert windows_sql.count(store, joined), "no flow of which two probes saw one direction each"
     said = store.rows(
         f"SELECT DISTINCT probes_reported, probes_expected FROM v_indicators WHERE scope = 'probe' AND ts >= {start} "
         f"AND ts < {start + 86_400}"
@@ -92,50 +92,74 @@ def test_a_flood(windows: RunningStack, store: ClickHouse) -> None:
     equal(windows, store, start, start + 300)
     of = f"ts >= {start} AND ts < {start + 300} AND probe = 'flood-edge'"
     assert store.rows(f"SELECT max(rank) AS most FROM v_port_report WHERE {of}") == [{"most": 1000}]
-    assert store.rows(f"SELECT count() AS n FROM v_top_indicators WHERE {of} AND list = 'scan_addresses_tcp' AND value_error > 0")[0]["n"] > 0
+    sketched = f"SELECT count() FROM v_top_indicators WHERE {of} AND list = 'scan_addresses_tcp' AND value_error > 0"
+    assert windows_sql.count(store, sketched), "no scanner whose destinations a sketch tells"
 
 
-def test_captures(windows: RunningStack, store: ClickHouse, shared: Path) -> None:
+@pytest.fixture(scope="module")
+def captures(windows: RunningStack, shared: Path) -> None:
+    """The mixture of captures, published."""
     for probe, capture in (SCANS | ORDINARY).items():
         windows.enrol(probe)
         windows.read(probe, shared / "pcaps" / capture, words=("--keep-time", "--interval", "5s"))
+
+
+@pytest.mark.usefixtures("captures")
+def test_captures(windows: RunningStack, store: ClickHouse) -> None:
     equal(windows, store, 0, BEFORE_TODAY)
-    show(store, "synscan", "slips-malicious", "slips-control", "echo", "ssh")
+    show(store, "synscan", "tcp-scan", "slips-malicious", "slips-control", "slips-icmp-scan", "echo", "vpn", "ssh")
 
 
 def show(store: ClickHouse, *probes: str) -> None:
-    """Print the port reports side by side: `pytest -s`."""
+    """Print what is said of hosts, probe by probe: `pytest -s`."""
     for probe in probes:
-        rows = store.rows(
-            "SELECT ts, host, syn_sent, fin_recv, rst_recv, tcp_packets, work_weight, sa_s, l3d, l4d, flags, port_signature "
-            f"FROM v_port_report WHERE probe = '{probe}' AND scope = 'probe' ORDER BY ts, rank LIMIT 12"
-        )
-        print(f"\n{probe}")
-        for row in rows:
-            print("  " + "  ".join(f"{value}" for value in row.values()))
+        of = f"probe = '{probe}' AND scope = 'probe'"
+        print(f"\n{probe}\n  window, host, SYNs, work weight, addresses, ports, flags, signature")
+        for row in store.rows(
+            "SELECT ts, host, syn_sent, work_weight, l3d, l4d, flags, port_signature FROM v_port_report "
+            f"WHERE {of} ORDER BY ts, rank LIMIT 12"
+        ):
+            print("  " + "  ".join(map(str, row.values())))
+        for row in store.rows(
+            "SELECT list, host, max(value) AS value FROM v_top_indicators "
+            f"WHERE {of} AND startsWith(toString(list), 'scan') AND rank <= 2 GROUP BY list, host ORDER BY list, value DESC"
+        ):
+            print("  " + "  ".join(map(str, row.values())))
 
 
-def test_the_scanners_are_named(windows: RunningStack, store: ClickHouse, shared: Path) -> None:
-    """Beside ordinary captures; after `test_captures`, which brings both."""
-    scanner = "172.16.0.8"
-    row = store.rows(
-        f"SELECT * FROM v_port_report WHERE probe = 'synscan' AND scope = 'probe' AND host = '{scanner}' ORDER BY syn_sent DESC"
+@pytest.mark.usefixtures("captures")
+@pytest.mark.parametrize(
+    ("probe", "host", "scan", "least", "ports"),
+    [
+        ("synscan", "172.16.0.8", "scan_ports_tcp", 900, {53, 143, 443}),
+        ("slips-malicious", "192.168.2.16", "scan_addresses_tcp", 40, {23, 8080}),
+    ],
+)
+def test_a_scanner_is_named(
+    windows: RunningStack, store: ClickHouse, probe: str, host: str, scan: str, least: int, ports: set[int]
+) -> None:
+    """In the port report, with flags and signature, and first in its lists."""
+    of = f"probe = '{probe}' AND scope = 'probe' AND host = '{host}'"
+    reported = eventually(
+        lambda: store.rows(f"SELECT * FROM v_port_report WHERE {of} ORDER BY syn_sent DESC LIMIT 1"),
+        "the scanner's row",
     )[0]
-    assert "W" in row["flags"]
-    assert row["work_weight"] >= 90
-    assert row["l4d"] > 900
+    assert "W" in reported["flags"]
+    assert reported["work_weight"] >= 90
+    assert ports <= {int(port.split(":")[0]) for port in reported["port_signature"].split(",")}
     listed = {
-        one["list"]: one
-        for one in store.rows(
-            f"SELECT list, value, rank FROM v_top_indicators WHERE probe = 'synscan' AND host = '{scanner}' "
-            f"AND ts = '{row['ts']}'"
-        )
+        row["list"]: row
+        for row in store.rows(f"SELECT list, value, rank FROM v_top_indicators WHERE {of} AND ts = '{reported['ts']}'")
     }
-    assert listed["syn_senders"]["rank"] == 1
-    assert listed["scan_ports_tcp"]["rank"] == 1
-    assert listed["scan_ports_tcp"]["value"] == row["l4d"]
-    ordinary = store.rows("SELECT host FROM v_port_report WHERE probe IN ('echo', 'ssh') AND flags LIKE '%W%'")
-    assert not ordinary
+    assert [listed[name]["rank"] for name in ("syn_senders", scan, "scan_failures")] == [1, 1, 1]
+    assert listed[scan]["value"] >= least
+
+
+@pytest.mark.usefixtures("captures")
+def test_ordinary_hosts_are_not_flagged(store: ClickHouse) -> None:
+    assert not store.rows(
+        "SELECT probe, host, flags FROM v_port_report WHERE probe IN ('echo', 'ssh') AND flags LIKE '%W%'"
+    )
 
 
 def test_late_data_makes_a_new_version(windows: RunningStack, store: ClickHouse) -> None:
@@ -146,7 +170,9 @@ def test_late_data_makes_a_new_version(windows: RunningStack, store: ClickHouse)
 
     def contact(peer: str, first_ms: int = 0, **back: int) -> Any:
         forward = Way() if back else Way(1, 40, syn=1)
-        return Seen(host, peer, 1024, 80, TCP, forward, Way(1, 40, **back) if back else Way(), first_ms=first_ms).record()
+        return Seen(
+            host, peer, 1024, 80, TCP, forward, Way(1, 40, **back) if back else Way(), first_ms=first_ms
+        ).record()
 
     def failures(window: int) -> list[dict[str, Any]]:
         return store.rows(

@@ -84,7 +84,9 @@ class Way:
         if not packets:
             return Way()
         size = self.octets // self.packets
-        counts = {name: min(packets, thinned(getattr(self, name))) for name in ("syn", "synack", "fin", "rst", "icmp_errors")}
+        counts = {
+            name: min(packets, thinned(getattr(self, name))) for name in ("syn", "synack", "fin", "rst", "icmp_errors")
+        }
         return Way(packets=packets, octets=packets * size, **counts)
 
 
@@ -123,7 +125,9 @@ class Seen:
 
     def sampled(self, rate: int, chance: random.Random) -> Seen:
         """The same by a probe that looks at one packet in `rate`."""
-        return replace(self, rate=rate, forward=self.forward.sampled(rate, chance), back=self.back.sampled(rate, chance))
+        return replace(
+            self, rate=rate, forward=self.forward.sampled(rate, chance), back=self.back.sampled(rate, chance)
+        )
 
     @property
     def packets(self) -> int:
@@ -207,8 +211,8 @@ OUTSIDE = ("198.51.100.", "203.0.113.", "192.0.2.", "2001:db8:9::")
 
 
 def day(stack: RunningStack, chance: random.Random, flows: int = 250) -> int:
-    """Windows spread over yesterday, as five probes saw them; returns the start of the first in seconds."""
-    start = (int(time.time()) - 86_400) // 300 * 300
+    """Windows spread over the day before yesterday, as five probes saw them; returns the start of the first in seconds."""
+    start = (int(time.time()) - 2 * 86_400) // 300 * 300
     probes = [
         Publisher(stack, "day-all", "--site", "north", "--rank", "50"),
         Publisher(stack, "day-tenth", "--site", "south", "--rank", "10"),
@@ -244,7 +248,9 @@ def _declare(stack: RunningStack, probe: Publisher, start: int) -> None:
         seen = Seen("10.1.0.1", "203.0.113.1", 1024, 80, TCP, Way(1, 40), Way())
         probe.interval(next(starts), [seen.record()])
         time.sleep(2)
-        return stack.one("SELECT countIf(site_direction = 'out' AND src_customer != 0) FROM flows WHERE probe = 'day-all'")
+        return stack.one(
+            "SELECT countIf(site_direction = 'out' AND src_customer != 0) FROM flows WHERE probe = 'day-all'"
+        )
 
     eventually(known, "the prefixes in force")
 
@@ -389,7 +395,9 @@ def _scans(tick: int) -> Iterable[Seen]:
         tried, answered = tick % 3 == 2, tick % 3 == 0
         forward = Way(1, 48, syn=1) if tried else Way(1, 40)
         back = Way(1, 44, synack=1) if answered and host % 2 else Way()
-        yield Seen("10.2.0.5", f"192.0.2.{host}", 6000, 8080, TCP, forward, back, first_ms=1_000 + host, guess=not tried)
+        yield Seen(
+            "10.2.0.5", f"192.0.2.{host}", 6000, 8080, TCP, forward, back, first_ms=1_000 + host, guess=not tried
+        )
 
 
 def _errors(chance: random.Random) -> Iterable[Seen]:
@@ -409,9 +417,14 @@ def _uncounted(chance: random.Random, version: int) -> list[Any]:
         overflow(1, TCP, 900, syn=900, host=scanner, port=445, registers=registers(850, chance), version=version),
         overflow(1, TCP, 10, syn=10, host=scanner, port=139, registers=registers(10, chance), version=version),
         overflow(1, UDP, 70, host=scanner, port=53, registers=registers(60, chance), version=version),
-        overflow(1, ICMP if version == 4 else ICMP6, 20, host=scanner, registers=registers(20, chance), version=version),
+        overflow(
+            1, ICMP if version == 4 else ICMP6, 20, host=scanner, registers=registers(20, chance), version=version
+        ),
         # One that is seen in overflow records alone: it reaches many ports of one host.
-        *(overflow(1, TCP, 1, syn=1, host=f"{network}167", port=port, version=version, first_ms=port) for port in range(30)),
+        *(
+            overflow(1, TCP, 1, syn=1, host=f"{network}167", port=port, version=version, first_ms=port)
+            for port in range(30)
+        ),
         # A sketch that no reader understands.
         overflow(1, UDP, 5, host=f"{network}168", port=53, registers=bytes(64), version=version),
         overflow(2, TCP, 5_000, syn=5_000, host=victim, port=80, registers=registers(4_000, chance), version=version),
@@ -503,7 +516,7 @@ def _encoded(value: Any) -> bytes:
     if isinstance(value, str):
         return _control(_STRING, len(value.encode())) + value.encode()
     kind, number = value if isinstance(value, tuple) else (_UINT32, value)
-    octets = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    octets: bytes = number.to_bytes((number.bit_length() + 7) // 8, "big")
     return _control(kind, len(octets)) + octets
 
 

@@ -39,7 +39,6 @@ def _steps(first: int, last: int, window: int, answer: int, top: int, report: in
     """Name and SELECT of each table, in the order in which they are made."""
     sums = ", ".join(f"sum(toUInt64(f.{name})) AS {name}" for name in _DIRECTED)
     swapped = {"fwd": "rev", "rev": "fwd"}
-    same = "o.src_addr = c.src_addr AND o.src_port = c.src_port AND o.dst_addr = c.dst_addr AND o.dst_port = c.dst_port"
     joined = ", ".join(
         # Of a one-way observation the direction that it lacks, from the best other one that has it.
         f"if(c.one_way AND c.{way}_packets = 0, c.other_{way}.{number}, c.{way}_{count}) AS {way}_{count}"
@@ -491,6 +490,11 @@ def _split(columns: str) -> list[str]:
 
 def _by_key(store: ClickHouse, sql: str, key: tuple[str, ...]) -> Rows:
     return {(row["w"], *(row[name] for name in key)): row for row in store.rows(sql)}
+
+
+def count(store: ClickHouse, sql: str) -> int:
+    """The number that is the answer."""
+    return int(store.execute(sql))
 
 
 def differences(store: ClickHouse, first: int, last: int) -> list[str]:
