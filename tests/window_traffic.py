@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Producer
+
 from harness import RunningStack, eventually, schemas
 
 INTERVAL_MS = 10_000
@@ -24,12 +26,13 @@ def packed(address: str) -> bytes:
 
 
 class Publisher:
-    """One probe's only worker."""
+    """One worker of a probe that has so many; `words` are of `weir probe add`."""
 
-    def __init__(self, stack: RunningStack, probe: str, *words: str) -> None:
-        self.stack, self.probe = stack, probe
-        done = stack.weir("probe", "add", probe, *words)
+    def __init__(self, stack: RunningStack, probe: str, *words: str, worker: int = 0, workers: int = 1) -> None:
+        self.probe, self.worker, self.workers = probe, worker, workers
+        done = stack.weir("probe", "add", probe, "--workers", str(workers), *words)
         assert done.status == 0, done.err
+        self.producer = Producer({"bootstrap.servers": stack.stack.brokers, "enable.idempotence": True})
         self.epoch = int(time.time() * 1e6)
         self.sequence = 0
 
@@ -45,14 +48,17 @@ class Publisher:
             message = self._message(start_ms)
             closing = message.closing
             closing.first_sequence, closing.batches, closing.records = first, len(messages), len(records)
-            closing.workers, closing.first, closing.last = 1, first == 0, last
+            closing.workers, closing.first, closing.last = self.workers, first == 0, last
             messages.append(message)
-        self.stack.publish(f"weir.flows.{self.probe}", [m.SerializeToString() for m in messages])
+        for message in messages:
+            self.producer.produce(f"weir.flows.{self.probe}", message.SerializeToString(), partition=self.worker)
+        assert self.producer.flush(30) == 0
 
     def _message(self, start_ms: int) -> Any:
         message = schemas().FlowMessage(
             major=1,
             probe=self.probe,
+            worker=self.worker,
             epoch=self.epoch,
             sequence=self.sequence,
             interval_start_ms=start_ms,
