@@ -75,8 +75,14 @@ def past(hours: int) -> int:
     return (int(time.time()) - 3600 * hours) // 300 * 300
 
 
-def test_a_day_that_several_probes_saw(windows: RunningStack, store: ClickHouse) -> None:
-    start = day(windows, random.Random(4))
+@pytest.fixture(scope="module")
+def starts(windows: RunningStack) -> dict[str, int]:
+    """When the day and the flood began, both published: they are waited for together."""
+    return {"day": day(windows, random.Random(4)), "flood": flood(windows, random.Random(5))}
+
+
+def test_a_day_that_several_probes_saw(windows: RunningStack, store: ClickHouse, starts: dict[str, int]) -> None:
+    start = starts["day"]
     equal(windows, store, start, start + 86_400)
     joined = f"SELECT count() FROM {windows_sql.DATABASE}.others WHERE other_fwd.2 > 0 OR other_rev.2 > 0"
     assert windows_sql.count(store, joined), "no flow of which two probes saw one direction each"
@@ -87,8 +93,8 @@ def test_a_day_that_several_probes_saw(windows: RunningStack, store: ClickHouse)
     assert said == [{"probes_reported": 1, "probes_expected": 1}]
 
 
-def test_a_flood(windows: RunningStack, store: ClickHouse) -> None:
-    start = flood(windows, random.Random(5))
+def test_a_flood(windows: RunningStack, store: ClickHouse, starts: dict[str, int]) -> None:
+    start = starts["flood"]
     equal(windows, store, start, start + 300)
     of = f"ts >= {start} AND ts < {start + 300} AND probe = 'flood-edge'"
     assert store.rows(f"SELECT max(rank) AS most FROM v_port_report WHERE {of}") == [{"most": 1000}]
