@@ -4,6 +4,7 @@ import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.sink.Table;
 import io.weir.jobs.sink.TableRow;
 import java.io.IOException;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -32,15 +33,14 @@ final class Lists {
       int expected,
       Collector<TableRow> out) {
     version++;
-    Map<String, RowList> all = new TreeMap<>();
-    written.forEach(
-        (name, list) -> {
-          TableRow empty = list.empty;
-          all.put(name, new RowList(empty.table(), "", List.of(), empty.cells()));
-        });
+    Map<String, RowList> all = new LinkedHashMap<>();
     for (RowList list : lists) {
       all.put(list.table() + "/" + list.name(), list);
     }
+    written.forEach(
+        (name, list) ->
+            all.putIfAbsent(
+                name, new RowList(list.empty.table(), name, List.of(), list.empty.cells())));
     for (Map.Entry<String, RowList> entry : all.entrySet()) {
       RowList list = entry.getValue();
       Table table = list.table();

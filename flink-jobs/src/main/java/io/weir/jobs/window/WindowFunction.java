@@ -27,8 +27,9 @@ import org.apache.flink.util.Collector;
  * is time: a probe's when all of the probe's workers have closed the window, the one over all when
  * all probes have, or {@code delay} after the window's end with what has come (for windows of the
  * past: after their first part came). What comes later is added, and the digests are handed on
- * again, at most every {@link #AGAIN_MS}, until the window is {@link #KEEP_MS} old or makes room
- * for newer ones.
+ * again, at most every {@link #AGAIN_MS}, until nothing has come for the window in {@link #KEEP_MS}
+ * or it makes room for newer ones; what comes then is counted and left out. The flows of the window
+ * before are kept as long, for the answers to SYNs at its end.
  *
  * <p>While a window is open its flows are only appended; they are added up when a digest is made.
  */
@@ -125,7 +126,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         if (known.isOver("", message.window() / windowMs)) {
           late.inc(message.entries()); // too late for what is over all
         }
-        add(message, context.getCurrentKey(), now);
+        add(message, known, context.getCurrentKey(), now);
       }
       case MARK -> {
         known.mark(message.probe(), (int) data[0], (int) data[1], data[2], data[3]);
@@ -157,7 +158,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
   }
 
-  private void add(WindowMessage message, int bucket, long now) throws Exception {
+  private void add(WindowMessage message, Progress known, int bucket, long now) throws Exception {
     WindowState window = windows.get(message.window());
     if (window == null) {
       window = new WindowState();
@@ -185,7 +186,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     windows.put(message.window(), window);
     // The window that follows judges what was tried at the end of this one.
     WindowState after = windows.get(message.window() + windowMs);
-    if (after != null) {
+    if (after != null && !isOver(message.window() + windowMs, after, known)) {
       after.all.changed = true;
       Log same = after.probes.get(message.probe());
       if (same != null) {
@@ -249,13 +250,31 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       if (said) {
         windows.put(start, window);
       }
-      if (window.all.at != 0 && !window.all.changed && !probesChanged) {
+      if (window.all.at != 0
+          && !window.all.changed
+          && !probesChanged
+          && !isOver(start, window, known)) {
         if (now - window.touched >= KEEP_MS) {
-          drop(start, window, known, now);
+          end(start, window, known, now);
         } else {
           finished += window.entries();
           droppable.add(start);
         }
+      }
+    }
+    for (long start : droppable) {
+      if (finished <= KEEP_ENTRIES) {
+        break;
+      }
+      finished -= ordered.get(start).entries();
+      end(start, ordered.get(start), known, now);
+    }
+    for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
+      long next = entry.getKey() + windowMs;
+      WindowState after = ordered.get(next);
+      if (isOver(entry.getKey(), entry.getValue(), known)
+          && (after == null || isOver(next, after, known))) {
+        windows.remove(entry.getKey());
       }
     }
     int entries = 0;
@@ -264,13 +283,6 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
     Integer counted = held.put(bucket, entries);
     all += entries - (counted == null ? 0 : counted);
-    for (long start : droppable) {
-      if (finished <= KEEP_ENTRIES) {
-        break;
-      }
-      finished -= ordered.get(start).entries();
-      drop(start, ordered.get(start), known, now);
-    }
   }
 
   private void load(
@@ -310,15 +322,27 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
   }
 
-  /** Drops a window; one that is yet to come by the clock is not over for those who are on time. */
-  private void drop(long start, WindowState window, Progress known, long now) throws Exception {
-    if (start + windowMs <= now) {
-      for (String probe : window.probes.keySet()) {
-        known.setOver(probe, start / windowMs);
-      }
-      known.setOver("", start / windowMs);
-      progress.update(known);
+  /**
+   * Whether a window takes in nothing more of those that it knows. What it tried at its end is
+   * still kept while the next one does, which judges it.
+   */
+  private boolean isOver(long start, WindowState window, Progress known) {
+    return known.isOver("", start / windowMs)
+        && window.probes.keySet().stream().allMatch(probe -> known.isOver(probe, start / windowMs));
+  }
+
+  /** Ends a window; one that is yet to come by the clock is not over for those who are on time. */
+  private void end(long start, WindowState window, Progress known, long now) throws Exception {
+    if (start + windowMs > now) {
+      windows.remove(start);
+      return;
     }
-    windows.remove(start);
+    for (String probe : window.probes.keySet()) {
+      known.setOver(probe, start / windowMs);
+    }
+    known.setOver("", start / windowMs);
+    progress.update(known);
+    window.probes.values().forEach(Log::end);
+    windows.put(start, window);
   }
 }

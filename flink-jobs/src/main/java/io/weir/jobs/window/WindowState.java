@@ -109,6 +109,15 @@ final class WindowState {
       }
     }
 
+    /** Forgets all but what the next window needs. */
+    void end() {
+      chunks = new ArrayList<>();
+      entries = 0;
+      compacted = 0;
+      sketches = NONE;
+      said.sums = NONE;
+    }
+
     private Log copy() {
       Log copy = new Log();
       copy.chunks = new ArrayList<>(chunks);

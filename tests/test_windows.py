@@ -1,0 +1,234 @@
+"""What the jobs store of each window equals plain SQL over the raw rows, in every row and column.
+
+Each data set comes through a whole stack; then the store works everything out itself (see `windows_sql`). Rows are
+written a while after they came, so the question is asked until there is no difference or time is up.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from weir import kafka
+from weir.clickhouse import ClickHouse, connect
+
+import windows_sql
+from harness import RunningStack, eventually
+from window_traffic import COUNTRIES, INTERVAL_MS, SYSTEMS, TCP, Publisher, Seen, Way, address_file, day, flood, traffic
+
+WINDOW = 30
+
+# A mixture: scans and malware, and ordinary traffic of which one is seen by two probes. Times are those of the captures.
+SCANS = {
+    "synscan": "ndpi/synscan.pcap",
+    "tcp-scan": "ndpi/tcp_scan.pcapng",
+    "slips-malicious": "slips/test7-malicious.pcap",
+    "slips-control": "slips/test-cc-capture-2.pcap",
+    "slips-icmp-scan": "slips/test12-icmp-portscan.pcap",
+}
+ORDINARY = {
+    "echo": "zeek/echo-connections.pcap.gz",
+    "echo-again": "zeek/echo-connections.pcap.gz",
+    "icmp-errors": "zeek/icmp-destunreach-udp.pcap",
+    "dns": "ndpi/dnscrypt-v1-and-resolver-pings.pcap",
+    "kxun": "ndpi/1-1kxun.pcap",
+    "vpn": "ndpi/anyconnect-vpn.pcap",
+    "bittorrent": "ndpi/bittorrent.pcap",
+    "ssh": "zeek/ssh.pcap",
+}
+BEFORE_TODAY = 1_780_000_000
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """A stack with known autonomous systems and countries."""
+    folder = tmp_path_factory.mktemp("addresses")
+    systems = address_file(folder / "systems.mmdb", SYSTEMS)
+    countries = address_file(folder / "countries.mmdb", COUNTRIES)
+    with RunningStack(as_database=str(systems), country_database=str(countries), national_delay="5s") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def store(windows: RunningStack) -> ClickHouse:
+    """The store, as the one user who may make tables."""
+    return connect(windows.stack, "admin")
+
+
+def equal(stack: RunningStack, store: ClickHouse, first: int, last: int, seconds: float = 120) -> None:
+    """Wait until all that was published is stored, and what the jobs stored of that time equals plain SQL."""
+    eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "everything in Kafka read", seconds)
+    end = time.monotonic() + seconds
+    while found := windows_sql.differences(store, first, last):
+        assert time.monotonic() < end, f"{len(found)} differences from plain SQL:\n" + "\n".join(found[:20])
+        time.sleep(2)
+    for name in windows_sql.COMPARED:
+        assert windows_sql.expected(store, name), f"there is nothing in {name}"
+
+
+def past(hours: int) -> int:
+    """The start of a mix so long ago, in seconds: other tests look at other windows."""
+    return (int(time.time()) - 3600 * hours) // 300 * 300
+
+
+@pytest.fixture(scope="module")
+def starts(windows: RunningStack) -> dict[str, int]:
+    """When the day and the flood began, both published: they are waited for together."""
+    return {"day": day(windows, random.Random(4)), "flood": flood(windows, random.Random(5))}
+
+
+def test_a_day_that_several_probes_saw(windows: RunningStack, store: ClickHouse, starts: dict[str, int]) -> None:
+    start = starts["day"]
+    equal(windows, store, start, start + 86_400)
+    joined = f"SELECT count() FROM {windows_sql.DATABASE}.others WHERE other_fwd.2 > 0 OR other_rev.2 > 0"
+    assert windows_sql.count(store, joined), "no flow of which two probes saw one direction each"
+    said = store.rows(
+        f"SELECT DISTINCT probes_reported, probes_expected FROM v_indicators WHERE scope = 'probe' AND ts >= {start} "
+        f"AND ts < {start + 86_400}"
+    )
+    assert said == [{"probes_reported": 1, "probes_expected": 1}]
+
+
+def test_a_flood(windows: RunningStack, store: ClickHouse, starts: dict[str, int]) -> None:
+    start = starts["flood"]
+    equal(windows, store, start, start + 300)
+    of = f"ts >= {start} AND ts < {start + 300} AND probe = 'flood-edge'"
+    assert store.rows(f"SELECT max(rank) AS most FROM v_port_report WHERE {of}") == [{"most": 1000}]
+    sketched = f"SELECT count() FROM v_top_indicators WHERE {of} AND list = 'scan_addresses_tcp' AND value_error > 0"
+    assert windows_sql.count(store, sketched), "no scanner whose destinations a sketch tells"
+
+
+@pytest.fixture(scope="module")
+def captures(windows: RunningStack, shared: Path) -> None:
+    """The mixture of captures, published."""
+    for probe, capture in (SCANS | ORDINARY).items():
+        windows.enrol(probe)
+        windows.read(probe, shared / "pcaps" / capture, words=("--keep-time", "--interval", "5s"))
+
+
+@pytest.mark.usefixtures("captures")
+def test_captures(windows: RunningStack, store: ClickHouse) -> None:
+    equal(windows, store, 0, BEFORE_TODAY)
+    show(store, "synscan", "tcp-scan", "slips-malicious", "slips-control", "slips-icmp-scan", "echo", "vpn", "ssh")
+
+
+def show(store: ClickHouse, *probes: str) -> None:
+    """Print what is said of hosts, probe by probe: `pytest -s`."""
+    for probe in probes:
+        of = f"probe = '{probe}' AND scope = 'probe'"
+        print(f"\n{probe}\n  window, host, SYNs, work weight, addresses, ports, flags, signature")
+        for row in store.rows(
+            "SELECT ts, host, syn_sent, work_weight, l3d, l4d, flags, port_signature FROM v_port_report "
+            f"WHERE {of} ORDER BY ts, rank LIMIT 12"
+        ):
+            print("  " + "  ".join(map(str, row.values())))
+        for row in store.rows(
+            "SELECT list, host, max(value) AS value FROM v_top_indicators "
+            f"WHERE {of} AND startsWith(toString(list), 'scan') AND rank <= 2 GROUP BY list, host ORDER BY list, value DESC"
+        ):
+            print("  " + "  ".join(map(str, row.values())))
+
+
+@pytest.mark.usefixtures("captures")
+@pytest.mark.parametrize(
+    ("probe", "host", "least", "ports"),
+    [
+        # One host by ports, many hosts by addresses: values in lists.
+        ("synscan", "172.16.0.8", {"syn_senders": 1_900, "scan_ports_tcp": 900}, {53, 143, 443}),
+        (
+            "slips-malicious",
+            "192.168.2.16",
+            {"syn_senders": 130, "scan_addresses_tcp": 40, "scan_failures": 20},
+            {23, 8080},
+        ),
+    ],
+)
+def test_a_scanner_is_named(
+    windows: RunningStack, store: ClickHouse, probe: str, host: str, least: dict[str, int], ports: set[int]
+) -> None:
+    """In the port report, with flags and signature, and first in its lists."""
+    of = f"probe = '{probe}' AND scope = 'probe' AND host = '{host}'"
+    reported = eventually(
+        lambda: store.rows(f"SELECT * FROM v_port_report WHERE {of} ORDER BY syn_sent DESC LIMIT 1"),
+        "the scanner's row",
+    )[0]
+    assert "W" in reported["flags"]
+    assert reported["work_weight"] >= 90
+    assert ports <= {int(port.split(":")[0]) for port in reported["port_signature"].split(",")}
+    listed = {
+        row["list"]: row
+        for row in store.rows(f"SELECT list, value, rank FROM v_top_indicators WHERE {of} AND ts = '{reported['ts']}'")
+    }
+    for name, value in least.items():
+        assert listed[name]["rank"] == 1
+        assert listed[name]["value"] >= value
+
+
+@pytest.mark.usefixtures("captures")
+def test_ordinary_hosts_are_not_flagged(store: ClickHouse) -> None:
+    assert not store.rows(
+        "SELECT probe, host, flags FROM v_port_report WHERE probe IN ('echo', 'ssh') AND flags LIKE '%W%'"
+    )
+
+
+def test_late_data_makes_a_new_version(windows: RunningStack, store: ClickHouse) -> None:
+    """What comes after a window was written: answers to SYNs, one of which the next window has judged."""
+    start = past(5)
+    probe = Publisher(windows, "late")
+    host, early, tardy = "10.1.0.1", "192.0.2.1", "192.0.2.2"
+
+    def contact(peer: str, first_ms: int = 0, **back: int) -> Any:
+        forward = Way() if back else Way(1, 40, syn=1)
+        return Seen(
+            host, peer, 1024, 80, TCP, forward, Way(1, 40, **back) if back else Way(), first_ms=first_ms
+        ).record()
+
+    def failures(window: int) -> list[dict[str, Any]]:
+        return store.rows(
+            "SELECT host, value, version FROM v_top_indicators WHERE probe = 'late' AND list = 'scan_failures' "
+            f"AND ts = {window}"
+        )
+
+    def versions(window: int) -> set[int]:
+        return {
+            store.rows(f"SELECT max(version) AS v FROM {table} WHERE probe = 'late' AND ts = {window}")[0]["v"]
+            for table in ("v_top_flows", "v_top_talkers", "v_port_report", "v_indicators")
+        }
+
+    for tick in range(6):
+        records = {0: [contact(early)], 2: [contact(tardy, first_ms=5_000)]}.get(tick, [])
+        other = Seen("10.1.0.2", "192.0.2.3", 1025, 443, TCP, Way(9, 900), Way(9, 9_000), guess=True).record()
+        probe.interval(1000 * start + tick * INTERVAL_MS, [*records, other])
+    equal(windows, store, start, start + 60)
+    assert [row["host"] for window in (0, 30) for row in failures(start + window)] == [host, host]
+    assert versions(start) == {1}
+    probe.interval(1000 * start, [contact(early, synack=1)], close=False)
+    probe.interval(1000 * start + 2 * INTERVAL_MS, [contact(tardy, first_ms=6_000, synack=1)], close=False)
+    equal(windows, store, start, start + 60)
+    assert not failures(start)
+    assert not failures(start + 30)
+    assert min(versions(start)) > 1
+
+
+def test_a_restart_in_mid_window(windows: RunningStack, store: ClickHouse) -> None:
+    """kill -9 when a window is partly stored in state and partly on its way."""
+    start, chance = past(6), random.Random(6)
+    # Both workers of the second probe see packets of the same flows.
+    probes = [
+        Publisher(windows, "restart-a"),
+        *(Publisher(windows, "restart-b", "--rank", "1", worker=worker, workers=2) for worker in range(2)),
+    ]
+    for tick in range(6):
+        flows = traffic(chance)
+        for probe in probes:
+            seen = [one for one in flows if chance.random() < 0.8]
+            probe.interval(1000 * start + tick * INTERVAL_MS, [one.record() for one in seen], last=tick == 5)
+        if tick == 1:
+            eventually(lambda: kafka.lag(windows.stack.brokers) == 0, "half a window in a checkpoint")
+        if tick == 3:
+            windows.kill("flink")
+    equal(windows, store, start, start + 60)
