@@ -118,6 +118,9 @@ test-end-to-end: build ## What crosses parts: the whole path, faults, the browse
 bench-pipeline: build ## Records per second from Kafka to stored rows (RECORDS=20000000)
 	PYTHONPATH=stack $(PYTHON) tests/bench_pipeline.py --records $(or $(RECORDS),10000000)
 
+bench-flink: build ## Records per second of each job and of all together, from Kafka to a sink that counts (RECORDS=8000000)
+	cd tests && PYTHONPATH=../stack $(PYTHON) bench_flink.py $(if $(RECORDS),--records $(RECORDS)) $(if $(ONLY),--only '$(ONLY)')
+
 bench-capture: $(AGENT) venv-stack ## The agent beside its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
 	PYTHONPATH=stack $(PYTHON) tests/bench_capture.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 
@@ -140,4 +143,4 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test build setup setup-tests clean docs help lint lock venv-stack venv-clickhouse venv-superset \
-  bench-capture bench-pipeline check-captures check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end
+  bench-capture bench-flink bench-pipeline check-captures check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end

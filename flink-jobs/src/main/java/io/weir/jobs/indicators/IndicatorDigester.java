@@ -181,7 +181,7 @@ final class IndicatorDigester implements Digester {
         }
       }
       scans();
-      totals.cells()[totals.at(0, 0) + Sums.KEY + TOTAL_ONE_WAY] = oneWay;
+      totals.add(0, 0, TOTAL_ONE_WAY, oneWay);
       Sections sections = new Sections();
       sections.begin(TOTALS, totals.stride());
       sections.add(totals.cells(), 0, totals.size() * totals.stride());

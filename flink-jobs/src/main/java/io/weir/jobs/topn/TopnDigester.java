@@ -241,7 +241,7 @@ final class TopnDigester implements Digester {
     }
 
     private void offer(int scope, Best[] lists, int host, long[] sums) {
-      totals.cells()[totals.at(scope, 0) + Sums.KEY + TOTAL_HOSTS]++;
+      totals.add(scope, 0, TOTAL_HOSTS, 1);
       lists[0].offer(sums[host * VALUES + IN_OCTETS], host);
       lists[1].offer(sums[host * VALUES + OUT_OCTETS], host);
     }

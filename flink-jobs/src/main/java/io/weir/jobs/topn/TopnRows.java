@@ -106,8 +106,8 @@ final class TopnRows implements RowMaker {
 
   private static Object[] flowRow(int scope, boolean national, int list, Sums totals) {
     Object[] row = row(Table.TOP_FLOWS, scope, national, list);
-    long[] sums = totals.cells();
     int at = totals.at(scope, 0) + Sums.KEY;
+    long[] sums = totals.cells();
     set(row, Table.TOP_FLOWS, "window_octets", sums[at + TopnDigester.TOTAL_OCTETS]);
     set(row, Table.TOP_FLOWS, "window_packets", sums[at + TopnDigester.TOTAL_PACKETS]);
     set(row, Table.TOP_FLOWS, "window_flows", sums[at + TopnDigester.TOTAL_FLOWS]);
@@ -125,7 +125,7 @@ final class TopnRows implements RowMaker {
           long[] data = hosts.data();
           int scope = (int) group[0];
           int list = HOST_IN + (int) group[1];
-          long all = totals.cells()[totals.at(scope, 0) + Sums.KEY + TopnDigester.TOTAL_HOSTS];
+          long all = totals.get(scope, 0, TopnDigester.TOTAL_HOSTS);
           List<Object[]> rows = new ArrayList<>();
           for (int at : places) {
             Object[] row = talker(scope, national, list, all, totals);
@@ -177,8 +177,8 @@ final class TopnRows implements RowMaker {
 
   private static Object[] talker(int scope, boolean national, int list, long keys, Sums totals) {
     Object[] row = row(Table.TOP_TALKERS, scope, national, list);
-    long[] sums = totals.cells();
     int at = totals.at(scope, 0) + Sums.KEY;
+    long[] sums = totals.cells();
     set(row, Table.TOP_TALKERS, "window_octets", sums[at + TopnDigester.TOTAL_OCTETS]);
     set(row, Table.TOP_TALKERS, "window_packets", sums[at + TopnDigester.TOTAL_PACKETS]);
     set(row, Table.TOP_TALKERS, "window_overflow_octets", sums[at + TopnDigester.TOTAL_OVERFLOW]);

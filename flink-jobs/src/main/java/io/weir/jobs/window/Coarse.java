@@ -63,7 +63,7 @@ final class Coarse {
         largest = Math.max(largest, octets(cells, at));
         both(cells, at);
         if (isHere(cells, at + FlowTable.SRC)) {
-          went.cells()[went.at(cells[at], host(cells, at)) + Sums.KEY]++;
+          went.add(cells[at], host(cells, at), 0, 1);
         }
       }
     }
@@ -212,7 +212,7 @@ final class Coarse {
       if (FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0
           || octets(cells, at) >= least
           || !isHere(cells, at + FlowTable.SRC)
-          || went.cells()[went.at(cells[at], host(cells, at)) + Sums.KEY] < SKETCH_FROM) {
+          || went.get(cells[at], host(cells, at), 0) < SKETCH_FROM) {
         continue;
       }
       int row = rows.at(cells[at], host(cells, at)) + Sums.KEY;

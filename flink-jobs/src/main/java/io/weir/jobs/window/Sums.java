@@ -77,6 +77,18 @@ public final class Sums {
     return at;
   }
 
+  /** Adds to one of the sums of a key. */
+  public void add(long high, long low, int value, long amount) {
+    int at = at(high, low); // which may make the cells anew
+    cells[at + KEY + value] += amount;
+  }
+
+  /** One of the sums of a key, 0 where there is none. */
+  public long get(long high, long low, int value) {
+    int at = find(high, low);
+    return at < 0 ? 0 : cells[at + KEY + value];
+  }
+
   /** Where the entry of a key begins, or -1. */
   public int find(long high, long low) {
     int mask = slots.length - 1;

@@ -1,0 +1,136 @@
+package io.weir.jobs.window;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import org.junit.jupiter.api.Test;
+
+/** Where there are more flows than may be kept, sums stay exact and the largest flows whole. */
+class CoarseTest {
+  private static final long IPV4 = 0xffffL << 32;
+  private static final int LIMIT = 1000;
+
+  private static long[] flow(long src, long dst, int port, long octets, long back) {
+    long[] entry = new long[FlowTable.STRIDE];
+    entry[FlowTable.SRC + 1] = IPV4 | src;
+    entry[FlowTable.DST + 1] = IPV4 | dst;
+    entry[FlowTable.TUPLE] = FlowTable.tuple(1024 + (int) (src % 5000), port, 6, 0);
+    entry[FlowTable.FWD_OCTETS] = octets;
+    entry[FlowTable.FWD_PACKETS] = 1;
+    entry[FlowTable.REV_OCTETS] = back;
+    entry[FlowTable.REV_PACKETS] = back > 0 ? 1 : 0;
+    entry[FlowTable.SYN] = 1L << 32;
+    return entry;
+  }
+
+  /** A flood to one host, a scan by another, and flows of other hosts that are larger. */
+  private static List<long[]> traffic() {
+    Random random = new Random(7);
+    List<long[]> flows = new ArrayList<>();
+    for (int i = 0; i < 30_000; i++) {
+      flows.add(flow(0x20000000L + random.nextInt(1 << 28), 0x0a000001, 80, 40, 0));
+      flows.add(flow(0x0a000002, 0x30000000L + i, 445, 60, 0));
+    }
+    for (int i = 0; i < 3000; i++) {
+      flows.add(flow(0x0a000100L + i, 0x0a010000L + i % 100, 443, 1000 + i, 5000 + i));
+    }
+    return flows;
+  }
+
+  /** Sums over what is counted once for each flow: octets, packets, SYNs. */
+  private static long[] sums(List<FlowTable> buckets) {
+    long[] sums = new long[3];
+    for (int bucket = 0; bucket < buckets.size(); bucket++) {
+      FlowTable table = buckets.get(bucket);
+      long[] cells = table.cells();
+      for (int at = 0; at < table.size() * FlowTable.STRIDE; at += FlowTable.STRIDE) {
+        long tuple = cells[at + FlowTable.TUPLE];
+        boolean owned =
+            FlowTable.overflowKey(tuple) == 0
+                ? Buckets.owner(cells, at) == bucket
+                : (tuple & FlowTable.ELSEWHERE) == 0;
+        if (owned) {
+          sums[0] += cells[at + FlowTable.FWD_OCTETS] + cells[at + FlowTable.REV_OCTETS];
+          sums[1] += cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
+          sums[2] += cells[at + FlowTable.SYN] >>> 32;
+        }
+      }
+    }
+    return sums;
+  }
+
+  private static List<FlowTable> buckets(List<long[]> flows) {
+    List<FlowTable> buckets = new ArrayList<>();
+    for (int i = 0; i < Buckets.COUNT; i++) {
+      buckets.add(new FlowTable());
+    }
+    for (long[] flow : flows) {
+      int src = Buckets.of(flow[0], flow[1]);
+      int dst = Buckets.of(flow[2], flow[3]);
+      buckets.get(src).add(flow, 0);
+      if (dst != src) {
+        buckets.get(dst).add(flow, 0);
+      }
+    }
+    return buckets;
+  }
+
+  @Test
+  void sumsStayExactAndTheLargestFlowsWhole() {
+    List<FlowTable> exact = buckets(traffic());
+    List<FlowTable> bounded = new ArrayList<>();
+    long[] victim = new long[2];
+    for (int bucket = 0; bucket < exact.size(); bucket++) {
+      Coarse coarse = new Coarse();
+      coarse.load(exact.get(bucket), bucket, LIMIT);
+      FlowTable kept = coarse.kept();
+      assertTrue(kept.size() <= LIMIT + 8, kept.size() + " entries in bucket " + bucket);
+      bounded.add(kept);
+      long[] cells = kept.cells();
+      for (int at = 0; at < kept.size() * FlowTable.STRIDE; at += FlowTable.STRIDE) {
+        if (cells[at + FlowTable.DST + 1] == (IPV4 | 0x0a000001)
+            && Buckets.of(0, IPV4 | 0x0a000001) == bucket) {
+          victim[0] += cells[at + FlowTable.FWD_PACKETS];
+          victim[1] += cells[at + FlowTable.SYN] >>> 32;
+        }
+      }
+      for (int at = 0; at < exact.get(bucket).size() * FlowTable.STRIDE; at += FlowTable.STRIDE) {
+        long[] all = exact.get(bucket).cells();
+        long octets = all[at + FlowTable.FWD_OCTETS] + all[at + FlowTable.REV_OCTETS];
+        if (octets > coarse.largest() && exact.get(bucket).size() > LIMIT) {
+          assertTrue(kept.find(all, at) >= 0, "a flow of " + octets + " octets is gone");
+        }
+      }
+    }
+    long[] before = sums(exact);
+    long[] after = sums(bounded);
+    for (int i = 0; i < before.length; i++) {
+      assertEquals(before[i], after[i]);
+    }
+    assertTrue(victim[0] >= 29_990 && victim[0] == victim[1], "the victim's packets: " + victim[0]);
+  }
+
+  @Test
+  void aScannersDestinationsAreSketched() {
+    int bucket = Buckets.of(0, IPV4 | 0x0a000002);
+    FlowTable table = buckets(traffic()).get(bucket);
+    Coarse coarse = new Coarse();
+    coarse.load(table, bucket, LIMIT);
+    long[] rows = coarse.sketches();
+    int kept = 0;
+    long[] cells = coarse.kept().cells();
+    for (int at = 0; at < coarse.kept().size() * FlowTable.STRIDE; at += FlowTable.STRIDE) {
+      boolean flow = FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) == 0;
+      kept += flow && cells[at + FlowTable.SRC + 1] == (IPV4 | 0x0a000002) ? 1 : 0;
+    }
+    long estimate = 0;
+    for (int at = 0; at < rows.length; at += Sketches.STRIDE) {
+      estimate += rows[at + 1] == (IPV4 | 0x0a000002) ? Sketches.estimate(rows, at) : 0;
+    }
+    double error = 3 * Sketches.STANDARD_ERROR * estimate;
+    assertTrue(Math.abs(kept + estimate - 30_000) <= error, kept + " + " + estimate);
+  }
+}
