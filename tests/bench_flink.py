@@ -264,7 +264,9 @@ def show(console: Console, runs: list[Run]) -> None:
         console.print(f"all together: {all_new.rate:,.0f} records/s (target {TARGET:,})", highlight=False)
     if few and many:
         ratio = many.cpu_us / few.cpu_us
-        console.print(f"CPU of a record, 1 million flows to 10 thousand: {ratio:.2f} (target at most 2)", highlight=False)
+        console.print(
+            f"CPU of a record, 1 million flows to 10 thousand: {ratio:.2f} (target at most 2)", highlight=False
+        )
     for one in runs:
         for name, share in one.profile:
             console.print(f"  {share:6.1%}  {name}", highlight=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -229,3 +230,41 @@ def test_flows_are_readable(server: Server, weir: str) -> None:
     assert server.sql(f"SELECT host, sent_octets, received_octets FROM {weir}.v_hosts ORDER BY host") == (
         "192.0.2.1\t3\t4\n192.0.2.2\t4\t3\n2001:db8::1\t60\t0"
     )
+
+
+def test_one_observation_of_each_flow_counts(server: Server, weir: str) -> None:
+    """Three probes see a flow, one of them backwards and sampled; a second flow is seen by one probe alone."""
+    server.sql(f"INSERT INTO {weir}.probes (probe, rank, one_way) VALUES ('a', 5, 0), ('b', 1, 0), ('c', 9, 1)")
+    server.sql(f"SYSTEM RELOAD DICTIONARY {weir}.probe_places")
+    seen = [
+        ("a", "::ffff:192.0.2.1", 1000, "::ffff:192.0.2.2", 80, 0, 10, "transit"),
+        ("b", "::ffff:192.0.2.2", 80, "::ffff:192.0.2.1", 1000, 10, 20, "out"),
+        ("c", "::ffff:192.0.2.1", 1000, "::ffff:192.0.2.2", 80, 0, 30, "out"),
+        ("c", "::ffff:192.0.2.9", 7, "::ffff:192.0.2.2", 80, 100, 40, "unknown"),
+    ]
+    rows = ", ".join(
+        f"('{TS}', '{probe}', '{src}', {src_port}, '{dst}', {dst_port}, 6, {rate}, {octets}, '{direction}')"
+        for probe, src, src_port, dst, dst_port, rate, octets, direction in seen
+    )
+    server.sql(
+        f"INSERT INTO {weir}.flows (ts, probe, src_addr, src_port, dst_addr, dst_port, protocol, sampling_rate, fwd_octets, site_direction)"
+        f" VALUES {rows}"
+    )
+    asked = (
+        f"SELECT probe, fwd_octets, canonical, observers FROM {weir}.v_observations WHERE window_start = '{TS}' ORDER BY 2"
+    )
+    assert server.sql(asked).strip().splitlines() == [
+        "a\t10\ttrue\t3",
+        "b\t20\tfalse\t3",
+        "c\t30\tfalse\t3",
+        "c\t40\ttrue\t1",
+    ]
+
+
+def test_observations_of_other_times_are_not_read(server: Server, weir: str) -> None:
+    server.sql(
+        f"INSERT INTO {weir}.flows (ts, probe, fwd_packets) SELECT toDateTime('{TS}') + number * 10, 'p', 1 FROM numbers(200000)"
+    )
+    plan = server.sql(f"EXPLAIN indexes = 1 SELECT count() FROM {weir}.v_observations WHERE window_start = '{TS}' AND canonical")
+    granules = re.findall(r"Granules: (\d+)/(\d+)", plan)
+    assert int(granules[0][0]) <= 2 < int(granules[0][1]), plan

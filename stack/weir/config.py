@@ -58,6 +58,9 @@ class Flink(_Part):
     ]
     checkpoint_interval: str = "3s"
     window: str = "30s"
+    mix_window: str = "5m"
+    top: int = Field(default=50, ge=10, le=100)
+    window_flows: int = Field(default=4_000_000, ge=10_000)
     national_delay: str = "15s"
     max_pending: str = "1GiB"
     start: Literal["committed", "earliest", "latest"] = "committed"

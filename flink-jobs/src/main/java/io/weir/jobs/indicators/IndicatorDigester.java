@@ -213,11 +213,11 @@ final class IndicatorDigester implements Digester {
     }
 
     /**
-     * Rows of the report that one bucket gives: several times what it would have of a full one.
+     * Rows of the report that one bucket gives: twice what it would have of a full one, and more.
      * Where a bucket has more, the report ends above what it left out, see {@link IndicatorRows}.
      */
     private int shareOfReport() {
-      return Math.min(report, 64 + 4 * report / Buckets.COUNT);
+      return Math.min(report, 32 + 2 * report / Buckets.COUNT);
     }
 
     private boolean before(int a, int b) {
