@@ -16,6 +16,7 @@ import pytest
 from weir import kafka
 from weir.clickhouse import ClickHouse, connect
 
+import connection_logs
 import windows_sql
 from harness import RunningStack, eventually
 from window_traffic import COUNTRIES, INTERVAL_MS, SYSTEMS, TCP, Publisher, Seen, Way, address_file, day, flood, traffic
@@ -166,6 +167,43 @@ def test_a_scanner_is_named(
     for name, value in least.items():
         assert listed[name]["rank"] == 1
         assert listed[name]["value"] >= value
+
+
+def test_labelled_scans_are_named(windows: RunningStack, store: ClickHouse, shared: Path) -> None:
+    """A scan of many hosts, of many ports, and a slow one, from logs that say so."""
+    folder, start = shared / "labels/slips", past(7)
+    scans = {
+        "horizontal": (connection_logs.zeek(folder / "port-scans/horizontal/conn.log"), "10.0.2.112"),
+        "vertical": (connection_logs.zeek(folder / "port-scans/vertical/conn.log"), "192.168.1.9"),
+        "ports-and-pings": (connection_logs.argus(folder / "test11-portscan.binetflow"), "10.8.0.69"),
+    }
+    last = max(
+        connection_logs.publish(Publisher(windows, name), connections, start * 1000)
+        for name, (connections, _) in scans.items()
+    )
+    equal(windows, store, start, last // 1000 + 300)
+    show(store, *scans)
+    found = {
+        (row["probe"], row["list"]): row["host"]
+        for row in store.rows(
+            "SELECT probe, toString(list) AS list, argMax(host, value) AS host FROM v_top_indicators "
+            f"WHERE scope = 'probe' AND probe IN {tuple(scans)} GROUP BY probe, list"
+        )
+    }
+    # Many hosts, of which most answer; closed ports of one host; ports that do not answer, each asked again, and pings.
+    for name, lists, flag in (
+        ("horizontal", ("scan_addresses_tcp",), ""),
+        ("vertical", ("scan_ports_tcp", "syn_senders"), "R"),
+        ("ports-and-pings", ("scan_ports_tcp", "scan_addresses_icmp", "scan_failures"), "O"),
+    ):
+        host = scans[name][1]
+        for list_name in lists:
+            assert found.get((name, list_name)) == host, f"{host} does not lead {list_name} of {name}"
+        of = f"scope = 'probe' AND probe = '{name}' AND host = '{host}'"
+        reported = store.rows(f"SELECT flags, port_signature FROM v_port_report WHERE {of}")
+        assert reported, f"{host} is not in the port report of {name}"
+        assert flag in reported[0]["flags"]
+        assert reported[0]["port_signature"]
 
 
 @pytest.mark.usefixtures("captures")

@@ -69,7 +69,6 @@ public final class FlowTable {
 
   public static final int QUOTES_UDP = 128;
   public static final int IPV6 = 256;
-  public static final int INBOUND = 512;
 
   /** Seen by a probe that is declared to see one direction only. */
   public static final int ONE_WAY = 1024;

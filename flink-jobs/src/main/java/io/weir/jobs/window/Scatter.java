@@ -150,7 +150,6 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
     if (flow.getRecordKind() == RecordKind.RECORD_KIND_OVERFLOW) {
       int said = flow.getOverflow().getKeyValue();
       overflowKey = said == 1 || said == 2 ? said : 3;
-      flags |= flow.getOverflow().getInbound() ? FlowTable.INBOUND : 0;
     }
     ByteString src = flow.getSrcAddr();
     ByteString dst = flow.getDstAddr();
