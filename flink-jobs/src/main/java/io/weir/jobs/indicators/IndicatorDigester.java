@@ -186,8 +186,12 @@ final class IndicatorDigester implements Digester {
       sections.begin(TOTALS, totals.stride());
       sections.add(totals.cells(), 0, totals.size() * totals.stride());
       sections.end();
-      sections.begin(CUT, 1);
-      sections.add(reported.least());
+      sections.begin(CUT, 3);
+      if (reported.last() >= 0) {
+        sections.add(reported.least());
+        sections.add(hosts.high(reported.last()));
+        sections.add(hosts.low(reported.last()));
+      }
       sections.end();
       sections.begin(REPORT, REPORT_STRIDE);
       for (int host : reported.take()) {

@@ -37,7 +37,7 @@ final class IndicatorRows implements RowMaker {
     Cells reported = new Cells(REPORT_STRIDE);
     Cells listed = new Cells(LIST_STRIDE);
     boolean national = false;
-    long[] cut = {0};
+    Cells cuts = new Cells(3);
     for (Digest digest : digests) {
       national |= digest.probe().isEmpty();
       Sections.read(
@@ -46,7 +46,7 @@ final class IndicatorRows implements RowMaker {
             switch (section) {
               case TOTALS -> totals.addAll(data, start, end, 1);
               case REPORT -> reported.add(data, start, end);
-              case CUT -> cut[0] = Math.max(cut[0], data[start]);
+              case CUT -> cuts.add(data, start, end);
               default -> listed.add(data, start, end);
             }
           });
@@ -54,7 +54,7 @@ final class IndicatorRows implements RowMaker {
     List<RowList> lists = new ArrayList<>();
     Map<Long, long[]> heaviest = new HashMap<>();
     lists(listed, national, lists, heaviest);
-    report(reported, cut[0], national, lists);
+    report(reported, cuts.data(), national, lists);
     totals(totals, heaviest, national, lists);
     return lists;
   }
@@ -107,8 +107,11 @@ final class IndicatorRows implements RowMaker {
         });
   }
 
-  /** What has no more control packets than {@code cut} may not be all that there is of it. */
-  private void report(Cells reported, long cut, boolean national, List<RowList> lists) {
+  /**
+   * A bucket that had more rows than it gave said which was its last: what comes behind the first
+   * of those may not be all there is.
+   */
+  private void report(Cells reported, long[] cuts, boolean national, List<RowList> lists) {
     long[] data = reported.data();
     reported.best(
         report,
@@ -117,7 +120,7 @@ final class IndicatorRows implements RowMaker {
         (name, best) -> {
           List<Object[]> rows = new ArrayList<>();
           Arrays.stream(best)
-              .filter(at -> data[at] > cut)
+              .filter(at -> isWhole(data, at, cuts))
               .boxed()
               .sorted(
                   (a, b) -> Cells.before(data, a + REPORT_ADDRESS, b + REPORT_ADDRESS, 2) ? -1 : 1)
@@ -126,6 +129,21 @@ final class IndicatorRows implements RowMaker {
           set(empty, Table.PORT_REPORT, "scope", Cells.scope(0, national));
           lists.add(new RowList(Table.PORT_REPORT, "", rows, empty));
         });
+  }
+
+  private static boolean isWhole(long[] data, int at, long[] cuts) {
+    for (int cut = 0; cut < cuts.length; cut += 3) {
+      if (data[at] < cuts[cut]
+          || (data[at] == cuts[cut] && before(cuts, cut + 1, data, at + REPORT_ADDRESS))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static boolean before(long[] a, int atA, long[] b, int atB) {
+    int high = Long.compareUnsigned(a[atA], b[atB]);
+    return high < 0 || (high == 0 && Long.compareUnsigned(a[atA + 1], b[atB + 1]) < 0);
   }
 
   private static Object[] reportRow(long[] data, int at, boolean national) {

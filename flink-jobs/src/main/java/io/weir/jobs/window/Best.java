@@ -58,6 +58,11 @@ public final class Best {
     return size < limit ? 0 : values[0];
   }
 
+  /** What the least value of a full list stands for, -1 while there is room. */
+  public int last() {
+    return size < limit ? -1 : items[0];
+  }
+
   /** How many there are. */
   public int size() {
     return size;

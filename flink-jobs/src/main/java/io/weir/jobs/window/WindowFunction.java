@@ -272,8 +272,9 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long next = entry.getKey() + windowMs;
       WindowState after = ordered.get(next);
-      if (isOver(entry.getKey(), entry.getValue(), known)
-          && (after == null || isOver(next, after, known))) {
+      boolean needless =
+          after == null ? now - entry.getValue().touched >= KEEP_MS : isOver(next, after, known);
+      if (needless && isOver(entry.getKey(), entry.getValue(), known)) {
         windows.remove(entry.getKey());
       }
     }
