@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import io.weir.jobs.sink.Table;
 import io.weir.jobs.sink.TableRow;
 import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.Addresses;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
 import java.util.List;
@@ -121,8 +122,6 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
 
   /** One address and what is found for it. */
   private static final class End {
-    private static final long IPV4_MAPPED = 0xffffL;
-
     private final Known known;
     boolean told;
     int place;
@@ -134,36 +133,19 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
     }
 
     void look(ByteString address) {
-      switch (address.size()) {
-        case 4 -> take(known.find((int) number(address, 0, 4)));
-        case 16 -> {
-          long high = number(address, 0, 8);
-          long low = number(address, 8, 16);
-          boolean four = high == 0 && low >>> 32 == IPV4_MAPPED;
-          take(four ? known.find((int) low) : known.find(high, low));
-        }
-        default -> {
-          told = false;
-          place = 0;
-          system = 0;
-          country = 0;
-        }
+      told = !address.isEmpty();
+      if (told) {
+        long high = Addresses.high(address);
+        long low = Addresses.low(address);
+        int found = Addresses.isIpv4(high, low) ? known.find((int) low) : known.find(high, low);
+        place = known.prefix(found);
+        system = known.system(found);
+        country = known.country(found);
+      } else {
+        place = 0;
+        system = 0;
+        country = 0;
       }
-    }
-
-    private void take(int found) {
-      told = true;
-      place = known.prefix(found);
-      system = known.system(found);
-      country = known.country(found);
-    }
-
-    private static long number(ByteString address, int from, int to) {
-      long number = 0;
-      for (int i = from; i < to; i++) {
-        number = (number << 8) | (address.byteAt(i) & 0xff);
-      }
-      return number;
     }
   }
 }

@@ -7,6 +7,7 @@ import io.weir.jobs.sink.BlockBuilder;
 import io.weir.jobs.sink.BlockOperator;
 import io.weir.jobs.sink.Table;
 import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.Addresses;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
 import io.weir.proto.Overflow;
@@ -81,8 +82,6 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
   private static final int SITE_DIRECTION = Table.FLOWS.index("site_direction");
   private static final int NATION_DIRECTION = Table.FLOWS.index("nation_direction");
   private static final int SERVICE = Table.FLOWS.index("service");
-
-  private static final long IPV4_MAPPED = 0xffffL << 32;
 
   @Override
   public void processElement(StreamRecord<Accepted> element) {
@@ -184,20 +183,6 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
   }
 
   private static void address(BlockBuilder row, int column, ByteString address) {
-    switch (address.size()) {
-      case 4 -> row.setAddress(column, 0, IPV4_MAPPED | bytes(address, 0, 4));
-      case 16 -> row.setAddress(column, bytes(address, 0, 8), bytes(address, 8, 16));
-      default -> {
-        // not told: ::
-      }
-    }
-  }
-
-  private static long bytes(ByteString address, int from, int to) {
-    long value = 0;
-    for (int i = from; i < to; i++) {
-      value = (value << 8) | (address.byteAt(i) & 0xff);
-    }
-    return value;
+    row.setAddress(column, Addresses.high(address), Addresses.low(address));
   }
 }

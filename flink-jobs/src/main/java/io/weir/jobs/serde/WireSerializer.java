@@ -3,7 +3,9 @@ package io.weir.jobs.serde;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
+import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
@@ -25,6 +27,17 @@ public abstract class WireSerializer<T> extends TypeSerializer<T> {
   @Override
   public boolean isImmutableType() {
     return true;
+  }
+
+  /** A copy of a value that may be changed, by writing and reading it. */
+  protected final T rewritten(T value) {
+    try {
+      DataOutputSerializer out = new DataOutputSerializer(4096);
+      write(value, out);
+      return read(new DataInputDeserializer(out.getSharedBuffer(), 0, out.length()));
+    } catch (IOException e) {
+      throw new IllegalStateException(e); // nothing but memory is written to
+    }
   }
 
   @Override

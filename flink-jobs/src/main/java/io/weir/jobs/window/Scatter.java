@@ -3,6 +3,7 @@ package io.weir.jobs.window;
 import com.google.protobuf.ByteString;
 import io.weir.jobs.enrich.Enrichment;
 import io.weir.jobs.source.Accepted;
+import io.weir.jobs.source.Addresses;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
@@ -26,7 +27,6 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
     implements OneInputStreamOperator<Accepted, WindowMessage> {
   private static final long serialVersionUID = 1;
   private static final int MAX_ENTRIES = 20_000;
-  private static final long IPV4_MAPPED = 0xffffL << 32;
   private static final int UDP = 17;
   private static final int MAX_SPARE = 16;
   private static final long[] NONE = {};
@@ -153,10 +153,10 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
     }
     ByteString src = flow.getSrcAddr();
     ByteString dst = flow.getDstAddr();
-    entry[0] = high(src);
-    entry[1] = low(src);
-    entry[2] = high(dst);
-    entry[3] = low(dst);
+    entry[0] = Addresses.high(src);
+    entry[1] = Addresses.low(src);
+    entry[2] = Addresses.high(dst);
+    entry[3] = Addresses.low(dst);
     entry[FlowTable.TUPLE] =
         FlowTable.tuple(flow.getSrcPort(), flow.getDstPort(), flow.getProtocol(), overflowKey);
     if (overflowKey != 0 && flow.getIpVersion() == 6) {
@@ -271,25 +271,5 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
 
   private void emit(WindowMessage message) {
     output.collect(new StreamRecord<>(message));
-  }
-
-  private static long high(ByteString address) {
-    return address.size() == 16 ? bytes(address, 0, 8) : 0;
-  }
-
-  private static long low(ByteString address) {
-    return switch (address.size()) {
-      case 4 -> IPV4_MAPPED | bytes(address, 0, 4);
-      case 16 -> bytes(address, 8, 16);
-      default -> 0;
-    };
-  }
-
-  private static long bytes(ByteString address, int from, int to) {
-    long value = 0;
-    for (int i = from; i < to; i++) {
-      value = (value << 8) | (address.byteAt(i) & 0xff);
-    }
-    return value;
   }
 }
