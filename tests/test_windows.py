@@ -94,9 +94,6 @@ def test_a_day_that_several_probes_saw(windows: RunningStack, store: ClickHouse,
     assert said == [{"probes_reported": 1, "probes_expected": 1}]
 
 
-@pytest.mark.xfail(
-    reason="known defect: in the window after a flood, hosts that only failed at its end are missing from scan_failures"
-)
 def test_a_flood(windows: RunningStack, store: ClickHouse, starts: dict[str, int]) -> None:
     start = starts["flood"]
     equal(windows, store, start, start + 300)

@@ -273,25 +273,27 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
             GROUP BY w, scope, probe, host""",
         # A SYN is judged in the window in which its answer's time-out ends; the answer may come until that window's end.
         "attempts": f"""
-            SELECT if(first < {edge}, w, w + {window}) AS judged, probe, src_addr, dst_addr, src_port, dst_port, protocol,
-                   src_customer, src_at_site, src_national
+            SELECT w AS tried, if(first < {edge}, w, w + {window}) AS judged,
+                   probe, src_addr, dst_addr, src_port, dst_port, protocol, src_customer, src_at_site, src_national
             FROM seen
             WHERE protocol = 6 AND okey = 0 AND NOT one_way AND NOT guess AND fwd_tcp_syn > 0""",
-        "answers": f"""
-            SELECT DISTINCT arrayJoin([w, w + {window}]) AS judged, probe, src_addr, dst_addr, src_port, dst_port, protocol
+        "answers": """
+            SELECT w AS answered, probe, src_addr, dst_addr, src_port, dst_port, protocol
             FROM seen WHERE rev_tcp_synack > 0 AND NOT one_way AND okey = 0""",
         "contacts": """
             SELECT t.judged AS w, 'probe' AS scope, t.probe AS probe, t.src_addr AS host, t.dst_addr AS peer,
-                   max(a.judged != 0) AS replied, max(src_customer) AS customer, max(src_at_site) AS local
+                   max(answered BETWEEN tried AND judged) AS replied,
+                   max(src_customer) AS customer, max(src_at_site) AS local
             FROM attempts AS t
-            LEFT JOIN answers AS a USING (judged, probe, src_addr, dst_addr, src_port, dst_port, protocol)
+            LEFT JOIN answers AS a USING (probe, src_addr, dst_addr, src_port, dst_port, protocol)
             GROUP BY w, scope, probe, host, peer
             UNION ALL
             SELECT t.judged AS w, 'all' AS scope, '' AS nobody, t.src_addr AS host, t.dst_addr AS peer,
-                   max(a.judged != 0) AS replied, max(src_customer) AS customer, max(src_national) AS local
+                   max(answered BETWEEN tried AND judged) AS replied,
+                   max(src_customer) AS customer, max(src_national) AS local
             FROM attempts AS t
             LEFT JOIN (SELECT DISTINCT * EXCEPT probe FROM answers) AS a
-                USING (judged, src_addr, dst_addr, src_port, dst_port, protocol)
+                USING (src_addr, dst_addr, src_port, dst_port, protocol)
             GROUP BY w, scope, host, peer""",
         # A window has rows of a probe where the probe saw something in it.
         "verdicts": """

@@ -6,8 +6,8 @@ import java.util.Arrays;
  * Attempts to open TCP connections, to be judged by whether a SYN-ACK came: a flow with a SYN,
  * whose initiator is known, seen by a probe that sees both directions. A window judges those that
  * were first seen until the answer's time-out before its end, and those of the window before that
- * were too late to be judged there; the answer may come until the window's end, from any such
- * probe.
+ * were too late to be judged there; the answer may come until the window's end, seen by any such
+ * probe of the scope.
  *
  * <p>Rows of {@link #STRIDE} numbers: the flow's key, customers, and flags as in {@link
  * FlowTable#ATTRIBUTES} with the answer in {@link #ANSWERED}.
@@ -24,7 +24,7 @@ public final class Attempts {
 
   private static final int TCP = 6;
 
-  /** Of {@link #FLAGS}: the flow itself had a SYN-ACK. */
+  /** Of {@link #FLAGS}: an answer came in the window of the SYN. */
   private static final int ANSWERED = 1 << 20;
 
   private final FlowTable open = new FlowTable();
@@ -49,11 +49,7 @@ public final class Attempts {
 
   /** Whether what the row at {@code at} tried to reach has answered. */
   public boolean answered(int at) {
-    if ((rows[at + FLAGS] & ANSWERED) != 0) {
-      return true;
-    }
-    int found = open.find(rows, at);
-    return found >= 0 && open.cells()[found * FlowTable.STRIDE + FlowTable.SYNACK] != 0;
+    return (rows[at + FLAGS] & ANSWERED) != 0 || isClosed(rows, at);
   }
 
   /** How many of the rows, the first ones, are of the window before. */
@@ -77,9 +73,6 @@ public final class Attempts {
     System.arraycopy(late, 0, rows, size * STRIDE, late.length);
     size += late.length / STRIDE;
     before = size;
-    for (int at = 0; at < late.length; at += STRIDE) {
-      leaveOpen(late, at);
-    }
   }
 
   /** Takes in the attempts among a probe's flows; later ones are for the next window. */
@@ -90,8 +83,7 @@ public final class Attempts {
       }
       if (FlowTable.firstSeen(cells[at + FlowTable.SEEN]) < edgeMs) {
         reserve(1);
-        row(cells, at, rows, size * STRIDE);
-        leaveOpen(rows, size++ * STRIDE);
+        row(cells, at, rows, size++ * STRIDE);
       } else {
         if ((lateSize + 1) * STRIDE > late.length) {
           late = Arrays.copyOf(late, late.length * 2);
@@ -106,22 +98,49 @@ public final class Attempts {
     return Arrays.copyOf(late, lateSize * STRIDE);
   }
 
-  /** Takes in what answers the attempts: all that was seen in this window. */
-  void answer(long[] cells, int flows) {
+  /**
+   * Takes in what answers the attempts: all that was seen in this window.
+   *
+   * @param many whether what one probe tried, another may have seen answered
+   */
+  void answer(long[] cells, int flows, boolean many) {
+    if (many && lateSize > 0) {
+      look(late, lateSize, cells, flows);
+      for (int at = 0; at < lateSize * STRIDE; at += STRIDE) {
+        if (isClosed(late, at)) {
+          late[at + FLAGS] |= ANSWERED;
+        }
+      }
+      open.clear();
+    }
+    look(rows, size, cells, flows);
+  }
+
+  /** Fills {@link #open} with the attempts that did not answer themselves, and closes it. */
+  private void look(long[] attempts, int count, long[] cells, int flows) {
+    for (int at = 0; at < count * STRIDE; at += STRIDE) {
+      if ((attempts[at + FLAGS] & ANSWERED) == 0) {
+        System.arraycopy(attempts, at, entry, 0, FlowTable.KEY);
+        open.add(entry, 0);
+      }
+    }
     if (open.size() == 0) {
       return;
-    }
-    for (int at = 0; at < before * STRIDE; at += STRIDE) {
-      if ((rows[at + FLAGS] & ANSWERED) != 0) {
-        close(rows, at);
-      }
     }
     for (int at = 0; at < flows * FlowTable.STRIDE; at += FlowTable.STRIDE) {
       if ((int) cells[at + FlowTable.SYNACK] != 0
           && (cells[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) == 0) {
-        close(cells, at);
+        int found = open.find(cells, at);
+        if (found >= 0) {
+          open.cells()[found * FlowTable.STRIDE + FlowTable.SYNACK] = 1;
+        }
       }
     }
+  }
+
+  private boolean isClosed(long[] attempts, int at) {
+    int found = open.find(attempts, at);
+    return found >= 0 && open.cells()[found * FlowTable.STRIDE + FlowTable.SYNACK] != 0;
   }
 
   private boolean isAttempt(long[] cells, int at) {
@@ -136,20 +155,6 @@ public final class Attempts {
     into[to + CUSTOMER] = cells[at + FlowTable.CUSTOMER];
     long answered = (int) cells[at + FlowTable.SYNACK] != 0 ? ANSWERED : 0;
     into[to + FLAGS] = (cells[at + FlowTable.ATTRIBUTES] & 0xffff) | answered;
-  }
-
-  private void leaveOpen(long[] from, int at) {
-    if ((from[at + FLAGS] & ANSWERED) == 0) {
-      System.arraycopy(from, at, entry, 0, FlowTable.KEY);
-      open.add(entry, 0);
-    }
-  }
-
-  private void close(long[] from, int at) {
-    int found = open.find(from, at);
-    if (found >= 0) {
-      open.cells()[found * FlowTable.STRIDE + FlowTable.SYNACK] = 1;
-    }
   }
 
   private void reserve(int more) {

@@ -15,9 +15,6 @@ import java.util.List;
  * from the best that saw it. Overflow records do not name their flows: all of them count.
  */
 public final class Flows {
-  /** What a probe saw. */
-  record Observed(WindowState.Log log, WindowState.Log before) {}
-
   private final FlowTable table = new FlowTable();
   private final Coarse coarse = new Coarse();
   private final Attempts attempts = new Attempts();
@@ -29,7 +26,6 @@ public final class Flows {
   private boolean national;
   private int bucket;
   private long duplicateOctets;
-  private long duplicatePackets;
   private long errorOctets;
   private long[] sketches = {};
 
@@ -56,11 +52,6 @@ public final class Flows {
   /** Layer-3 octets that were left out because another probe saw the same flow. */
   public long duplicateOctets() {
     return duplicateOctets;
-  }
-
-  /** Packets likewise. */
-  public long duplicatePackets() {
-    return duplicatePackets;
   }
 
   /**
@@ -97,25 +88,28 @@ public final class Flows {
         : (tuple & FlowTable.ELSEWHERE) == 0;
   }
 
-  /** Takes in what came; {@code answerMs} is the time-out of an answer, 0 to judge none. */
+  /**
+   * Takes in what came.
+   *
+   * @param logs what each probe saw: of one, or of all
+   * @param late what the window before left to this one to judge, see {@link Attempts}
+   * @param edgeMs attempts seen up to so long after the window's start are judged with it
+   */
   void load(
-      int bucketNumber, boolean overAll, List<Observed> observed, long windowMs, long answerMs) {
+      int bucketNumber, boolean overAll, List<WindowState.Log> logs, long[] late, long edgeMs) {
     bucket = bucketNumber;
     national = overAll;
     duplicateOctets = 0;
-    duplicatePackets = 0;
     errorOctets = 0;
-    sketches = sketches(observed);
+    sketches = sketches(logs);
     size = 0;
-    attempts.clear(windowMs - answerMs, bucket);
-    for (Observed one : observed) {
-      errorOctets += one.log.errorOctets;
-      if (one.before != null) {
-        attempts.addBefore(one.before.late);
-      }
+    attempts.clear(edgeMs, bucket);
+    attempts.addBefore(late);
+    for (WindowState.Log log : logs) {
+      errorOctets += log.errorOctets;
     }
     if (!overAll) {
-      fill(observed.get(0).log);
+      fill(logs.get(0));
       attempts.add(table.cells(), 0, table.size());
       cells = table.cells();
       size = table.size();
@@ -123,9 +117,9 @@ public final class Flows {
       if (cells == table.cells()) {
         cells = new long[0];
       }
-      ranks = new int[observed.size()];
+      ranks = new int[logs.size()];
       for (int number = 0; number < ranks.length; number++) {
-        WindowState.Log log = observed.get(number).log;
+        WindowState.Log log = logs.get(number);
         ranks[number] = log.rank;
         int before = size;
         if (log.isCompact()) {
@@ -137,8 +131,8 @@ public final class Flows {
         attempts.add(cells, before, size);
       }
     }
-    attempts.answer(cells, size);
-    if (observed.size() > 1) {
+    attempts.answer(cells, size, logs.size() > 1);
+    if (logs.size() > 1) {
       leaveOutDuplicates();
     }
     hosts.load(cells, size, bucket, attempts);
@@ -170,15 +164,11 @@ public final class Flows {
     log.errorOctets += coarse.largest();
   }
 
-  /**
-   * Puts what was loaded of one probe back as it is now, each flow one entry, with what it tried
-   * too late to be judged with this window.
-   */
+  /** Puts what was loaded of one probe back as it is now, each flow one entry. */
   void settle(WindowState.Log log) {
     if (!log.isCompact()) {
       keep(log, table);
     }
-    log.late = attempts.late();
   }
 
   private static void keep(WindowState.Log log, FlowTable flows) {
@@ -222,17 +212,16 @@ public final class Flows {
     }
   }
 
-  private static long[] sketches(List<Observed> observed) {
+  private static long[] sketches(List<WindowState.Log> logs) {
     int length = 0;
-    for (Observed one : observed) {
-      length += one.log.sketches.length;
+    for (WindowState.Log log : logs) {
+      length += log.sketches.length;
     }
     long[] all = new long[length];
     int filled = 0;
-    for (Observed one : observed) {
-      long[] rows = one.log.sketches;
-      System.arraycopy(rows, 0, all, filled, rows.length);
-      filled += rows.length;
+    for (WindowState.Log log : logs) {
+      System.arraycopy(log.sketches, 0, all, filled, log.sketches.length);
+      filled += log.sketches.length;
     }
     return length == 0 ? all : Sketches.merge(all);
   }
@@ -264,7 +253,7 @@ public final class Flows {
       slots[slot] = i + 1;
     }
     // Each slot now begins a list of all that was seen of one flow. An entry that does not count is
-    // marked by an empty tuple, which no flow has.
+    // marked by a negative observer.
     for (int slot = 0; slot < capacity; slot++) {
       int first = slots[slot] - 1;
       if (first >= 0 && next[first] >= 0) {
@@ -281,7 +270,6 @@ public final class Flows {
         kept++;
       } else if (owns(at)) {
         duplicateOctets += cells[at + FlowTable.FWD_OCTETS] + cells[at + FlowTable.REV_OCTETS];
-        duplicatePackets += cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
       }
     }
     size = kept;
@@ -355,8 +343,6 @@ public final class Flows {
         if (owns(at)) { // it will be among what is left out, which this is not
           duplicateOctets -=
               cells[from + (fromForward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
-          duplicatePackets -=
-              cells[from + (fromForward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
         }
         cells[at + (forward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)] =
             cells[from + (fromForward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];

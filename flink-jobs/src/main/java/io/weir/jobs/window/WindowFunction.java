@@ -4,13 +4,11 @@ import io.weir.jobs.window.WindowState.Log;
 import io.weir.jobs.window.WindowState.Said;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
@@ -126,7 +124,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         if (known.isOver("", message.window() / windowMs)) {
           late.inc(message.entries()); // too late for what is over all
         }
-        add(message, known, context.getCurrentKey(), now);
+        add(message, context.getCurrentKey(), now);
       }
       case MARK -> {
         known.mark(message.probe(), (int) data[0], (int) data[1], data[2], data[3]);
@@ -158,7 +156,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
   }
 
-  private void add(WindowMessage message, Progress known, int bucket, long now) throws Exception {
+  private void add(WindowMessage message, int bucket, long now) throws Exception {
     WindowState window = windows.get(message.window());
     if (window == null) {
       window = new WindowState();
@@ -184,16 +182,6 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     log.said.changed = true;
     window.all.changed = true;
     windows.put(message.window(), window);
-    // The window that follows judges what was tried at the end of this one.
-    WindowState after = windows.get(message.window() + windowMs);
-    if (after != null && !isOver(message.window() + windowMs, after, known)) {
-      after.all.changed = true;
-      Log same = after.probes.get(message.probe());
-      if (same != null) {
-        same.said.changed = true;
-      }
-      windows.put(message.window() + windowMs, after);
-    }
   }
 
   /** Hands on every digest that is due, and drops windows that are over. */
@@ -209,6 +197,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       long end = start + windowMs;
       WindowState window = entry.getValue();
       WindowState before = ordered.get(start - windowMs);
+      WindowState after = ordered.get(end);
       // A clock that is far ahead is not waited for.
       boolean ahead = end - window.began > windowMs + KEEP_MS;
       long whole = ahead ? window.began + windowMs : Math.max(end, window.began);
@@ -220,9 +209,10 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         boolean complete = known.complete(probe.getKey(), end);
         int reported = complete ? 1 : 0;
         if (log.said.due(complete || waited, reported, now, AGAIN_MS)) {
-          load(bucket, false, List.of(probe.getKey()), window, before);
+          load(bucket, false, List.of(log), said(before, probe.getKey()));
           flows.settle(log);
           say(probe.getKey(), start, bucket, reported, 1, log.said, out);
+          leave(log.said, flows.attempts().late(), judging(after, end, probe.getKey(), known));
           log.said.said(reported, now);
           said = true;
         }
@@ -238,17 +228,17 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         }
       } else if (window.all.due(complete || waited, reported, now, AGAIN_MS)) {
         int expected = Math.max(known.expected, reported);
-        Set<String> probes = new TreeSet<>(window.probes.keySet());
-        if (before != null) {
-          probes.addAll(before.probes.keySet());
-        }
-        load(bucket, true, probes, window, before);
+        load(bucket, true, List.copyOf(window.probes.values()), said(before, ""));
         say("", start, bucket, reported, expected, window.all, out);
+        leave(window.all, window.shared(flows.attempts().late()), judging(after, end, "", known));
         window.all.said(reported, now);
         said = true;
       }
       if (said) {
         windows.put(start, window);
+        if (after != null) {
+          windows.put(end, after);
+        }
       }
       if (window.all.at != 0
           && !window.all.changed
@@ -286,19 +276,34 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     all += entries - (counted == null ? 0 : counted);
   }
 
-  private void load(
-      int bucket,
-      boolean overAll,
-      Collection<String> probes,
-      WindowState window,
-      WindowState before) {
-    List<Flows.Observed> observed = new ArrayList<>();
-    for (String probe : probes) {
-      Log log = window.probes.getOrDefault(probe, new Log());
-      observed.add(new Flows.Observed(log, before == null ? null : before.probes.get(probe)));
+  /** What was said of a probe, or of all for an empty name; null where there is nothing. */
+  private static Said said(WindowState window, String probe) {
+    if (window == null || probe.isEmpty()) {
+      return window == null ? null : window.all;
     }
-    flows.load(Buckets.number(bucket), overAll, observed, windowMs, answerMs);
+    Log log = window.probes.get(probe);
+    return log == null ? null : log.said;
+  }
+
+  private void load(int bucket, boolean overAll, List<Log> logs, Said before) {
+    long[] late = before == null ? new long[0] : before.late;
+    flows.load(Buckets.number(bucket), overAll, logs, late, windowMs - answerMs);
     digested.inc(flows.size());
+  }
+
+  /** What is said of the window that judges what the one before left; null where it is over. */
+  private Said judging(WindowState after, long start, String probe, Progress known) {
+    return known.isOver(probe, start / windowMs) ? null : said(after, probe);
+  }
+
+  /** Leaves to the next window the attempts that it is to judge: anew, if they are others. */
+  private static void leave(Said said, long[] late, Said judging) {
+    if (!Arrays.equals(late, said.late)) {
+      said.late = late;
+      if (judging != null) {
+        judging.changed = true;
+      }
+    }
   }
 
   private void say(

@@ -19,13 +19,17 @@ final class WindowState {
 
   /**
    * One scope: when it was last handed on (0: never), how many probes were complete, whether it has
-   * changed since; and what was said that later sums are corrected by.
+   * changed since; what was said that later sums are corrected by; and what is left to the next
+   * window.
    */
   static final class Said {
     long at;
     int reported;
     boolean changed;
     long[] sums = NONE;
+
+    /** Attempts that the next window is to judge, see {@link Attempts}. */
+    long[] late = NONE;
 
     /**
      * Whether there is something to hand on, and it is time: at once where it is ready, later every
@@ -46,7 +50,8 @@ final class WindowState {
       copy.at = at;
       copy.reported = reported;
       copy.changed = changed;
-      copy.sums = sums; // is replaced, never changed
+      copy.sums = sums; // are replaced, never changed
+      copy.late = late;
       return copy;
     }
 
@@ -80,9 +85,6 @@ final class WindowState {
 
     int rank;
     long[] sketches = NONE;
-
-    /** Attempts that the next window is to judge, see {@link Attempts}. */
-    long[] late = NONE;
 
     /** Octets that a flow may have lost to {@link Coarse}. */
     long errorOctets;
@@ -125,7 +127,6 @@ final class WindowState {
       copy.compacted = compacted;
       copy.rank = rank;
       copy.sketches = sketches;
-      copy.late = late;
       copy.errorOctets = errorOctets;
       copy.said = said.copy();
       return copy;
@@ -148,6 +149,16 @@ final class WindowState {
       entries += log.entries;
     }
     return entries;
+  }
+
+  /** What is left of the only probe; null where there are more. */
+  private long[] onlyLate() {
+    return probes.size() == 1 ? probes.values().iterator().next().said.late : null;
+  }
+
+  /** The same attempts, in the array of the only probe where that left the same. */
+  long[] shared(long[] late) {
+    return Arrays.equals(onlyLate(), late) ? onlyLate() : late;
   }
 
   private WindowState copy() {
@@ -177,7 +188,6 @@ final class WindowState {
     public void write(WindowState window, DataOutputView out) throws IOException {
       out.writeLong(window.began);
       out.writeLong(window.touched);
-      window.all.write(out);
       out.writeInt(window.probes.size());
       for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
         Log log = probe.getValue();
@@ -186,13 +196,20 @@ final class WindowState {
         out.writeInt(log.compacted);
         out.writeInt(log.rank);
         Longs.write(log.sketches, log.sketches.length, out);
-        Longs.write(log.late, log.late.length, out);
         out.writeLong(log.errorOctets);
         log.said.write(out);
+        Longs.write(log.said.late, log.said.late.length, out);
         out.writeInt(log.chunks.size());
         for (long[] chunk : log.chunks) {
           Longs.write(chunk, chunk.length, out);
         }
+      }
+      window.all.write(out);
+      long[] late = window.all.late;
+      boolean shared = late == window.onlyLate();
+      out.writeBoolean(shared);
+      if (!shared) {
+        Longs.write(late, late.length, out);
       }
     }
 
@@ -201,7 +218,6 @@ final class WindowState {
       WindowState window = new WindowState();
       window.began = in.readLong();
       window.touched = in.readLong();
-      window.all = Said.read(in);
       for (int left = in.readInt(); left > 0; left--) {
         Log log = new Log();
         window.probes.put(in.readUTF(), log);
@@ -209,13 +225,16 @@ final class WindowState {
         log.compacted = in.readInt();
         log.rank = in.readInt();
         log.sketches = Longs.read(in);
-        log.late = Longs.read(in);
         log.errorOctets = in.readLong();
         log.said = Said.read(in);
+        log.said.late = Longs.read(in);
         for (int chunks = in.readInt(); chunks > 0; chunks--) {
           log.chunks.add(Longs.read(in));
         }
       }
+      window.all = Said.read(in);
+      boolean shared = in.readBoolean();
+      window.all.late = shared ? window.onlyLate() : Longs.read(in);
       return window;
     }
   }
