@@ -46,7 +46,7 @@ class Kafka(_Part):
 class Flink(_Part):
     """The jobs, run in one process."""
 
-    heap: str = "1200m"
+    heap: str = "1600m"
     parallelism: int = Field(default=2, ge=1)
     jobs: list[Literal["ingest", "topn", "indicators", "mixes", "filters", "health"]] = [
         "ingest",
