@@ -60,12 +60,16 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER) -> list[str]:
                 clickhouse.execute(statement)
             except WeirError as error:
                 raise WeirError(f"{path.name}: {error}", status=1) from error
-        clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('{path.name}', '{checksum}')")
+        _note(clickhouse, path.name, checksum)
         applied.append(path.name)
     for load in (_services, _applications):
         if name := load(clickhouse, known):
             applied.append(name)
     return applied
+
+
+def _note(clickhouse: ClickHouse, name: str, checksum: str) -> None:
+    clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('{name}', '{checksum}')")
 
 
 def _services(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
@@ -75,7 +79,7 @@ def _services(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
     if known.get(SERVICES.name) == checksum:
         return None
     clickhouse.execute(f"INSERT INTO services FORMAT CSVWithNames\n{text}")
-    clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('{SERVICES.name}', '{checksum}')")
+    _note(clickhouse, SERVICES.name, checksum)
     return SERVICES.name
 
 
@@ -93,7 +97,7 @@ def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
         json.dumps({"number": row["id"], "name": row["name"], "category": row["category"]}) for row in rows
     )
     clickhouse.execute(f"INSERT INTO applications (number, name, category) FORMAT JSONEachRow\n{lines}")
-    clickhouse.execute(f"INSERT INTO schema_migrations (name, checksum) VALUES ('applications', '{checksum}')")
+    _note(clickhouse, "applications", checksum)
     return "applications"
 
 

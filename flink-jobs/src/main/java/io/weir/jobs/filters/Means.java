@@ -17,9 +17,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.ObjIntConsumer;
-import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
@@ -287,13 +285,7 @@ final class Means {
 
     @Override
     public Means copy(Means from) {
-      try {
-        DataOutputSerializer out = new DataOutputSerializer(4096);
-        write(from, out);
-        return read(new DataInputDeserializer(out.getSharedBuffer(), 0, out.length()));
-      } catch (IOException e) {
-        throw new IllegalStateException(e); // nothing but memory is written to
-      }
+      return rewritten(from);
     }
 
     @Override

@@ -13,9 +13,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
-import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
@@ -347,13 +345,7 @@ final class ProbeHealth {
 
     @Override
     public ProbeHealth copy(ProbeHealth from) {
-      try {
-        DataOutputSerializer out = new DataOutputSerializer(1024);
-        write(from, out);
-        return read(new DataInputDeserializer(out.getSharedBuffer(), 0, out.length()));
-      } catch (IOException e) {
-        throw new IllegalStateException(e); // nothing but memory is written to
-      }
+      return rewritten(from);
     }
 
     @Override

@@ -169,7 +169,7 @@ final class IndicatorDigester implements Digester {
       }
       sketches();
       contacts(host -> false);
-      Best reported = new Best(shareOfReport(), this::before);
+      Best reported = new Best(shareOfReport(), hosts::before);
       for (int host = 0; host < hosts.known(); host++) {
         count(0, host);
         if (flows.national() && customer(host) != 0) {
@@ -222,11 +222,6 @@ final class IndicatorDigester implements Digester {
      */
     private int shareOfReport() {
       return Math.min(report, 32 + 2 * report / Buckets.COUNT);
-    }
-
-    private boolean before(int a, int b) {
-      int high = Long.compareUnsigned(hosts.high(a), hosts.high(b));
-      return high < 0 || (high == 0 && Long.compareUnsigned(hosts.low(a), hosts.low(b)) < 0);
     }
 
     private int customer(int host) {
@@ -311,15 +306,13 @@ final class IndicatorDigester implements Digester {
         int host = hosts.find(rows[at], rows[at + 1]);
         int kind = kind((int) rows[at + 2]);
         if (host >= 0 && kind >= 0) {
-          int into = sketched.at(host, kind) + Sums.KEY;
-          sketched.cells()[into] += Sketches.estimate(rows, at);
+          sketched.add(host, kind, 0, Sketches.estimate(rows, at));
         }
       }
     }
 
     private long sketched(int host, int kind) {
-      int at = sketched.size() == 0 ? -1 : sketched.find(host, kind);
-      return at < 0 ? 0 : sketched.cells()[at + Sums.KEY];
+      return sketched.size() == 0 ? 0 : sketched.get(host, kind, 0);
     }
 
     /**
@@ -380,7 +373,7 @@ final class IndicatorDigester implements Digester {
           scope,
           key -> {
             Best[] made = new Best[LAST_LIST + 1];
-            Arrays.setAll(made, list -> new Best(top, this::before));
+            Arrays.setAll(made, list -> new Best(top, hosts::before));
             return made;
           });
     }

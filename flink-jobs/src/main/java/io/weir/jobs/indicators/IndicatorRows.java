@@ -69,34 +69,31 @@ final class IndicatorRows implements RowMaker {
           long[] data = listed.data();
           List<Object[]> rows = new ArrayList<>();
           for (int at : places) {
-            Object[] row = row(Table.TOP_INDICATORS, (int) name[0], national);
+            Object[] row = Cells.row(Table.TOP_INDICATORS, (int) name[0], national);
             int stats = at + LIST_STATS;
-            set(row, Table.TOP_INDICATORS, "list", name[1]);
-            set(row, Table.TOP_INDICATORS, "addr", Cells.address(data, at + LIST_ADDRESS));
-            set(row, Table.TOP_INDICATORS, "value", data[at + 2]);
-            set(row, Table.TOP_INDICATORS, "value_error", data[at + LIST_ERROR]);
-            set(row, Table.TOP_INDICATORS, "local", data[stats + HostStats.LOCAL] != 0);
-            set(row, Table.TOP_INDICATORS, "syn_sent", data[stats + HostStats.SYN_SENT]);
-            set(row, Table.TOP_INDICATORS, "fin_recv", data[stats + HostStats.FIN_RECV]);
-            set(row, Table.TOP_INDICATORS, "rst_recv", data[stats + HostStats.RST_RECV]);
-            set(row, Table.TOP_INDICATORS, "tcp_packets", HostStats.tcpPackets(data, stats));
-            set(row, Table.TOP_INDICATORS, "work_weight", HostStats.workWeight(data, stats));
-            set(row, Table.TOP_INDICATORS, "udp_sent", data[stats + HostStats.UDP_SENT]);
-            set(row, Table.TOP_INDICATORS, "icmp_errors_sent", data[stats + HostStats.ICMP_SENT]);
-            set(
-                row,
-                Table.TOP_INDICATORS,
-                "icmp_errors_recv",
-                data[stats + HostStats.ICMP_RECV_UDP]);
-            set(row, Table.TOP_INDICATORS, "addresses", data[at + LIST_ADDRESSES]);
-            set(row, Table.TOP_INDICATORS, "ports", data[at + LIST_PORTS]);
-            set(row, Table.TOP_INDICATORS, "failed", data[stats + HostStats.FAILED]);
-            set(row, Table.TOP_INDICATORS, "answered", data[stats + HostStats.ANSWERED]);
-            set(row, Table.TOP_INDICATORS, "overflow_packets", data[stats + HostStats.OVERFLOW]);
+            Table.TOP_INDICATORS.set(row, "list", name[1]);
+            Table.TOP_INDICATORS.set(row, "addr", Cells.address(data, at + LIST_ADDRESS));
+            Table.TOP_INDICATORS.set(row, "value", data[at + 2]);
+            Table.TOP_INDICATORS.set(row, "value_error", data[at + LIST_ERROR]);
+            Table.TOP_INDICATORS.set(row, "local", data[stats + HostStats.LOCAL] != 0);
+            Table.TOP_INDICATORS.set(row, "syn_sent", data[stats + HostStats.SYN_SENT]);
+            Table.TOP_INDICATORS.set(row, "fin_recv", data[stats + HostStats.FIN_RECV]);
+            Table.TOP_INDICATORS.set(row, "rst_recv", data[stats + HostStats.RST_RECV]);
+            Table.TOP_INDICATORS.set(row, "tcp_packets", HostStats.tcpPackets(data, stats));
+            Table.TOP_INDICATORS.set(row, "work_weight", HostStats.workWeight(data, stats));
+            Table.TOP_INDICATORS.set(row, "udp_sent", data[stats + HostStats.UDP_SENT]);
+            Table.TOP_INDICATORS.set(row, "icmp_errors_sent", data[stats + HostStats.ICMP_SENT]);
+            Table.TOP_INDICATORS.set(
+                row, "icmp_errors_recv", data[stats + HostStats.ICMP_RECV_UDP]);
+            Table.TOP_INDICATORS.set(row, "addresses", data[at + LIST_ADDRESSES]);
+            Table.TOP_INDICATORS.set(row, "ports", data[at + LIST_PORTS]);
+            Table.TOP_INDICATORS.set(row, "failed", data[stats + HostStats.FAILED]);
+            Table.TOP_INDICATORS.set(row, "answered", data[stats + HostStats.ANSWERED]);
+            Table.TOP_INDICATORS.set(row, "overflow_packets", data[stats + HostStats.OVERFLOW]);
             rows.add(row);
           }
-          Object[] empty = row(Table.TOP_INDICATORS, (int) name[0], national);
-          set(empty, Table.TOP_INDICATORS, "list", name[1]);
+          Object[] empty = Cells.row(Table.TOP_INDICATORS, (int) name[0], national);
+          Table.TOP_INDICATORS.set(empty, "list", name[1]);
           lists.add(new RowList(Table.TOP_INDICATORS, name[0] + "/" + name[1], rows, empty));
           if (name[1] == UDP_WORK_WEIGHT && places.length > 0) {
             int at = places[0];
@@ -125,8 +122,7 @@ final class IndicatorRows implements RowMaker {
               .sorted(
                   (a, b) -> Cells.before(data, a + REPORT_ADDRESS, b + REPORT_ADDRESS, 2) ? -1 : 1)
               .forEach(at -> rows.add(reportRow(data, at, national)));
-          Object[] empty = new Object[Table.PORT_REPORT.columns().size()];
-          set(empty, Table.PORT_REPORT, "scope", Cells.scope(0, national));
+          Object[] empty = Cells.row(Table.PORT_REPORT, 0, national);
           lists.add(new RowList(Table.PORT_REPORT, "", rows, empty));
         });
   }
@@ -134,47 +130,41 @@ final class IndicatorRows implements RowMaker {
   private static boolean isWhole(long[] data, int at, long[] cuts) {
     for (int cut = 0; cut < cuts.length; cut += 3) {
       if (data[at] < cuts[cut]
-          || (data[at] == cuts[cut] && before(cuts, cut + 1, data, at + REPORT_ADDRESS))) {
+          || (data[at] == cuts[cut] && Cells.before(cuts, cut + 1, data, at + REPORT_ADDRESS, 2))) {
         return false;
       }
     }
     return true;
   }
 
-  private static boolean before(long[] a, int atA, long[] b, int atB) {
-    int high = Long.compareUnsigned(a[atA], b[atB]);
-    return high < 0 || (high == 0 && Long.compareUnsigned(a[atA + 1], b[atB + 1]) < 0);
-  }
-
   private static Object[] reportRow(long[] data, int at, boolean national) {
     Table table = Table.PORT_REPORT;
-    Object[] row = new Object[table.columns().size()];
+    Object[] row = Cells.row(table, 0, national);
     int stats = at + REPORT_STATS;
-    set(row, table, "scope", Cells.scope(0, national));
-    set(row, table, "addr", Cells.address(data, at + REPORT_ADDRESS));
-    set(row, table, "customer", data[stats + HostStats.CUSTOMER]);
-    set(row, table, "local", data[stats + HostStats.LOCAL] != 0);
-    set(row, table, "syn_sent", data[stats + HostStats.SYN_SENT]);
-    set(row, table, "synack_sent", data[stats + HostStats.SYNACK_SENT]);
-    set(row, table, "fin_sent", data[stats + HostStats.FIN_SENT]);
-    set(row, table, "rst_sent", data[stats + HostStats.RST_SENT]);
-    set(row, table, "syn_recv", data[stats + HostStats.SYN_RECV]);
-    set(row, table, "synack_recv", data[stats + HostStats.SYNACK_RECV]);
-    set(row, table, "fin_recv", data[stats + HostStats.FIN_RECV]);
-    set(row, table, "rst_recv", data[stats + HostStats.RST_RECV]);
-    set(row, table, "tcp_packets", HostStats.tcpPackets(data, stats));
-    set(row, table, "tcp_sent", data[stats + HostStats.TCP_SENT]);
-    set(row, table, "work_weight", HostStats.workWeight(data, stats));
-    set(row, table, "sa_s", HostStats.synackShare(data, stats));
-    set(row, table, "l3d", data[at + REPORT_L3D]);
-    set(row, table, "l3d_error", data[at + REPORT_L3D_ERROR]);
-    set(row, table, "l4d", data[at + REPORT_L4D]);
-    set(row, table, "icmp_errors", data[stats + HostStats.ICMP_RECV]);
-    set(row, table, "flags", HostStats.flags(data, stats));
+    table.set(row, "addr", Cells.address(data, at + REPORT_ADDRESS));
+    table.set(row, "customer", data[stats + HostStats.CUSTOMER]);
+    table.set(row, "local", data[stats + HostStats.LOCAL] != 0);
+    table.set(row, "syn_sent", data[stats + HostStats.SYN_SENT]);
+    table.set(row, "synack_sent", data[stats + HostStats.SYNACK_SENT]);
+    table.set(row, "fin_sent", data[stats + HostStats.FIN_SENT]);
+    table.set(row, "rst_sent", data[stats + HostStats.RST_SENT]);
+    table.set(row, "syn_recv", data[stats + HostStats.SYN_RECV]);
+    table.set(row, "synack_recv", data[stats + HostStats.SYNACK_RECV]);
+    table.set(row, "fin_recv", data[stats + HostStats.FIN_RECV]);
+    table.set(row, "rst_recv", data[stats + HostStats.RST_RECV]);
+    table.set(row, "tcp_packets", HostStats.tcpPackets(data, stats));
+    table.set(row, "tcp_sent", data[stats + HostStats.TCP_SENT]);
+    table.set(row, "work_weight", HostStats.workWeight(data, stats));
+    table.set(row, "sa_s", HostStats.synackShare(data, stats));
+    table.set(row, "l3d", data[at + REPORT_L3D]);
+    table.set(row, "l3d_error", data[at + REPORT_L3D_ERROR]);
+    table.set(row, "l4d", data[at + REPORT_L4D]);
+    table.set(row, "icmp_errors", data[stats + HostStats.ICMP_RECV]);
+    table.set(row, "flags", HostStats.flags(data, stats));
     long sent = data[stats + HostStats.TCP_SENT];
-    set(row, table, "port_signature", ports(data, at + REPORT_PORTS, sent));
-    set(row, table, "l4s", ports(data, at + REPORT_PORTS + PORTS, 0));
-    set(row, table, "overflow_packets", data[stats + HostStats.OVERFLOW_TCP]);
+    table.set(row, "port_signature", ports(data, at + REPORT_PORTS, sent));
+    table.set(row, "l4s", ports(data, at + REPORT_PORTS + PORTS, 0));
+    table.set(row, "overflow_packets", data[stats + HostStats.OVERFLOW_TCP]);
     return row;
   }
 
@@ -198,37 +188,26 @@ final class IndicatorRows implements RowMaker {
     for (int i = 0; i < totals.size(); i++) {
       int at = i * totals.stride() + Sums.KEY;
       long scope = cells[i * totals.stride()];
-      Object[] row = row(table, (int) scope, national);
-      set(row, table, "hosts", cells[at + TOTAL_HOSTS]);
-      set(row, table, "report_hosts", cells[at + TOTAL_REPORT]);
-      set(row, table, "worms_us", cells[at + TOTAL_US]);
-      set(row, table, "worms_them", cells[at + TOTAL_THEM]);
-      set(row, table, "scanners", cells[at + TOTAL_SCANNERS]);
-      set(row, table, "failed", cells[at + TOTAL_FAILED]);
-      set(row, table, "syn_sent", cells[at + TOTAL_SYN]);
-      set(row, table, "tcp_packets", cells[at + TOTAL_TCP]);
-      set(row, table, "icmp_errors", cells[at + TOTAL_ICMP]);
-      set(row, table, "overflow_packets", cells[at + TOTAL_OVERFLOW]);
-      set(row, table, "one_way_packets", cells[at + TOTAL_ONE_WAY]);
+      Object[] row = Cells.row(table, (int) scope, national);
+      table.set(row, "hosts", cells[at + TOTAL_HOSTS]);
+      table.set(row, "report_hosts", cells[at + TOTAL_REPORT]);
+      table.set(row, "worms_us", cells[at + TOTAL_US]);
+      table.set(row, "worms_them", cells[at + TOTAL_THEM]);
+      table.set(row, "scanners", cells[at + TOTAL_SCANNERS]);
+      table.set(row, "failed", cells[at + TOTAL_FAILED]);
+      table.set(row, "syn_sent", cells[at + TOTAL_SYN]);
+      table.set(row, "tcp_packets", cells[at + TOTAL_TCP]);
+      table.set(row, "icmp_errors", cells[at + TOTAL_ICMP]);
+      table.set(row, "overflow_packets", cells[at + TOTAL_OVERFLOW]);
+      table.set(row, "one_way_packets", cells[at + TOTAL_ONE_WAY]);
       long[] heavy = heaviest.get(scope);
       if (heavy != null) {
-        set(row, table, "udp_work_weight", heavy[0]);
-        set(row, table, "udp_work_weight_addr", Cells.address(heavy, 1));
+        table.set(row, "udp_work_weight", heavy[0]);
+        table.set(row, "udp_work_weight_addr", Cells.address(heavy, 1));
       }
       List<Object[]> rows = new ArrayList<>();
       rows.add(row);
-      lists.add(new RowList(table, "" + scope, rows, row(table, (int) scope, national)));
+      lists.add(new RowList(table, "" + scope, rows, Cells.row(table, (int) scope, national)));
     }
-  }
-
-  private static Object[] row(Table table, int scope, boolean national) {
-    Object[] row = new Object[table.columns().size()];
-    set(row, table, "scope", Cells.scope(scope, national));
-    set(row, table, "customer", Integer.toUnsignedLong(scope));
-    return row;
-  }
-
-  private static void set(Object[] row, Table table, String column, Object value) {
-    row[table.index(column)] = value;
   }
 }

@@ -11,9 +11,7 @@ import java.util.Collection;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
-import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
@@ -240,19 +238,13 @@ final class ProbeLedger {
 
     @Override
     public ProbeLedger copy(ProbeLedger from) {
-      try {
-        DataOutputSerializer out = new DataOutputSerializer(4096);
-        write(from, out);
-        ProbeLedger copy = read(new DataInputDeserializer(out.getSharedBuffer(), 0, out.length()));
-        from.workers.forEach(
-            (number, worker) -> {
-              copy.workers.get(number).idleEnd = worker.idleEnd;
-              copy.workers.get(number).idleSince = worker.idleSince;
-            });
-        return copy;
-      } catch (IOException e) {
-        throw new IllegalStateException(e); // nothing but memory is written to
-      }
+      ProbeLedger copy = rewritten(from);
+      from.workers.forEach(
+          (number, worker) -> {
+            copy.workers.get(number).idleEnd = worker.idleEnd;
+            copy.workers.get(number).idleSince = worker.idleSince;
+          });
+      return copy;
     }
 
     @Override

@@ -93,10 +93,7 @@ final class MixRows implements RowMaker {
   }
 
   private static Object[] row(long key, long[] cells, int total, boolean national) {
-    Object[] row = new Object[Table.MIXES.columns().size()];
-    int scope = (int) (key >>> 16);
-    set(row, "scope", Cells.scope(scope, national));
-    set(row, "customer", Integer.toUnsignedLong(scope));
+    Object[] row = Cells.row(Table.MIXES, (int) (key >>> 16), national);
     set(row, "dimension", key >>> 8 & 0xff);
     set(row, "direction", key & 0xff);
     int at = total + Sums.KEY;
@@ -129,6 +126,6 @@ final class MixRows implements RowMaker {
   }
 
   private static void set(Object[] row, String column, Object value) {
-    row[Table.MIXES.index(column)] = value;
+    Table.MIXES.set(row, column, value);
   }
 }

@@ -253,6 +253,11 @@ public enum Table {
     throw new IllegalArgumentException("no column " + column + " in " + sqlName());
   }
 
+  /** Sets a column of a row, which has a place for each. */
+  public void set(Object[] row, String column, Object value) {
+    row[index(column)] = value;
+  }
+
   /**
    * Partition that a row with this {@code ts} (seconds from 1970) belongs to: yyyymmdd or yyyymm.
    */

@@ -228,16 +228,7 @@ final class TopnDigester implements Digester {
 
     private Best[] hostLists(int scope, Hosts hosts) {
       return hostLists.computeIfAbsent(
-          scope,
-          key -> {
-            Best.Order order =
-                (a, b) -> {
-                  int high = Long.compareUnsigned(hosts.high(a), hosts.high(b));
-                  return high < 0
-                      || (high == 0 && Long.compareUnsigned(hosts.low(a), hosts.low(b)) < 0);
-                };
-            return new Best[] {new Best(top, order), new Best(top, order)};
-          });
+          scope, key -> new Best[] {new Best(top, hosts::before), new Best(top, hosts::before)});
     }
 
     private void offer(int scope, Best[] lists, int host, long[] sums) {

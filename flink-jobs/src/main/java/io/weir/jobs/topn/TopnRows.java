@@ -60,7 +60,7 @@ final class TopnRows implements RowMaker {
     keys(keys, totals, national, lists);
     for (RowList list : lists) {
       Table table = list.table();
-      list.rows().forEach(row -> set(row, table, "error_octets", error[0]));
+      list.rows().forEach(row -> table.set(row, "error_octets", error[0]));
     }
     return lists;
   }
@@ -78,21 +78,21 @@ final class TopnRows implements RowMaker {
             int key = at + TopnDigester.FLOW_KEY;
             long tuple = data[key + FlowTable.TUPLE];
             Object[] row = flowRow(scope, national, (int) group[1] + 1, totals);
-            set(row, Table.TOP_FLOWS, "src_addr", Cells.address(data, key + FlowTable.SRC));
-            set(row, Table.TOP_FLOWS, "dst_addr", Cells.address(data, key + FlowTable.DST));
-            set(row, Table.TOP_FLOWS, "src_port", FlowTable.srcPort(tuple));
-            set(row, Table.TOP_FLOWS, "dst_port", FlowTable.dstPort(tuple));
-            set(row, Table.TOP_FLOWS, "protocol", FlowTable.protocol(tuple));
+            Table.TOP_FLOWS.set(row, "src_addr", Cells.address(data, key + FlowTable.SRC));
+            Table.TOP_FLOWS.set(row, "dst_addr", Cells.address(data, key + FlowTable.DST));
+            Table.TOP_FLOWS.set(row, "src_port", FlowTable.srcPort(tuple));
+            Table.TOP_FLOWS.set(row, "dst_port", FlowTable.dstPort(tuple));
+            Table.TOP_FLOWS.set(row, "protocol", FlowTable.protocol(tuple));
             long fwdOctets = data[key + FlowTable.FWD_OCTETS];
             long fwdPackets = data[key + FlowTable.FWD_PACKETS];
             long revOctets = data[key + FlowTable.REV_OCTETS];
             long revPackets = data[key + FlowTable.REV_PACKETS];
-            set(row, Table.TOP_FLOWS, "octets", fwdOctets + revOctets);
-            set(row, Table.TOP_FLOWS, "packets", fwdPackets + revPackets);
-            set(row, Table.TOP_FLOWS, "fwd_octets", fwdOctets);
-            set(row, Table.TOP_FLOWS, "fwd_packets", fwdPackets);
-            set(row, Table.TOP_FLOWS, "rev_octets", revOctets);
-            set(row, Table.TOP_FLOWS, "rev_packets", revPackets);
+            Table.TOP_FLOWS.set(row, "octets", fwdOctets + revOctets);
+            Table.TOP_FLOWS.set(row, "packets", fwdPackets + revPackets);
+            Table.TOP_FLOWS.set(row, "fwd_octets", fwdOctets);
+            Table.TOP_FLOWS.set(row, "fwd_packets", fwdPackets);
+            Table.TOP_FLOWS.set(row, "rev_octets", revOctets);
+            Table.TOP_FLOWS.set(row, "rev_packets", revPackets);
             rows.add(row);
           }
           lists.add(
@@ -108,11 +108,11 @@ final class TopnRows implements RowMaker {
     Object[] row = row(Table.TOP_FLOWS, scope, national, list);
     int at = totals.at(scope, 0) + Sums.KEY;
     long[] sums = totals.cells();
-    set(row, Table.TOP_FLOWS, "window_octets", sums[at + TopnDigester.TOTAL_OCTETS]);
-    set(row, Table.TOP_FLOWS, "window_packets", sums[at + TopnDigester.TOTAL_PACKETS]);
-    set(row, Table.TOP_FLOWS, "window_flows", sums[at + TopnDigester.TOTAL_FLOWS]);
-    set(row, Table.TOP_FLOWS, "overflow_octets", sums[at + TopnDigester.TOTAL_OVERFLOW]);
-    set(row, Table.TOP_FLOWS, "duplicate_octets", sums[at + TopnDigester.TOTAL_DUPLICATE]);
+    Table.TOP_FLOWS.set(row, "window_octets", sums[at + TopnDigester.TOTAL_OCTETS]);
+    Table.TOP_FLOWS.set(row, "window_packets", sums[at + TopnDigester.TOTAL_PACKETS]);
+    Table.TOP_FLOWS.set(row, "window_flows", sums[at + TopnDigester.TOTAL_FLOWS]);
+    Table.TOP_FLOWS.set(row, "overflow_octets", sums[at + TopnDigester.TOTAL_OVERFLOW]);
+    Table.TOP_FLOWS.set(row, "duplicate_octets", sums[at + TopnDigester.TOTAL_DUPLICATE]);
     return row;
   }
 
@@ -129,7 +129,7 @@ final class TopnRows implements RowMaker {
           List<Object[]> rows = new ArrayList<>();
           for (int at : places) {
             Object[] row = talker(scope, national, list, all, totals);
-            set(row, Table.TOP_TALKERS, "addr", Cells.address(data, at + TopnDigester.HOST_KEY));
+            Table.TOP_TALKERS.set(row, "addr", Cells.address(data, at + TopnDigester.HOST_KEY));
             sums(row, data, at + TopnDigester.HOST_KEY + 2);
             rows.add(row);
           }
@@ -162,7 +162,7 @@ final class TopnRows implements RowMaker {
           List<Object[]> rows = new ArrayList<>();
           for (int at : places.take()) {
             Object[] row = talker(scope, national, list, counts.get(group), totals);
-            set(row, Table.TOP_TALKERS, "number", cells[at + 1]);
+            Table.TOP_TALKERS.set(row, "number", cells[at + 1]);
             sums(row, cells, at + Sums.KEY);
             rows.add(row);
           }
@@ -179,10 +179,10 @@ final class TopnRows implements RowMaker {
     Object[] row = row(Table.TOP_TALKERS, scope, national, list);
     int at = totals.at(scope, 0) + Sums.KEY;
     long[] sums = totals.cells();
-    set(row, Table.TOP_TALKERS, "window_octets", sums[at + TopnDigester.TOTAL_OCTETS]);
-    set(row, Table.TOP_TALKERS, "window_packets", sums[at + TopnDigester.TOTAL_PACKETS]);
-    set(row, Table.TOP_TALKERS, "window_overflow_octets", sums[at + TopnDigester.TOTAL_OVERFLOW]);
-    set(row, Table.TOP_TALKERS, "window_keys", keys);
+    Table.TOP_TALKERS.set(row, "window_octets", sums[at + TopnDigester.TOTAL_OCTETS]);
+    Table.TOP_TALKERS.set(row, "window_packets", sums[at + TopnDigester.TOTAL_PACKETS]);
+    Table.TOP_TALKERS.set(row, "window_overflow_octets", sums[at + TopnDigester.TOTAL_OVERFLOW]);
+    Table.TOP_TALKERS.set(row, "window_keys", keys);
     return row;
   }
 
@@ -191,25 +191,19 @@ final class TopnRows implements RowMaker {
     long outOctets = data[at + TopnDigester.OUT_OCTETS];
     long inPackets = data[at + TopnDigester.IN_PACKETS];
     long outPackets = data[at + TopnDigester.OUT_PACKETS];
-    set(row, Table.TOP_TALKERS, "octets", inOctets + outOctets);
-    set(row, Table.TOP_TALKERS, "packets", inPackets + outPackets);
-    set(row, Table.TOP_TALKERS, "in_octets", inOctets);
-    set(row, Table.TOP_TALKERS, "in_packets", inPackets);
-    set(row, Table.TOP_TALKERS, "out_octets", outOctets);
-    set(row, Table.TOP_TALKERS, "out_packets", outPackets);
-    set(row, Table.TOP_TALKERS, "flows", data[at + TopnDigester.COUNT]);
-    set(row, Table.TOP_TALKERS, "overflow_octets", data[at + TopnDigester.OVERFLOW]);
+    Table.TOP_TALKERS.set(row, "octets", inOctets + outOctets);
+    Table.TOP_TALKERS.set(row, "packets", inPackets + outPackets);
+    Table.TOP_TALKERS.set(row, "in_octets", inOctets);
+    Table.TOP_TALKERS.set(row, "in_packets", inPackets);
+    Table.TOP_TALKERS.set(row, "out_octets", outOctets);
+    Table.TOP_TALKERS.set(row, "out_packets", outPackets);
+    Table.TOP_TALKERS.set(row, "flows", data[at + TopnDigester.COUNT]);
+    Table.TOP_TALKERS.set(row, "overflow_octets", data[at + TopnDigester.OVERFLOW]);
   }
 
   private static Object[] row(Table table, int scope, boolean national, int list) {
-    Object[] row = new Object[table.columns().size()];
-    set(row, table, "scope", Cells.scope(scope, national));
-    set(row, table, "customer", Integer.toUnsignedLong(scope));
-    set(row, table, "list", list);
+    Object[] row = Cells.row(table, scope, national);
+    table.set(row, "list", list);
     return row;
-  }
-
-  private static void set(Object[] row, Table table, String column, Object value) {
-    row[table.index(column)] = value;
   }
 }

@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.sink.Table;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Map;
@@ -44,11 +45,6 @@ public final class Cells {
     return data;
   }
 
-  /** How many rows there are. */
-  public int size() {
-    return data.length / stride;
-  }
-
   /**
    * The best of each list: the first {@code name} numbers of a row say which list it is for, the
    * next its value.
@@ -70,14 +66,23 @@ public final class Cells {
     return ByteBuffer.allocate(16).putLong(data[at]).putLong(data[at + 1]).array();
   }
 
-  /** Value of {@code scope}: one probe's, over all, or one customer's. */
-  public static int scope(int customer, boolean national) {
-    return customer != 0 ? SCOPE_CUSTOMER : national ? SCOPE_ALL : SCOPE_PROBE;
+  /** A row of a table that has nothing but its scope: one probe's, over all, or one customer's. */
+  public static Object[] row(Table table, int customer, boolean national) {
+    Object[] row = new Object[table.columns().size()];
+    int scope = customer != 0 ? SCOPE_CUSTOMER : national ? SCOPE_ALL : SCOPE_PROBE;
+    table.set(row, "scope", scope);
+    table.set(row, "customer", Integer.toUnsignedLong(customer));
+    return row;
   }
 
   /** Whether the key at {@code a} comes before that at {@code b}. */
   public static boolean before(long[] data, int a, int b, int length) {
-    int difference = Arrays.mismatch(data, a, a + length, data, b, b + length);
-    return difference >= 0 && Long.compareUnsigned(data[a + difference], data[b + difference]) < 0;
+    return before(data, a, data, b, length);
+  }
+
+  /** Whether the key at {@code atA} of {@code a} comes before that at {@code atB} of {@code b}. */
+  public static boolean before(long[] a, int atA, long[] b, int atB, int length) {
+    int difference = Arrays.mismatch(a, atA, atA + length, b, atB, atB + length);
+    return difference >= 0 && Long.compareUnsigned(a[atA + difference], b[atB + difference]) < 0;
   }
 }

@@ -166,30 +166,17 @@ public final class FlowTable {
     if ((size + 1) * 2 > slots.length) {
       grow();
     }
-    int mask = slots.length - 1;
-    int slot = hash(entry, from) & mask;
-    while (true) {
-      int number = slots[slot];
-      if (number == 0) {
-        int at = size * STRIDE;
-        if (at == cells.length) {
-          cells = Arrays.copyOf(cells, cells.length * 2);
-        }
-        System.arraycopy(entry, from, cells, at, STRIDE);
-        slots[slot] = ++size;
-        return;
-      }
-      int at = (number - 1) * STRIDE;
-      if (cells[at + 1] == entry[from + 1]
-          && cells[at + 3] == entry[from + 3]
-          && cells[at + 4] == entry[from + 4]
-          && cells[at] == entry[from]
-          && cells[at + 2] == entry[from + 2]) {
-        merge(at, entry, from);
-        return;
-      }
-      slot = slot + 1 & mask;
+    int slot = slot(entry, from);
+    if (slots[slot] != 0) {
+      merge((slots[slot] - 1) * STRIDE, entry, from);
+      return;
     }
+    int at = size * STRIDE;
+    if (at == cells.length) {
+      cells = Arrays.copyOf(cells, cells.length * 2);
+    }
+    System.arraycopy(entry, from, cells, at, STRIDE);
+    slots[slot] = ++size;
   }
 
   private void merge(int at, long[] entry, int from) {
@@ -231,6 +218,11 @@ public final class FlowTable {
 
   /** The entry of a key, or -1. */
   int find(long[] key, int from) {
+    return slots[slot(key, from)] - 1;
+  }
+
+  /** The slot of a key: that of its entry, or the free one where it would be. */
+  private int slot(long[] key, int from) {
     int mask = slots.length - 1;
     int slot = hash(key, from) & mask;
     while (slots[slot] != 0) {
@@ -240,11 +232,11 @@ public final class FlowTable {
           && cells[at + 4] == key[from + 4]
           && cells[at] == key[from]
           && cells[at + 2] == key[from + 2]) {
-        return slots[slot] - 1;
+        break;
       }
       slot = slot + 1 & mask;
     }
-    return -1;
+    return slot;
   }
 
   private void grow() {

@@ -20,6 +20,7 @@ public final class Flows {
   private final Attempts attempts = new Attempts();
   private final long[] entry = new long[FlowTable.STRIDE];
   private final Hosts hosts = new Hosts();
+  private boolean hostsLoaded;
 
   private long[] cells = {};
   private int size;
@@ -74,6 +75,10 @@ public final class Flows {
 
   /** The hosts of the flows whose bucket this is. */
   public Hosts hosts() {
+    if (!hostsLoaded) {
+      hosts.load(cells, size, bucket, attempts);
+      hostsLoaded = true;
+    }
     return hosts;
   }
 
@@ -135,7 +140,7 @@ public final class Flows {
     if (logs.size() > 1) {
       leaveOutDuplicates();
     }
-    hosts.load(cells, size, bucket, attempts);
+    hostsLoaded = false;
   }
 
   private void fill(WindowState.Log log) {

@@ -33,6 +33,11 @@ public final class Hosts {
     return index.cells()[host * Sums.KEY + 1];
   }
 
+  /** Whether a host's address comes before another's. */
+  public boolean before(int a, int b) {
+    return Cells.before(index.cells(), a * Sums.KEY, b * Sums.KEY, Sums.KEY);
+  }
+
   /** Number of the host with this address, -1 where there is none. */
   public int find(long high, long low) {
     int at = index.find(high, low);

@@ -57,14 +57,9 @@ public final class Sums {
     if ((size + 1) * 2 > slots.length) {
       grow();
     }
-    int mask = slots.length - 1;
-    int slot = hash(high, low) & mask;
-    while (slots[slot] != 0) {
-      int at = (slots[slot] - 1) * stride;
-      if (cells[at + 1] == low && cells[at] == high) {
-        return at;
-      }
-      slot = slot + 1 & mask;
+    int slot = slot(high, low);
+    if (slots[slot] != 0) {
+      return (slots[slot] - 1) * stride;
     }
     int at = size * stride;
     if (at == cells.length) {
@@ -89,18 +84,23 @@ public final class Sums {
     return at < 0 ? 0 : cells[at + KEY + value];
   }
 
-  /** Where the entry of a key begins, or -1. */
+  /** Where the entry of a key begins, negative where there is none. */
   public int find(long high, long low) {
+    return (slots[slot(high, low)] - 1) * stride;
+  }
+
+  /** The slot of a key: that of its entry, or the free one where it would be. */
+  private int slot(long high, long low) {
     int mask = slots.length - 1;
     int slot = hash(high, low) & mask;
     while (slots[slot] != 0) {
       int at = (slots[slot] - 1) * stride;
       if (cells[at + 1] == low && cells[at] == high) {
-        return at;
+        break;
       }
       slot = slot + 1 & mask;
     }
-    return -1;
+    return slot;
   }
 
   /** Adds {@code factor} times the entries that lie in {@code from}, each of {@link #stride}. */
