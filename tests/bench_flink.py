@@ -23,7 +23,6 @@ import httpx
 import psutil
 from rich.console import Console
 from rich.table import Table
-
 from weir.services import flink_memory
 
 from harness import AGENT, BUILT, CHECKOUT, RunningStack, free_ports, run

@@ -402,15 +402,16 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
                    max(weight) AS udp_work_weight,
                    if(udp_work_weight = 0, '', weir_addr(argMin(host, (-toInt64(weight), host)))) AS udp_work_weight_host,
                    countIf(toInt64(not_answered) - toInt64(were_answered) >= 4) AS scanners,
-                   sum(not_answered) AS failed, sum(syns) AS syn_sent,
+                   sum(not_answered) AS failed, if(whose = 0, any(o.tcp_syns), sum(syns)) AS syn_sent,
                    sum(tcp) AS tcp_packets, sum(icmp_sent) AS icmp_errors, sum(overflowed) AS overflow_packets,
                    if(whose = 0, any(o.packets), 0) AS one_way_packets
             FROM (SELECT *, failed AS not_answered, answered AS were_answered, syn_sent AS syns, tcp_packets AS tcp,
                          udp_work_weight AS weight, overflow_packets AS overflowed,
                          arrayJoin(if(scope = 'all' AND customer != 0, [toUInt32(0), customer], [toUInt32(0)])) AS whose
                   FROM hosts) AS h
-            LEFT JOIN (SELECT w, scope, probe, sumIf(fwd_packets + rev_packets, one_way) AS packets FROM counted
-                       WHERE scope != 'customer' GROUP BY w, scope, probe) AS o
+            LEFT JOIN (SELECT w, scope, probe, sumIf(fwd_packets + rev_packets, one_way) AS packets,
+                              sumIf(fwd_tcp_syn + rev_tcp_syn, protocol = 6 AND NOT one_way) AS tcp_syns
+                       FROM counted WHERE scope != 'customer' GROUP BY w, scope, probe) AS o
                 ON o.w = h.w AND o.scope = h.scope AND o.probe = h.probe
             GROUP BY h.w, h.scope, h.probe, whose""",
     }

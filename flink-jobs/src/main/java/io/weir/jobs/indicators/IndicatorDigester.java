@@ -159,12 +159,18 @@ final class IndicatorDigester implements Digester {
 
     long[] digest() {
       long oneWay = 0;
+      long syns = 0; // of senders that no record names, too
       for (int flow = 0; flow < flows.size(); flow++) {
         int at = flow * FlowTable.STRIDE;
         end(hosts.of(flow, 0), at, true);
         end(hosts.of(flow, 1), at, false);
-        if ((cells[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) != 0 && flows.owns(at)) {
+        boolean twoWay = (cells[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) == 0;
+        if (!twoWay && flows.owns(at)) {
           oneWay += cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
+        }
+        long syn = cells[at + FlowTable.SYN];
+        if (syn != 0 && twoWay && isTcp(at) && flows.owns(at)) {
+          syns += (syn >>> 32) + (syn & 0xffffffffL);
         }
       }
       sketches();
@@ -182,6 +188,7 @@ final class IndicatorDigester implements Digester {
       }
       scans();
       totals.add(0, 0, TOTAL_ONE_WAY, oneWay);
+      totals.add(0, 0, TOTAL_SYN, syns);
       Sections sections = new Sections();
       sections.begin(TOTALS, totals.stride());
       sections.add(totals.cells(), 0, totals.size() * totals.stride());
@@ -222,6 +229,10 @@ final class IndicatorDigester implements Digester {
      */
     private int shareOfReport() {
       return Math.min(report, 32 + 2 * report / Buckets.COUNT);
+    }
+
+    private boolean isTcp(int at) {
+      return kind(FlowTable.protocol(cells[at + FlowTable.TUPLE])) == 0;
     }
 
     private int customer(int host) {
@@ -391,7 +402,7 @@ final class IndicatorDigester implements Digester {
       }
       sums[total + TOTAL_SCANNERS] += lead >= scanner ? 1 : 0;
       sums[total + TOTAL_FAILED] += stats[at + HostStats.FAILED];
-      sums[total + TOTAL_SYN] += stats[at + HostStats.SYN_SENT];
+      sums[total + TOTAL_SYN] += scope == 0 ? 0 : stats[at + HostStats.SYN_SENT];
       sums[total + TOTAL_TCP] += HostStats.tcpPackets(stats, at);
       sums[total + TOTAL_ICMP] += stats[at + HostStats.ICMP_SENT];
       sums[total + TOTAL_OVERFLOW] += stats[at + HostStats.OVERFLOW];
