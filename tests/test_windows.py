@@ -87,6 +87,14 @@ def test_a_day_that_several_probes_saw(windows: RunningStack, store: ClickHouse,
     equal(windows, store, start, start + 86_400)
     joined = f"SELECT count() FROM {windows_sql.DATABASE}.others WHERE other_fwd.2 > 0 OR other_rev.2 > 0"
     assert windows_sql.count(store, joined), "no flow of which two probes saw one direction each"
+    # The view marks the same observations in the stored records.
+    octets, by = "sum(fwd_octets + rev_octets) AS octets", "GROUP BY w, probe ORDER BY w, probe"
+    chosen = store.rows(f"SELECT w, probe, {octets} FROM {windows_sql.DATABASE}.observed WHERE probe = best {by}")
+    marked = (
+        f"SELECT toUnixTimestamp(window_start) AS w, probe, {octets} FROM v_observations WHERE canonical "
+        f"AND record_kind = 'flow' AND window_start >= {start} AND window_start < {start + 86_400} {by}"
+    )
+    eventually(lambda: store.rows(marked) == chosen, "the same observations marked as counted", 90)
     said = store.rows(
         f"SELECT DISTINCT probes_reported, probes_expected FROM v_indicators WHERE scope = 'probe' AND ts >= {start} "
         f"AND ts < {start + 86_400}"
