@@ -33,7 +33,7 @@ def tables(folder: Path) -> str:
         return _markdown(
             rows(
                 "SELECT name, engine, comment, sorting_key, partition_key FROM system.tables"
-                " WHERE database = 'weir' AND engine != 'Dictionary'"
+                " WHERE database = 'weir' AND engine NOT IN ('Dictionary', 'MaterializedView')"
                 " ORDER BY startsWith(name, 'v_'), name"
             ),
             rows("SELECT table, name, type, comment FROM system.columns WHERE database = 'weir' ORDER BY table, position"),
