@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import FOLDER, Server, eventually, migrate
-from weir_clickhouse.docs import tables
+from weir_clickhouse.docs import statements_of, tables
 
 
 @pytest.fixture
@@ -50,6 +50,32 @@ def test_every_table_knows_repeats(server: Server, weir: str) -> None:
         " AND toUInt64OrZero(extract(engine_full, 'deduplication_window = ([0-9]+)')) < 1000"
     )
     assert rows == ""
+
+
+def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server, database: str) -> None:
+    """0014 makes flows anew: rows from before it, also one with a late packet, keep every value."""
+    server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
+    files = sorted((FOLDER / "migrations").glob("[0-9]*.sql"))
+    before = [file for file in files if file.name < "0014"]
+    for statement in (one for file in before for one in statements_of(file)):
+        server.sql(statement, database=database)
+    columns = "ts, probe, worker, first_seen, last_seen, flow_start, src_addr, dst_port, fwd_octets, server_name"
+    server.sql(
+        f"INSERT INTO {database}.flows ({columns}) SELECT toDateTime('2026-11-20 10:00:00', 'UTC') + number % 200 * 86400 AS ts, 'p', 0,"
+        " toDateTime64(ts, 3, 'UTC') + (number % 977 - 5) / 1000 AS first, first + number % 8000 / 1000,"
+        " first - if(number % 3, 0, number * 1.5), toIPv6(concat('2001:db8::', hex(number))), number % 500, number, toString(number % 7)"
+        " FROM numbers(2000) SETTINGS max_partitions_per_insert_block = 0"
+    )
+    asked = f"SELECT {columns} FROM {database}.flows ORDER BY ALL"
+    rows = server.sql(asked)
+    for _ in range(2):
+        for statement in (one for file in files if file not in before for one in statements_of(file)):
+            server.sql(statement, database=database)
+        assert server.sql(asked) == rows
+    # The views read the table that the name stands for now.
+    server.sql(f"INSERT INTO {database}.flows (ts, fwd_packets) VALUES ('{TS}', 5)")
+    assert server.sql(f"SELECT sum(fwd_packets) FROM {database}.flows_hourly") == "5"
+    assert server.sql(f"SELECT count() FROM {database}.v_flows") == "2001"
 
 
 @pytest.mark.embedded
