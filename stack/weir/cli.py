@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
@@ -134,7 +135,7 @@ def down() -> None:
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts. Exit status 1 where a service is not well.
+    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts; the disk. Exit status 1 where a service is not well.
 
     Example: weir status
     """
@@ -142,13 +143,21 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     rows = all_statuses(stack)
     minute: dict[str, int] = {}
     opened: dict[str, int] = {}
+    stored: storage.Survey | None = None
     if stack.config.clickhouse.url or any(row.service == "clickhouse" and row.state == "well" for row in rows):
         store = connect(stack, "analyst")
         minute = ledger.totals(ledger.read(store, ledger.condition("75s", None, "15s")))
         opened = alerts.counts(alerts.read(store, since=None))
+        with contextlib.suppress(WeirError):  # whoever asks another machine's server need not be its administrator
+            stored = storage.survey(stack, connect(stack, "admin"))
     all_well = all(row.state == "well" for row in rows)
     if as_json:
-        shown = {"services": [vars(row) for row in rows], "ledger_last_minute": minute, "alerts_open": opened}
+        shown = {
+            "services": [vars(row) for row in rows],
+            "ledger_last_minute": minute,
+            "alerts_open": opened,
+            "storage": stored.as_json() if stored else None,
+        }
         print(json.dumps(shown, indent=2))
         raise typer.Exit(0 if all_well else 1)
     table = Table(header_style="bold", box=None, pad_edge=False)
@@ -178,6 +187,13 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     if opened:
         style = "red" if opened["critical"] else "yellow" if any(opened.values()) else ""
         console.print(alerts.summary(opened), style=style, highlight=False)
+    if stored:
+        console.print(
+            f"store: {storage.show_octets(stored.used)} of {storage.show_octets(stored.budget)}. {stored.forecast()}",
+            style="yellow" if stored.part >= 1 else "",
+            highlight=False,
+            soft_wrap=True,
+        )
     raise typer.Exit(0 if all_well else 1)
 
 
