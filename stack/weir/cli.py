@@ -549,8 +549,12 @@ def storage_keep(
     if every:
         storage.serve(stack, every)
         return
+    done = 0
     for line in storage.keep(stack, connect(stack, "admin")):
         print(line)
+        done += 1
+    if not done:
+        print("nothing to do: all fits, and every day is rolled up")
 
 
 @storage_app.command("roll-up")

@@ -183,7 +183,9 @@ class TierSize:
 
 
 def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[TierSize]:
-    """Each tier, and what is in none. A day's growth is that of the last full week, or of the time there is."""
+    """Each tier, and what is in none. A day's growth is that of the last week, or of the time there is: a month's
+    partition of a store that is a day old holds one day."""
+    since = min((one.begin for one in found if one.table == "flows" and one.begin > now - 40 * DAY_S), default=0)
     out = []
     for tier in (*TIERS, "other"):
         own = [one for one in found if one.tier == tier]
