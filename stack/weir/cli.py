@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from weir import __version__, alerts, config, kafka, ledger, prefixes
+from weir import __version__, alerts, config, kafka, ledger, prefixes, storage
 from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
 from weir.migrations import apply_access
@@ -41,6 +41,11 @@ prefixes_app = typer.Typer(
     help="Customers, sites and tags of address prefixes. Example: weir prefixes set 192.0.2.0/24 --customer 'Fjord Power'",
 )
 app.add_typer(prefixes_app, name="prefixes")
+storage_app = typer.Typer(
+    invoke_without_command=True,
+    help="What the store holds, and when its disk is full. Example: weir storage, then weir storage keep",
+)
+app.add_typer(storage_app, name="storage")
 console = Console()
 
 
@@ -495,6 +500,55 @@ def letters_replay(
     arrived = kafka.send_back(stack.brokers, letters)
     print(f"{arrived} of {len(letters)} messages put back")
     raise typer.Exit(0 if arrived == len(letters) else 1)
+
+
+@storage_app.callback()
+def storage_show(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+) -> None:
+    """Show what each tier of the store takes, what a day adds, and the day on which the budget is spent.
+
+    Example: weir storage --json
+    """
+    if context.invoked_subcommand is None:
+        stack = _stack()
+        seen = storage.survey(stack, connect(stack, "admin"))
+        if as_json:
+            print(json.dumps(seen.as_json(), indent=2))
+        else:
+            seen.show(console)
+
+
+@storage_app.command("keep")
+def storage_keep(
+    every: Annotated[float, typer.Option(min=0, help="Stay, and do it again each so many minutes.")] = 0,
+) -> None:
+    """Make room: drop what is older than its tier is kept, and the oldest where the budget is spent; roll days up.
+
+    `weir up` runs it as a service (storage.every_minutes).
+
+    Example: weir storage keep
+    """
+    stack = _stack()
+    if every:
+        storage.serve(stack, every)
+        return
+    for line in storage.keep(stack, connect(stack, "admin")):
+        print(line)
+
+
+@storage_app.command("roll-up")
+def storage_roll_up(
+    day: Annotated[str | None, typer.Option(help="This day anew, such as 2026-11-20; else all that changed.")] = None,
+) -> None:
+    """Write the daily lists (talkers_daily, mixes_daily) of days that are over. The service does it by itself.
+
+    Example: weir storage roll-up --day 2026-11-20
+    """
+    stack = _stack()
+    with storage.alone(stack):
+        done = list(storage.roll_up(connect(stack, "admin"), storage.parse_day(day) if day else None))
+    print("\n".join(f"{when} {table}: {rows:,} rows" for when, table, rows in done) or "nothing has changed")
 
 
 @app.command()

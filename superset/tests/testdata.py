@@ -65,7 +65,7 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
         url,
         f"""
         INSERT INTO flows (ts, interval_ms, probe, worker, epoch, sequence, src_addr, dst_addr, src_port, dst_port, protocol,
-            ip_version, first_seen, last_seen, flow_start, fwd_packets, fwd_octets, rev_packets, rev_octets)
+            ip_version, first_seen_offset_ms, last_seen_offset_ms, flow_age_ms, fwd_packets, fwd_octets, rev_packets, rev_octets)
         SELECT
             toDateTime({start} + i * {INTERVAL}), {INTERVAL * 1000}, {probes}, 0, 1, i,
             if(v6, toIPv6(concat('2001:db8::', hex(1 + f % 9))), toIPv6(concat('::ffff:192.0.2.', toString(1 + f % 40)))),
@@ -73,7 +73,7 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
             if(kind = 1, 0, 32768 + cityHash64(f, p) % 28000),
             multiIf(kind = 1, 2048, kind = 17, [53, 443, 123][1 + f % 3], [443, 443, 80, 22, 8443][1 + f % 5]),
             kind, if(v6, 6, 4),
-            toDateTime64({start} + i * {INTERVAL}, 3), toDateTime64({start} + i * {INTERVAL} + 9, 3), toDateTime64({start}, 3),
+            0, 9000, i * {INTERVAL * 1000},
             packets AS fwd_packets, packets * (60 + f % 90) AS fwd_octets,
             if(f % 7 = 3, 0, packets * 2) AS rev_packets, if(f % 7 = 3, 0, packets * 2 * (700 + f % 600)) AS rev_octets
         FROM
