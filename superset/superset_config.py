@@ -241,6 +241,12 @@ def bucket_seconds(since_text: str | None, until_text: str | None, shortest: int
     return str(seconds)
 
 
+def is_long(since_text: str | None, until_text: str | None) -> bool:
+    """Whether the range is more than a month: then days are read, not windows of five minutes."""
+    since, until = _moment(since_text), _moment(until_text)
+    return not since or not until or until - since > timedelta(days=31)
+
+
 def since_sql(since_text: str | None) -> str:
     """SQL for the beginning of the time range: seconds from 1970."""
     since = _moment(since_text)
@@ -289,6 +295,7 @@ JINJA_CONTEXT_ADDONS: dict[str, Callable[..., Any]] = {
     "chosen": chosen,
     "chosen_host": chosen_host,
     "host_link": host_link,
+    "is_long": is_long,
     "scope_of": scope_of,
     "since": since_sql,
     "until": until_sql,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import FOLDER, Server, eventually, migrate
-from weir_clickhouse.docs import tables
+from weir_clickhouse.docs import statements_of, tables
 
 
 @pytest.fixture
@@ -35,9 +35,10 @@ def test_migrations_can_be_applied_again(server: Server, weir: str) -> None:
 
 
 def test_every_table_and_column_has_a_comment(server: Server, weir: str) -> None:
-    # What a dictionary's columns mean is said where they come from; ClickHouse keeps no comments on them.
-    dictionaries = f"SELECT name FROM system.tables WHERE database = '{weir}' AND engine = 'Dictionary'"
-    columns = f"SELECT table, name FROM system.columns WHERE database = '{weir}' AND comment = '' AND table NOT IN ({dictionaries})"
+    # What the columns of a dictionary mean is said where they come from, and those of a materialized view where they go
+    # to; ClickHouse keeps no comments on them.
+    others = f"SELECT name FROM system.tables WHERE database = '{weir}' AND engine IN ('Dictionary', 'MaterializedView')"
+    columns = f"SELECT table, name FROM system.columns WHERE database = '{weir}' AND comment = '' AND table NOT IN ({others})"
     assert server.sql(columns) == ""
     assert server.sql(f"SELECT name FROM system.tables WHERE database = '{weir}' AND comment = ''") == ""
 
@@ -49,6 +50,32 @@ def test_every_table_knows_repeats(server: Server, weir: str) -> None:
         " AND toUInt64OrZero(extract(engine_full, 'deduplication_window = ([0-9]+)')) < 1000"
     )
     assert rows == ""
+
+
+def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server, database: str) -> None:
+    """0014 makes flows anew: rows from before it, also one with a late packet, keep every value."""
+    server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
+    files = sorted((FOLDER / "migrations").glob("[0-9]*.sql"))
+    before = [file for file in files if file.name < "0014"]
+    for statement in (one for file in before for one in statements_of(file)):
+        server.sql(statement, database=database)
+    columns = "ts, probe, worker, first_seen, last_seen, flow_start, src_addr, dst_port, fwd_octets, server_name"
+    server.sql(
+        f"INSERT INTO {database}.flows ({columns}) SELECT toDateTime('2026-11-20 10:00:00', 'UTC') + number % 200 * 86400 AS ts, 'p', 0,"
+        " toDateTime64(ts, 3, 'UTC') + (number % 977 - 5) / 1000 AS first, first + number % 8000 / 1000,"
+        " first - if(number % 3, 0, number * 1.5), toIPv6(concat('2001:db8::', hex(number))), number % 500, number, toString(number % 7)"
+        " FROM numbers(2000) SETTINGS max_partitions_per_insert_block = 0"
+    )
+    asked = f"SELECT {columns} FROM {database}.flows ORDER BY ALL"
+    rows = server.sql(asked)
+    for _ in range(2):
+        for statement in (one for file in files if file not in before for one in statements_of(file)):
+            server.sql(statement, database=database)
+        assert server.sql(asked) == rows
+    # The views read the table that the name stands for now.
+    server.sql(f"INSERT INTO {database}.flows (ts, fwd_packets) VALUES ('{TS}', 5)")
+    assert server.sql(f"SELECT sum(fwd_packets) FROM {database}.flows_hourly") == "5"
+    assert server.sql(f"SELECT count() FROM {database}.v_flows") == "2001"
 
 
 @pytest.mark.embedded
@@ -110,9 +137,7 @@ def test_the_numbers_of_a_flow_have_names(server: Server, weir: str) -> None:
     server.sql(f"INSERT INTO {weir}.services VALUES (443, 6, 'https'), (443, 17, 'https')")
     server.sql(f"INSERT INTO {weir}.autonomous_systems VALUES ('{TS}', 64500, 'new'), ('2020-01-01 00:00:00', 64500, 'old')")
     columns = "protocol, service, src_prefix, dst_prefix, src_customer, src_as, src_country, site_direction, nation_direction"
-    server.sql(
-        f"INSERT INTO {weir}.flows (ts, {columns}) VALUES ('{TS}', 6, 443, 3, 4, 7, 64500, 20047, 'out', 'internal')"
-    )
+    server.sql(f"INSERT INTO {weir}.flows (ts, {columns}) VALUES ('{TS}', 6, 443, 3, 4, 7, 64500, 20047, 'out', 'internal')")
     shown = (
         "service, src_prefix, src_customer, src_site, src_tags, dst_customer, dst_site, dst_tags, src_as, src_as_name,"
         " src_country, dst_as_name, dst_country, site_direction, nation_direction"
@@ -250,9 +275,7 @@ def test_one_observation_of_each_flow_counts(server: Server, weir: str) -> None:
         f"INSERT INTO {weir}.flows (ts, probe, src_addr, src_port, dst_addr, dst_port, protocol, sampling_rate, fwd_octets, site_direction)"
         f" VALUES {rows}"
     )
-    asked = (
-        f"SELECT probe, fwd_octets, canonical, observers FROM {weir}.v_observations WHERE window_start = '{TS}' ORDER BY 2"
-    )
+    asked = f"SELECT probe, fwd_octets, canonical, observers FROM {weir}.v_observations WHERE window_start = '{TS}' ORDER BY 2"
     assert server.sql(asked).strip().splitlines() == [
         "a\t10\ttrue\t3",
         "b\t20\tfalse\t3",

@@ -92,7 +92,7 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
         url,
         f"""
         INSERT INTO flows (ts, interval_ms, probe, worker, epoch, sequence, src_addr, dst_addr, src_port, dst_port, protocol,
-            ip_version, first_seen, last_seen, flow_start, fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn,
+            ip_version, first_seen_offset_ms, last_seen_offset_ms, flow_age_ms, fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn,
             application_id, server_name, service, site_direction, nation_direction, src_as, dst_as, src_country, dst_country,
             src_prefix, dst_prefix, src_customer, dst_customer)
         SELECT
@@ -101,7 +101,7 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
             if(kind = 1, 0, 32768 + cityHash64(f, p) % 28000),
             multiIf(kind = 1, 2048, kind = 17, [53, 443, 123][1 + f % 3], [443, 443, 80, 22, 8443][1 + f % 5]) AS port,
             kind, if(v6, 6, 4),
-            toDateTime64({start} + i * {INTERVAL}, 3), toDateTime64({start} + i * {INTERVAL} + 9, 3), toDateTime64({start}, 3),
+            0, 9000, i * {INTERVAL * 1000},
             packets AS fwd_packets, packets * (60 + f % 90) AS fwd_octets,
             if(f % 7 = 3, 0, packets * 2) AS rev_packets, if(f % 7 = 3, 0, packets * 2 * (700 + f % 600)) AS rev_octets,
             if(kind = 6, 1 + f % 3, 0), app, if(port IN (443, 80), concat('www', toString(f % 9), '.example'), ''), port,
@@ -172,6 +172,7 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
     )
     _names(url, start)
     _windows(url)
+    _years(url, until)
     _threats(url)
     _usual(url, until, ahead)
     _alerts(url, until)
@@ -299,6 +300,39 @@ def _windows(url: str) -> None:
             FROM flows {_SCOPED}
         )
         GROUP BY t, scope, probe_name, customer, key, way.1""",
+    )
+
+
+def _years(url: str, until: int) -> None:
+    """Mixes and hosts of the days before, as the roll-up leaves them; the traffic grows, and IPv6 faster."""
+    today = until // 86400
+    execute(
+        url,
+        f"""
+        INSERT INTO mixes_daily (day, scope, probe, customer, dimension, direction, number, windows, octets, packets, flows, ipv6_octets)
+        SELECT toDate({today} - n), s.1, s.2, s.3, key.1, way, key.2, 288, share.1 AS octets, intDiv(octets, 700), intDiv(octets, 90000),
+            toUInt64(octets * (0.3 - n / 2000))
+        FROM
+        (
+            SELECT 1 + number AS n, arrayJoin([('all', '', 0), {", ".join(f"('probe', '{one}', 0)" for one in PROBES)},
+                {", ".join(f"('customer', '', {1 + one})" for one in range(len(CUSTOMERS)))}]) AS s,
+                arrayJoin(['in', 'out']) AS way,
+                arrayJoin([('total', 0), {", ".join(f"('application', {one})" for one in APPLICATIONS)},
+                    {", ".join(f"('as', {one})" for one, _ in NETWORKS)},
+                    {", ".join(f"('country', {_country(one)})" for _, one in NETWORKS)}]) AS key
+            FROM numbers(120)
+        )
+        ARRAY JOIN [tuple(toUInt64(1e12 * (1.4 - n / 300) * (0.8 + 0.2 * (n % 7 < 5)) * if(way = 'in', 1, 0.2)
+            / multiIf(s.1 = 'all', 1, 3) / if(key.1 = 'total', 1, 2 + key.2 % 13)))] AS share""",
+    )
+    execute(
+        url,
+        f"""
+        INSERT INTO hosts_daily (day, probe, addr, prefix, customer, as_number, country, sent_octets, received_octets, flows_begun, flows_received)
+        SELECT toDate({today} - 1 - intDiv(number, 50)), 'north', toIPv6(concat('::ffff:', if(number % 50 < 40, '192.0.2.', '198.51.100.'),
+            toString(1 + if(number % 50 < 40, number % 50, number % 50 - 40)))), 0, 1, 64496, {_country("IS")},
+            1000000000 + cityHash64(number) % 900000000, 5000000000 + cityHash64(number, 1) % 4000000000, 400, 30
+        FROM numbers(120 * 50)""",
     )
 
 

@@ -14,8 +14,13 @@ from chdb.state.sqlitelike import Connection
 def statements(folder: Path) -> Iterator[str]:
     """The statements of a folder of migrations: each ends with `;` at the end of a line, `--` lines are comments."""
     for path in sorted(folder.glob("[0-9]*.sql")):
-        kept = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("--"))
-        yield from (part for part in re.split(r";[ \t]*(?:\n|$)", kept) if part.strip())
+        yield from statements_of(path)
+
+
+def statements_of(path: Path) -> Iterator[str]:
+    """The statements of one migration."""
+    kept = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("--"))
+    yield from (part for part in re.split(r";[ \t]*(?:\n|$)", kept) if part.strip())
 
 
 def tables(folder: Path) -> str:
@@ -33,7 +38,7 @@ def tables(folder: Path) -> str:
         return _markdown(
             rows(
                 "SELECT name, engine, comment, sorting_key, partition_key FROM system.tables"
-                " WHERE database = 'weir' AND engine != 'Dictionary'"
+                " WHERE database = 'weir' AND engine NOT IN ('Dictionary', 'MaterializedView')"
                 " ORDER BY startsWith(name, 'v_'), name"
             ),
             rows("SELECT table, name, type, comment FROM system.columns WHERE database = 'weir' ORDER BY table, position"),

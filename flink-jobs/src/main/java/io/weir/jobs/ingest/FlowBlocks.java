@@ -37,9 +37,9 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
   private static final int IP_VERSION = Table.FLOWS.index("ip_version");
   private static final int VLAN = Table.FLOWS.index("vlan");
   private static final int INITIATOR_GUESS = Table.FLOWS.index("initiator_guess");
-  private static final int FIRST_SEEN = Table.FLOWS.index("first_seen");
-  private static final int LAST_SEEN = Table.FLOWS.index("last_seen");
-  private static final int FLOW_START = Table.FLOWS.index("flow_start");
+  private static final int FIRST_SEEN_OFFSET_MS = Table.FLOWS.index("first_seen_offset_ms");
+  private static final int LAST_SEEN_OFFSET_MS = Table.FLOWS.index("last_seen_offset_ms");
+  private static final int FLOW_AGE_MS = Table.FLOWS.index("flow_age_ms");
   private static final int FWD_PACKETS = Table.FLOWS.index("fwd_packets");
   private static final int FWD_OCTETS = Table.FLOWS.index("fwd_octets");
   private static final int REV_PACKETS = Table.FLOWS.index("rev_packets");
@@ -102,13 +102,13 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
       row.set(WORKER, message.getWorker());
       row.set(EPOCH, message.getEpoch());
       row.set(SEQUENCE, message.getSequence());
-      write(flow, start, row);
+      write(flow, row);
       write(enrichment, record++, row);
       added();
     }
   }
 
-  private static void write(Flow flow, long start, BlockBuilder row) {
+  private static void write(Flow flow, BlockBuilder row) {
     address(row, SRC_ADDR, flow.getSrcAddr());
     address(row, DST_ADDR, flow.getDstAddr());
     row.set(SRC_PORT, flow.getSrcPort());
@@ -117,10 +117,9 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
     row.set(IP_VERSION, flow.getIpVersion());
     row.set(VLAN, flow.getVlan());
     row.set(INITIATOR_GUESS, flow.getInitiatorGuess() ? 1 : 0);
-    long first = start + flow.getFirstSeenOffsetMs();
-    row.set(FIRST_SEEN, first);
-    row.set(LAST_SEEN, first + flow.getLastSeenOffsetMs());
-    row.set(FLOW_START, first - flow.getFlowAgeMs());
+    row.set(FIRST_SEEN_OFFSET_MS, flow.getFirstSeenOffsetMs());
+    row.set(LAST_SEEN_OFFSET_MS, flow.getLastSeenOffsetMs());
+    row.set(FLOW_AGE_MS, flow.getFlowAgeMs());
     row.set(FWD_PACKETS, flow.getFwdPackets());
     row.set(FWD_OCTETS, flow.getFwdOctets());
     row.set(REV_PACKETS, flow.getRevPackets());

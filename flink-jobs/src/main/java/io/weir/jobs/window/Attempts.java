@@ -57,22 +57,20 @@ public final class Attempts {
     return before;
   }
 
-  /** Begins a window whose attempts are judged up to {@code edge} ms after its start. */
-  void clear(long edge, int ofBucket) {
+  /**
+   * Begins a window whose attempts are judged up to {@code edge} ms after its start, and takes in
+   * what {@link #late} gave of the one before.
+   */
+  void begin(long edge, int ofBucket, long[] lateBefore) {
     open.clear();
     edgeMs = edge;
     bucket = ofBucket;
-    size = 0;
-    before = 0;
     lateSize = 0;
-  }
-
-  /** Takes in what {@link #late} gave of the window before. */
-  void addBefore(long[] late) {
-    reserve(late.length / STRIDE);
-    System.arraycopy(late, 0, rows, size * STRIDE, late.length);
-    size += late.length / STRIDE;
-    before = size;
+    size = 0;
+    before = lateBefore.length / STRIDE;
+    reserve(before);
+    System.arraycopy(lateBefore, 0, rows, 0, lateBefore.length);
+    size = before;
   }
 
   /** Takes in the attempts among a probe's flows; later ones are for the next window. */

@@ -108,8 +108,7 @@ public final class Flows {
     errorOctets = 0;
     sketches = sketches(logs);
     size = 0;
-    attempts.clear(edgeMs, bucket);
-    attempts.addBefore(late);
+    attempts.begin(edgeMs, bucket, late);
     for (WindowState.Log log : logs) {
       errorOctets += log.errorOctets;
     }

@@ -278,8 +278,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
 
   /** What was said of a probe, or of all for an empty name; null where there is nothing. */
   private static Said said(WindowState window, String probe) {
-    if (window == null || probe.isEmpty()) {
-      return window == null ? null : window.all;
+    if (window == null) {
+      return null;
+    }
+    if (probe.isEmpty()) {
+      return window.all;
     }
     Log log = window.probes.get(probe);
     return log == null ? null : log.said;

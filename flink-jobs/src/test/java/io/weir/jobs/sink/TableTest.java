@@ -7,7 +7,6 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
-import java.util.Locale;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -20,27 +19,22 @@ import org.junit.jupiter.params.provider.EnumSource;
 class TableTest {
   private static final Pattern COLUMN =
       Pattern.compile(
-          "^    ([a-z0-9_]+) +([A-Z][A-Za-z0-9]*(?:\\((?:[^()]|\\([^()]*\\))*\\))?)",
+          "^    ([a-z0-9_]+) +([A-Z][A-Za-z0-9]*(?:\\((?:[^()]|\\([^()]*\\))*\\))?) (?!ALIAS)",
           Pattern.MULTILINE);
 
   @ParameterizedTest
   @EnumSource(Table.class)
   void everyColumnIsDeclaredWithATypeThatTakesIt(Table table) throws IOException {
-    String sql = migration(table);
-    Map<String, String> declared = new LinkedHashMap<>();
-    Matcher matcher = COLUMN.matcher(sql);
-    while (matcher.find()) {
-      declared.put(matcher.group(1), matcher.group(2));
-    }
-    declared.putAll(added(table));
-    assertTrue(sql.contains("non_replicated_deduplication_window"), "or a retry stores twice");
+    Declared declared = declared(table);
+    assertTrue(
+        declared.sql.contains("non_replicated_deduplication_window"), "or a retry stores twice");
     for (Table.Column column : table.columns()) {
-      String type = declared.remove(column.name());
+      String type = declared.columns.remove(column.name());
       assertEquals(column.type().sql(), written(String.valueOf(type)), column.name());
     }
-    assertEquals(Map.of(), declared, "columns that no job writes");
+    assertEquals(Map.of(), declared.columns, "columns that no job writes");
     String by = table == Table.FLOWS ? "toYYYYMMDD(ts)" : "toYYYYMM(ts)";
-    assertTrue(sql.contains("PARTITION BY " + by), "partition() must agree");
+    assertTrue(declared.sql.contains("PARTITION BY " + by), "partition() must agree");
   }
 
   /** What the jobs write for a column of this type; the server converts. */
@@ -51,35 +45,47 @@ class TableTest {
     return type.replace("LowCardinality(String)", "String");
   }
 
-  /** The statement that makes the table. */
-  private static String migration(Table table) throws IOException {
+  /** The statement that makes a table, and its columns. */
+  private record Declared(String sql, Map<String, String> columns) {}
+
+  /**
+   * What the migrations come to: the last statement that makes the table, as NAME or as NAME_anew
+   * to be exchanged with it, and what ALTER TABLE adds after it, one ADD COLUMN a line.
+   */
+  private static Declared declared(Table table) throws IOException {
+    Pattern create =
+        Pattern.compile("^CREATE TABLE (?:IF NOT EXISTS )?" + table.sqlName() + "(?:_anew)?\n", 8);
+    Pattern alter =
+        Pattern.compile("^ALTER TABLE " + table.sqlName() + "\n((?:    ADD COLUMN .*\n?)+)", 8);
+    Declared declared = null;
     try (Stream<Path> files = Files.list(Path.of("../clickhouse/migrations"))) {
       for (Path file : files.sorted().toList()) {
-        String sql = Files.readString(file);
-        int from = sql.indexOf("CREATE TABLE IF NOT EXISTS " + table.sqlName() + "\n");
-        if (from >= 0) {
-          return sql.substring(from, sql.indexOf(";\n", from)); // a view may follow
+        String text = Files.readString(file);
+        Matcher creates = create.matcher(text);
+        while (creates.find()) {
+          int end = text.indexOf(";\n", creates.start()); // a view may follow
+          String sql = text.substring(creates.start(), end);
+          declared = new Declared(sql, columns(sql));
+        }
+        Matcher alters = alter.matcher(text);
+        while (alters.find()) {
+          String added = alters.group(1).replace("ADD COLUMN IF NOT EXISTS ", "");
+          declared.columns.putAll(columns(added));
         }
       }
     }
-    throw new IllegalStateException("no migration makes " + table.name().toLowerCase(Locale.ROOT));
+    if (declared == null) {
+      throw new IllegalStateException("no migration makes " + table.sqlName());
+    }
+    return declared;
   }
 
-  /** Columns that later migrations add: each an ALTER TABLE with one ADD COLUMN a line. */
-  private static Map<String, String> added(Table table) throws IOException {
+  /** Columns that are stored, with their types, of a statement with one a line. */
+  private static Map<String, String> columns(String sql) {
     Map<String, String> columns = new LinkedHashMap<>();
-    Pattern alter =
-        Pattern.compile("^ALTER TABLE " + table.sqlName() + "\n((?:    ADD COLUMN .*\n?)+)", 8);
-    try (Stream<Path> files = Files.list(Path.of("../clickhouse/migrations"))) {
-      for (Path file : files.sorted().toList()) {
-        Matcher alters = alter.matcher(Files.readString(file));
-        while (alters.find()) {
-          Matcher column = COLUMN.matcher(alters.group(1).replace("ADD COLUMN IF NOT EXISTS ", ""));
-          while (column.find()) {
-            columns.put(column.group(1), column.group(2));
-          }
-        }
-      }
+    Matcher matcher = COLUMN.matcher(sql);
+    while (matcher.find()) {
+      columns.put(matcher.group(1), matcher.group(2));
     }
     return columns;
   }
