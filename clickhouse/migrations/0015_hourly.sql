@@ -65,6 +65,7 @@ SETTINGS non_replicated_deduplication_window = 10000
 COMMENT 'The rows of flows_hourly, by destination: read v_network';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS fill_flows_hourly TO flows_hourly
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
     toStartOfHour(f.ts) AS ts, probe, record_kind, src_addr,
     weir_unanswered(record_kind, rev_packets, protocol, fwd_packets, fwd_tcp_syn, dst_port, probe) AS folded,
@@ -77,5 +78,6 @@ FROM flows AS f
 COMMENT 'Fills flows_hourly from every block that is written to flows';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS fill_flows_hourly_by_destination TO flows_hourly_by_destination
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT * FROM flows_hourly
 COMMENT 'Fills flows_hourly_by_destination from every block that is written to flows_hourly';

@@ -27,6 +27,7 @@ SETTINGS non_replicated_deduplication_window = 10000
 COMMENT 'What each host sent and received on each day, as each probe saw it; read hosts. Over all rows every packet is counted for its sender and for its receiver';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS fill_hosts_daily_sources TO hosts_daily
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
     toDate(ts) AS day, probe, src_addr AS addr, false AS network, src_prefix AS prefix,
     max(src_customer) AS customer, max(src_as) AS as_number, max(src_country) AS country,
@@ -39,6 +40,7 @@ GROUP BY day, probe, addr, network, prefix
 COMMENT 'Fills hosts_daily with the sources of every block that is written to flows_hourly';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS fill_hosts_daily_destinations TO hosts_daily
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
     toDate(ts) AS day, probe, dst_addr AS addr, folded AS network, dst_prefix AS prefix,
     max(dst_customer) AS customer, max(dst_as) AS as_number, max(dst_country) AS country,

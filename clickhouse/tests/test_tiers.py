@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from conftest import PASSWORDS, Server, migrate
@@ -219,11 +219,11 @@ def test_connections_add_up_intervals(server: Server, weir: str) -> None:
 
 
 @pytest.fixture
-def alone(own_server: Callable[..., Server]) -> Iterator[Server]:
+def alone(own_server: Callable[..., Server]) -> Server:
     """A server of the test's own: there is one database ntopng on a server."""
     server = own_server()
     migrate(server, "weir")
-    yield server
+    return server
 
 
 @pytest.mark.embedded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from weir import __version__, alerts, config, kafka, ledger, prefixes
+from weir import __version__, alerts, config, kafka, ledger, prefixes, storage
 from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
 from weir.migrations import apply_access
@@ -41,6 +42,11 @@ prefixes_app = typer.Typer(
     help="Customers, sites and tags of address prefixes. Example: weir prefixes set 192.0.2.0/24 --customer 'Fjord Power'",
 )
 app.add_typer(prefixes_app, name="prefixes")
+storage_app = typer.Typer(
+    invoke_without_command=True,
+    help="What the store holds, and when its disk is full. Example: weir storage, then weir storage keep",
+)
+app.add_typer(storage_app, name="storage")
 console = Console()
 
 
@@ -129,7 +135,7 @@ def down() -> None:
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts. Exit status 1 where a service is not well.
+    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts; the disk. Exit status 1 where a service is not well.
 
     Example: weir status
     """
@@ -137,13 +143,21 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     rows = all_statuses(stack)
     minute: dict[str, int] = {}
     opened: dict[str, int] = {}
+    stored: storage.Survey | None = None
     if stack.config.clickhouse.url or any(row.service == "clickhouse" and row.state == "well" for row in rows):
         store = connect(stack, "analyst")
         minute = ledger.totals(ledger.read(store, ledger.condition("75s", None, "15s")))
         opened = alerts.counts(alerts.read(store, since=None))
+        with contextlib.suppress(WeirError):  # whoever asks another machine's server need not be its administrator
+            stored = storage.survey(stack, connect(stack, "admin"))
     all_well = all(row.state == "well" for row in rows)
     if as_json:
-        shown = {"services": [vars(row) for row in rows], "ledger_last_minute": minute, "alerts_open": opened}
+        shown = {
+            "services": [vars(row) for row in rows],
+            "ledger_last_minute": minute,
+            "alerts_open": opened,
+            "storage": stored.as_json() if stored else None,
+        }
         print(json.dumps(shown, indent=2))
         raise typer.Exit(0 if all_well else 1)
     table = Table(header_style="bold", box=None, pad_edge=False)
@@ -173,6 +187,13 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     if opened:
         style = "red" if opened["critical"] else "yellow" if any(opened.values()) else ""
         console.print(alerts.summary(opened), style=style, highlight=False)
+    if stored:
+        console.print(
+            f"store: {storage.show_octets(stored.used)} of {storage.show_octets(stored.budget)}. {stored.forecast()}",
+            style="yellow" if stored.part >= 1 else "",
+            highlight=False,
+            soft_wrap=True,
+        )
     raise typer.Exit(0 if all_well else 1)
 
 
@@ -495,6 +516,59 @@ def letters_replay(
     arrived = kafka.send_back(stack.brokers, letters)
     print(f"{arrived} of {len(letters)} messages put back")
     raise typer.Exit(0 if arrived == len(letters) else 1)
+
+
+@storage_app.callback()
+def storage_show(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+) -> None:
+    """Show what each tier of the store takes, what a day adds, and the day on which the budget is spent.
+
+    Example: weir storage --json
+    """
+    if context.invoked_subcommand is None:
+        stack = _stack()
+        seen = storage.survey(stack, connect(stack, "admin"))
+        if as_json:
+            print(json.dumps(seen.as_json(), indent=2))
+        else:
+            seen.show(console)
+
+
+@storage_app.command("keep")
+def storage_keep(
+    every: Annotated[float, typer.Option(min=0, help="Stay, and do it again each so many minutes.")] = 0,
+) -> None:
+    """Make room: drop what is older than its tier is kept, and the oldest where the budget is spent; roll days up.
+
+    `weir up` runs it as a service (storage.every_minutes).
+
+    Example: weir storage keep
+    """
+    stack = _stack()
+    if every:
+        storage.serve(stack, every)
+        return
+    done = 0
+    for line in storage.keep(stack, connect(stack, "admin")):
+        print(line)
+        done += 1
+    if not done:
+        print("nothing to do: all fits, and every day is rolled up")
+
+
+@storage_app.command("roll-up")
+def storage_roll_up(
+    day: Annotated[str | None, typer.Option(help="This day anew, such as 2026-11-20; else all that changed.")] = None,
+) -> None:
+    """Write the daily lists (talkers_daily, mixes_daily) of days that are over. The service does it by itself.
+
+    Example: weir storage roll-up --day 2026-11-20
+    """
+    stack = _stack()
+    with storage.alone(stack):
+        done = list(storage.roll_up(connect(stack, "admin"), storage.parse_day(day) if day else None))
+    print("\n".join(f"{when} {table}: {rows:,} rows" for when, table, rows in done) or "nothing has changed")
 
 
 @app.command()

@@ -7,12 +7,13 @@ The commented example is `stack/weir.example.yaml`; a test holds it against this
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from weir.errors import WeirError
 
@@ -34,6 +35,7 @@ class Ports(_Part):
     flink_metrics: int = 9249
     superset: int = 8088
     agent_metrics: int = 9110
+    storage_metrics: int = 9120
 
 
 class Kafka(_Part):
@@ -78,6 +80,23 @@ class ClickHouse(_Part):
     memory: str = "1500MiB"
 
 
+class Storage(_Part):
+    """How long each tier is kept, in days, and how much room there is. Daily rows are kept for ever."""
+
+    budget: str = ""
+    raw_days: float = Field(default=14, gt=0)
+    window_days: float = Field(default=400, gt=0)
+    hourly_days: float = Field(default=1100, gt=0)
+    every_minutes: float = Field(default=10, ge=0)
+
+    @field_validator("budget")
+    @classmethod
+    def _is_size(cls, value: str) -> str:
+        if value:
+            octets(value)
+        return value
+
+
 class Superset(_Part):
     """The dashboards."""
 
@@ -98,8 +117,17 @@ class Config(_Part):
     kafka: Kafka = Kafka()
     flink: Flink = Flink()
     clickhouse: ClickHouse = ClickHouse()
+    storage: Storage = Storage()
     superset: Superset = Superset()
     agents: list[Agent] = []
+
+
+def octets(text: str) -> int:
+    """`500GB` or `2TiB` as octets. Raises ValueError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(I?)B?", text.strip().upper())
+    if not found:
+        raise ValueError(f"'{text}' is no size: write it as 500GB or 2TiB")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** " KMGTP".index(found[2] or " "))
 
 
 class Stack:
@@ -108,9 +136,10 @@ class Stack:
     Users' passwords are made once and kept in `secrets/`, readable by the owner alone.
     """
 
-    def __init__(self, config: Config, home: Path) -> None:
+    def __init__(self, config: Config, home: Path, file: Path | None = None) -> None:
         self.config = config
         self.home = home
+        self.file = file  # that the configuration is from, None for the defaults
         self.data = home / "data"
         self.logs = home / "logs"
         self.run = home / "run"
@@ -185,4 +214,4 @@ def load(path: Path | None) -> Stack:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
         raise WeirError(f"{path}: {place}: {first['msg']}", hint="see stack/weir.example.yaml") from error
-    return Stack(config, home)
+    return Stack(config, home, path.absolute())

@@ -44,6 +44,8 @@ def all_services(stack: Stack) -> list[Service]:
     if not stack.config.clickhouse.url:
         services.append(_clickhouse(stack))
     services.append(_flink(stack))
+    if stack.config.storage.every_minutes:
+        services.append(_storage(stack))
     if stack.config.superset.enabled:
         services.append(_superset(stack))
     services += [agent(stack, one) for one in stack.config.agents]
@@ -242,6 +244,19 @@ def _flink_runs(stack: Stack) -> bool:
     except (httpx.HTTPError, ValueError, KeyError):
         return False
     return any(job["state"] == "RUNNING" and job["tasks"]["running"] == job["tasks"]["total"] for job in jobs)
+
+
+def _storage(stack: Stack) -> Service:
+    port = stack.config.ports.storage_metrics
+    command = [str(stack.checkout / "stack/bin/weir"), *(["--config", str(stack.file)] if stack.file else [])]
+    return Service(
+        name="storage",
+        command=[*command, "storage", "keep", "--every", str(stack.config.storage.every_minutes)],
+        environment={"WEIR_HOME": str(stack.home), "WEIR_VENVS": str(stack.venvs)},
+        port=port,
+        healthy=lambda: answers(f"http://127.0.0.1:{port}/metrics"),
+        needs=stack.venvs / "stack/bin/python",
+    )
 
 
 def _superset(stack: Stack) -> Service:

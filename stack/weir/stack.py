@@ -18,7 +18,7 @@ from weir.stages import Stages
 from weir.supervisor import Supervisor
 
 # Agents first, so that they say goodbye to a broker that still listens; the store before the broker.
-_STOP_ORDER = ["superset", "flink", "clickhouse", "kafka"]
+_STOP_ORDER = ["superset", "storage", "flink", "clickhouse", "kafka"]
 
 
 def stop_order(stack: Stack, extra: list[str] | None = None) -> list[str]:
@@ -58,6 +58,11 @@ def bring_up(
     supervisor.start(services["flink"])
     supervisor.wait(services["flink"])
     stages.done("flink", f"{stack.flink_url}, jobs {', '.join(stack.config.flink.jobs)}")
+    if "storage" in services:
+        stages.begin("storage")
+        supervisor.start(services["storage"])
+        supervisor.wait(services["storage"])
+        stages.done("storage")
     for one in stack.config.agents:
         enrol(stack, one.probe)
         service = agent(stack, one)

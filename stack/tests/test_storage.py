@@ -1,0 +1,129 @@
+"""What goes first when the store is too full, and the forecast."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from weir.config import octets
+from weir.storage import DAY_S, Partition, due, full_day, show_octets, sizes, span
+
+NOW = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
+DAYS = {"raw": 14.0, "windows": 400.0, "hourly": 1100.0}
+
+
+def _partition(table: str, name: str, size: int = 100, written: int = 0) -> Partition:
+    begin, end = span(name)
+    return Partition(table, name, begin, end, written or end, 10, size)
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end"),
+    [
+        ("202612", "2026-12-01", "2027-01-01"),
+        ("20261231", "2026-12-31", "2027-01-01"),
+        ("2026-11-16", "2026-11-16", "2026-11-23"),
+    ],
+)
+def test_partitions_tell_their_time(name: str, begin: str, end: str) -> None:
+    assert [datetime.fromtimestamp(moment, UTC).date().isoformat() for moment in span(name)] == [begin, end]
+
+
+def test_a_table_without_partitions_has_no_time() -> None:
+    assert span("tuple()") == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("500GB", 500 * 10**9),
+        ("2TiB", 2 * 2**40),
+        ("1.5 MB", 1_500_000),
+        ("7", 7),
+        ("1kB", 1000),
+        ("1 parsec", None),
+        ("", None),
+    ],
+)
+def test_sizes_are_read(text: str, count: int | None) -> None:
+    if count is None:
+        with pytest.raises(ValueError, match="no size"):
+            octets(text)
+    else:
+        assert octets(text) == count
+
+
+def test_sizes_are_shown() -> None:
+    assert [show_octets(count) for count in (0, 999, 1_500, 2_000_000, 3e15)] == [
+        "0 B",
+        "999 B",
+        "1.5 kB",
+        "2.0 MB",
+        "3,000.0 TB",
+    ]
+
+
+def test_what_is_too_old_goes_and_daily_rows_stay() -> None:
+    found = [
+        _partition("hosts_daily", "199812"),
+        _partition("flows_hourly", "2020-11-16"),
+        _partition("flows", "20261101"),
+        _partition("flows", "20261110"),
+        _partition("mixes", "202510"),
+        _partition("mixes", "202511"),
+    ]
+    gone = due(found, DAYS, 10**9, NOW)
+    assert [(one.partition.table, one.partition.name, one.why) for one in gone] == [
+        ("flows_hourly", "2020-11-16", "age"),
+        ("flows", "20261101", "age"),
+    ]
+
+
+def test_an_old_capture_that_was_read_today_stays() -> None:
+    found = [_partition("flows", "19980602", written=NOW - 3600)]
+    assert due(found, DAYS, 10**9, NOW) == []
+    assert due(found, DAYS, 10**9, NOW + 15 * DAY_S)[0].why == "age"
+
+
+def test_beyond_the_budget_the_oldest_go_whatever_their_tier() -> None:
+    found = [
+        _partition("hosts_daily", "202401"),
+        _partition("flows_hourly", "2025-11-17"),
+        _partition("flows_hourly_by_destination", "2025-11-17"),
+        _partition("flows_hourly", "2026-11-09"),
+        _partition("flows", "20261115"),
+        _partition("flows", "20261121"),
+        _partition("flows", "20261122"),
+    ]
+    assert due(found, DAYS, 700, NOW) == []
+    assert [one.partition.begin for one in due(found, DAYS, 650, NOW)] == [span("2025-11-17")[0]]
+    assert len(due(found, DAYS, 450, NOW)) == 3
+    # The present, the last day and daily rows stay, whatever the budget.
+    left = [one for one in found if one not in [gone.partition for gone in due(found, DAYS, 0, NOW)]]
+    assert [(one.table, one.name) for one in left] == [
+        ("hosts_daily", "202401"),
+        ("flows", "20261121"),
+        ("flows", "20261122"),
+    ]
+
+
+def test_the_forecast_knows_that_tiers_stop_growing() -> None:
+    found = [_partition("flows", f"202611{day:02}", 1000) for day in range(15, 22)]
+    tiers = sizes(found, DAYS, NOW)
+    raw = tiers[0]
+    assert (raw.rows, raw.octets, raw.days) == (70, 7000, 14.0)
+    assert raw.octets_per_day == pytest.approx(1000)
+    assert full_day(tiers, 9_999, NOW) == date(2026, 11, 25)
+    assert full_day(tiers, 20_000, NOW) is None, "14 days of raw records fit"
+    daily = sizes([*found, _partition("hosts_daily", "202610", 31_000)], DAYS, NOW)
+    assert full_day(daily, 60_000, NOW) is None, "nothing was added to the daily rows this week"
+
+
+def test_a_month_of_a_young_store_is_as_long_as_the_store() -> None:
+    tiers = sizes([_partition("flows", "20261121", 500), _partition("mixes", "202611", 300)], DAYS, NOW)
+    assert tiers[1].octets_per_day == pytest.approx(200), "from the 21st to noon of the 22nd"
+
+
+def test_a_forecast_of_nothing_is_none() -> None:
+    assert full_day(sizes([], DAYS, NOW), 1, NOW) is None

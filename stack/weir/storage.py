@@ -1,0 +1,541 @@
+"""What the store holds, how long that will fit, and what makes room: `weir storage`.
+
+Every table belongs to a tier. Raw records, windows and hourly records go by age; where the disk's budget is less than
+what their ages allow, the oldest partition among them goes first, whichever tier it is of. Daily rows stay for ever.
+A partition's age counts from what it holds or from when it was last written, whichever is younger: a capture of ten
+years ago that was read today stays as long as today's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import prometheus_client
+from rich.console import Console
+from rich.table import Table
+
+from weir import config
+from weir.clickhouse import ClickHouse, connect
+from weir.config import Stack
+from weir.errors import WeirError
+
+#: Tables of each tier, in the order in which people meet them. What is not named here is kept and counted as `other`.
+TIERS: dict[str, tuple[str, ...]] = {
+    "raw": ("flows",),
+    "windows": (
+        "top_flows",
+        "top_talkers",
+        "port_report",
+        "top_indicators",
+        "indicators",
+        "mixes",
+        "counters",
+        "ledger",
+    ),
+    "hourly": ("flows_hourly", "flows_hourly_by_destination"),
+    "daily": ("hosts_daily", "talkers_daily", "mixes_daily"),
+}
+DAY_S = 86400
+#: Hosts of a probe and day that have a row of their own in talkers_daily.
+TALKERS = 10_000
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition of a table: its name, the first moment it is about, its last change (both seconds), its size."""
+
+    table: str
+    name: str
+    begin: int
+    end: int
+    changed: int
+    rows: int
+    octets: int
+
+    @property
+    def tier(self) -> str:
+        return next((tier for tier, tables in TIERS.items() if self.table in tables), "other")
+
+    def age_s(self, now: float) -> float:
+        """Seconds since its end, or since it was written last, whichever is less."""
+        return now - max(self.end, self.changed)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Octets of the disk that the store is on."""
+
+    total: int
+    free: int
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A partition that was dropped, and why: `age` or `budget`."""
+
+    partition: Partition
+    why: str
+
+
+def partitions(admin: ClickHouse) -> list[Partition]:
+    """Every partition of every table of the database, oldest first."""
+    rows = admin.rows(
+        "SELECT table, partition, toUnixTimestamp(max(modification_time)) AS changed, sum(rows) AS rows, sum(bytes_on_disk) AS octets"
+        f" FROM system.parts WHERE database = '{admin.database}' AND active GROUP BY table, partition"
+    )
+    found = []
+    for row in rows:
+        begin, end = span(row["partition"])
+        found.append(Partition(row["table"], row["partition"], begin, end, row["changed"], row["rows"], row["octets"]))
+    return sorted(found, key=lambda one: (one.begin, one.table))
+
+
+def span(partition: str) -> tuple[int, int]:
+    """First and last moment (seconds, the last one excluded) of a partition by month, week or day; 0 and 0 for others."""
+    if re.fullmatch(r"\d{6}", partition):
+        begin = date(int(partition[:4]), int(partition[4:]), 1)
+        end = (begin + timedelta(days=31)).replace(day=1)
+    elif re.fullmatch(r"\d{8}", partition):
+        begin = date(int(partition[:4]), int(partition[4:6]), int(partition[6:]))
+        end = begin + timedelta(days=1)
+    elif re.fullmatch(r"\d{4}-\d\d-\d\d", partition):
+        begin = date.fromisoformat(partition)
+        end = begin + timedelta(days=7)
+    else:
+        return 0, 0
+    return _seconds(begin), _seconds(end)
+
+
+def _seconds(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
+
+
+def disk(admin: ClickHouse) -> Disk:
+    """The disk of the store; of several all together."""
+    row = admin.rows(
+        "SELECT sum(total_space) AS total, sum(free_space) AS free FROM system.disks WHERE type = 'Local'"
+    )[0]
+    return Disk(row["total"], row["free"])
+
+
+def budget(stack: Stack, space: Disk, used: int) -> int:
+    """Octets that the store may take: as configured, else nine tenths of what is free or taken by the store now."""
+    configured = stack.config.storage.budget
+    return config.octets(configured) if configured else (space.free + used) * 9 // 10
+
+
+def kept_days(stack: Stack) -> dict[str, float]:
+    """Days that each tier is kept by age; those without an entry are kept for ever."""
+    ages = stack.config.storage
+    return {"raw": ages.raw_days, "windows": ages.window_days, "hourly": ages.hourly_days}
+
+
+def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
+    """What has to go: by age, and then the oldest partitions until the rest fits into `allowed` octets.
+
+    The present and the last day are never among them, so that a budget that is too small does not stop the present.
+    """
+    out, left = [], []
+    for one in found:
+        tier_days = days.get(one.tier)
+        if tier_days is not None and one.end and one.age_s(now) > tier_days * DAY_S:
+            out.append(Dropped(one, "age"))
+        else:
+            left.append(one)
+    over = sum(one.octets for one in left) - allowed
+    for one in left:
+        if over <= 0:
+            break
+        if one.tier in days and one.end and one.end < now - DAY_S:
+            out.append(Dropped(one, "budget"))
+            over -= one.octets
+    return out
+
+
+def drop(admin: ClickHouse, one: Partition) -> None:
+    """Drop a partition, whatever its size."""
+    name = one.name if one.name.isdigit() else f"'{one.name}'"
+    admin.execute(f"ALTER TABLE {one.table} DROP PARTITION {name}", max_partition_size_to_drop="0")
+
+
+# -- the forecast ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TierSize:
+    """A tier: what it holds, from when on (seconds, 0 for nothing), what a day adds, how many days it is kept (None: for ever)."""
+
+    tier: str
+    rows: int
+    octets: int
+    oldest: int
+    octets_per_day: float
+    days: float | None
+
+
+def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[TierSize]:
+    """Each tier, and what is in none. A day's growth is that of the last week, or of the time there is: a month's
+    partition of a store that is a day old holds one day."""
+    since = min((one.begin for one in found if one.table == "flows" and one.begin > now - 40 * DAY_S), default=0)
+    out = []
+    for tier in (*TIERS, "other"):
+        own = [one for one in found if one.tier == tier]
+        recent = [one for one in own if one.end > now - 7 * DAY_S and one.begin < now]
+        # A partition counts by the part of it that has passed.
+        seconds = max((min(now, one.end) for one in recent), default=now) - min(
+            (one.begin for one in recent), default=now
+        )
+        dated = [one.begin for one in own if one.end]
+        per_day = sum(one.octets for one in recent if one.end) * DAY_S / max(seconds, 3600)
+        out.append(
+            TierSize(
+                tier,
+                sum(one.rows for one in own),
+                sum(one.octets for one in own),
+                min(dated, default=0),
+                per_day,
+                days.get(tier),
+            )
+        )
+    return out
+
+
+def full_day(tiers: list[TierSize], allowed: int, now: float) -> date | None:
+    """The day on which the budget is reached if every day adds what it does now; None where it is not within 20 years."""
+    for ahead in range(20 * 365):
+        if sum(_size_after(tier, ahead, now) for tier in tiers) > allowed:
+            return datetime.fromtimestamp(now + ahead * DAY_S, UTC).date()
+    return None
+
+
+def _size_after(tier: TierSize, ahead: int, now: float) -> float:
+    grown = tier.octets + tier.octets_per_day * ahead
+    if tier.days is None or not tier.oldest:
+        return grown
+    held = (now - tier.oldest) / DAY_S
+    return grown if held + ahead <= tier.days else max(tier.octets, tier.octets_per_day * tier.days)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The store as it is now."""
+
+    tiers: list[TierSize]
+    tables: list[tuple[str, str, int, int]]  # tier, table, rows, octets
+    disk: Disk
+    budget: int
+    full: date | None
+    now: float
+
+    @property
+    def used(self) -> int:
+        """Octets of all tiers."""
+        return sum(tier.octets for tier in self.tiers)
+
+    @property
+    def part(self) -> float:
+        """Part of the budget that is taken."""
+        return self.used / max(self.budget, 1)
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs; times in ISO 8601."""
+        return {
+            "tiers": [
+                {
+                    "tier": tier.tier,
+                    "rows": tier.rows,
+                    "octets": tier.octets,
+                    "oldest": _iso(tier.oldest),
+                    "octets_per_day": round(tier.octets_per_day),
+                    "days_kept": tier.days,
+                }
+                for tier in self.tiers
+            ],
+            "tables": [
+                {"tier": tier, "table": table, "rows": rows, "octets": size} for tier, table, rows, size in self.tables
+            ],
+            "disk": asdict(self.disk),
+            "budget": self.budget,
+            "used": self.used,
+            "budget_spent_on": self.full.isoformat() if self.full else None,
+        }
+
+    def show(self, console: Console) -> None:
+        """Print tiers, tables and the forecast."""
+        tiers = _grid("tier", "rows", "size", "oldest", "a day adds", "kept")
+        for tier in self.tiers:
+            tiers.add_row(
+                tier.tier,
+                f"{tier.rows:,}",
+                show_octets(tier.octets),
+                (_iso(tier.oldest) or "")[:10],
+                show_octets(tier.octets_per_day) if tier.octets_per_day else "",
+                "for ever" if tier.days is None else f"{tier.days:g} days",
+            )
+        console.print(tiers)
+        console.print()
+        tables = _grid("table", "tier", "rows", "size", "octets a row")
+        for own, table, rows, size in self.tables:
+            tables.add_row(table, own, f"{rows:,}", show_octets(size), f"{size / rows:.1f}" if rows else "")
+        console.print(tables)
+        console.print()
+        part = self.part
+        bar = "█" * round(20 * min(part, 1)) + "░" * (20 - round(20 * min(part, 1)))
+        console.print(
+            f"{bar} {show_octets(self.used)} of a budget of {show_octets(self.budget)} ({part:.1%}); "
+            f"{show_octets(self.disk.free)} of the disk's {show_octets(self.disk.total)} are free",
+            highlight=False,
+            soft_wrap=True,
+        )
+        console.print(self.forecast(), highlight=False, soft_wrap=True)
+
+    def forecast(self) -> str:
+        """When the budget is spent, in a sentence."""
+        if self.part >= 1:
+            return "The budget is spent: the oldest partitions go first ('weir storage keep')."
+        if self.full is None:
+            return "At today's rate the budget is not spent within 20 years."
+        return f"At today's rate the budget is spent on {self.full}; from then on the oldest partitions go first."
+
+
+def _grid(*names: str) -> Table:
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="left" if name in ("tier", "table") else "right", no_wrap=True)
+    return table
+
+
+def _iso(moment: float) -> str | None:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
+
+
+def survey(stack: Stack, admin: ClickHouse, now: float | None = None) -> Survey:
+    """Look at the store."""
+    moment = time.time() if now is None else now
+    found, space = partitions(admin), disk(admin)
+    tiers = sizes(found, kept_days(stack), moment)
+    allowed = budget(stack, space, sum(one.octets for one in found))
+    tables: dict[tuple[str, str], list[int]] = {}
+    for one in found:
+        sums = tables.setdefault((one.tier, one.table), [0, 0])
+        sums[0] += one.rows
+        sums[1] += one.octets
+    listed = sorted(
+        ((tier, table, rows, size) for (tier, table), (rows, size) in tables.items()), key=lambda row: -row[3]
+    )
+    return Survey(tiers, listed, space, allowed, full_day(tiers, allowed, moment), moment)
+
+
+# -- roll-up --------------------------------------------------------------------------------------------------------
+
+_TALKERS_SQL = """
+INSERT INTO talkers_daily
+SELECT
+    toDate('{day}') AS day, probe, if(place <= {talkers} AND NOT nobody, place, 0) AS rank,
+    if(rank = 0, toIPv6('::'), any(addr)), if(rank = 0, false, any(network)),
+    if(rank = 0, 0, any(customer)), if(rank = 0, 0, any(as_number)), if(rank = 0, 0, any(country)),
+    countIf(NOT nobody) AS hosts,
+    sum(sp), sum(so), sum(rp), sum(ro), sum(begun), sum(received)
+FROM
+(
+    SELECT *, addr = toIPv6('::') AS nobody,
+        row_number() OVER (PARTITION BY probe ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network) AS place
+    FROM
+    (
+        SELECT
+            probe, addr, network, max(h.customer) AS customer, max(h.as_number) AS as_number, max(h.country) AS country,
+            sum(sent_packets) AS sp, sum(sent_octets) AS so, sum(received_packets) AS rp, sum(received_octets) AS ro,
+            sum(flows_begun) AS begun, sum(flows_received) AS received
+        FROM hosts_daily AS h
+        WHERE day = '{day}'
+        GROUP BY probe, addr, network
+    )
+)
+GROUP BY probe, rank
+"""
+
+_MIXES_SQL = """
+INSERT INTO mixes_daily
+SELECT
+    toDate('{day}') AS day, scope, probe, customer, dimension, direction, number, remainder, count() AS windows,
+    sum(m.octets), sum(m.packets), sum(m.flows), sum(m.ipv6_octets), sum(m.ipv6_packets), sum(m.ipv6_flows), sum(m.overflow_octets)
+FROM mixes AS m FINAL
+WHERE ts >= toDateTime('{day} 00:00:00', 'UTC') AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY AND packets > 0
+GROUP BY scope, probe, customer, dimension, direction, number, remainder
+"""
+
+
+@dataclass(frozen=True)
+class _RollUp:
+    """A daily list: where it is from, where it goes, and by which statement."""
+
+    source: str
+    table: str
+    statement: str
+
+    def fingerprint(self, admin: ClickHouse, day: str, raw_rows: int) -> int:
+        """Changes whenever the source of that day does: raw records that came or went, windows written again."""
+        if self.source == "hosts_daily":
+            return raw_rows
+        return int(
+            admin.rows(
+                f"SELECT cityHash64(count(), sum(version)) AS it FROM {self.source} WHERE ts >= toDateTime('{day} 00:00:00', 'UTC')"
+                f" AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY"
+            )[0]["it"]
+        )
+
+    def complete(self, admin: ClickHouse, day: str) -> bool:
+        """Whether what was written holds all raw records of the day: a block is in `flows` before the views have filled
+        the rest, and after a crash much earlier."""
+        if self.source != "hosts_daily":
+            return True
+        raw = admin.rows(
+            # Answered by the projection `stored`.
+            "SELECT sum(p) AS packets FROM (SELECT probe, worker, ts, sum(fwd_packets + rev_packets) AS p FROM flows"
+            f" WHERE toDate(ts) = '{day}' GROUP BY probe, worker, ts)"
+        )
+        # Each packet counts for its sender and for its receiver.
+        own = admin.rows(
+            f"SELECT sum(sent_packets + received_packets) AS packets FROM {self.table} WHERE day = '{day}'"
+        )
+        return bool(own[0]["packets"] == 2 * raw[0]["packets"])
+
+
+#: After so many seconds without a change of a day's raw records nothing more is on its way to its daily rows.
+_SETTLED_S = 3600
+_ROLL_UPS = (_RollUp("hosts_daily", "talkers_daily", _TALKERS_SQL), _RollUp("mixes", "mixes_daily", _MIXES_SQL))
+
+
+def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None) -> Iterator[tuple[str, str, int]]:
+    """Write the daily lists of every day that is over and has changed since, or of one day whatever has been written.
+
+    A day changes as long as its raw records are kept: they have a partition for each day. Gives the day, the table and
+    how many rows were written, as they are done. A day that is broken off half-way is not noted as done, and done anew;
+    so is one whose raw records are newer than what the views have made of them.
+    """
+    moment = time.time() if now is None else now
+    today = datetime.fromtimestamp(moment, UTC).date()
+    days = {
+        date.fromisoformat(f"{one.name[:4]}-{one.name[4:6]}-{one.name[6:]}"): one
+        for one in partitions(admin)
+        if one.table == "flows" and (day is None or one.begin == _seconds(day))
+    }
+    noted = {
+        (row["day"], row["source"]): row["fingerprint"]
+        for row in admin.rows("SELECT toString(day) AS day, source, fingerprint FROM roll_ups FINAL")
+    }
+    for when, raw in sorted(days.items()):
+        name = when.isoformat()
+        for one in _ROLL_UPS:
+            now_is = one.fingerprint(admin, name, raw.rows)
+            if day is None and (when >= today or noted.get((name, one.source)) == now_is):
+                continue
+            if admin.rows(f"SELECT 1 AS there FROM {one.table} WHERE day = '{name}' LIMIT 1"):
+                admin.execute(f"ALTER TABLE {one.table} DELETE WHERE day = '{name}'", mutations_sync="2")
+            # Days of many hosts are sorted on disk rather than refused.
+            admin.execute(
+                one.statement.format(day=name, talkers=TALKERS),
+                max_bytes_before_external_group_by="500000000",
+                max_bytes_before_external_sort="500000000",
+            )
+            written = int(admin.rows(f"SELECT count() AS n FROM {one.table} WHERE day = '{name}'")[0]["n"])
+            if one.complete(admin, name) or moment - raw.changed > _SETTLED_S:
+                admin.execute(f"INSERT INTO roll_ups VALUES ('{name}', '{one.source}', {now_is}, {written}, now64(3))")
+            yield name, one.table, written
+
+
+# -- keeping --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def alone(stack: Stack) -> Iterator[None]:
+    """Holds the lock that lets one process of this stack change the store's tiers at a time; waits for it."""
+    stack.prepare()
+    with (stack.run / "storage.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[str]:
+    """One round: roll up what is due, drop what is too old or too much. Gives a line for each thing done."""
+    moment = time.time() if now is None else now
+    with alone(stack):
+        for day, table, rows in roll_up(admin, now=moment):
+            yield f"rolled up {day} into {table}: {rows:,} rows"
+        found = partitions(admin)
+        allowed = budget(stack, disk(admin), sum(one.octets for one in found))
+        for gone in due(found, kept_days(stack), allowed, moment):
+            one = gone.partition
+            drop(admin, one)
+            why = "older than its tier is kept" if gone.why == "age" else "the oldest, and the budget is spent"
+            yield f"dropped {one.table} {one.name}: {one.rows:,} rows, {show_octets(one.octets)}, {why}"
+
+
+_SIZE = prometheus_client.Gauge("weir_storage_octets", "Octets that a tier takes on disk", ["tier"])
+_BUDGET = prometheus_client.Gauge("weir_storage_budget_octets", "Octets that the store may take")
+_FREE = prometheus_client.Gauge("weir_storage_disk_free_octets", "Octets that are free on the store's disk")
+_SPENT = prometheus_client.Gauge(
+    "weir_storage_budget_spent_timestamp_seconds", "When the budget is spent at today's rate; 0: not within 20 years"
+)
+_ACTIONS = prometheus_client.Counter("weir_storage_actions", "Days rolled up and partitions dropped", ["action"])
+_FAILED = prometheus_client.Counter("weir_storage_failed_rounds", "Rounds that ended in an error; the log says which")
+_DONE = prometheus_client.Gauge("weir_storage_last_round_timestamp_seconds", "When a round last ended well")
+
+
+def serve(stack: Stack, every_minutes: float) -> None:
+    """Keep the store again and again until SIGTERM or SIGINT; metrics are on the port `storage_metrics`.
+
+    A round that fails, because the store is away, is logged, counted and tried again at the next.
+    """
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    prometheus_client.start_http_server(stack.config.ports.storage_metrics, "127.0.0.1")
+    while True:
+        try:
+            admin = connect(stack, "admin")
+            for line in keep(stack, admin):
+                _log(line)
+                _ACTIONS.labels(line.split()[0]).inc()
+            seen = survey(stack, admin)
+            for tier in seen.tiers:
+                _SIZE.labels(tier.tier).set(tier.octets)
+            _BUDGET.set(seen.budget)
+            _FREE.set(seen.disk.free)
+            _SPENT.set(_seconds(seen.full) if seen.full else 0)
+            _DONE.set_to_current_time()
+        except WeirError as error:
+            _FAILED.inc()
+            _log(str(error))
+        if stopping.wait(every_minutes * 60):
+            return
+
+
+def _log(line: str) -> None:
+    print(f"{_iso(time.time())} {line}", flush=True)
+
+
+def parse_day(text: str) -> date:
+    """`2026-11-20`. Raises WeirError."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise WeirError(f"'{text}' is no day", hint="write it as 2026-11-20") from None
+
+
+def show_octets(count: float) -> str:
+    """Octets for people, in units of 1000."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(count) < 1000 or unit == "TB":
+            break
+        count /= 1000
+    return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"

@@ -1,0 +1,196 @@
+"""The tiers through a whole stack: the same totals everywhere, after a kill and after messages that come again; daily
+lists; room made by age and by budget."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+from weir.clickhouse import ClickHouse, connect
+
+from harness import RunningStack, eventually
+from window_traffic import TCP, UDP, Publisher, Seen, Way
+
+DAY = 86_400
+#: Three days ago, ten minutes before midnight: the traffic goes on into the next day.
+START = int(time.time()) // DAY * DAY - 2 * DAY - 600
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[RunningStack]:
+    """A stack whose records these tests may drop."""
+    with RunningStack() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def store(stack: RunningStack) -> ClickHouse:
+    """The store, with all rights."""
+    return connect(stack.stack, "admin")
+
+
+def traffic(chance: random.Random) -> Iterable[Seen]:
+    """Clients, servers, and a scan that nobody answers."""
+    for _ in range(60):
+        sent, back = chance.randint(1, 20), chance.randint(0, 30)
+        yield Seen(
+            f"10.0.{chance.randint(0, 9)}.{chance.randint(1, 250)}", f"198.51.100.{chance.randint(1, 250)}",
+            chance.randint(1024, 65_535), chance.choice([53, 80, 443, 9_999, 50_000]), chance.choice([TCP, UDP]),
+            Way(sent, 60 * sent), Way(back, 900 * back), first_ms=chance.randint(0, 9_000), application=chance.randint(0, 99),
+            age_ms=chance.choice([0, 0, 500_000]),
+        )  # fmt: skip
+    for host in range(30):
+        yield Seen("10.9.9.9", f"203.0.113.{host}", 40_000 + host, 22, TCP, Way(1, 40, syn=1), Way())
+
+
+def totals(store: ClickHouse) -> dict[str, list[dict[str, int]]]:
+    """What each tier says of each day and probe."""
+    raw = store.rows(
+        "SELECT toString(toDate(ts)) AS day, probe, count() AS records, sum(fwd_packets + rev_packets) AS packets, "
+        "sum(fwd_octets + rev_octets) AS octets FROM flows GROUP BY day, probe ORDER BY day, probe"
+    )
+    out = {"raw": raw}
+    for table in ("flows_hourly", "flows_hourly_by_destination"):
+        out[table] = store.rows(
+            "SELECT toString(toDate(ts)) AS day, probe, sum(t.records) AS records, sum(fwd_packets + rev_packets) AS packets, "
+            f"sum(fwd_octets + rev_octets) AS octets FROM {table} AS t GROUP BY day, probe ORDER BY day, probe"
+        )
+    # Each packet is in the row of its sender and in that of its receiver.
+    for table in ("hosts_daily", "talkers_daily"):
+        out[table] = store.rows(
+            "SELECT toString(day) AS day, probe, intDiv(sum(sent_packets + received_packets), 2) AS packets, "
+            f"intDiv(sum(sent_octets + received_octets), 2) AS octets FROM {table} GROUP BY day, probe ORDER BY day, probe"
+        )
+    out["mixes_daily"] = store.rows(
+        "SELECT toString(day) AS day, probe, sum(m.packets) AS packets, sum(m.octets) AS octets FROM mixes_daily AS m "
+        "WHERE scope = 'probe' AND dimension = 'total' GROUP BY day, probe ORDER BY day, probe"
+    )
+    return out
+
+
+def check(store: ClickHouse, *names: str) -> None:
+    """Every tier comes to have the totals of the raw records: a block is there some time before what views make of it."""
+
+    def unequal() -> list[str]:
+        found = totals(store)
+        return [
+            name
+            for name in names
+            if found[name]
+            != [{key: row[key] for key in row if key in (found[name] or [row])[0]} for row in found["raw"]]
+        ]
+
+    eventually(lambda: not unequal(), f"equal totals in {names}", 20)
+
+
+def test_totals_are_equal_in_every_tier(stack: RunningStack, store: ClickHouse) -> None:
+    chance = random.Random(5)
+    probes = [Publisher(stack, name) for name in ("north", "south")]
+    sent = 0
+    for tick in range(0, 1200, 10):
+        for probe in probes:
+            flows = list(traffic(chance))
+            sent += sum(flow.packets for flow in flows)
+            probe.interval(1000 * (START + tick), [flow.record() for flow in flows], last=tick == 1190)
+        if tick == 600:
+            stack.kill("clickhouse")
+    eventually(store.ping, "the store again")
+    eventually(
+        lambda: store.rows("SELECT sum(fwd_packets + rev_packets) AS n FROM flows")[0]["n"] == sent, f"{sent} packets"
+    )
+    assert len(totals(store)["raw"]) == 4, "two days of two probes"
+    check(store, "flows_hourly", "flows_hourly_by_destination", "hosts_daily")
+
+
+def test_daily_lists_are_written_once_and_again_after_late_data(stack: RunningStack, store: ClickHouse) -> None:
+    def windows() -> bool:
+        rows = store.rows("SELECT sum(packets) AS n FROM v_mixes WHERE scope = 'probe' AND dimension = 'total'")
+        return bool(rows[0]["n"] == store.rows("SELECT sum(fwd_packets + rev_packets) AS n FROM flows")[0]["n"])
+
+    eventually(windows, "windows of all that was stored", 90)
+    check(store, "hosts_daily")
+    stack.weir("storage", "roll-up")  # the service may have done a part before
+    check(store, "talkers_daily", "mixes_daily")
+    assert "nothing has changed" in stack.weir("storage", "roll-up").out
+    before = store.rows("SELECT * FROM talkers_daily ORDER BY ALL")
+
+    late = Publisher(stack, "late")
+    late.interval(1000 * START, [flow.record() for flow in traffic(random.Random(6))], last=True)
+    eventually(lambda: store.rows("SELECT count() AS n FROM flows WHERE probe = 'late'")[0]["n"] == 90, "late records")
+    eventually(windows, "windows of the late records", 90)
+    check(store, "hosts_daily")
+    assert "talkers_daily" in stack.weir("storage", "roll-up").out
+    check(store, "flows_hourly", "hosts_daily", "talkers_daily", "mixes_daily")
+    assert store.rows("SELECT * FROM talkers_daily WHERE probe != 'late' ORDER BY ALL") == before
+
+    # Below the limit each host has a row; beyond it the rest are one.
+    shown = store.rows(
+        "SELECT max(rank) AS most, countIf(rank = 0) AS rest, count() AS n FROM v_talkers_daily WHERE probe = 'late'"
+    )
+    hosts = store.rows("SELECT count() AS n FROM hosts FINAL WHERE probe = 'late'")
+    assert shown == [{"most": hosts[0]["n"], "rest": 0, "n": hosts[0]["n"]}]
+
+
+def test_only_the_largest_have_a_row_of_their_own(
+    stack: RunningStack, store: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weir import storage
+
+    day = datetime.fromtimestamp(START, UTC).date()
+    monkeypatch.setattr(storage, "TALKERS", 5)
+    list(storage.roll_up(store, day))
+    check(store, "talkers_daily")
+    own = f"day = '{day}' AND probe = 'north'"
+    listed = store.rows(f"SELECT host, octets FROM v_talkers_daily WHERE {own} AND rank > 0 ORDER BY rank")
+    assert listed == store.rows(
+        f"SELECT host, sum(h.octets) AS octets FROM hosts AS h WHERE {own} GROUP BY host, network ORDER BY octets DESC LIMIT 5"
+    )
+    rest = store.rows(f"SELECT hosts, rank, host FROM v_talkers_daily WHERE {own} AND rank = 0")
+    assert rest[0]["hosts"] == store.rows(f"SELECT uniqExact(host, network) - 5 AS n FROM hosts WHERE {own}")[0]["n"]
+    monkeypatch.undo()
+    list(storage.roll_up(store, day))
+    check(store, "talkers_daily")
+
+
+def test_storage_shows_tiers_and_a_forecast(stack: RunningStack) -> None:
+    shown = json.loads(stack.weir("storage", "--json").out)
+    tiers = {tier["tier"]: tier for tier in shown["tiers"]}
+    assert tiers["raw"]["rows"] == 241 * 90, "120 intervals of two probes, and one of a late one"
+    assert tiers["hourly"]["octets"] > 0
+    assert tiers["daily"]["days_kept"] is None
+    assert shown["used"] == sum(tier["octets"] for tier in shown["tiers"])
+    text = stack.weir("storage").out
+    assert "flows_hourly_by_destination" in text
+    assert "of a budget of" in text
+
+
+def test_room_is_made_by_budget_and_by_age(stack: RunningStack, store: ClickHouse) -> None:
+    def keep(**settings: object) -> str:
+        chosen = yaml.safe_load((stack.home / "weir.yaml").read_text()) | {"storage": settings}
+        (stack.home / "tight.yaml").write_text(yaml.safe_dump(chosen))
+        done = stack.weir("--config", str(stack.home / "tight.yaml"), "storage", "keep")
+        assert done.status == 0, done.err
+        return done.out
+
+    hosts = store.rows("SELECT count() AS n, sum(received_octets) AS o FROM hosts_daily")
+    assert "dropped" not in keep()
+    # Nothing is kept: only what is of the last day, or daily, stays.
+    out = keep(budget="1kB")
+    assert "dropped flows " in out
+    assert "the budget is spent" in out
+    assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == 0
+    late = Publisher(stack, "aged")
+    late.interval(1000 * START, [flow.record() for flow in traffic(random.Random(7))], last=True)
+    eventually(lambda: store.rows("SELECT count() AS n FROM flows")[0]["n"] == 90, "records again")
+    time.sleep(1.1)
+    assert "older than its tier is kept" in keep(raw_days=0.00001)
+    assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == 0
+    # Daily rows are kept: those of before, and the new.
+    now = store.rows("SELECT sum(received_octets) AS o FROM hosts_daily WHERE probe != 'aged'")
+    assert now[0]["o"] == hosts[0]["o"]
+    assert store.rows("SELECT count() > 0 AS there FROM talkers_daily")[0]["there"]
