@@ -16,15 +16,15 @@ from dataclasses import dataclass
 #: Kinds of flows, and of 1,000 flows how many are of an earlier kind.
 KINDS = {
     "tls": 0,  # TCP 443
-    "quic": 380,  # UDP 443
-    "dns": 480,
-    "http": 680,
-    "ntp": 730,
-    "icmp": 745,
-    "known": 765,  # mail, shells, proxies and the like
-    "scan": 815,  # a SYN that nobody answers
-    "peer": 905,  # UDP between high ports: calls, games, file sharing
-    "tail": 960,  # TCP to any port
+    "quic": 320,  # UDP 443
+    "dns": 420,
+    "http": 610,
+    "ntp": 660,
+    "icmp": 675,
+    "known": 695,  # mail, shells, proxies and the like
+    "scan": 745,  # a SYN that nobody answers
+    "peer": 865,  # UDP between high ports: calls, games, file sharing
+    "tail": 920,  # TCP to any port
 }
 WORDS = "'north', 'media', 'cloud', 'data', 'shop', 'news', 'mail', 'play', 'video', 'bank', 'city', 'app'"
 KNOWN_PORTS = "[22, 25, 993, 587, 8080, 8443, 3389, 5222, 1883, 5228, 21, 143]"
@@ -108,7 +108,9 @@ def flows(traffic: Traffic, first: int, rows: int) -> str:
     inner = f"SELECT *, {', '.join(f'{sql} AS {column}' for column, sql in _columns(traffic).items())} FROM ({inner})"
     columns = {column: column for column in _columns(traffic)} | network("src", "src_in") | network("dst", "dst_in")
     for side in ("src", "dst"):
-        block = f"intHash64(intDiv(if(six, {side}_high, {side}_four), 1024))"
+        # Half of a probe's addresses are in two large prefixes, as homes are, the others in networks of 1,024.
+        wide = f"if(bitAnd({side}_four, 65535) < 20000, 16384, 1024)"
+        block = f"intHash64(intDiv(if(six, {side}_high, {side}_four), if(six, 1048576, {wide})))"
         columns[f"{side}_prefix"] = f"toUInt32(if({side}_in AND {block} % 10 < 7, 1 + {block} % 20000, 0))"
         columns[f"{side}_customer"] = f"toUInt32(if({side}_prefix = 0, 0, 1 + intHash64({side}_prefix) % 3000))"
     return "SELECT " + ", ".join(f"{sql} AS {column}" for column, sql in columns.items()) + f" FROM ({inner})"
@@ -130,21 +132,33 @@ def hourly(traffic: Traffic, first: int, rows: int) -> str:
 
 def talkers(probes: int, listed: int, day: str) -> str:
     """A SELECT of rows of `talkers_daily` of one day: `listed` hosts of each probe, most of them the same every day, and the rest."""
+    inside = f"1308622848 + number % {probes} * 65536 + host % 40000"
+    four = f"toUInt32(if(host % 4, 16777216 + host % 3238002688, {inside}))"
+    columns = {
+        "day": "day",
+        "probe": f"concat('probe-', toString(number % {probes}))",
+        "rank": "place",
+        "addr": "if(place = 0, toIPv6('::'), CAST(toFixedString(concat(unhex('00000000000000000000FFFF'), "
+        f"reverse(reinterpretAsFixedString({four}))), 16) AS IPv6))",
+        "network": "false",
+        "customer": "toUInt32(if(host % 4, 0, 1 + host % 3000))",
+        "as_number": "toUInt32(host % 60000)",
+        "country": "toUInt16(16705 + host % 26 * 256 + intDiv(host, 26) % 26)",
+        "hosts": "toUInt64(if(place = 0, 150000, 1))",
+        "received_octets": f"toUInt64(8e11 / if(place = 0, 0.2, place) * (0.5 + {unit('dice')}))",
+        "sent_octets": "toUInt64(received_octets * ((intHash64(host + 1) % 1000) / 1500.))",
+        "received_packets": "intDiv(received_octets, 900 + host % 500)",
+        "sent_packets": "intDiv(sent_octets, 400 + host % 700)",
+        "flows_begun": "intDiv(received_packets, 50 + dice % 100)",
+        "flows_received": "intDiv(sent_packets, 50 + dice % 200)",
+    }
     return (
-        f"SELECT toDate('{day}') AS day, concat('probe-', toString(number % {probes})) AS probe, "
-        f"toUInt16(intDiv(number, {probes})) AS rank, intHash64(number + toUInt64(day) * 1000003) AS dice, "
-        # Of ten, seven are there every day, and three are others each day.
-        f"intHash64(if(dice % 10 < 7, number, dice) + 1) AS host, "
-        "if(rank = 0, toIPv6('::'), CAST(toFixedString(concat(unhex('00000000000000000000FFFF'), "
-        "reverse(reinterpretAsFixedString(toUInt32(if(host % 4, 16777216 + host % 3238002688, "
-        f"1308622848 + number % {probes} * 65536 + host % 40000))))), 16) AS IPv6)) AS addr, "
-        "false AS network, toUInt32(if(host % 4, 0, 1 + host % 3000)) AS customer, toUInt32(host % 60000) AS as_number, "
-        "toUInt16(16705 + host % 26 * 256 + intDiv(host, 26) % 26) AS country, toUInt64(if(rank = 0, 150000, 1)) AS hosts, "
-        f"toUInt64(8e11 / if(rank = 0, 0.2, rank) * (0.5 + {unit('dice')})) AS received_octets, "
-        "toUInt64(received_octets * ((intHash64(host + 1) % 1000) / 1500.)) AS sent_octets, "
-        "intDiv(received_octets, 900 + host % 500) AS received_packets, intDiv(sent_octets, 400 + host % 700) AS sent_packets, "
-        "intDiv(received_packets, 50 + dice % 100) AS flows_begun, intDiv(sent_packets, 50 + dice % 200) AS flows_received "
-        f"FROM numbers({probes * (listed + 1)})"
+        "SELECT "
+        + ", ".join(f"{sql} AS {column}" for column, sql in columns.items())
+        + f" FROM (SELECT number, toDate('{day}') AS day, toUInt16(intDiv(number, {probes})) AS place, "
+        "intHash64(number + toUInt64(day) * 1000003) AS dice, "
+        # Of ten hosts seven are there every day, and three are others each day.
+        f"intHash64(if(dice % 10 < 7, number, dice) + 1) AS host FROM numbers({probes * (listed + 1)}))"
     )
 
 
@@ -254,7 +268,8 @@ def _amounts() -> dict[str, str]:
 def _columns(traffic: Traffic) -> dict[str, str]:
     """The columns of `flows` but what is known of both ends."""
     length = traffic.interval_s * 1000
-    batches = max(1, round(traffic.per_interval / 2 / 450))
+    # Of a batch's 500 records at most; small intervals end in small batches.
+    batches = max(1, round(traffic.per_interval / 2 / 285))
     handshake = f"{TCP} AND new AND back > 0 AND NOT {SCAN} AND {draw(28)} % 100 >= 4"
     over = f"{TCP} AND ends AND NOT {SCAN}"
     rtt = f"300 + (intHash64(if(way = 1, dst_four, src_four)) % 90000) * (0.9 + 0.3 * {unit(draw(39))}) + {draw(40)} % 4000"
@@ -271,9 +286,9 @@ def _columns(traffic: Traffic) -> dict[str, str]:
         f"32768 + {draw(24)} % 28232))",
         "dst_port": f"toUInt16(multiIf({_is('tls', 'quic')}, 443, {DNS}, 53, {_is('http')}, 80, {NTP}, 123, {ICMP}, if({draw(25)} % 5, 2048, 771), "
         f"{KNOWN}, arrayElement({KNOWN_PORTS}, 1 + toUInt8(12 * pow({unit(draw(25))}, 1.7))), "
-        f"{SCAN}, if({draw(26)} % 2, arrayElement({SCANNED_PORTS}, 1 + toUInt8(16 * pow({unit(draw(25))}, 1.7))), 1 + {draw(25)} % 65535), "
+        f"{SCAN}, if({draw(26)} % 4 = 0, arrayElement({SCANNED_PORTS}, 1 + toUInt8(16 * pow({unit(draw(25))}, 1.7))), 1 + {draw(25)} % 65535), "
         f"{PEER}, if({draw(26)} % 10 < 3, arrayElement([3478, 6881, 51413, 27015, 5004], 1 + {draw(25)} % 5), 1024 + {draw(25)} % 64512), "
-        f"least({ranked(draw(12), 64_000)} + 1001, 65535)))",
+        f"if({draw(26)} % 2, 1024 + {draw(25)} % 48128, least({ranked(draw(12), 64_000)} + 1001, 65535))))",
         "protocol": f"toUInt8(multiIf({TCP}, 6, {ICMP}, if(six, 58, 1), 17))",
         "ip_version": "toUInt8(if(six, 6, 4))",
         "vlan": f"toUInt16(if(probe_number % 3, 0, 100 + {draw(27)} % 4))",
@@ -307,5 +322,6 @@ def _columns(traffic: Traffic) -> dict[str, str]:
         "dns_query": f"if({DNS} AND {draw(43)} % 100 < 95, {name(f'intHash64({ranked(draw(15), 3_000_000)} + 13)')}, '')",
         "site_direction": f"CAST(toInt8(way) AS {WAYS})",
         "nation_direction": f"CAST(toInt8(way) AS {WAYS})",
-        "service": f"toUInt16(if(dst_port < 1024 AND NOT {ICMP} OR dst_port IN {REGISTERED}, dst_port, 0))",
+        # One port in four of those that IANA gives out has a name.
+        "service": f"toUInt16(if(NOT {ICMP} AND (dst_port < 1024 OR dst_port IN {REGISTERED} OR dst_port < 49152 AND intHash64(dst_port) % 4 = 0), dst_port, 0))",
     }
