@@ -20,8 +20,10 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from weir_clickhouse.access import load
 from weir_clickhouse.docs import statements
 
 FOLDER = Path(__file__).resolve().parent.parent
@@ -93,12 +95,13 @@ class Server:
         return self.ask(text, ok=True, **params).text.removesuffix("\n")  # type: ignore[arg-type]
 
 
-def start(data: Path, *arguments: str, memory: str = "1GiB") -> Server:
-    """Start an embedded server on a free port."""
+def start(data: Path, *arguments: str, memory: str = "1GiB", access: Path = FOLDER / "access.yaml") -> Server:
+    """Start an embedded server on a free port; a user of `access` that is not in PASSWORDS has its name as password."""
+    passwords = {name: PASSWORDS.get(name, name) for name in load(access, {}).users}
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
-    environment |= {f"WEIR_PASSWORD_{name.upper()}": password for name, password in PASSWORDS.items()}
+    environment |= {f"WEIR_PASSWORD_{name.upper()}": password for name, password in passwords.items()}
     command = [sys.executable, str(FOLDER / "embedded/weir_clickhouse"), "--data", str(data), "--listen", "127.0.0.1:0"]
-    command += ["--access", str(FOLDER / "access.yaml"), "--memory", memory, *arguments]
+    command += ["--access", str(access), "--memory", memory, *arguments]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
     assert process.stderr is not None
     lines: list[str] = []
@@ -106,7 +109,7 @@ def start(data: Path, *arguments: str, memory: str = "1GiB") -> Server:
         lines.append(raw.decode())
         found = re.search(r"listens on http://127\.0\.0\.1:(\d+)", lines[-1])
         if found:
-            return Server("127.0.0.1", int(found[1]), ("admin", PASSWORDS["admin"]), dict(PASSWORDS), process, data, lines)
+            return Server("127.0.0.1", int(found[1]), ("admin", PASSWORDS["admin"]), passwords, process, data, lines)
     process.wait()
     process.stderr.close()
     pytest.fail(f"the server did not start: {''.join(lines)}")
@@ -158,7 +161,7 @@ def own_server() -> Iterator[Callable[..., Server]]:
     running: list[Server] = []
     with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
 
-        def begin(*arguments: str, **options: str) -> Server:
+        def begin(*arguments: str, **options: Any) -> Server:
             running.append(start(Path(folder) / "data", *arguments, **options))
             return running[-1]
 

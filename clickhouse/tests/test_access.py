@@ -13,10 +13,13 @@ GOOD = """
 database: d
 roles:
   boss: {grants: [all]}
-  reader: {grants: [select], tables: [d.v, 'd.w*'], readonly: true, limits: {max_execution_time: 5}}
+  reader: {grants: [select], tables: [d.v, 'd.w*'], readonly: true, limits: {max_execution_time: 5}, quota: [{interval: 1 hour, queries: 7}]}
+  part: {grants: [select], rows: {d.v: [src_c, dst_c], d.u: [c]}, readonly: true}
 users:
   boss: {role: boss, networks: [127.0.0.1, '10.0.0.0/8']}
   ann: {role: reader}
+  fjord: {role: part, customers: ["Fjord 'n' Power"]}
+  delta: {role: part, customers: [Delta, Echo]}
 """
 
 
@@ -39,12 +42,27 @@ def test_the_projects_file_is_right() -> None:
     [
         (("[all]", "[everything]"), "roles.boss: grants"),
         (("grants: [all]", "grants: [all], tables: [d.x]"), "roles.boss"),
-        (("tables: [d.v, 'd.w*'], ", ""), "roles.reader: `tables`"),
+        (("tables: [d.v, 'd.w*'], ", ""), "roles.reader: either `tables` or `rows`"),
         (("d.v,", "'d.v; DROP',"), "roles.reader: tables"),
         (("readonly: true", "readonly: maybe"), "roles.reader: readonly"),
         (("[select]", "[select, insert]"), "roles.reader: readonly"),
         (("max_execution_time: 5", "max_execution_time: 0"), "limits.max_execution_time"),
         (("max_execution_time: 5", "'x; y': 5"), "limits"),
+        (("interval: 1 hour", "interval: sometimes"), "quota: interval"),
+        (("queries: 7", "queries: none"), "quota.queries: not a positive"),
+        (("queries: 7", "colours: 7"), "quota: bounds of queries"),
+        (
+            ("{interval: 1 hour, queries: 7}", "{interval: 1 hour, queries: 7}, {interval: 60 minutes, queries: 8}"),
+            "equally long",
+        ),
+        (("rows: {d.v: [src_c, dst_c], ", "rows: {d.*: [src_c], "), "roles.part: rows: d"),
+        (("d.u: [c]", "d.u: []"), "roles.part: rows: d.u"),
+        (("d.u: [c]", "d.u: ['c; x']"), "roles.part: rows: d.u"),
+        (("rows: {d", "tables: [d.x], rows: {d"), "roles.part: either"),
+        (("d.u: [c]}, readonly: true", "d.u: [c]}"), "roles.part: rows goes with readonly"),
+        (("role: part, customers: [Delta, Echo]", "role: part"), "users.delta: `customers`"),
+        (("ann: {role: reader", "ann: {customers: [x], role: reader"), "users.ann: `customers`"),
+        (("[Delta, Echo]", "[1]"), "users.delta: customers"),
         (("role: reader", "role: writer"), "users.ann"),
         (("10.0.0.0/8", "10.0.0.1/8"), "users.boss: networks"),
         (("database: d", "database: d;"), "database"),
@@ -64,6 +82,17 @@ def test_sql_for_a_server(tmp_path: Path, server: Server) -> None:
     assert "GRANT SELECT ON d.v TO weir_reader;" in text
     assert "max_execution_time = 5 MAX 5, readonly = 2" in text
     assert "ALTER USER boss HOST NONE" in text
+    assert (
+        "CREATE QUOTA OR REPLACE weir_reader KEYED BY user_name FOR INTERVAL 3600 second MAX queries = 7 TO weir_reader;" in text
+    )
+    assert "GRANT SELECT ON d.u TO weir_part;" in text
+    assert "query_plan_merge_filters = 0 CONST" in text
+    assert (
+        "CREATE ROW POLICY OR REPLACE weir_delta ON d.v FOR SELECT USING src_c IN ('Delta', 'Echo') OR dst_c IN ('Delta', 'Echo') TO delta;"
+        in text
+    )
+    assert "CREATE ROW POLICY OR REPLACE weir_fjord ON d.u FOR SELECT USING c IN ('Fjord \\'n\\' Power') TO fjord;" in text
+    assert "CREATE ROW POLICY OR REPLACE weir_all_rows ON d.u FOR SELECT USING 1 TO ALL EXCEPT fjord, delta;" in text
     assert (
         "ALTER USER ann IDENTIFIED WITH sha256_hash BY '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b'" in text
     )

@@ -230,7 +230,7 @@ def prepare(
         print(f"applied {name}")
     if stack.config.clickhouse.url:
         count = apply_access(stack, admin)
-        print(f"applied {count} statements of clickhouse/access.yaml")
+        print(f"applied {count} statements of {stack.access.name}")
     for name in probe or []:
         enrol(stack, name)
         print(f"enrolled {name}")

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from weir.errors import WeirError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-USERS = ("admin", "writer", "analyst", "dashboard")  # of clickhouse/access.yaml
 
 
 class _Part(BaseModel):
@@ -76,6 +75,7 @@ class ClickHouse(_Part):
     """The store. With `url` set, that server is used and none is started."""
 
     url: str = ""
+    access: str = ""
     database: str = "weir"
     memory: str = "1500MiB"
 
@@ -170,6 +170,23 @@ class Stack:
     def password(self, user: str) -> str:
         """Password of a ClickHouse user: from WEIR_PASSWORD_<USER>, else this stack's own secret."""
         return os.environ.get(f"WEIR_PASSWORD_{user.upper()}") or self.secret(f"clickhouse-{user}")
+
+    @property
+    def access(self) -> Path:
+        """The file of users, roles and grants."""
+        return Path(self.config.clickhouse.access or CHECKOUT / "clickhouse/access.yaml").absolute()
+
+    @property
+    def passwords(self) -> dict[str, str]:
+        """The environment that tells the store the passwords of the users of its access file.
+
+        Raises WeirError where the file names no users; the store itself says what else is wrong in it.
+        """
+        try:
+            users = list(yaml.safe_load(self.access.read_text())["users"])
+        except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+            raise WeirError(f"{self.access}: cannot be read, or names no users ({type(error).__name__})") from error
+        return {f"WEIR_PASSWORD_{user.upper()}": self.password(user) for user in users}
 
     @property
     def brokers(self) -> str:

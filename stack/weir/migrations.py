@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from weir.clickhouse import ClickHouse
-from weir.config import CHECKOUT, USERS, Stack
+from weir.config import CHECKOUT, Stack
 from weir.errors import WeirError
 
 FOLDER = CHECKOUT / "clickhouse/migrations"
@@ -102,16 +102,15 @@ def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
 
 
 def apply_access(stack: Stack, admin: ClickHouse) -> int:
-    """Users, roles, grants and limits of `clickhouse/access.yaml` as SQL on a clickhouse-server; returns how many statements.
+    """Users, roles, grants, limits, quotas and row policies of the access file as SQL on a clickhouse-server; returns how many statements.
 
     The embedded front reads the file itself. The compiler is the front's; it is asked as a program.
     """
-    environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "clickhouse/embedded")}
-    environment |= {f"WEIR_PASSWORD_{user.upper()}": stack.password(user) for user in USERS}
-    command = [sys.executable, "-m", "weir_clickhouse", "access-sql", str(CHECKOUT / "clickhouse/access.yaml")]
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "clickhouse/embedded")} | stack.passwords
+    command = [sys.executable, "-m", "weir_clickhouse", "access-sql", str(stack.access)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise WeirError(f"access.yaml: {done.stderr.strip()}", status=1)
+        raise WeirError(f"{stack.access}: {done.stderr.strip()}", status=1)
     wanted = statements(done.stdout)
     for statement in wanted:
         admin.execute(statement)

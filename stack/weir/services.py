@@ -18,7 +18,7 @@ import httpx
 
 from weir import kafka
 from weir.clickhouse import connect
-from weir.config import USERS, Agent, Stack
+from weir.config import Agent, Stack
 from weir.errors import WeirError
 
 
@@ -144,12 +144,11 @@ def _clickhouse(stack: Stack) -> Service:
             "--listen",
             f"127.0.0.1:{stack.config.ports.clickhouse}",
             "--access",
-            str(stack.checkout / "clickhouse/access.yaml"),
+            str(stack.access),
             "--memory",
             stack.config.clickhouse.memory,
         ],
-        environment={"PYTHONPATH": str(stack.checkout / "clickhouse/embedded")}
-        | {f"WEIR_PASSWORD_{user.upper()}": stack.password(user) for user in USERS},
+        environment={"PYTHONPATH": str(stack.checkout / "clickhouse/embedded")} | stack.passwords,
         port=stack.config.ports.clickhouse,
         healthy=lambda: connect(stack, "admin").ping(),
         needs=python,

@@ -192,7 +192,7 @@ def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[Ti
         recent = [one for one in own if one.end > now - 7 * DAY_S and one.begin < now]
         # A partition counts by the part of it that has passed.
         seconds = max((min(now, one.end) for one in recent), default=now) - min(
-            (one.begin for one in recent), default=now
+            (max(one.begin, since) for one in recent), default=now
         )
         dated = [one.begin for one in own if one.end]
         per_day = sum(one.octets for one in recent if one.end) * DAY_S / max(seconds, 3600)

@@ -1,7 +1,8 @@
 """access.yaml: who may do what, compiled for the embedded engine and for a clickhouse-server.
 
-The engine itself enforces the grants: each role becomes a role of its users.xml, and every request's connection takes
-on exactly one (`SET ROLE`). What the engine cannot enforce is in `statement.py` and in `Role.settings_for`.
+The engine itself enforces grants and row policies: each role becomes a role of its users.xml, each user of a role with
+`rows` one of its own, and every request's connection takes on exactly one (`SET ROLE`). What the engine cannot enforce
+is in `statement.py`, in `quotas.py` and in `Role.settings_for`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -19,17 +20,63 @@ from xml.sax.saxutils import escape
 import yaml
 
 from .errors import ServerError
+from .quotas import RESOURCES, Quota
 from .statement import READS, SAFE_TABLE_FUNCTIONS, SESSION, Statement, settings_clauses
 
 #: What an administrator of the embedded engine may do: everything but opening the machine's files and running code,
 #: which ALL would include.
 _ADMIN = (
     "SHOW, SELECT, INSERT, ALTER, CREATE, DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, BACKUP, KILL QUERY, SYSTEM, "
-    "INTROSPECTION, dictGet, displaySecretsInShowAndSelect, TABLE ENGINE, CHECK, URL, S3, REMOTE, MYSQL, POSTGRES"
+    "INTROSPECTION, dictGet, displaySecretsInShowAndSelect, TABLE ENGINE, CHECK, URL, S3, REMOTE, MYSQL, POSTGRES, DISK"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OBJECT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\.(\*|[A-Za-z_][A-Za-z0-9_]*\*?)")
 _GRANTS = ("all", "insert", "select")
+_INTERVAL = re.compile(r"(\d{1,6}) (second|minute|hour|day)s?")
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+
+#: What holds for users who may see some rows only. A row policy is a filter; these two keep a reader's own conditions
+#: from being computed before it, where throwIf() and the like would tell of rows that the policy hides.
+_FILTER_FIRST = {"query_plan_merge_filters": 0, "allow_reorder_prewhere_conditions": 0}
+
+#: System tables that tell what others ask, or what stands in rows that a reader may not see. In a clickhouse-server
+#: they need a grant; the embedded engine has one user, to whom they are open, so they have no rows for readers.
+HIDDEN_SYSTEM_TABLES = (
+    "processes",
+    "user_processes",
+    "session_query_ids",
+    "query_log",
+    "user_query_log",
+    "query_thread_log",
+    "query_views_log",
+    "query_metric_log",
+    "part_log",
+    "text_log",
+    "session_log",
+    "trace_log",
+    "error_log",
+    "crash_log",
+    "errors",
+    "mutations",
+    "merges",
+    "moves",
+    "query_cache",
+    "query_condition_cache",
+    "stack_trace",
+    "asynchronous_inserts",
+    "asynchronous_loader",
+    "backups",
+    "backup_log",
+    "named_collections",
+    "warnings",
+    "view_refreshes",
+    "background_schedule_pool",
+    "background_schedule_pool_log",
+    "remote_data_paths",
+    "dropped_tables",
+    "dropped_tables_parts",
+    "schema_inference_cache",
+)
 
 #: Settings that a read-only user may change: they alter how a result is written or how long it may take, not what may
 #: be read. Those with a limit in access.yaml may only be lowered.
@@ -49,7 +96,11 @@ class AccessError(ValueError):
 
 @dataclass(frozen=True)
 class Role:
-    """One role: what it may do, on which tables, within which limits (settings of ClickHouse)."""
+    """One role: what it may do, on which tables, within which limits (settings of ClickHouse) and quotas.
+
+    rows: in place of tables, the views of which a user sees some rows only, each with its columns that name customers;
+    a row is a customer's where one of them does. user, customers: whose role it is, where it has rows.
+    """
 
     name: str
     what: str
@@ -57,6 +108,10 @@ class Role:
     tables: tuple[str, ...]
     readonly: bool
     limits: Mapping[str, int | float] = field(default_factory=dict)
+    quotas: tuple[Quota, ...] = ()
+    rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    user: str = ""
+    customers: tuple[str, ...] = ()
 
     @property
     def is_admin(self) -> bool:
@@ -64,8 +119,23 @@ class Role:
 
     @property
     def engine_role(self) -> str:
-        """Name of the role in the engine."""
-        return f"weir_{self.name}"
+        """Name of the role in the embedded engine."""
+        return f"weir_{self.name}_of_{self.user}" if self.user else f"weir_{self.name}"
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The tables and views that its grants are on."""
+        return self.tables or tuple(self.rows)
+
+    @property
+    def fixed(self) -> Mapping[str, int]:
+        """Settings that nobody may change."""
+        return _FILTER_FIRST if self.rows else {}
+
+    def row_filter(self, view: str) -> str:
+        """The condition on the rows of a view, in SQL."""
+        names = ", ".join("'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'" for name in self.customers)
+        return " OR ".join(f"{column} IN ({names})" for column in self.rows[view])
 
     def check(self, statement: Statement) -> None:
         """Raise where this role may not send statements of this kind; tables are the engine's business."""
@@ -102,10 +172,10 @@ class Role:
         current: what the engine has without being asked, to let through what changes nothing.
         Raises error 164 as ClickHouse does for read-only users.
         """
-        out = {name: str(value) for name, value in self.limits.items()}
+        out = {name: str(value) for name, value in {**self.limits, **self.fixed}.items()}
         for name, value in asked.items():
             if self.readonly:
-                if value in ("1", "2") if name == "readonly" else current.get(name) == value and name not in self.limits:
+                if value in ("1", "2") if name == "readonly" else current.get(name) == value and name not in out:
                     continue
                 if not _HARMLESS.fullmatch(name):
                     raise ServerError(164, f"Cannot modify '{name}' setting in readonly mode")
@@ -122,7 +192,7 @@ class Role:
 
 @dataclass(frozen=True)
 class User:
-    """A user: its role, the networks it may come from (any where empty)."""
+    """A user: its role, with its customers where that has rows; the networks it may come from (any where empty)."""
 
     name: str
     role: Role
@@ -175,13 +245,21 @@ def load(path: Path, environment: Mapping[str, str]) -> Access:
     for name, body in _mapping(f"{path}: users", tree["users"]):
         where = f"{path}: users.{name}"
         fields = dict(_mapping(where, body))
-        if not set(fields) <= {"role", "networks"} or fields.get("role") not in roles:
-            raise AccessError(f"{where}: needs `role`, one of {', '.join(roles)}; may have `networks`")
+        if not set(fields) <= {"role", "networks", "customers"} or fields.get("role") not in roles:
+            raise AccessError(f"{where}: needs `role`, one of {', '.join(roles)}; may have `networks` and `customers`")
         try:
             networks = tuple(ipaddress.ip_network(net) for net in fields.get("networks", ()))
         except (ValueError, TypeError) as error:
             raise AccessError(f"{where}: networks: {error}") from None
-        users[name] = User(name, roles[fields["role"]], networks)
+        role = roles[fields["role"]]
+        customers = fields.get("customers", [])
+        if not isinstance(customers, list) or not all(isinstance(one, str) and one for one in customers):
+            raise AccessError(f"{where}: customers: a list of names, as `weir prefixes` shows them")
+        if bool(customers) != bool(role.rows):
+            raise AccessError(f"{where}: `customers` is for users of a role with `rows`, and is needed there")
+        if customers:
+            role = replace(role, user=name, customers=tuple(customers))
+        users[name] = User(name, role, networks)
     passwords = {name: environment.get(f"WEIR_PASSWORD_{name.upper()}", "") for name in users}
     return Access(database, roles, users, passwords)
 
@@ -194,46 +272,106 @@ def _mapping(where: str, value: Any) -> list[tuple[str, Any]]:
 
 def _role(where: str, name: str, body: Any) -> Role:
     fields = dict(_mapping(where, body))
-    if not set(fields) <= {"what", "grants", "tables", "readonly", "limits"}:
-        raise AccessError(f"{where}: has a key other than what, grants, tables, readonly, limits")
+    if not set(fields) <= {"what", "grants", "tables", "rows", "readonly", "limits", "quota"}:
+        raise AccessError(f"{where}: has a key other than what, grants, tables, rows, readonly, limits, quota")
     grants, tables, limits = fields.get("grants"), fields.get("tables", []), fields.get("limits", {})
     if not isinstance(grants, list) or not grants or not set(grants) <= set(_GRANTS):
         raise AccessError(f"{where}: grants: a list of {', '.join(_GRANTS)}")
     if not isinstance(tables, list) or not all(isinstance(item, str) and _OBJECT.fullmatch(item) for item in tables):
         raise AccessError(f"{where}: tables: a list of database.table, database.* or database.prefix*")
-    if ("all" in grants) == bool(tables):
-        raise AccessError(f"{where}: `tables` is needed, except with the grant all, which has none")
+    rows = _rows(f"{where}: rows", fields.get("rows", {}))
+    if sum(map(bool, ("all" in grants, tables, rows))) != 1:
+        raise AccessError(f"{where}: either `tables` or `rows` is needed, except with the grant all, which has none")
     readonly = fields.get("readonly", False)
     if not isinstance(readonly, bool) or (readonly and grants != ["select"]):
         raise AccessError(f"{where}: readonly: true goes with grants [select]")
+    if rows and not readonly:
+        raise AccessError(f"{where}: rows goes with readonly: true")
     for key, value in _mapping(f"{where}: limits", limits):
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise AccessError(f"{where}: limits.{key}: not a positive number")
-    return Role(name, str(fields.get("what", "")), tuple(grants), tuple(tables), readonly, dict(limits))
+        _positive(f"{where}: limits.{key}", value)
+    quotas = _quotas(f"{where}: quota", fields.get("quota", []))
+    what = str(fields.get("what", ""))
+    return Role(name, what, tuple(grants), tuple(tables), readonly, dict(limits), quotas, rows)
+
+
+def _positive(where: str, value: Any) -> None:
+    """Raise where a value is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise AccessError(f"{where}: not a positive number")
+
+
+def _rows(where: str, body: Any) -> dict[str, tuple[str, ...]]:
+    """Views and their columns that name customers."""
+    if not isinstance(body, dict):
+        raise AccessError(f"{where}: views with their columns that name customers")
+    for view, columns in body.items():
+        named = isinstance(view, str) and _OBJECT.fullmatch(view) and "*" not in view
+        right = isinstance(columns, list) and columns and all(isinstance(c, str) and _NAME.fullmatch(c) for c in columns)
+        if not named or not right:
+            raise AccessError(f"{where}: {view}: database.view: [column, …] is needed")
+    return {view: tuple(columns) for view, columns in body.items()}
+
+
+def _quotas(where: str, body: Any) -> tuple[Quota, ...]:
+    if not isinstance(body, list):
+        raise AccessError(f"{where}: a list of intervals with bounds")
+    out = []
+    for item in body:
+        bounds = dict(_mapping(where, item))
+        interval = _INTERVAL.fullmatch(str(bounds.pop("interval", "")))
+        if interval is None or not int(interval[1]):
+            raise AccessError(f"{where}: interval: such as 1 hour, 30 minutes, 1 day")
+        if not bounds or not set(bounds) <= set(RESOURCES):
+            raise AccessError(f"{where}: bounds of {', '.join(RESOURCES)} are needed")
+        for key, value in bounds.items():
+            _positive(f"{where}.{key}", value)
+        out.append(Quota(int(interval[1]) * _SECONDS[interval[2]], bounds))
+    if len({quota.seconds for quota in out}) != len(out):
+        raise AccessError(f"{where}: two intervals are equally long")
+    return tuple(out)
 
 
 def users_xml(access: Access) -> str:
     """users.xml of the embedded engine: one role each, and its only user `default`, who has them all.
 
     Every connection takes on one role before it sees a client's statement, so the rights of `default` itself are none.
+    Row policies are that user's, and ask which role the connection has. Views read their tables, and dictionaries their
+    source, with all roles, that of the administrator included: there no policy holds.
     """
+    held = {role.engine_role: role for role in access.roles.values() if not role.rows}
+    bound = {user.role.engine_role: user.role for user in access.users.values() if user.role.rows}
     roles = []
-    for role in access.roles.values():
+    for name, role in (held | bound).items():
         if role.is_admin:
             queries = [f"GRANT {_ADMIN} ON *.*"]
         else:
             what = ", ".join(grant.upper() for grant in role.grants)
-            queries = [f"GRANT {what} ON {target}" for target in role.tables]
+            queries = [f"GRANT {what} ON {target}" for target in role.objects]
         grants = "".join(f"<query>{escape(query)}</query>" for query in queries)
-        roles.append(f"<{role.engine_role}><grants>{grants}</grants></{role.engine_role}>")
-    everything = ", ".join(role.engine_role for role in access.roles.values())
+        roles.append(f"<{name}><grants>{grants}</grants></{name}>")
+    admins = ", ".join(f"'{name}'" for name, role in held.items() if role.is_admin)
+    is_admin = f"hasAny(currentRoles(), [{admins}])"
+    filters: dict[str, dict[str, str]] = {"system": dict.fromkeys(HIDDEN_SYSTEM_TABLES, is_admin)}
+    for view in sorted({view for role in bound.values() for view in role.rows}):
+        terms = [
+            f"(NOT has(currentRoles(), '{name}') OR {role.row_filter(view)})" for name, role in bound.items() if view in role.rows
+        ]
+        database, table = view.split(".")
+        filters.setdefault(database, {})[table] = f"{is_admin} OR ({' AND '.join(terms)})"
+    policies = "".join(
+        f"<{database}>"
+        + "".join(f"<{table}><filter>{escape(filter_)}</filter></{table}>" for table, filter_ in tables.items())
+        + f"</{database}>"
+        for database, tables in filters.items()
+    )
     return (
         "<clickhouse>\n<profiles><default>"
         "<async_insert>0</async_insert><fsync_metadata>1</fsync_metadata>"
         "</default></profiles>\n<quotas><default/></quotas>\n"
         f"<roles>{''.join(roles)}</roles>\n"
         f"<users><default><no_password/><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>"
-        f"<grants><query>GRANT {everything}</query></grants></default></users>\n</clickhouse>\n"
+        f"<grants><query>GRANT {', '.join(held | bound)}</query></grants>\n<databases>{policies}</databases>"
+        "</default></users>\n</clickhouse>\n"
     )
 
 
@@ -241,29 +379,33 @@ def access_sql(access: Access) -> str:
     """The same for a clickhouse-server: idempotent statements, each ending with `;` at the end of a line.
 
     Passwords appear as SHA-256 alone; a user without one is made and can log in from nowhere. Read-only roles get
-    readonly = 2 (clients may choose formats), their limits as maxima that nobody can raise.
+    readonly = 2 (clients may choose formats), their limits as maxima that nobody can raise. Row policies are those of
+    users: each view that has some shows all rows to everybody else.
     """
     lines = ["-- Made from access.yaml by `python -m weir_clickhouse access-sql`. Run as a user with ACCESS MANAGEMENT."]
     for role in access.roles.values():
+        name = f"weir_{role.name}"
         lines += ["", f"-- {role.what}" if role.what else f"-- {role.name}"]
-        settings = [f"{name} = {value} MAX {value}" for name, value in role.limits.items()]
+        settings = [f"{setting} = {value} MAX {value}" for setting, value in role.limits.items()]
+        settings += [f"{setting} = {value} CONST" for setting, value in role.fixed.items()]
         if role.readonly:
             settings.append("readonly = 2")
         lines.append(
-            f"CREATE SETTINGS PROFILE OR REPLACE {role.engine_role}"
-            + (f" SETTINGS {', '.join(settings)}" if settings else "")
-            + ";"
+            f"CREATE SETTINGS PROFILE OR REPLACE {name}" + (f" SETTINGS {', '.join(settings)}" if settings else "") + ";"
         )
-        lines.append(f"CREATE ROLE IF NOT EXISTS {role.engine_role} SETTINGS PROFILE '{role.engine_role}';")
+        lines.append(f"CREATE ROLE IF NOT EXISTS {name} SETTINGS PROFILE '{name}';")
         if role.is_admin:
-            lines.append(f"GRANT ALL ON *.* TO {role.engine_role} WITH GRANT OPTION;")
+            lines.append(f"GRANT ALL ON *.* TO {name} WITH GRANT OPTION;")
         else:
-            lines.append(f"REVOKE ALL ON *.* FROM {role.engine_role};")
+            lines.append(f"REVOKE ALL ON *.* FROM {name};")
             what = ", ".join(grant.upper() for grant in role.grants)
-            lines += [f"GRANT {what} ON {target} TO {role.engine_role};" for target in role.tables]
-        lines.append(
-            f"CREATE QUOTA OR REPLACE {role.engine_role} KEYED BY user_name FOR INTERVAL 1 minute TRACKING ONLY TO {role.engine_role};"
-        )
+            lines += [f"GRANT {what} ON {target} TO {name};" for target in role.objects]
+        intervals = [
+            f"FOR INTERVAL {quota.seconds} second MAX "
+            + ", ".join(f"{resource} = {most}" for resource, most in quota.limits.items())
+            for quota in role.quotas
+        ] or ["FOR INTERVAL 1 minute TRACKING ONLY"]
+        lines.append(f"CREATE QUOTA OR REPLACE {name} KEYED BY user_name {', '.join(intervals)} TO {name};")
     lines.append("")
     for user in access.users.values():
         password = access.passwords.get(user.name)
@@ -274,6 +416,14 @@ def access_sql(access: Access) -> str:
             login = " HOST NONE"
         default = f" DEFAULT DATABASE {access.database}" if access.database else ""
         lines.append(f"CREATE USER IF NOT EXISTS {user.name} HOST NONE;")
-        lines.append(f"GRANT {user.role.engine_role} TO {user.name};")
-        lines.append(f"ALTER USER {user.name}{login} DEFAULT ROLE {user.role.engine_role}{default};")
+        lines.append(f"GRANT weir_{user.role.name} TO {user.name};")
+        lines += [
+            f"CREATE ROW POLICY OR REPLACE weir_{user.name} ON {view} FOR SELECT USING {user.role.row_filter(view)} TO {user.name};"
+            for view in user.role.rows
+        ]
+        lines.append(f"ALTER USER {user.name}{login} DEFAULT ROLE weir_{user.role.name}{default};")
+    bound = {name: user.role for name, user in access.users.items() if user.role.rows}
+    for view in sorted({view for role in bound.values() for view in role.rows}):
+        some = ", ".join(name for name, role in bound.items() if view in role.rows)
+        lines.append(f"CREATE ROW POLICY OR REPLACE weir_all_rows ON {view} FOR SELECT USING 1 TO ALL EXCEPT {some};")
     return "\n".join(lines) + "\n"

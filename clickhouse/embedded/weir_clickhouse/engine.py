@@ -27,6 +27,7 @@ from chdb.state.sqlitelike import Connection
 from . import deduplication
 from .access import Access, Role, users_xml
 from .errors import ServerError
+from .quotas import Spent
 from .statement import Statement, with_output
 
 _FORMAT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -49,7 +50,7 @@ class Cancelled(Exception):
 class Request:
     """What a query runs with: who asks, in which database, with which settings and parameters.
 
-    comment: what the query log says of it in log_comment. tag: unique for each query and known to nobody else; it ends
+    comment: what the query log says of it in log_comment. spent: filled in with what it took. tag: unique for each query and known to nobody else; it ends
     log_comment, and by it the query is found and stopped.
     """
 
@@ -58,6 +59,7 @@ class Request:
     settings: Mapping[str, str]
     params: Mapping[str, str]
     comment: str
+    spent: Spent = field(default_factory=Spent)
     tag: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
@@ -197,6 +199,10 @@ class Engine:
             f"<user_files_path>{front}/user_files/</user_files_path>\n"
             f"<format_schema_path>{front}/format_schemas/</format_schema_path>\n"
             "<timezone>UTC</timezone>\n"
+            # Backups go where the administrator says, as far as this process may write.
+            "<backups><allowed_disk>backups</allowed_disk></backups>\n"
+            "<storage_configuration><disks><backups><type>local</type><path>/</path><skip_access_check>true</skip_access_check>"
+            "</backups></disks></storage_configuration>\n"
             f"<max_server_memory_usage>{self._memory}</max_server_memory_usage>\n"
             f"<background_pool_size>{max(2, cores)}</background_pool_size>\n"
             "<background_merges_mutations_concurrency_ratio>2</background_merges_mutations_concurrency_ratio>\n"
@@ -289,9 +295,11 @@ class Engine:
         if not _FORMAT.fullmatch(output_format):
             raise ServerError(36, f"Unknown format {output_format}")
         try:
-            return bytes(connection.query(statement.text, output_format, params=dict(request.params)).bytes())
+            result = connection.query(statement.text, output_format, params=dict(request.params))
         except RuntimeError as error:
             raise ServerError.from_engine(str(error)) from None
+        _note(result, request.spent)
+        return bytes(result.bytes())
 
     def stream(
         self,
@@ -318,7 +326,7 @@ class Engine:
 
         def work() -> None:
             try:
-                connection.query(text, output_format, params=dict(request.params))
+                _note(connection.query(text, output_format, params=dict(request.params)), request.spent)
             finally:
                 os.write(wake, b"x")
 
@@ -424,6 +432,11 @@ class Engine:
         """The engine's own opinion of a statement: query_class and statement_count."""
         report = connection._conn.classify_query(statement.text)
         return {"query_class": report["query_class"].name, "statement_count": int(report["statement_count"])}
+
+
+def _note(result: Any, spent: Spent) -> None:
+    """What a query took."""
+    spent.result_rows, spent.read_rows = int(result.rows_read()), int(result.storage_rows_read())
 
 
 def quote(value: str) -> str:

@@ -31,6 +31,7 @@ from . import codec, framing, metrics
 from .access import Access, User
 from .engine import Cancelled, Engine, Request
 from .errors import ServerError, http_status
+from .quotas import Quotas
 from .sessions import Sessions
 from .statement import READS, STREAMS, Incomplete, Statement, parse, refuse_dangerous
 
@@ -110,6 +111,7 @@ class Front:
     concurrent: int
     largest_body: int
     sessions: Sessions = field(default_factory=Sessions)
+    quotas: Quotas = field(default_factory=Quotas)
     stopping: bool = False
     _running: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -471,13 +473,17 @@ class Query:
             if name.startswith("param_"):
                 value.encode()
         database = params.get("database") or gateway.header("X-ClickHouse-Database")
-        with front.sessions.use(user.name, params) as session:
+        with (
+            front.quotas.charge(user.name, f"weir_{role.name}", role.quotas) as spent,
+            front.sessions.use(user.name, params) as session,
+        ):
             request = Request(
                 role,
                 database or session.database or self._default_database(),
                 {**session.settings, **settings},
                 {name[6:]: value for name, value in params.items() if name.startswith("param_")},
                 f"{self._id} {params.get('log_comment', '')}".rstrip(),
+                spent,
             )
             return self._execute(statement, data, request, session)
 

@@ -1,0 +1,264 @@
+"""Users who see their own customer's rows alone: that they see those, and every way to the others'."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import FOLDER, Server, migrate, start, stop
+from weir_clickhouse.docs import statements
+
+pytestmark = pytest.mark.embedded
+
+#: Hosts by whose they are: the source of a flow to nobody, and of one between both customers.
+FJORD, OTHER, NOBODY = "10.1.0.1", "10.2.0.1", "10.3.0.1"
+OTHERS = ("10.2.0.1", "10.2.0.9", "Other", "secret-tag")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server with two customers' users and some rows of each kind."""
+    with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
+        tree = yaml.safe_load((FOLDER / "access.yaml").read_text())
+        tree["users"] |= {
+            "fjord": {"role": "customer", "customers": ["Fjord Power"]},
+            "other": {"role": "customer", "customers": ["Other 'n' Sons"]},
+            "both": {"role": "customer", "customers": ["Fjord Power", "Other 'n' Sons"]},
+        }
+        access = Path(folder) / "access.yaml"
+        access.write_text(yaml.safe_dump(tree))
+        running = start(Path(folder) / "data", access=access)
+        try:
+            migrate(running, "weir")
+            _fill(running)
+            yield running
+        finally:
+            status = stop(running)
+        assert status == 0
+
+
+def _fill(server: Server) -> None:
+    server.sql(
+        "INSERT INTO weir.prefixes (id, prefix, customer_id, customer, tags) VALUES"
+        " (1, '10.1.0.0/16', 11, 'Fjord Power', ['own-tag']), (2, '10.2.0.0/16', 12, 'Other \\'n\\' Sons', ['secret-tag'])"
+    )
+    flows = [
+        (FJORD, NOBODY, 1, 0),
+        (OTHER, NOBODY, 2, 0),
+        (OTHER, FJORD, 2, 1),
+        (NOBODY, "10.2.0.9", 0, 2),
+        (NOBODY, NOBODY, 0, 0),
+    ]
+    for src, dst, src_prefix, dst_prefix in flows:
+        server.sql(
+            "INSERT INTO weir.flows (ts, probe, src_addr, dst_addr, src_prefix, dst_prefix, src_customer, dst_customer, fwd_packets)"
+            f" VALUES (now(), 'p', '::ffff:{src}', '::ffff:{dst}', {src_prefix}, {dst_prefix}, {src_prefix and src_prefix + 10},"
+            f" {dst_prefix and dst_prefix + 10}, 1)"
+        )
+    # The views leave out rows of nothing.
+    counted = {
+        "top_flows": "packets",
+        "top_talkers": "packets",
+        "mixes": "packets",
+        "top_indicators": "value",
+        "indicators": "probes_reported",
+        "port_report": "tcp_packets",
+    }
+    for customer, host in ((11, FJORD), (12, OTHER), (0, NOBODY)):
+        for table, column in counted.items():
+            row: dict[str, Any] = {"ts": 1_700_000_000, "customer": customer, "rank": customer + 1, "version": 1, column: 1}
+            columns = server.sql(f"SELECT name FROM system.columns WHERE database = 'weir' AND table = '{table}'").splitlines()
+            if "addr" in columns:
+                row["addr"] = f"::ffff:{host}"
+            server.sql(f"INSERT INTO weir.{table} FORMAT JSONEachRow {json.dumps(row)}")
+
+
+def _hosts(server: Server, user: str, sql: str = "SELECT src, dst FROM weir.v_flows ORDER BY src, dst") -> list[str]:
+    return server.sql(sql, user=user).splitlines()
+
+
+def test_a_customer_sees_its_own_flows_and_those_shared_with_others(server: Server) -> None:
+    own, shared, theirs, into = f"{FJORD}\t{NOBODY}", f"{OTHER}\t{FJORD}", f"{OTHER}\t{NOBODY}", f"{NOBODY}\t10.2.0.9"
+    assert _hosts(server, "fjord") == [own, shared]
+    assert _hosts(server, "other") == [shared, theirs, into]
+    assert _hosts(server, "both") == [own, shared, theirs, into]
+    for user in ("analyst", "dashboard", "admin"):
+        assert len(_hosts(server, user)) == 5
+
+
+def test_every_listed_view_is_filtered_and_has_rows(server: Server) -> None:
+    tree = yaml.safe_load((FOLDER / "access.yaml").read_text())
+    for view, columns in tree["roles"]["customer"]["rows"].items():
+        for user, name in (("fjord", "Fjord Power"), ("other", "Other 'n' Sons")):
+            rows = _hosts(server, user, f"SELECT {', '.join(columns)} FROM {view}")
+            assert rows, (view, server.sql(f"SELECT {', '.join(columns)}, * FROM {view}", user="admin"))
+            assert all(name in row.replace("\\'", "'").split("\t") for row in rows), view
+        everything = int(server.sql(f"SELECT count() FROM {view}", user="admin"))
+        assert everything > len(rows), view
+        assert int(server.sql(f"SELECT count() FROM {view}", user="analyst")) == everything
+
+
+def test_every_view_that_names_customers_is_listed() -> None:
+    """A view with such columns that customers may not read is an omission, unless it is named here with the reason."""
+    left_out = {
+        "weir.v_hosts": "no column",
+    }
+    listed = yaml.safe_load((FOLDER / "access.yaml").read_text())["roles"]["customer"]["rows"]
+    for statement in statements(FOLDER / "migrations"):
+        if not statement.startswith("CREATE OR REPLACE VIEW"):
+            continue
+        name = "weir." + statement.split()[4].split("(")[0]
+        head = statement[: statement.index("DEFINER")]
+        named = [line.split()[0] for line in head.splitlines() if " String COMMENT" in line and "customer" in line.split()[0]]
+        if named and name not in left_out:
+            assert set(listed.get(name, ())) == set(named), name
+
+
+#: What a customer's user must be refused, with ClickHouse's error: 497 not granted, 164 read-only, 344 disabled, 60 and
+#: 46 not there, 43 and 182 not possible.
+REFUSED = {
+    "a table": ("SELECT * FROM weir.flows", 497),
+    "another table": ("SELECT * FROM weir.top_talkers", 497),
+    "the names of customers": ("SELECT * FROM weir.prefixes", 497),
+    "a view without customers": ("SELECT * FROM weir.v_hosts", 497),
+    "a view of numbers": ("SELECT * FROM weir.v_observations", 497),
+    "merge() over tables": ("SELECT * FROM merge('weir', '^flows$')", (497, 60, 46, 36, 636)),
+    "view() over a table": ("SELECT * FROM view(SELECT * FROM weir.flows)", 497),
+    "a subquery": ("SELECT (SELECT count() FROM weir.flows)", 497),
+    "IN a table": ("SELECT 1 FROM weir.v_flows WHERE src IN weir.flows", 497),
+    "a JOIN": ("SELECT * FROM weir.v_flows AS a JOIN weir.flows AS b ON a.ts = b.ts", 497),
+    "a UNION": ("SELECT src FROM weir.v_flows UNION ALL SELECT toString(src_addr) FROM weir.flows", 497),
+    "a CTE": ("WITH x AS (SELECT * FROM weir.flows) SELECT * FROM x", 497),
+    "an alias": ("SELECT * FROM weir.flows AS v_flows", 497),
+    "EXPLAIN": ("EXPLAIN SELECT * FROM weir.flows", 497),
+    "EXPLAIN ESTIMATE": ("EXPLAIN ESTIMATE SELECT * FROM weir.flows", 497),
+    "DESCRIBE": ("DESCRIBE TABLE weir.flows", 497),
+    "SHOW CREATE": ("SHOW CREATE TABLE weir.flows", 497),
+    "joinGet": ("SELECT joinGet('weir.flows', 'vlan', 1)", (497, 43)),
+    "dictGet of a customer": ("SELECT dictGet('weir.customer_names', 'customer', 12)", 497),
+    "dictGet of a prefix": ("SELECT dictGet('weir.prefix_names', 'customer', 2)", 497),
+    "dictGetAll": ("SELECT dictGetAll('weir.prefix_names', 'customer', 2)", 497),
+    "dictHas": ("SELECT dictHas('weir.customer_names', 12)", 497),
+    "dictionary()": ("SELECT * FROM dictionary('weir.customer_names')", 497),
+    "a dictionary as a table": ("SELECT * FROM weir.customer_names", 497),
+    "loop()": ("SELECT * FROM loop(weir.v_flows) LIMIT 9", 497),
+    "remote()": ("SELECT * FROM remote('127.0.0.1', 'weir.flows')", 497),
+    "cluster()": ("SELECT * FROM cluster('default', weir, flows)", 497),
+    "mergeTreeIndex()": ("SELECT * FROM mergeTreeIndex(weir, flows)", 497),
+    "file()": ("SELECT * FROM file('/etc/passwd', 'LineAsString')", 344),
+    "url()": ("SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')", 497),
+    "Python()": ("SELECT * FROM Python(os)", 344),
+    "another role": ("SET ROLE weir_analyst", 344),
+    "another customer's role": ("SET ROLE weir_customer_of_other", 344),
+    "a filter of one's own": ("SELECT * FROM weir.v_flows SETTINGS additional_table_filters = {'weir.v_flows': '1'}", 164),
+    "filters computed late": ("SELECT * FROM weir.v_flows SETTINGS query_plan_merge_filters = 1", 164),
+    "conditions in another order": ("SET allow_reorder_prewhere_conditions = 1", 164),
+    "KILL": ("KILL QUERY WHERE 1", 164),
+    "a row policy": ("CREATE ROW POLICY x ON weir.v_flows USING 1 TO ALL", 164),
+    "PREWHERE": ("SELECT src FROM weir.v_flows PREWHERE throwIf(src = '10.2.0.1') = 0", 182),
+    "users": ("SELECT * FROM system.users", 497),
+    "row policies": ("SELECT * FROM system.row_policies", 497),
+}
+
+
+@pytest.mark.parametrize(("sql", "codes"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(server: Server, sql: str, codes: int | tuple[int, ...]) -> None:
+    answer = server.ask(sql, user="fjord", database="weir")
+    assert answer.code in (codes if isinstance(codes, tuple) else (codes,)), answer.text
+    assert not [word for word in OTHERS[2:] if word in answer.text]
+
+
+#: Questions that are answered, with the customer's own rows alone, however they are put.
+ASKED = {
+    "all columns": "SELECT * FROM weir.v_flows WHERE src != '10.2.0.1' OR dst != '10.1.0.1'",
+    "only others'": "SELECT * FROM weir.v_flows WHERE src_customer != 'Fjord Power' AND dst_customer != 'Fjord Power'",
+    "as another database": "SELECT src FROM v_flows WHERE dst = '10.2.0.9'",
+    "an alias": "SELECT f.src FROM weir.v_flows AS f WHERE f.dst = '10.2.0.9'",
+    "merge()": "SELECT dst FROM merge('weir', '^v_flows$') WHERE dst = '10.2.0.9'",
+    "view()": "SELECT dst FROM view(SELECT * FROM weir.v_flows) WHERE dst = '10.2.0.9'",
+    "a subquery": "SELECT (SELECT groupArray(dst) FROM weir.v_flows WHERE dst = '10.2.0.9')",
+    "a CTE": "WITH x AS (SELECT * FROM weir.v_flows) SELECT dst FROM x WHERE dst = '10.2.0.9'",
+    "a JOIN": "SELECT b.dst FROM weir.v_flows AS a FULL JOIN weir.v_flows AS b ON a.dst = b.dst AND b.dst = '10.2.0.9' WHERE b.dst = '10.2.0.9'",
+    "a UNION": "SELECT dst FROM weir.v_flows WHERE dst = '10.2.0.9' UNION DISTINCT SELECT dst FROM weir.v_flows WHERE dst = '10.2.0.9'",
+    "IN": "SELECT '10.2.0.9' WHERE '10.2.0.9' IN (SELECT dst FROM weir.v_flows)",
+    "HAVING": "SELECT dst, count() FROM weir.v_flows GROUP BY dst HAVING dst = '10.2.0.9'",
+    "FINAL": "SELECT dst FROM weir.v_flows FINAL WHERE dst = '10.2.0.9'",
+    "distinct values": "SELECT groupUniqArray(dst_customer) FROM weir.v_flows WHERE src_customer != 'Other \\'n\\' Sons'",
+    "EXPLAIN": "EXPLAIN actions = 1, indexes = 1 SELECT dst FROM weir.v_flows",
+    "other users' queries": "SELECT query FROM system.processes WHERE query NOT LIKE '%processes%'",
+    "SHOW PROCESSLIST": "SHOW PROCESSLIST",
+    "errors of others": "SELECT last_error_message FROM system.errors",
+    "mutations": "SELECT command FROM system.mutations",
+    "customers": "SELECT customer FROM weir.v_customers",
+    "tables of the system": "SELECT * FROM system.tables WHERE database = 'weir' AND name NOT LIKE 'v_%'",
+    "dictionaries of the system": "SELECT * FROM system.dictionaries",
+    "completions": "SELECT word FROM system.completions WHERE word LIKE '%Other%'",
+}
+
+
+@pytest.mark.parametrize("sql", ASKED.values(), ids=ASKED.keys())
+def test_other_rows_are_not_told(server: Server, sql: str) -> None:
+    # What another has asked, with what must not be told in it.
+    server.ask("SELECT throwIf(dst = '10.2.0.9', 'secret-tag') FROM weir.v_flows", user="other")
+    answer = server.sql(sql, user="fjord", database="weir")
+    assert "10.2.0.9" not in answer
+    assert "secret-tag" not in answer
+    assert "'n" not in answer.replace("\\", "").replace("Other 'n' Sons'])", "")
+
+
+#: Conditions that would fail, and so tell, where a hidden row met them.
+TELLING = {
+    "throwIf": "SELECT count() FROM weir.v_flows WHERE throwIf(dst = '10.2.0.9') = 0",
+    "throwIf with a range of time": "SELECT count() FROM weir.v_flows WHERE ts > now() - 9999 AND throwIf(dst = '10.2.0.9') = 0",
+    "a division": "SELECT count() FROM weir.v_flows WHERE intDiv(1, dst != '10.2.0.9') = 1",
+    "a cast": "SELECT count() FROM weir.v_flows WHERE toUInt8(if(dst = '10.2.0.9', 'x', '1')) = 1",
+    "a name": "SELECT count() FROM weir.v_flows WHERE throwIf(dst_customer LIKE 'Other%') = 0",
+    "in a subquery": "SELECT count() FROM (SELECT * FROM weir.v_flows) WHERE throwIf(dst = '10.2.0.9') = 0",
+    "in merge()": "SELECT count() FROM merge('weir', '^v_flows$') WHERE throwIf(dst = '10.2.0.9') = 0",
+    "in a JOIN": "SELECT count() FROM weir.v_flows AS a JOIN weir.v_flows AS b ON a.src = b.src AND throwIf(b.dst = '10.2.0.9') = 0",
+    "in ORDER BY": "SELECT dst FROM weir.v_flows ORDER BY throwIf(dst = '10.2.0.9') LIMIT 1",
+    "in an aggregate": "SELECT countIf(throwIf(dst = '10.2.0.9') = 0) FROM weir.v_flows",
+    "of lists": "SELECT count() FROM weir.v_top_talkers WHERE throwIf(customer_name LIKE 'Other%') = 0",
+    "of a window": "SELECT count() OVER (PARTITION BY throwIf(dst = '10.2.0.9')) FROM weir.v_flows",
+}
+
+
+@pytest.mark.parametrize("sql", TELLING.values(), ids=TELLING.keys())
+def test_conditions_are_not_computed_on_hidden_rows(server: Server, sql: str) -> None:
+    server.sql(sql, user="fjord")
+    server.sql(sql, user="fjord", optimize_move_to_prewhere=1, optimize_and_compare_chain=0, max_threads=4, final=0)
+    if "customer" in sql or "JOIN" not in sql:
+        assert server.ask(sql, user="other").status >= 400, "the condition tells nothing, even where it may"
+
+
+#: Tables of the system that a customer's user reads: nothing in them is of others. A new one is looked at, then added here
+#: or to HIDDEN_SYSTEM_TABLES.
+OPEN = set(
+    """aggregate_function_combinators build_options certificates clusters codecs collations columns completions contributors
+current_roles dashboards data_skipping_index_types data_type_families database_engines databases dictionary_layouts dictionary_sources
+dimensional_metrics disk_types disks documentation enabled_roles events fail_points filesystem_cache_settings formats functions
+graphite_retentions histogram_metrics jemalloc_arena_bins jemalloc_bins jemalloc_stats keywords licenses merge_tree_settings metrics one
+privileges replicated_merge_tree_settings scheduler server_settings settings settings_changes statements storage_policies table_engines
+table_functions tables time_zones tokenizers unicode user_defined_functions user_directories workloads azure_queue_settings s3_queue_settings
+resources numbers numbers_mt zeros zeros_mt primes macros handlers constraints""".split()  # noqa: SIM905
+)
+
+
+def test_the_system_tells_nothing_of_others(server: Server) -> None:
+    names = server.sql("SELECT name FROM system.tables WHERE database = 'system'").splitlines()
+    told = []
+    for name in set(names) - OPEN:
+        answer = server.ask(f"SELECT * FROM system.{name} LIMIT 1", user="fjord")
+        if answer.status == 200 and answer.text:
+            told.append(name)
+    assert not told
+
+
+def test_pruning_by_time_reaches_through_the_row_policy(server: Server) -> None:
+    plan = server.sql("EXPLAIN indexes = 1 SELECT count() FROM weir.v_flows WHERE ts < '2001-01-01 00:00:00'", user="fjord")
+    assert "Parts: 0/" in plan, plan
