@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from weir import __version__, alerts, config, customers, kafka, ledger, prefixes, storage
+from weir import __version__, alerts, config, customers, kafka, ledger, prefixes, sizing, storage
 from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
 from weir.migrations import apply_access
@@ -584,6 +584,28 @@ def storage_roll_up(
     with storage.alone(stack):
         done = list(storage.roll_up(connect(stack, "admin"), storage.parse_day(day) if day else None))
     print("\n".join(f"{when} {table}: {rows:,} rows" for when, table, rows in done) or "nothing has changed")
+
+
+@storage_app.command("plan")
+def storage_plan(
+    flows_per_second: Annotated[float, typer.Option(help="Flows that begin in a second, on the average over a day.")],
+    probes: Annotated[int, typer.Option(min=1, help="Probes that they come from.")] = 1,
+    raw_days: Annotated[float, typer.Option(help="How long raw records are kept.")] = 7,
+    hourly_years: Annotated[float, typer.Option(help="How long hourly records are kept.")] = 2,
+    daily_years: Annotated[
+        float, typer.Option(help="For how long daily rows, which are never dropped, are reckoned.")
+    ] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Reckon rows, disk and machines before there is a store, from what was measured.
+
+    Example: weir storage plan --flows-per-second 2000 --raw-days 14 --hourly-years 3
+    """
+    plan = sizing.Plan(flows_per_second, probes, raw_days, hourly_years, daily_years)
+    if as_json:
+        print(json.dumps(plan.as_json(), indent=2))
+    else:
+        plan.show(console)
 
 
 @app.command()
