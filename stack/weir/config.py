@@ -75,6 +75,7 @@ class ClickHouse(_Part):
     """The store. With `url` set, that server is used and none is started."""
 
     url: str = ""
+    cluster: str = ""
     access: str = ""
     database: str = "weir"
     memory: str = "1500MiB"

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from weir.clickhouse import ClickHouse
+from weir.cluster import Cluster, on_cluster
 from weir.config import CHECKOUT, Stack
 from weir.errors import WeirError
 
@@ -29,43 +30,79 @@ def statements(text: str) -> list[str]:
     return [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", kept) if part.strip()]
 
 
-def migrate(clickhouse: ClickHouse, folder: Path = FOLDER) -> list[str]:
-    """Apply what is new; returns the names of the applied files.
+#: Where what was applied is kept.
+_APPLIED = (
+    "CREATE TABLE IF NOT EXISTS schema_migrations (name String COMMENT 'File', checksum String "
+    "COMMENT 'SHA-256 of the file', applied_at DateTime('UTC') DEFAULT now() COMMENT 'When') "
+    "ENGINE = ReplacingMergeTree ORDER BY name COMMENT 'Migrations that were applied'"
+)
+
+
+def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[str, list[str]]]:
+    """Each migration's name and statements, as they are for one node, or for a cluster where one is named.
+
+    The first has no name: it makes the database, and the table of what was applied. Raises WeirError.
+    """
+    texts = [("", [f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", _APPLIED])]
+    texts += [(path.name, statements(path.read_text())) for path in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))]
+    if not cluster:
+        return texts
+    try:
+        form = Cluster(cluster, database)
+        return [(name, [one for text in found for one in form.compile(text)]) for name, found in texts]
+    except ValueError as error:
+        raise WeirError(f"cluster: {error}") from None
+
+
+def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") -> list[str]:
+    """Apply what is new, on every node where a cluster is named; returns the names of the applied files.
 
     Raises WeirError where an applied file has been changed since, or where a statement fails.
     """
-    clickhouse.execute(f"CREATE DATABASE IF NOT EXISTS {clickhouse.database} ENGINE = Atomic", database="")
-    clickhouse.execute(
-        "CREATE TABLE IF NOT EXISTS schema_migrations (name String COMMENT 'File', checksum String "
-        "COMMENT 'SHA-256 of the file', applied_at DateTime('UTC') DEFAULT now() COMMENT 'When') "
-        "ENGINE = ReplacingMergeTree ORDER BY name COMMENT 'Migrations that were applied'"
-    )
+    (_, first), *files = compiled(clickhouse.database, cluster, folder)
+    clickhouse.execute(first[0], database="")
+    for statement in first[1:]:
+        clickhouse.execute(statement)
     known = {
         row["name"]: row["checksum"] for row in clickhouse.rows("SELECT name, checksum FROM schema_migrations FINAL")
     }
     applied = []
-    for path in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql")):
-        text = path.read_text()
-        checksum = hashlib.sha256(text.encode()).hexdigest()
-        if path.name in known:
-            if known[path.name] != checksum:
+    for name, wanted in files:
+        checksum = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        if name in known:
+            if known[name] != checksum:
                 raise WeirError(
-                    f"{path.name} was changed after it had been applied",
+                    f"{name} was changed after it had been applied",
                     hint="a change to the tables is a new migration, never an edit",
                     status=1,
                 )
             continue
-        for statement in statements(text):
+        for statement in wanted:
             try:
                 clickhouse.execute(statement)
             except WeirError as error:
-                raise WeirError(f"{path.name}: {error}", status=1) from error
-        _note(clickhouse, path.name, checksum)
-        applied.append(path.name)
+                raise WeirError(f"{name}: {error}", status=1) from error
+        _note(clickhouse, name, checksum)
+        applied.append(name)
     for load in (_services, _applications):
-        if name := load(clickhouse, known):
-            applied.append(name)
+        if loaded := load(clickhouse, known):
+            applied.append(loaded)
     return applied
+
+
+#: Statements that only say what something is: views, dictionaries, functions, databases. They hold no rows.
+_DEFINITION = re.compile(
+    r"(CREATE( OR REPLACE)?|DROP) (MATERIALIZED VIEW|VIEW|DICTIONARY|FUNCTION)\b|CREATE DATABASE\b", re.IGNORECASE
+)
+
+
+def define(clickhouse: ClickHouse, folder: Path = FOLDER) -> None:
+    """Make views, dictionaries and functions of the applied migrations anew, in order; tables and their rows stay."""
+    applied = {row["name"] for row in clickhouse.rows("SELECT DISTINCT name FROM schema_migrations")}
+    for path in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql")):
+        for statement in statements(path.read_text()) if path.name in applied else []:
+            if _DEFINITION.match(statement):
+                clickhouse.execute(statement)
 
 
 def _note(clickhouse: ClickHouse, name: str, checksum: str) -> None:
@@ -112,6 +149,8 @@ def apply_access(stack: Stack, admin: ClickHouse) -> int:
     if done.returncode:
         raise WeirError(f"{stack.access}: {done.stderr.strip()}", status=1)
     wanted = statements(done.stdout)
+    if stack.config.clickhouse.cluster:
+        wanted = [on_cluster(statement, stack.config.clickhouse.cluster) for statement in wanted]
     for statement in wanted:
         admin.execute(statement)
     return len(wanted)

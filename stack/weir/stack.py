@@ -51,7 +51,7 @@ def bring_up(
         stages.done("kafka", stack.brokers + (f", {len(made)} topics made" if made else ""))
     if "clickhouse" in services:
         supervisor.wait(services["clickhouse"])
-    applied = migrate(connect(stack, "admin"))
+    applied = migrate(connect(stack, "admin"), cluster=stack.config.clickhouse.cluster)
     if "clickhouse" in services:
         stages.done("clickhouse", stack.clickhouse_url + (f", {len(applied)} migrations applied" if applied else ""))
     stages.begin("flink")
