@@ -389,6 +389,11 @@ def raw(bench: Bench, traffic: Traffic, have: int, rows: int) -> None:
     )
 
 
+def reached(taken: float, target: float, whole: bool) -> bool | None:
+    """Whether a target is met; in time on fewer rows than it is for says nothing yet."""
+    return False if taken > target else True if whole else None
+
+
 # ---- hourly ----
 
 
@@ -437,9 +442,9 @@ def hourly(bench: Bench, counts: list[int], until: int) -> None:
         largest = rows == max(counts)
         bench.add(
             f"one /24 over {days:,.0f} days of hourly rows, {rows:,}",
-            "2 s" if largest else "",
+            "2 s at 200 million" if largest else "",
             f"{taken:.2f} s ({network:,} rows of it, {parts} parts, {octets:.1f} octets a row in both orders)",
-            taken <= 2 if largest else None,
+            reached(taken, 2, rows >= 200_000_000) if largest else None,
             full / taken,
         )
     bench.figures["hourly"] = {"rows_an_hour": traffic.slots, "runs": found}
@@ -493,9 +498,9 @@ def daily(bench: Bench, listed: int, days: int, until: int) -> None:
     }
     bench.add(
         f"top 50 talkers of {days} days, {PROBES} probes",
-        "1 s",
+        "1 s for a year",
         f"{taken:.2f} s ({rows:,} rows, {listed:,} a probe and day; {octets:.1f} octets a row; {by_table:.2f} s from the table itself)",
-        taken <= 1,
+        reached(taken, 1, days >= 365),
         full / taken,
     )
     rows = bench.count("mixes_daily")
@@ -510,9 +515,9 @@ def daily(bench: Bench, listed: int, days: int, until: int) -> None:
     }
     bench.add(
         f"national total of {days} days",
-        "0.2 s",
+        "0.2 s for a year",
         f"{taken:.3f} s ({rows:,} rows of mixes_daily)",
-        taken <= 0.2,
+        reached(taken, 0.2, days >= 365),
         full / taken,
     )
 
@@ -559,7 +564,7 @@ def show(bench: Bench) -> None:
             one.target,
             one.measured,
             {None: "", True: "met", False: "MISSED"}[one.met],
-            f"{one.scan:,.0f}x faster" if one.scan and one.scan >= 1.5 else f"{one.scan:.1f}x" if one.scan else "",
+            "" if one.scan is None else f"{one.scan:,.1f}x faster" if one.scan >= 1 else f"{1 / one.scan:,.1f}x slower",
         )
         for one in bench.results
     ]
