@@ -8,6 +8,7 @@ address or password is written to Superset's own database, so that a changed por
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -17,13 +18,16 @@ from urllib.parse import quote
 
 from superset.utils.log import AbstractEventLogger
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import weir_assets
+
 # Superset takes "now" from the machine's clock in its own zone; Weir's times are UTC.
 os.environ["TZ"] = "UTC"
 time.tzset()
 
 HOME = Path(os.environ["WEIR_SUPERSET_HOME"]).resolve()
 SECRET_KEY = os.environ["WEIR_SUPERSET_SECRET_KEY"]
-DASHBOARD_PATH = "/superset/dashboard/network-overview/"
+DASHBOARD_PATH = "/superset/dashboard/nation/"
 
 DATA_DIR = str(HOME)
 SQLALCHEMY_DATABASE_URI = f"sqlite:///{HOME / 'superset.db'}?check_same_thread=false"
@@ -103,37 +107,76 @@ TALISMAN_CONFIG = {
 
 APP_NAME = "Weir"
 LOGO_TARGET_PATH = DASHBOARD_PATH
-_WORDMARK = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="96" height="32" viewBox="0 0 96 32">'
-    '<path d="M4 9h24M4 16h24M4 23h24" stroke="#2893B3" stroke-width="3" stroke-linecap="round"/>'
-    '<path d="M16 5v22" stroke="#1d3f4d" stroke-width="4" stroke-linecap="round"/>'
-    '<text x="36" y="23" font-family="Inter,Helvetica,Arial,sans-serif" font-size="22" font-weight="600" '
-    'fill="#1d3f4d">Weir</text></svg>'
-)
+_PRIMARY = "#1F8FB0"
+
+
+def _wordmark(ink: str) -> str:
+    """The logo as an address of its own: water falling over a weir, and the name in `ink`."""
+    return "data:image/svg+xml," + quote(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="96" height="32" viewBox="0 0 96 32">'
+        f'<g fill="none" stroke="{_PRIMARY}" stroke-width="2.6" stroke-linecap="round">'
+        '<path d="M2 8h11c5 0 5 9 10 9h7M2 13h8c5 0 5 9 10 9h10M2 18h5c5 0 5 9 10 9h13"/></g>'
+        f'<path d="M14 29V12l5 5v12z" fill="{ink}" fill-opacity=".9"/>'
+        '<text x="36" y="23" font-family="Inter,Helvetica,Arial,sans-serif" font-size="22" font-weight="600" '
+        f'fill="{ink}">Weir</text></svg>'
+    )
+
+
 _SPINNER = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" viewBox="0 0 40 40" fill="none" stroke="#2893B3" '
+    '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" viewBox="0 0 40 40" fill="none" stroke="#1F8FB0" '
     'stroke-width="4" stroke-linecap="round"><path d="M20 5a15 15 0 0 1 15 15"><animateTransform attributeName="transform" '
     'type="rotate" from="0 20 20" to="360 20 20" dur="1s" repeatCount="indefinite"/></path></svg>'
 )
-APP_ICON = f"data:image/svg+xml,{quote(_WORDMARK)}"
-THEME_DEFAULT = {
-    "token": {
-        "brandAppName": APP_NAME,
-        "brandLogoAlt": APP_NAME,
-        "brandLogoUrl": APP_ICON,
-        "brandLogoHref": DASHBOARD_PATH,
-        "brandLogoHeight": "28px",
-        "brandLogoMargin": "14px 0",
-        "brandIconMaxWidth": 96,
-        "brandSpinnerSvg": _SPINNER,
-        "colorPrimary": "#2893B3",
-        "colorLink": "#2893B3",
-        "fontUrls": [],
-        "fontFamily": "Inter, Helvetica, Arial, sans-serif",
-    },
-    "algorithm": "default",
+APP_ICON = _wordmark("#1d3f4d")
+_TOKENS: dict[str, Any] = {
+    "brandAppName": APP_NAME,
+    "brandLogoAlt": APP_NAME,
+    "brandLogoUrl": APP_ICON,
+    "brandLogoHref": DASHBOARD_PATH,
+    "brandLogoHeight": "28px",
+    "brandLogoMargin": "14px 0",
+    "brandIconMaxWidth": 96,
+    "brandSpinnerSvg": _SPINNER,
+    "colorPrimary": _PRIMARY,
+    "colorLink": _PRIMARY,
+    "colorError": "#CF4B47",
+    "colorWarning": "#E89B2E",
+    "colorSuccess": "#4FA974",
+    "fontUrls": [],
+    "fontFamily": "Inter, Helvetica, Arial, sans-serif",
 }
-THEME_DARK = None
+_DARK_TOKENS = {
+    "brandLogoUrl": _wordmark("#dfeaf0"),
+    "colorPrimary": "#3FB1D2",
+    "colorLink": "#5CC3E0",
+    "colorBgBase": "#10191f",
+}
+# Whoever's browser prefers dark colours gets them; the switch at the top chooses otherwise.
+THEME_DEFAULT = {"token": _TOKENS, "algorithm": "default"}
+THEME_DARK = {"token": _TOKENS | _DARK_TOKENS, "algorithm": "dark"}
+# Eleven that are told apart on white and on the dark ground, also by most who are colour-blind.
+EXTRA_CATEGORICAL_COLOR_SCHEMES = [
+    {
+        "id": weir_assets.COLORS,
+        "description": "",
+        "label": "Weir",
+        "isDefault": True,
+        "colors": [
+            "#1F8FB0", "#E89B2E", "#4FA974", "#8E6BB0", "#CF4B47", "#7CC4DA",
+            "#B98B4A", "#93CDA6", "#C3AEDA", "#E58A87", "#6C7F89",
+        ],
+    }
+]  # fmt: skip
+EXTRA_SEQUENTIAL_COLOR_SCHEMES = [
+    {
+        "id": weir_assets.COLORS,
+        "description": "",
+        "isDiverging": False,
+        "label": "Weir",
+        "isDefault": True,
+        "colors": ["#D5ECF3", "#9FD3E3", "#63B5CE", "#1F8FB0", "#146680", "#0B3F51"],
+    }
+]
 # "$" in a number's format is the place of a currency; no money is shown here, so it carries the unit of rates.
 D3_FORMAT = {"decimal": ".", "thousands": ",", "grouping": [3], "currency": ["", "bit/s"]}
 # Superset's defaults are midnight.
@@ -184,17 +227,24 @@ def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
 
 
-def bucket_seconds(since_text: str | None, until_text: str | None) -> str:
+def bucket_seconds(since_text: str | None, until_text: str | None, shortest: int = _BUCKETS[0]) -> str:
     """SQL for the length in seconds of one point of a time series, so that a range has at most 240 points.
 
-    The shortest is 10 s, or 30 s where a probe's own interval is longer than 10 s. A range without both ends: an hour.
+    `shortest` is the window of the data. Where that is 10 s, it is 30 s if a probe's own interval is longer than 10 s. A
+    range without both ends: an hour.
     """
     since, until = _moment(since_text), _moment(until_text)
     wanted = (until - since).total_seconds() / _MOST_POINTS if since and until else 3600.0
-    seconds = next((bucket for bucket in _BUCKETS if bucket >= wanted), _BUCKETS[-1])
+    seconds = next((bucket for bucket in _BUCKETS if bucket >= max(wanted, shortest)), _BUCKETS[-1])
     if seconds == _BUCKETS[0]:
         return f"if((SELECT max(interval_ms) FROM probes) > 10000, 30, {seconds})"
     return str(seconds)
+
+
+def is_long(since_text: str | None, until_text: str | None) -> bool:
+    """Whether the range is more than a month: then days are read, not windows of five minutes."""
+    since, until = _moment(since_text), _moment(until_text)
+    return not since or not until or until - since > timedelta(days=31)
 
 
 def since_sql(since_text: str | None) -> str:
@@ -210,8 +260,43 @@ def until_sql(until_text: str | None) -> str:
     return f"least({int(until.timestamp())}, {newest})" if until else newest
 
 
+def scope_of(filter_values: Callable[..., list[Any]]) -> str:
+    """Which lists to read: those of probes or of customers where one is chosen, else those over all probes."""
+    if filter_values("probe"):
+        return "probe"
+    return "customer" if filter_values("customer_name") else "all"
+
+
+def chosen(filter_values: Callable[..., list[Any]], column: str) -> str:
+    """SQL for the first value that is chosen for a column, a text; empty without a choice."""
+    first = str(next(iter(filter_values(column)), "")).strip()
+    return "'" + first.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def chosen_host(filter_values: Callable[..., list[Any]]) -> str:
+    """SQL for the address that was chosen; without a choice, for the busiest of the last hour."""
+    if filter_values("host"):
+        return chosen(filter_values, "host")
+    return (
+        "(SELECT b.host FROM v_top_talkers AS b WHERE b.scope = 'all' AND b.list IN ('host_in', 'host_out') "
+        "AND b.ts >= now() - 3600 AND b.ts < now() GROUP BY b.host ORDER BY sum(b.octets) DESC LIMIT 1)"
+    )
+
+
+def host_link(host: str) -> str:
+    """SQL for a link that opens the dashboard Investigate for the address that the SQL `host` gives."""
+    before, between, after = weir_assets.address_with("investigate", "Address", "host")
+    value = f"replaceAll({host}, ':', '%3A')"
+    return f"concat('<a href=\"{before}', {value}, '{between}', {value}, '{after}\">', {host}, '</a>')"
+
+
 JINJA_CONTEXT_ADDONS: dict[str, Callable[..., Any]] = {
     "bucket_seconds": bucket_seconds,
+    "chosen": chosen,
+    "chosen_host": chosen_host,
+    "host_link": host_link,
+    "is_long": is_long,
+    "scope_of": scope_of,
     "since": since_sql,
     "until": until_sql,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
@@ -19,38 +20,68 @@ VERSION = "1.0.0"
 DATABASE = "weir"
 
 # Time charts have their points made by the datasets' SQL, so they ask for no grain.
-_TIME_CHARTS = {"big_number", "echarts_area", "echarts_timeseries_line", "echarts_timeseries_bar"}
+_TIME_CHARTS = {"big_number", "echarts_area", "echarts_timeseries_line", "echarts_timeseries_bar", "mixed_timeseries"}
+COLORS = "weir"
 _SERIES_DEFAULTS: dict[str, Any] = {
-    "color_scheme": "supersetColors",
+    "color_scheme": COLORS,
     "legendOrientation": "top",
     "legendType": "scroll",
     "show_legend": True,
     "rich_tooltip": True,
     "showTooltipTotal": True,
     "tooltipTimeFormat": "%Y-%m-%d %H:%M:%S",
-    "x_axis_time_format": "smart_date",
+    "x_axis_time_format": "%d %b %H:%M",
     "row_limit": 10000,
     "sort_series_type": "sum",
     "sort_series_ascending": False,
     "truncate_metric": True,
     "show_empty_columns": True,
 }
+# Each chart obeys the time filter, and a list of the largest has an end: signs that say so on every chart only distract.
+CSS = """\
+.filter-counts, [data-test="slice-header"] [data-test="warning"] {display: none !important;}
+.dashboard-markdown h3 {margin-top: 0;}
+"""
 DEFAULTS: dict[str, dict[str, Any]] = {
     "big_number": {
         "header_font_size": 0.4,
         "subheader_font_size": 0.15,
         "show_trend_line": True,
-        "time_format": "%H:%M:%S",
+        "time_format": "%Y-%m-%d %H:%M",
         "rolling_type": "None",
     },
     "big_number_total": {"header_font_size": 0.4, "subheader_font_size": 0.15},
     "echarts_area": {**_SERIES_DEFAULTS, "seriesType": "line", "stack": "Stack", "opacity": 0.7, "only_total": True},
     "echarts_timeseries_line": {**_SERIES_DEFAULTS, "seriesType": "line", "opacity": 0.2},
     "echarts_timeseries_bar": {**_SERIES_DEFAULTS, "orientation": "vertical"},
+    "mixed_timeseries": {
+        "color_scheme": COLORS,
+        "legendOrientation": "top",
+        "legendType": "scroll",
+        "show_legend": True,
+        "rich_tooltip": True,
+        "tooltipTimeFormat": "%Y-%m-%d %H:%M:%S",
+        "x_axis_time_format": "%d %b %H:%M",
+        "row_limit": 10000,
+        "row_limit_b": 10000,
+        "truncate_metric": True,
+        "truncate_metric_b": True,
+    },
+    "sankey_v2": {"color_scheme": COLORS, "row_limit": 60},
+    "world_map": {
+        "country_fieldtype": "cca2",
+        "linear_color_scheme": COLORS,
+        "color_scheme": COLORS,
+        "color_by": "metric",
+        "show_bubbles": False,
+        "max_bubble_size": "25",
+        "row_limit": 300,
+    },
     "table": {
         "query_mode": "aggregate",
         "show_cell_bars": True,
-        "table_timestamp_format": "%H:%M:%S",
+        "table_timestamp_format": "%Y-%m-%d %H:%M:%S",
+        "allow_render_html": True,
         "percent_metrics": [],
         "all_columns": [],
         "order_by_cols": [],
@@ -61,6 +92,22 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 def uuid_of(kind: str, name: str) -> str:
     """The UUID of the thing `name` of the kind databases, datasets, charts or dashboards."""
     return str(uuid.uuid5(NAMESPACE, f"{kind}/{name}"))
+
+
+def address_with(dashboard: str, name: str, column: str) -> tuple[str, str, str]:
+    """The address of a dashboard with one value of its filter `name` chosen: what stands before, between and after.
+
+    The value stands twice, as the condition of the queries and as what the filter shows. In Rison, as the browser itself
+    writes it; percent-encoded, so that it may stand in an attribute.
+    """
+    node = filter_id(dashboard, name)
+    parts = (
+        f"({node}:(extraFormData:(filters:!((col:{column},op:IN,val:!('",
+        "')))),filterState:(value:!('",
+        f"')),id:{node},ownState:()))",
+    )
+    before, between, after = (quote(part, safe="():!,") for part in parts)
+    return f"/superset/dashboard/{dashboard}/?native_filters={before}", between, after
 
 
 def bundle(folder: Path = FOLDER) -> dict[str, str]:
@@ -80,8 +127,11 @@ def bundle(folder: Path = FOLDER) -> dict[str, str]:
     made |= {f"datasets/{DATABASE}/{name}.yaml": dataset for name, dataset in datasets.items()}
     charts = {path.stem: _chart(path, datasets) for path in sorted((folder / "charts").glob("*.yaml"))}
     made |= {f"charts/{name}.yaml": chart for name, chart in charts.items()}
+    colors = _read(folder / "colors.yaml")
     for path in sorted((folder / "dashboards").glob("*.yaml")):
-        made[f"dashboards/{path.stem}.yaml"] = _dashboard(path, charts, datasets)
+        made[f"dashboards/{path.stem}.yaml"] = _dashboard(path, charts, datasets, colors)
+    for path in sorted((folder / "queries").glob("*.yaml")):
+        made[f"queries/{DATABASE}/weir/{path.stem}.yaml"] = _query(path)
     return {name: yaml.safe_dump(content, sort_keys=False, allow_unicode=True) for name, content in made.items()}
 
 
@@ -135,21 +185,11 @@ def _chart(path: Path, datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
     dataset = chart.pop("dataset")
     viz_type = chart["viz_type"]
     params = {**DEFAULTS[viz_type], **chart["params"], "viz_type": viz_type}
-    equal_to = params.pop("filters", {})
-    params["adhoc_filters"] = [
-        {"clause": "WHERE", "expressionType": "SIMPLE", "operator": "==", "subject": column, "comparator": value}
-        for column, value in equal_to.items()
-    ]
-    if datasets[dataset]["main_dttm_col"]:
-        params["adhoc_filters"].append(
-            {
-                "clause": "WHERE",
-                "expressionType": "SIMPLE",
-                "operator": "TEMPORAL_RANGE",
-                "subject": "time",
-                "comparator": "No filter",
-            }
-        )
+    timed = bool(datasets[dataset]["main_dttm_col"])
+    # A mixed chart asks twice: what ends in _b is of its second question.
+    for end in ("", "_b") if viz_type == "mixed_timeseries" else ("",):
+        params[f"adhoc_filters{end}"] = _conditions(params.pop(f"filters{end}", {}), timed)
+    if timed:
         params["granularity_sqla"] = "time"
     if viz_type in _TIME_CHARTS:
         params.setdefault("x_axis", "time")
@@ -166,15 +206,57 @@ def _chart(path: Path, datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _dashboard(path: Path, charts: dict[str, dict[str, Any]], datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _conditions(equal_to: dict[str, Any], timed: bool) -> list[dict[str, Any]]:
+    """Conditions of a chart: columns that equal a value, or one of a list; and the place where the dashboard's time goes."""
+    conditions = [
+        {
+            "clause": "WHERE",
+            "expressionType": "SIMPLE",
+            "operator": "IN" if isinstance(value, list) else "==",
+            "subject": column,
+            "comparator": value,
+        }
+        for column, value in equal_to.items()
+    ]
+    if timed:
+        conditions.append(
+            {
+                "clause": "WHERE",
+                "expressionType": "SIMPLE",
+                "operator": "TEMPORAL_RANGE",
+                "subject": "time",
+                "comparator": "No filter",
+            }
+        )
+    return conditions
+
+
+def _query(path: Path) -> dict[str, Any]:
+    """A saved query: its name and description, and the SQL beside it."""
+    query = _read(path)
+    return {
+        "schema": "weir",
+        "catalog": None,
+        "label": query["label"],
+        "description": query["description"],
+        "sql": path.with_suffix(".sql").read_text(),
+        "uuid": uuid_of("queries", path.stem),
+        "version": VERSION,
+        "database_uuid": uuid_of("databases", DATABASE),
+    }
+
+
+def _dashboard(
+    path: Path, charts: dict[str, dict[str, Any]], datasets: dict[str, dict[str, Any]], colors: dict[str, str]
+) -> dict[str, Any]:
     dashboard = _read(path)
     numbers = {name: number for number, name in enumerate(charts, start=1)}
-    rows, colors = dashboard.pop("rows"), dashboard.pop("colors")
-    filters = [_filter(one, datasets) for one in dashboard.pop("filters")]
+    rows = dashboard.pop("rows")
+    filters = [_filter(path.stem, one, datasets) for one in dashboard.pop("filters")]
     refresh_seconds = dashboard.pop("refresh_seconds")
     return {
         **dashboard,
-        "css": dashboard.get("css", ""),
+        "css": CSS,
         "position": _position(dashboard["dashboard_title"], rows, charts, numbers),
         "metadata": {
             "refresh_frequency": refresh_seconds,
@@ -183,7 +265,7 @@ def _dashboard(path: Path, charts: dict[str, dict[str, Any]], datasets: dict[str
             "cross_filters_enabled": True,
             "chart_configuration": {},
             "global_chart_configuration": {"scope": {"rootPath": ["ROOT_ID"], "excluded": []}},
-            "color_scheme": "supersetColors",
+            "color_scheme": COLORS,
             "label_colors": colors,
             "shared_label_colors": [],
             "expanded_slices": {},
@@ -197,14 +279,19 @@ def _dashboard(path: Path, charts: dict[str, dict[str, Any]], datasets: dict[str
     }
 
 
-def _filter(one: dict[str, Any], datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def filter_id(dashboard: str, name: str) -> str:
+    """The id of a dashboard's filter."""
+    return f"NATIVE_FILTER-{uuid_of('filters', f'{dashboard}/{name}')}"
+
+
+def _filter(dashboard: str, one: dict[str, Any], datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A native filter; it holds for every chart whose dataset has the column, whichever dataset lists the choices."""
     default = one.get("default")
     target = (
         {"datasetUuid": datasets[one["dataset"]]["uuid"], "column": {"name": one["column"]}} if "dataset" in one else {}
     )
     return {
-        "id": f"NATIVE_FILTER-{uuid_of('filters', one['name'])}",
+        "id": filter_id(dashboard, one["name"]),
         "name": one["name"],
         "description": one["description"],
         "filterType": one["type"],
@@ -214,8 +301,9 @@ def _filter(one: dict[str, Any], datasets: dict[str, dict[str, Any]]) -> dict[st
         "cascadeParentIds": [],
         "controlValues": {
             "enableEmptyFilter": False,
-            "multiSelect": True,
-            "searchAllOptions": False,
+            "multiSelect": one.get("several", True),
+            "creatable": one.get("typed", False),
+            "searchAllOptions": one.get("typed", False),
             "inverseSelection": False,
             "defaultToFirstItem": False,
         },

@@ -51,7 +51,7 @@ def test_the_dashboard_is_full(tmp_path: Path) -> None:
         stack.read("shown", tmp_path / "shown.pcap")
         stack.settled("shown", packets)
         picture = BUILT / "dashboard.png"
-        url = f"{stack.stack.superset_url}/superset/dashboard/network-overview/"
+        url = f"{stack.stack.superset_url}/superset/dashboard/talkers/"
         done = run(
             [
                 sys.executable,

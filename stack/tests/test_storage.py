@@ -120,5 +120,10 @@ def test_the_forecast_knows_that_tiers_stop_growing() -> None:
     assert full_day(daily, 60_000, NOW) is None, "nothing was added to the daily rows this week"
 
 
+def test_a_month_of_a_young_store_is_as_long_as_the_store() -> None:
+    tiers = sizes([_partition("flows", "20261121", 500), _partition("mixes", "202611", 300)], DAYS, NOW)
+    assert tiers[1].octets_per_day == pytest.approx(200), "from the 21st to noon of the 22nd"
+
+
 def test_a_forecast_of_nothing_is_none() -> None:
     assert full_day(sizes([], DAYS, NOW), 1, NOW) is None

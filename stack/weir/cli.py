@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from weir import __version__, alerts, config, kafka, ledger, prefixes, storage
+from weir import __version__, alerts, config, kafka, ledger, prefixes, sizing, storage
 from weir import backup as backups
 from weir import forget as forgetting
 from weir.clickhouse import ClickHouse, connect
@@ -136,7 +137,7 @@ def down() -> None:
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts. Exit status 1 where a service is not well.
+    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts; the disk. Exit status 1 where a service is not well.
 
     Example: weir status
     """
@@ -144,13 +145,21 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     rows = all_statuses(stack)
     minute: dict[str, int] = {}
     opened: dict[str, int] = {}
+    stored: storage.Survey | None = None
     if stack.config.clickhouse.url or any(row.service == "clickhouse" and row.state == "well" for row in rows):
         store = connect(stack, "analyst")
         minute = ledger.totals(ledger.read(store, ledger.condition("75s", None, "15s")))
         opened = alerts.counts(alerts.read(store, since=None))
+        with contextlib.suppress(WeirError):  # whoever asks another machine's server need not be its administrator
+            stored = storage.survey(stack, connect(stack, "admin"))
     all_well = all(row.state == "well" for row in rows)
     if as_json:
-        shown = {"services": [vars(row) for row in rows], "ledger_last_minute": minute, "alerts_open": opened}
+        shown = {
+            "services": [vars(row) for row in rows],
+            "ledger_last_minute": minute,
+            "alerts_open": opened,
+            "storage": stored.as_json() if stored else None,
+        }
         print(json.dumps(shown, indent=2))
         raise typer.Exit(0 if all_well else 1)
     table = Table(header_style="bold", box=None, pad_edge=False)
@@ -180,6 +189,13 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     if opened:
         style = "red" if opened["critical"] else "yellow" if any(opened.values()) else ""
         console.print(alerts.summary(opened), style=style, highlight=False)
+    if stored:
+        console.print(
+            f"store: {storage.show_octets(stored.used)} of {storage.show_octets(stored.budget)}. {stored.forecast()}",
+            style="yellow" if stored.part >= 1 else "",
+            highlight=False,
+            soft_wrap=True,
+        )
     raise typer.Exit(0 if all_well else 1)
 
 
@@ -546,8 +562,12 @@ def storage_keep(
     if every:
         storage.serve(stack, every)
         return
+    done = 0
     for line in storage.keep(stack, connect(stack, "admin")):
         print(line)
+        done += 1
+    if not done:
+        print("nothing to do: all fits, and every day is rolled up")
 
 
 @storage_app.command("roll-up")
@@ -562,6 +582,28 @@ def storage_roll_up(
     with storage.alone(stack):
         done = list(storage.roll_up(connect(stack, "admin"), storage.parse_day(day) if day else None))
     print("\n".join(f"{when} {table}: {rows:,} rows" for when, table, rows in done) or "nothing has changed")
+
+
+@storage_app.command("plan")
+def storage_plan(
+    flows_per_second: Annotated[float, typer.Option(help="Flows that begin in a second, on the average over a day.")],
+    probes: Annotated[int, typer.Option(min=1, help="Probes that they come from.")] = 1,
+    raw_days: Annotated[float, typer.Option(help="How long raw records are kept.")] = 7,
+    hourly_years: Annotated[float, typer.Option(help="How long hourly records are kept.")] = 2,
+    daily_years: Annotated[
+        float, typer.Option(help="For how long daily rows, which are never dropped, are reckoned.")
+    ] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Reckon rows, disk and machines before there is a store, from what was measured.
+
+    Example: weir storage plan --flows-per-second 2000 --raw-days 14 --hourly-years 3
+    """
+    plan = sizing.Plan(flows_per_second, probes, raw_days, hourly_years, daily_years)
+    if as_json:
+        print(json.dumps(plan.as_json(), indent=2))
+    else:
+        plan.show(console)
 
 
 @app.command()

@@ -82,8 +82,8 @@ def superset_up(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
 
 
 def dashboard_url(stack: Stack) -> str:
-    """Where a person looks."""
-    return f"{stack.superset_url}/superset/dashboard/network-overview/"
+    """Where a person looks first: the page that is full within a minute."""
+    return f"{stack.superset_url}/superset/dashboard/talkers/"
 
 
 def take_down(stack: Stack, supervisor: Supervisor, console: Console, extra: list[str] | None = None) -> None:

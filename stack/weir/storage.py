@@ -183,14 +183,16 @@ class TierSize:
 
 
 def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[TierSize]:
-    """Each tier, and what is in none. A day's growth is that of the last full week, or of the time there is."""
+    """Each tier, and what is in none. A day's growth is that of the last week, or of the time there is: a month's
+    partition of a store that is a day old holds one day."""
+    since = min((one.begin for one in found if one.table == "flows" and one.begin > now - 40 * DAY_S), default=0)
     out = []
     for tier in (*TIERS, "other"):
         own = [one for one in found if one.tier == tier]
         recent = [one for one in own if one.end > now - 7 * DAY_S and one.begin < now]
         # A partition counts by the part of it that has passed.
         seconds = max((min(now, one.end) for one in recent), default=now) - min(
-            (one.begin for one in recent), default=now
+            (max(one.begin, since) for one in recent), default=now
         )
         dated = [one.begin for one in own if one.end]
         per_day = sum(one.octets for one in recent if one.end) * DAY_S / max(seconds, 3600)
@@ -239,6 +241,11 @@ class Survey:
         """Octets of all tiers."""
         return sum(tier.octets for tier in self.tiers)
 
+    @property
+    def part(self) -> float:
+        """Part of the budget that is taken."""
+        return self.used / max(self.budget, 1)
+
     def as_json(self) -> dict[str, Any]:
         """For programs; times in ISO 8601."""
         return {
@@ -281,7 +288,7 @@ class Survey:
             tables.add_row(table, own, f"{rows:,}", show_octets(size), f"{size / rows:.1f}" if rows else "")
         console.print(tables)
         console.print()
-        part = self.used / max(self.budget, 1)
+        part = self.part
         bar = "█" * round(20 * min(part, 1)) + "░" * (20 - round(20 * min(part, 1)))
         console.print(
             f"{bar} {show_octets(self.used)} of a budget of {show_octets(self.budget)} ({part:.1%}); "
@@ -289,13 +296,15 @@ class Survey:
             highlight=False,
             soft_wrap=True,
         )
+        console.print(self.forecast(), highlight=False, soft_wrap=True)
+
+    def forecast(self) -> str:
+        """When the budget is spent, in a sentence."""
+        if self.part >= 1:
+            return "The budget is spent: the oldest partitions go first ('weir storage keep')."
         if self.full is None:
-            said = "At today's rate the budget is not spent within 20 years."
-        elif part >= 1:
-            said = "The budget is spent: the oldest partitions go first ('weir storage keep')."
-        else:
-            said = f"At today's rate the budget is spent on {self.full}; from then on the oldest partitions go first."
-        console.print(said, highlight=False, soft_wrap=True)
+            return "At today's rate the budget is not spent within 20 years."
+        return f"At today's rate the budget is spent on {self.full}; from then on the oldest partitions go first."
 
 
 def _grid(*names: str) -> Table:

@@ -5,12 +5,13 @@ Waits until every chart of the page has been drawn, then fails on a chart with a
 of the content security policy, an error of the page, or a request to anywhere but the dashboard's own host and port.
 Saves a picture of the whole page. Prints one JSON object; exit status 1 where something was found, 2 on bad arguments.
 
-    render.py --url http://127.0.0.1:8088/superset/dashboard/network-overview/ --out shot.png
+    render.py --url http://127.0.0.1:8088/superset/dashboard/nation/ --out shot.png
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
@@ -47,9 +48,10 @@ CHARTS = """() => [...document.querySelectorAll('.dashboard-chart-id-none, [data
   const wrong = !!cell.querySelector('.ant-alert-error, [data-test="error-container"], [data-test="alert-message"]') || /Unexpected error|Data error|Error:/.test(text);
   const empty = !!cell.querySelector('.ant-empty, [data-test="empty-state"]') || /No results were returned|No data/.test(text);
   const canvas = [...box.querySelectorAll('canvas')].some(one => one.width > 20 && one.height > 20);
+  const map = box.querySelectorAll('svg path').length > 50;
   const rows = box.querySelectorAll('table tbody tr').length;
   const number = box.querySelector('.superset-legacy-chart-big-number .header-line, .header-line');
-  const drawn = canvas || rows > 0 || !!(number && number.innerText.trim() && number.innerText.trim() !== 'N/A');
+  const drawn = canvas || map || rows > 0 || !!(number && number.innerText.trim() && number.innerText.trim() !== 'N/A');
   return {name, state: wrong ? 'error' : loading ? 'loading' : empty ? 'empty' : drawn ? 'drawn' : 'waiting', rows, text: text.slice(0, 400)};
 })"""
 
@@ -60,59 +62,83 @@ BOTTOM = """() => Math.ceil(Math.max(300, ...[...document.querySelectorAll('[dat
 
 @dataclass
 class Report:
-    """What was found. `charts`: name → state. `problems`: one line each; empty where all is well."""
+    """What was found. `charts`: name → state. `problems`: one line each; empty where all is well.
+
+    `seconds` from the request for the page until every chart is drawn; `data_seconds` until the last answer with data.
+    """
 
     url: str
     seconds: float = 0.0
+    data_seconds: float = 0.0
     charts: dict[str, str] = field(default_factory=dict)
     queries: int = 0
     problems: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
 
-def render(
-    url: str,
-    out: Path | None,
-    *,
-    timeout: float = 90.0,
-    width: int = 1500,
-    queries: list[dict[str, Any]] | None = None,
-    chromium: str | None = None,
-) -> Report:
-    """Draw the page; `queries` gathers each chart-data request with its answer: {"asked", "status", "answer"}."""
-    report, began = Report(url), time.monotonic()
-    origin = urlsplit(url).netloc
-    binary = chromium or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if binary is None:
-        raise FileNotFoundError("no Chromium: install the package chromium")
-    with tempfile.TemporaryDirectory(prefix="weir-chromium-") as profile, sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
+class Browser:
+    """A headless Chromium with a profile of its own, for as many pages as are asked: `with Browser() as browser`."""
+
+    def __init__(self, width: int = 1500, chromium: str | None = None) -> None:
+        """Raises FileNotFoundError where there is no Chromium."""
+        self.width = width
+        names = ("chromium", "chromium-browser", "google-chrome")
+        self._binary = chromium or next((found for name in names if (found := shutil.which(name))), None)
+        if self._binary is None:
+            raise FileNotFoundError("no Chromium: install the package chromium")
+        self._stays = contextlib.ExitStack()
+
+    def __enter__(self) -> Browser:
+        """Start it."""
+        profile = self._stays.enter_context(tempfile.TemporaryDirectory(prefix="weir-chromium-"))
+        playwright = self._stays.enter_context(sync_playwright())
+        self.context = playwright.chromium.launch_persistent_context(
             profile,
-            executable_path=binary,
+            executable_path=self._binary,
             headless=True,
             args=CHROMIUM_FLAGS,
-            viewport={"width": width, "height": 1000},
+            viewport={"width": self.width, "height": 1000},
             timezone_id="UTC",
             locale="en-US",
         )
+        self._stays.callback(self.context.close)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, and remove its profile."""
+        self._stays.close()
+
+    def render(
+        self,
+        url: str,
+        out: Path | None,
+        *,
+        timeout: float = 90.0,
+        queries: list[dict[str, Any]] | None = None,
+        dark: bool = False,
+    ) -> Report:
+        """Draw a page; `queries` gathers each chart-data request with its answer: {"asked", "status", "answer"}."""
+        report = Report(url)
+        page = self.context.new_page()
         try:
-            page = context.pages[0] if context.pages else context.new_page()
-            _watch(context, page, origin, report, queries)
+            page.set_viewport_size({"width": self.width, "height": 1000})
+            page.emulate_media(color_scheme="dark" if dark else "light")
+            began = time.monotonic()
+            _watch(page, urlsplit(url).netloc, report, queries, began)
             page.goto(url, wait_until="domcontentloaded", timeout=timeout * 1000)
             # Charts are drawn when they come into view: a window as high as the page shows all.
-            deadline = began + timeout
-            _wait_for_charts(page, report, deadline, width)
+            _wait_for_charts(page, report, began + timeout, self.width)
+            report.seconds = round(time.monotonic() - began, 1)
             if out is not None:
                 page.wait_for_timeout(1500)
                 bottom = page.evaluate(BOTTOM)
-                page.screenshot(path=str(out), clip={"x": 0, "y": 0, "width": width, "height": max(300, bottom)})
+                page.screenshot(path=str(out), clip={"x": 0, "y": 0, "width": self.width, "height": max(300, bottom)})
         finally:
-            context.close()
-    report.seconds = round(time.monotonic() - began, 1)
-    return report
+            page.close()
+        return report
 
 
-def _watch(context: Any, page: Page, origin: str, report: Report, queries: list[dict[str, Any]] | None) -> None:
+def _watch(page: Page, origin: str, report: Report, queries: list[dict[str, Any]] | None, began: float) -> None:
     def route(one: Route, request: Request) -> None:
         target = urlsplit(request.url)
         if target.scheme in ("http", "https", "ws", "wss") and target.netloc != origin:
@@ -135,6 +161,7 @@ def _watch(context: Any, page: Page, origin: str, report: Report, queries: list[
     def response(answer: Response) -> None:
         if "/api/v1/chart/data" in answer.url:
             report.queries += 1
+            report.data_seconds = round(time.monotonic() - began, 1)
             body: dict[str, Any] = {}
             try:
                 body = answer.json()
@@ -146,7 +173,7 @@ def _watch(context: Any, page: Page, origin: str, report: Report, queries: list[
         if answer.status >= 400:
             report.problems.append(f"HTTP {answer.status}: {answer.url}")
 
-    context.route("**/*", route)
+    page.route("**/*", route)
     page.on("console", console)
     page.on("response", response)
     page.on("pageerror", lambda error: report.problems.append(f"page error: {str(error)[:300]}"))
@@ -182,9 +209,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="PNG file for the picture of the whole page")
     parser.add_argument("--timeout", type=float, default=90.0, help="seconds until every chart must be drawn (90)")
     parser.add_argument("--width", type=int, default=1500, help="width of the window in pixels (1500)")
+    parser.add_argument("--dark", action="store_true", help="as for a person who prefers dark colours")
     parser.add_argument("--chromium", help="the browser's binary (chromium)")
     given = parser.parse_args()
-    report = render(given.url, given.out, timeout=given.timeout, width=given.width, chromium=given.chromium)
+    with Browser(given.width, given.chromium) as browser:
+        report = browser.render(given.url, given.out, timeout=given.timeout, dark=given.dark)
     print(json.dumps(asdict(report), indent=2))
     return 1 if report.problems else 0
 

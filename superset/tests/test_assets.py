@@ -23,10 +23,13 @@ VIZ_TYPES = {
     "echarts_area",
     "echarts_timeseries_line",
     "echarts_timeseries_bar",
+    "mixed_timeseries",
+    "sankey_v2",
     "table",
+    "world_map",
 }
-# What the list of a filter may be read from: one row a probe, never records.
-SMALL = {"probes"}
+# What the list of a filter may be read from: never records.
+SMALL = {"probes", "customers", "directions", "filter_sets", "hosts"}
 
 
 def test_every_file_is_of_a_known_kind_and_has_its_own_uuid() -> None:
@@ -34,14 +37,14 @@ def test_every_file_is_of_a_known_kind_and_has_its_own_uuid() -> None:
     assert len(set(uuids)) == len(uuids)
     assert all(uuid.UUID(one).version == 5 for one in uuids)
     kinds = {name.split("/")[0] for name in BUNDLE}
-    assert kinds == {"metadata.yaml", "databases", "datasets", "charts", "dashboards"}
+    assert kinds == {"metadata.yaml", "databases", "datasets", "charts", "dashboards", "queries"}
     assert BUNDLE["metadata.yaml"]["type"] == "assets"
 
 
 def test_uuids_never_change() -> None:
     """Addresses and bookmarks hang on them: they depend on the file's name alone."""
-    assert weir_assets.uuid_of("dashboards", "network_overview") == BUNDLE["dashboards/network_overview.yaml"]["uuid"]
-    assert weir_assets.uuid_of("dashboards", "network_overview") == "807d2556-7c13-5674-bb31-bab9801ca37f"
+    assert weir_assets.uuid_of("dashboards", "nation") == BUNDLE["dashboards/nation.yaml"]["uuid"]
+    assert weir_assets.uuid_of("dashboards", "nation") == "83d7f870-25bd-56f0-a13c-64fa542e3c99"
 
 
 def test_datasets_belong_to_the_database() -> None:
@@ -59,6 +62,8 @@ def test_dataset(dataset: dict[str, Any]) -> None:
     assert len(set(columns)) == len(columns)
     assert len(set(metrics)) == len(metrics)
     assert not set(columns) & set(metrics), "a metric with the name of a column is refused by ClickHouse (error 184)"
+    shown = [metric["verbose_name"] for metric in dataset["metrics"]]
+    assert len(set(shown)) == len(shown), "Superset refuses a query with two metrics of one label"
     assert all(column["description"] for column in dataset["columns"])
     assert all(metric["description"] and metric["d3format"] for metric in dataset["metrics"])
     times = [column for column in dataset["columns"] if column["is_dttm"]]
@@ -83,29 +88,49 @@ def test_chart_names_what_is_there(name: str) -> None:
     columns = {column["column_name"] for column in dataset["columns"]}
     metrics = {metric["metric_name"] for metric in dataset["metrics"]}
     params = chart["params"]
-    asked = [*params.get("metrics", []), *([params["metric"]] if "metric" in params else [])]
+    asked = [
+        *params.get("metrics", []),
+        *params.get("metrics_b", []),
+        *([params["metric"]] if "metric" in params else []),
+    ]
     assert asked
     assert set(asked) <= metrics
     assert params.get("timeseries_limit_metric", asked[0]) in metrics
-    assert set(params.get("groupby", [])) <= columns
-    assert {one["subject"] for one in params["adhoc_filters"]} <= columns
+    assert {*params.get("groupby", []), *params.get("groupby_b", [])} <= columns
+    assert {params[key] for key in ("source", "target", "entity") if key in params} <= columns
+    conditions = [one for key in params if key.startswith("adhoc_filters") for one in params[key]]
+    assert {one["subject"] for one in conditions} <= columns
     assert params.get("x_axis", next(iter(columns))) in columns
     assert params.get("x_axis_sort", asked[0]) in columns | metrics
     assert set(params.get("column_config", {})) <= set(asked) | set(params.get("groupby", []))
     assert {one["column"] for one in params.get("conditional_formatting", [])} <= set(asked)
-    assert any(one["operator"] == "TEMPORAL_RANGE" and one["subject"] == "time" for one in params["adhoc_filters"])
+    assert any(one["operator"] == "TEMPORAL_RANGE" and one["subject"] == "time" for one in conditions)
+
+
+def _placed(name: str) -> list[dict[str, Any]]:
+    nodes = DASHBOARDS[name]["position"].values()
+    return [node["meta"] for node in nodes if isinstance(node, dict) and node["type"] == "CHART"]
 
 
 def test_every_chart_is_on_a_dashboard_and_every_place_has_its_chart() -> None:
-    placed = [
-        node["meta"]
-        for dashboard in DASHBOARDS.values()
-        for node in dashboard["position"].values()
-        if isinstance(node, dict) and node["type"] == "CHART"
-    ]
-    assert {meta["uuid"] for meta in placed} == {chart["uuid"] for chart in CHARTS.values()}
-    assert all(isinstance(meta["chartId"], int) for meta in placed)
-    assert len({meta["chartId"] for meta in placed}) == len(placed)
+    placed = {name: _placed(name) for name in DASHBOARDS}
+    assert {meta["uuid"] for page in placed.values() for meta in page} == {chart["uuid"] for chart in CHARTS.values()}
+    for page in placed.values():
+        assert all(isinstance(meta["chartId"], int) for meta in page)
+        assert len({meta["chartId"] for meta in page}) == len(page)
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_a_dashboard_explains_itself(name: str) -> None:
+    """Words stand at the top, and every link in them leads to a dashboard that is there."""
+    nodes = DASHBOARDS[name]["position"]
+    first = nodes[nodes["GRID_ID"]["children"][0]]["children"][0]
+    assert nodes[first]["type"] == "MARKDOWN"
+    slugs = {dashboard["slug"] for dashboard in DASHBOARDS.values()}
+    for node in nodes.values():
+        if isinstance(node, dict) and node["type"] == "MARKDOWN":
+            assert set(re.findall(r"\]\(/superset/dashboard/([\w-]*)/\)", node["meta"]["code"])) <= slugs
+    assert DASHBOARDS[name]["description"]
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
@@ -122,19 +147,34 @@ def test_layout_hangs_together(name: str) -> None:
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_filters(name: str) -> None:
     metadata = DASHBOARDS[name]["metadata"]
-    assert metadata["refresh_frequency"] == 30
-    filters = {one["filterType"]: one for one in metadata["native_filter_configuration"]}
-    default = filters["filter_time"]["defaultDataMask"]["extraFormData"]["time_range"]
+    assert metadata["refresh_frequency"] in (0, 30, 60)
+    time, *lists = metadata["native_filter_configuration"]
+    default = time["defaultDataMask"]["extraFormData"]["time_range"]
     assert re.fullmatch(
-        r'DATEADD\(DATETIME\("now"\), -30, minute\) : DATEADD\(DATETIME\("now"\), -\d+, second\)', default
+        r'DATEADD\(DATETIME\("now"\), -\d+, (minute|hour)\) : DATEADD\(DATETIME\("now"\), -\d+, second\)', default
     )
-    (target,) = filters["filter_select"]["targets"]
-    listed = DATASETS[target["datasetUuid"]]
-    assert listed["table_name"] in SMALL
-    assert listed["sql"] is None
-    column = target["column"]["name"]
-    for chart in CHARTS.values():
-        assert column in {one["column_name"] for one in DATASETS[chart["dataset_uuid"]]["columns"]}
+    shown = {meta["uuid"] for meta in _placed(name)}
+    datasets = [DATASETS[chart["dataset_uuid"]] for chart in CHARTS.values() if chart["uuid"] in shown]
+    for one in lists:
+        (target,) = one["targets"]
+        listed = DATASETS[target["datasetUuid"]]
+        assert listed["table_name"] in SMALL
+        column = target["column"]["name"]
+        assert column in {have["column_name"] for have in listed["columns"]}
+        # It does something: charts are of datasets that have the column, or whose SQL asks for the choice.
+        asks = f'filter_values, "{column}"', f"filter_values('{column}')", "chosen_host" if column == "host" else "?"
+        assert any(
+            column in {have["column_name"] for have in dataset["columns"]} or any(ask in dataset["sql"] for ask in asks)
+            for dataset in datasets
+        )
+
+
+def test_colours_are_of_things_that_are_there() -> None:
+    metrics = {metric["metric_name"] for dataset in DATASETS.values() for metric in dataset["metrics"]}
+    for label, colour in yaml.safe_load((weir_assets.FOLDER / "colors.yaml").read_text()).items():
+        assert re.fullmatch(r"#[0-9A-F]{6}", colour)
+        # What looks like a metric is one; others are labels in the data.
+        assert "_" not in label or label in metrics
 
 
 def test_the_dashboards_user_may_read_what_the_datasets_read() -> None:
@@ -143,7 +183,8 @@ def test_the_dashboards_user_may_read_what_the_datasets_read() -> None:
     allowed = {table.removeprefix("weir.") for table in role["tables"]}
     for dataset in DATASETS.values():
         sql = re.sub(r"--.*", "", dataset["sql"]) if dataset["sql"] else f"FROM {dataset['table_name']}"
-        assert set(re.findall(r"\b(?:FROM|JOIN)\s+(\w+)", sql)) <= allowed
+        named = set(re.findall(r"\b(?:FROM|JOIN)\s+(\w+)", sql))
+        assert named - set(re.findall(r"(\w+) AS\s*\(", sql)) - {"numbers"} <= allowed
     assert role["readonly"] is True
 
 
@@ -153,6 +194,6 @@ def test_a_wrong_name_is_an_error(tmp_path: Path) -> None:
         if path.is_file():
             copy = tmp_path / path.relative_to(weir_assets.FOLDER)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(path.read_text().replace("dataset: hosts", "dataset: guests"))
+            copy.write_text(path.read_text().replace("dataset: talkers", "dataset: guests"))
     with pytest.raises(KeyError, match="guests"):
         weir_assets.bundle(tmp_path)

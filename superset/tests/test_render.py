@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from render import render
+from render import Browser
 
 CHART = '<div data-test="chart-grid-component" data-test-chart-name="{name}" style="width:400px;height:200px">{inside}</div>'
 DRAWN = CHART.format(name="good", inside='<canvas width="300" height="150"></canvas>')
@@ -55,9 +55,16 @@ def pages() -> Iterator[str]:
     thread.join()
 
 
-def test_a_good_page_is_good(pages: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for all pages."""
+    with Browser() as one:
+        yield one
+
+
+def test_a_good_page_is_good(browser: Browser, pages: str, tmp_path: Path) -> None:
     picture = tmp_path / "shot.png"
-    report = render(f"{pages}/good", picture, timeout=60)
+    report = browser.render(f"{pages}/good", picture, timeout=60)
     assert report.problems == []
     assert report.charts == {"good": "drawn"}
     assert picture.stat().st_size > 500
@@ -74,14 +81,14 @@ def test_a_good_page_is_good(pages: str, tmp_path: Path) -> None:
         ("/missing", "HTTP 404"),
     ],
 )
-def test_a_bad_page_is_found(pages: str, page: str, said: str) -> None:
-    problems = render(f"{pages}{page}", None, timeout=60).problems
+def test_a_bad_page_is_found(browser: Browser, pages: str, page: str, said: str) -> None:
+    problems = browser.render(f"{pages}{page}", None, timeout=60).problems
     assert any(said in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize(
     ("page", "said"), [("/loading", "chart 'slow' is loading"), ("/login", "no chart on the page; it says: 'Sign in'")]
 )
-def test_waiting_ends(pages: str, page: str, said: str) -> None:
-    problems = render(f"{pages}{page}", None, timeout=6).problems
+def test_waiting_ends(browser: Browser, pages: str, page: str, said: str) -> None:
+    problems = browser.render(f"{pages}{page}", None, timeout=6).problems
     assert any(said in problem for problem in problems), problems

@@ -1,26 +1,32 @@
--- The lists of the newest window of the time range, probe by probe.
+{% set scope = scope_of(filter_values) -%}
+-- The list of the newest window of the time range: over all probes, or of each chosen probe or customer.
 SELECT
     t.ts AS ts,
     t.window_s AS window_s,
     t.probe AS probe,
+    t.customer_name AS customer_name,
     t.rank AS rank,
     t.protocol_name AS protocol,
     t.src AS src,
+    {{ host_link('t.src') }} AS src_link,
     t.src_port AS src_port,
     t.dst AS dst,
+    {{ host_link('t.dst') }} AS dst_link,
     t.dst_port AS dst_port,
     t.octets AS octets,
     t.packets AS packets,
     t.window_octets AS window_octets
 FROM v_top_flows AS t
-WHERE t.scope = 'probe'
+WHERE t.scope = '{{ scope }}'
   AND t.list = 'ip_octets'
-  AND (t.probe, t.ts) IN
+  AND (t.probe, t.customer_name, t.ts) IN
   (
-      SELECT w.probe, max(w.ts)
+      SELECT w.probe, w.customer_name, max(w.ts)
       FROM v_top_flows AS w
-      WHERE w.scope = 'probe'
+      WHERE w.scope = '{{ scope }}'
         AND w.list = 'ip_octets'
+        AND w.rank = 1
         AND w.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND w.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
-      GROUP BY w.probe
+      GROUP BY w.probe, w.customer_name
   )
+  AND t.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND t.ts < toDateTime({{ until(to_dttm) }}, 'UTC')

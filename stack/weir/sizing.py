@@ -1,0 +1,186 @@
+"""What a store will take before it is there: rows, disk and machines from flows per second (`weir storage plan`).
+
+Every constant is a measurement, or an assumption that says so. docs/explanation/sizing.md holds the same arithmetic
+against measured stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import ceil
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from weir.errors import WeirError
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that sizing stands on, and where it is from."""
+
+    value: float
+    source: str
+
+
+MEASURED = "make bench-store"
+#: Interval records of a flow at intervals of 10 s; the rest of a flow's life is in further records.
+RECORDS_A_FLOW = Constant(1.5, "assumed; 1.14 in the public captures, 1.25 in the benchmark's traffic")
+RAW_OCTETS = Constant(24.0, MEASURED)
+#: Rows of an hour in flows_hourly for each record of it: pairs of addresses come again.
+HOURLY_ROWS_A_RECORD = Constant(0.5, MEASURED)
+#: Of one row, in both orders together.
+HOURLY_OCTETS = Constant(40.0, MEASURED)
+#: Hosts of a day grow more slowly than its records: as (records of a probe) ** 0.75.
+HOSTS_EXPONENT = Constant(0.75, MEASURED)
+HOSTS_FACTOR = Constant(5.0, MEASURED)
+HOSTS_OCTETS = Constant(16.0, MEASURED)
+TALKERS_A_PROBE = Constant(10_001, "clickhouse/migrations/0016_daily.sql: the list and its remainder")
+TALKERS_OCTETS = Constant(24.0, MEASURED)
+#: Of a probe, or of all: totals, applications, AS, countries, in each direction.
+MIXES_A_PROBE = Constant(500, "assumed: 120 names in 4 directions")
+MIXES_OCTETS = Constant(20.0, MEASURED)
+#: Records that one core stores in a second, all views filled.
+RECORDS_A_CORE = Constant(60_000, MEASURED)
+#: What merging needs beside what is stored, and how full a disk may be.
+DISK_FILL = Constant(0.8, "a partition is merged into a copy of itself")
+MACHINE_CORES, MACHINE_OCTETS = 16, 16 * 10**12
+#: Of the cores, what inserts may take: the rest answers questions.
+INSERT_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One tier: what a day adds, how long it is kept, what it comes to."""
+
+    name: str
+    tables: str
+    rows_a_day: float
+    octets_a_row: float
+    days: float
+
+    @property
+    def octets_a_day(self) -> float:
+        return self.rows_a_day * self.octets_a_row
+
+    @property
+    def octets(self) -> float:
+        return self.octets_a_day * self.days
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A store for so many flows a second."""
+
+    flows_a_second: float
+    probes: int
+    raw_days: float
+    hourly_years: float
+    daily_years: float
+
+    def __post_init__(self) -> None:
+        for what, value in asdict(self).items():
+            if value <= 0:
+                raise WeirError(f"{what.replace('_', ' ')} must be more than 0, not {value:g}")
+
+    @property
+    def records_a_second(self) -> float:
+        """Interval records, on the average."""
+        return self.flows_a_second * RECORDS_A_FLOW.value
+
+    @property
+    def tiers(self) -> list[Tier]:
+        """Raw, hourly, daily."""
+        records = self.records_a_second * DAY_S
+        hosts = self.probes * HOSTS_FACTOR.value * (records / self.probes) ** HOSTS_EXPONENT.value
+        hosts = min(hosts, 2 * records)  # each record has two ends
+        daily = self.daily_years * 365
+        return [
+            Tier("raw", "flows", records, RAW_OCTETS.value, self.raw_days),
+            Tier(
+                "hourly",
+                "flows_hourly, in both orders",
+                records * HOURLY_ROWS_A_RECORD.value,
+                HOURLY_OCTETS.value,
+                self.hourly_years * 365,
+            ),
+            Tier("daily", "hosts_daily", hosts, HOSTS_OCTETS.value, daily),
+            Tier(
+                "daily", "talkers_daily", min(self.probes * TALKERS_A_PROBE.value, hosts), TALKERS_OCTETS.value, daily
+            ),
+            Tier("daily", "mixes_daily", (self.probes + 1) * MIXES_A_PROBE.value, MIXES_OCTETS.value, daily),
+        ]
+
+    @property
+    def octets(self) -> float:
+        """Of all tiers at the end of their time."""
+        return sum(tier.octets for tier in self.tiers)
+
+    @property
+    def disk_octets(self) -> float:
+        """What the disks must have, with room to merge."""
+        return self.octets / DISK_FILL.value
+
+    @property
+    def cores(self) -> int:
+        """Cores, so that inserts take half of them."""
+        return max(2, ceil(self.records_a_second / RECORDS_A_CORE.value / INSERT_SHARE))
+
+    @property
+    def machines(self) -> int:
+        """Machines of 16 cores and 16 TB, one copy of everything."""
+        return max(ceil(self.cores / MACHINE_CORES), ceil(self.disk_octets / MACHINE_OCTETS))
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan and the numbers that it stands on."""
+        constants = {name.lower(): asdict(one) for name, one in globals().items() if isinstance(one, Constant)}
+        return asdict(self) | {
+            "records_a_second": self.records_a_second,
+            "tiers": [asdict(tier) | {"octets_a_day": tier.octets_a_day, "octets": tier.octets} for tier in self.tiers],
+            "octets": self.octets,
+            "disk_octets": self.disk_octets,
+            "cores": self.cores,
+            "machines": self.machines,
+            "constants": constants,
+        }
+
+    def show(self, console: Console) -> None:
+        """Print the plan for people."""
+        table = Table(header_style="bold", box=None, pad_edge=False)
+        for heading in ("tier", "tables", "rows a day", "octets a row", "a day", "kept", "in all"):
+            table.add_column(heading, justify="left" if heading in ("tier", "tables") else "right")
+        for tier in self.tiers:
+            table.add_row(
+                tier.name,
+                tier.tables,
+                f"{tier.rows_a_day:,.0f}",
+                f"{tier.octets_a_row:.1f}",
+                octets(tier.octets_a_day),
+                f"{tier.days:,.0f} days" if tier.days < 365 else f"{tier.days / 365:g} years",
+                octets(tier.octets),
+            )
+        console.print(table)
+        lines = [
+            f"{self.flows_a_second:,.0f} flows/s are {self.records_a_second:,.0f} records/s "
+            f"({RECORDS_A_FLOW.value:g} a flow), from {self.probes} probe{'s' if self.probes > 1 else ''}",
+            f"disk: {octets(self.disk_octets)}, of which {octets(self.octets)} are data and the rest is room to merge",
+            f"cores: {self.cores}, half of them for inserts "
+            f"({RECORDS_A_CORE.value:,.0f} records/s a core with all views)",
+            "one machine does it"
+            if self.machines == 1
+            else f"machines: {self.machines} of {MACHINE_CORES} cores and {octets(MACHINE_OCTETS)}; "
+            "twice as many where everything is to have a copy",
+        ]
+        console.print("\n".join(lines), highlight=False, soft_wrap=True)
+
+
+def octets(value: float) -> str:
+    """Octets in the unit that fits, in powers of ten as disks are sold."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:,.1f} TB"

@@ -1,0 +1,30 @@
+{% set host = chosen_host(filter_values) -%}
+-- Flow records of one address, seen from its side. Without a choice: the address that had most octets in the time range.
+WITH toIPv6OrDefault(ifNull({{ host }}, '')) AS asked
+SELECT
+    toDateTime(intDiv(toUnixTimestamp(r.ts), bucket_s) * bucket_s, 'UTC') AS ts,
+    {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,
+    r.probe AS probe,
+    if(r.src_addr = asked, r.src, r.dst) AS host,
+    if(r.src_addr = asked, r.dst, r.src) AS peer,
+    {{ host_link('if(r.src_addr = asked, r.dst, r.src)') }} AS peer_link,
+    if(r.src_addr = asked, r.dst_as_name, r.src_as_name) AS peer_as,
+    if(r.src_addr = asked, r.dst_country, r.src_country) AS peer_country,
+    if(r.src_addr = asked, r.dst_customer, r.src_customer) AS peer_customer,
+    if(r.src_addr = asked, 'asks', 'answers') AS role,
+    r.protocol_name AS protocol,
+    r.dst_port AS port,
+    multiIf(r.application != '', r.application, r.service != '', r.service, concat(r.protocol_name, ' ', toString(r.dst_port))) AS application,
+    r.server_name AS server_name,
+    r.dns_query AS dns_query,
+    r.src_port AS src_port,
+    r.flow_start AS flow_start,
+    sum(if(r.src_addr = asked, r.fwd_octets, r.rev_octets)) AS sent_octets,
+    sum(if(r.src_addr = asked, r.rev_octets, r.fwd_octets)) AS received_octets,
+    sum(r.fwd_packets + r.rev_packets) AS packets,
+    max(r.last_seen) AS last_seen
+FROM v_records AS r
+WHERE (r.src_addr = asked OR r.dst_addr = asked)
+  AND r.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
+  AND r.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
+GROUP BY ts, bucket_s, probe, host, peer, peer_link, peer_as, peer_country, peer_customer, role, protocol, port, application, server_name, dns_query, src_port, flow_start

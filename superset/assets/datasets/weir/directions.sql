@@ -1,0 +1,1 @@
+SELECT arrayJoin(['in', 'out', 'internal', 'transit', 'unknown']) AS direction

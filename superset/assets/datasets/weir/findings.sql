@@ -1,0 +1,29 @@
+{% set host = chosen_host(filter_values) -%}
+-- In which lists of suspects an address was in the time range, over all probes; and whether alerts name it.
+WITH {{ host }} AS asked,
+found AS
+(
+    SELECT
+        max(s.ts) AS newest, 'list' AS kind, toString(s.list) AS finding,
+        transform(toString(s.list),
+            ['syn_senders', 'scan_addresses_tcp', 'scan_addresses_udp', 'scan_addresses_icmp', 'scan_ports_tcp', 'scan_ports_udp', 'scan_failures', 'icmp_senders', 'icmp_causers', 'udp_work_weight'],
+            ['sends many SYNs', 'reaches many addresses by TCP', 'reaches many addresses by UDP', 'reaches many addresses by ICMP', 'reaches many TCP ports', 'reaches many UDP ports', 'contacts that were not answered', 'sends ICMP errors', 'causes ICMP errors by UDP', 'UDP work weight'], '') AS meaning,
+        max(s.value) AS value, count() AS windows
+    FROM v_top_indicators AS s
+    WHERE s.scope = 'all' AND s.host = asked
+      AND s.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND s.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+    GROUP BY s.list
+    UNION ALL
+    SELECT max(r.ts), 'port report', argMax(r.flags, r.work_weight), concat('TCP work weight; ports ', argMax(r.port_signature, r.work_weight)), max(r.work_weight), count()
+    FROM v_port_report AS r
+    WHERE r.scope = 'all' AND r.host = asked
+      AND r.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND r.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+    HAVING count() > 0
+    UNION ALL
+    SELECT toDateTime(a.opened_at, 'UTC'), 'alert', toString(a.reason), a.text, toUInt64(a.open), 1
+    FROM v_alerts AS a
+    WHERE a.subject = asked AND (a.open OR a.opened_at >= toDateTime({{ since(from_dttm) }}, 'UTC'))
+)
+SELECT newest AS ts, kind, finding, meaning, value, windows FROM found
+UNION ALL
+SELECT toDateTime({{ until(to_dttm) }} - 1, 'UTC'), 'none', '', 'In no list of suspects, and no alert names it', 0, 0 WHERE (SELECT count() FROM found) = 0

@@ -1,0 +1,18 @@
+{% set scope = 'probe' if filter_values('probe') else 'all' -%}
+-- Port signatures of the time range: what hosts with the same mix of destination ports have in common is one scan.
+WITH found AS
+(
+    SELECT
+        max(s.ts) AS newest, s.probe AS probe, s.port_signature AS port_signature, max(s.hosts) AS hosts, max(s.hosts_local) AS hosts_local,
+        argMax(arrayStringConcat(arraySlice(s.first_hosts, 1, 3), ', '), s.hosts) AS examples, sum(s.syn_sent) AS syn_sent,
+        max(s.work_weight) AS work_weight, count() AS windows
+    FROM v_signatures AS s
+    WHERE s.scope = '{{ scope }}' AND s.work_weight >= 40
+      AND s.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND s.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+    GROUP BY probe, port_signature
+)
+SELECT newest AS ts, probe, port_signature, hosts, hosts_local, examples, syn_sent, work_weight, windows FROM found
+UNION ALL
+SELECT
+    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, 'No host had a work weight of 40 or more', 0, 0, '', 0, 0, 0
+WHERE (SELECT count() FROM found) = 0

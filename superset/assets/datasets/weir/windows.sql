@@ -1,0 +1,20 @@
+{% set scope = scope_of(filter_values) -%}
+-- What went through each window of 30 seconds, in points of `bucket_s` seconds, whole ones only: over all probes with each
+-- flow counted once, or what the chosen probe or customer had.
+SELECT
+    toDateTime(intDiv(toUnixTimestamp(w.ts), bucket_s) * bucket_s, 'UTC') AS ts,
+    {{ bucket_seconds(from_dttm, to_dttm, 30) }} AS bucket_s,
+    w.probe AS probe,
+    w.customer_name AS customer_name,
+    sum(w.window_octets) AS octets,
+    sum(w.window_packets) AS packets,
+    sum(w.window_flows) AS flows,
+    sum(w.duplicate_octets) AS duplicate_octets,
+    count() AS windows
+FROM v_top_flows AS w
+WHERE w.scope = '{{ scope }}'
+  AND w.list = 'ip_octets'
+  AND w.rank = 1
+  AND w.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
+  AND w.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
+GROUP BY ts, bucket_s, probe, customer_name
