@@ -7,6 +7,7 @@ import json
 
 import pytest
 from typer.testing import CliRunner
+
 from weir import sizing
 from weir.cli import app
 from weir.errors import WeirError
