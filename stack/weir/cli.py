@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from weir import __version__, alerts, config, kafka, ledger, prefixes, sizing, storage
+from weir import __version__, alerts, config, customers, kafka, ledger, prefixes, sizing, storage
 from weir import backup as backups
 from weir import forget as forgetting
 from weir.clickhouse import ClickHouse, connect
@@ -133,6 +133,21 @@ def down() -> None:
     was = supervisor.running()
     take_down(stack, supervisor, console)
     console.print("Weir is down." if was else "Weir was not up.")
+
+
+@app.command()
+def customer(
+    name: Annotated[str, typer.Argument(help="Name of the customer, as `weir prefixes list` shows it.")],
+    user: Annotated[str, typer.Argument(help="Name of the user.")],
+) -> None:
+    """Let a customer see its own rows on the dashboards: makes a user, or gives it a new password, and prints it.
+
+    Example: weir customer 'Fjord Power' ola
+    """
+    stack = _stack()
+    password = customers.let_in(stack, name, user)
+    console.print(f"{user} sees the rows of {name} at {stack.superset_url}/login/ with the password", highlight=False)
+    print(password)
 
 
 @app.command()
