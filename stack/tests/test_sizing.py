@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from weir import sizing
 from weir.cli import app
+from weir.config import CHECKOUT
 from weir.errors import WeirError
 
 SITE = sizing.Plan(flows_a_second=2_000, probes=1, raw_days=14, hourly_years=3, daily_years=10)
@@ -50,3 +53,12 @@ def test_the_command_prints_the_plan_with_the_sources_of_its_numbers() -> None:
     made = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert made["octets"] == pytest.approx(SITE.octets)
     assert all(one["source"] for one in made["constants"].values())
+
+
+def test_the_page_shows_what_the_command_prints() -> None:
+    page = (CHECKOUT / "docs/explanation/sizing.md").read_text()
+    for plan in (SITE, NATION):
+        text = io.StringIO()
+        plan.show(Console(file=text, width=130))
+        for line in text.getvalue().splitlines():
+            assert f"    {line.rstrip()}\n" in page
