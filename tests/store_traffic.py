@@ -166,7 +166,7 @@ def mixes(probes: int, days: int, day: str) -> str:
     """A SELECT of rows of `mixes_daily` of so many days from `day`: of each probe and of all, totals and 40 of each dimension."""
     return (
         "SELECT dimension, scope, probe, direction, number, day, windows, octets, packets, flows, ipv6_octets, ipv6_packets, ipv6_flows FROM ("
-        f"SELECT toDate('{day}') + n % {days} AS day, intDiv(n, {days}) AS rest, rest % 4 AS way, intDiv(rest, 4) % 121 AS place, "
+        f"SELECT toDate('{day}') + intDiv(n, {484 * (probes + 1)}) AS day, n % {484 * (probes + 1)} AS rest, rest % 4 AS way, intDiv(rest, 4) % 121 AS place, "
         "intDiv(rest, 484) AS place_of_probe, if(place_of_probe = 0, 'all', 'probe') AS scope, "
         "if(place_of_probe = 0, '', concat('probe-', toString(place_of_probe - 1))) AS probe, "
         "multiIf(place = 0, 'total', place <= 40, 'application', place <= 80, 'as', 'country') AS dimension, "
@@ -268,8 +268,8 @@ def _amounts() -> dict[str, str]:
 def _columns(traffic: Traffic) -> dict[str, str]:
     """The columns of `flows` but what is known of both ends."""
     length = traffic.interval_s * 1000
-    # Of a batch's 500 records at most; small intervals end in small batches.
-    batches = max(1, round(traffic.per_interval / 2 / 285))
+    # Batches of up to 500 records; the last of an interval is what is left.
+    batches = max(2, round(traffic.per_interval / 2 / 450))
     handshake = f"{TCP} AND new AND back > 0 AND NOT {SCAN} AND {draw(28)} % 100 >= 4"
     over = f"{TCP} AND ends AND NOT {SCAN}"
     rtt = f"300 + (intHash64(if(way = 1, dst_four, src_four)) % 90000) * (0.9 + 0.3 * {unit(draw(39))}) + {draw(40)} % 4000"
@@ -286,9 +286,9 @@ def _columns(traffic: Traffic) -> dict[str, str]:
         f"32768 + {draw(24)} % 28232))",
         "dst_port": f"toUInt16(multiIf({_is('tls', 'quic')}, 443, {DNS}, 53, {_is('http')}, 80, {NTP}, 123, {ICMP}, if({draw(25)} % 5, 2048, 771), "
         f"{KNOWN}, arrayElement({KNOWN_PORTS}, 1 + toUInt8(12 * pow({unit(draw(25))}, 1.7))), "
-        f"{SCAN}, if({draw(26)} % 4 = 0, arrayElement({SCANNED_PORTS}, 1 + toUInt8(16 * pow({unit(draw(25))}, 1.7))), 1 + {draw(25)} % 65535), "
+        f"{SCAN}, if({draw(26)} % 8 = 0, arrayElement({SCANNED_PORTS}, 1 + toUInt8(16 * pow({unit(draw(25))}, 1.7))), 1 + {draw(25)} % 65535), "
         f"{PEER}, if({draw(26)} % 10 < 3, arrayElement([3478, 6881, 51413, 27015, 5004], 1 + {draw(25)} % 5), 1024 + {draw(25)} % 64512), "
-        f"if({draw(26)} % 2, 1024 + {draw(25)} % 48128, least({ranked(draw(12), 64_000)} + 1001, 65535))))",
+        f"if({draw(26)} % 5, 1024 + {draw(25)} % 48128, least({ranked(draw(12), 64_000)} + 1001, 65535))))",
         "protocol": f"toUInt8(multiIf({TCP}, 6, {ICMP}, if(six, 58, 1), 17))",
         "ip_version": "toUInt8(if(six, 6, 4))",
         "vlan": f"toUInt16(if(probe_number % 3, 0, 100 + {draw(27)} % 4))",
