@@ -20,6 +20,7 @@ from superset.utils.log import AbstractEventLogger
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import weir_assets
+import weir_guard
 
 # Superset takes "now" from the machine's clock in its own zone; Weir's times are UTC.
 os.environ["TZ"] = "UTC"
@@ -55,9 +56,12 @@ DASHBOARD_AUTO_REFRESH_MODE = "fetch"
 
 # Viewers --------------------------------------------------------------------------------------------------------------
 
-# Whoever reaches the port may look; only the administrator may change. The datasets are granted by weir_superset.py.
+# Whoever reaches the port may look, unless WEIR_SUPERSET_PUBLIC=no; only the administrator may change. The datasets are
+# granted by weir_superset.py.
+WEIR_PUBLIC = os.environ.get("WEIR_SUPERSET_PUBLIC", "yes") != "no"
 AUTH_ROLE_PUBLIC = "Public"
 PUBLIC_ROLE_LIKE = "Public"
+CUSTOMER_PATH = "/superset/dashboard/customer/"
 SUPERSET_LOG_VIEW = False
 
 
@@ -306,10 +310,10 @@ JINJA_CONTEXT_ADDONS: dict[str, Callable[..., Any]] = {
 
 
 def FLASK_APP_MUTATOR(app: Any) -> None:  # Superset fixes the name.
-    """Quote names with double quotes, read times as UTC, and show the dashboard to who asks for nothing else."""
+    """Quote names with double quotes, read times as UTC, open on a dashboard, and keep viewers to names."""
     from clickhouse_connect.cc_sqlalchemy.dialect import ClickHouseDialect
     from clickhouse_connect.cc_sqlalchemy.sql.preparer import ChIdentifierPreparer
-    from flask import redirect, request
+    from flask import jsonify, redirect, request
     from flask_login import current_user
     from superset.db_engine_specs.clickhouse import ClickHouseBaseEngineSpec
 
@@ -336,8 +340,22 @@ def FLASK_APP_MUTATOR(app: Any) -> None:  # Superset fixes the name.
 
     ClickHouseBaseEngineSpec.convert_dttm = classmethod(in_utc)
 
+    def roles() -> set[str]:
+        return {role.name for role in current_user.roles} if current_user.is_authenticated else set()
+
     @app.before_request  # type: ignore[untyped-decorator]
     def front_page() -> Any:
-        if request.path == "/" and not current_user.is_authenticated:
-            return redirect(DASHBOARD_PATH)
+        if request.path in ("/", "/superset/welcome/"):
+            if any(role.startswith(weir_assets.CUSTOMER_ROLE) for role in roles()):
+                return redirect(CUSTOMER_PATH)
+            if request.path == "/" and not current_user.is_authenticated:
+                return redirect(DASHBOARD_PATH)
         return None
+
+    @app.before_request  # type: ignore[untyped-decorator]
+    def names_alone() -> Any:
+        if not request.path.startswith(weir_guard.PATHS) or "Admin" in roles():
+            return None
+        asked = [request.get_json(silent=True, force=True), request.form.to_dict(), request.args.to_dict()]
+        why = weir_guard.refused(asked)
+        return (jsonify({"message": f"Refused: {why}"}), 403) if why else None

@@ -22,6 +22,9 @@ DATABASE = "weir"
 # Time charts have their points made by the datasets' SQL, so they ask for no grain.
 _TIME_CHARTS = {"big_number", "echarts_area", "echarts_timeseries_line", "echarts_timeseries_bar", "mixed_timeseries"}
 COLORS = "weir"
+# A customer's role is called this and the customer's name; it may read these datasets, and of them its own rows.
+CUSTOMER_ROLE = "Customer "
+CUSTOMER_DATASETS = ("customer_mixes", "customer_talkers", "customer_suspects", "customers")
 _SERIES_DEFAULTS: dict[str, Any] = {
     "color_scheme": COLORS,
     "legendOrientation": "top",

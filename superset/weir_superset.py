@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prepare and run Superset for Weir: `init`, then `serve`. `--help` says how."""
+"""Prepare and run Superset for Weir: `init`, then `serve`; `customer` lets a customer in. `--help` says how."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import weir_assets
 
@@ -21,7 +22,9 @@ EXAMPLES = """\
 environment:
   WEIR_SUPERSET_HOME            folder of the state: Superset's own database and caches
   WEIR_SUPERSET_SECRET_KEY      keep it: sessions and stored secrets are encrypted by it
-  WEIR_SUPERSET_ADMIN_PASSWORD  password of the user admin; viewers need none
+  WEIR_SUPERSET_ADMIN_PASSWORD  password of the user admin
+  WEIR_SUPERSET_PUBLIC          no: who has no name sees nothing; by default viewers need none
+  WEIR_SUPERSET_USER_PASSWORD   password of the user that `customer` makes
   WEIR_SUPERSET_PORT            port, 8088 by default
   WEIR_SUPERSET_LISTEN          address, 127.0.0.1 by default
   WEIR_CLICKHOUSE_HOST, WEIR_CLICKHOUSE_PORT, WEIR_PASSWORD_DASHBOARD   the store; user dashboard
@@ -29,6 +32,7 @@ environment:
 examples:
   weir_superset.py init          make or renew everything; done at once when nothing changed
   weir_superset.py serve         run in the foreground; well when GET /health answers OK
+  weir_superset.py customer 'Fjord Power' ola     the user ola sees the dashboard Customer, with Fjord Power's rows alone
 """
 
 
@@ -37,11 +41,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["init", "serve"], help="init prepares the state, serve runs the server")
-    command = parser.parse_args().command
-    needed = ["WEIR_SUPERSET_HOME", "WEIR_SUPERSET_SECRET_KEY"] + (
-        ["WEIR_SUPERSET_ADMIN_PASSWORD"] if command == "init" else []
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("init", help="prepare the state")
+    commands.add_parser("serve", help="run the server")
+    of_customer = commands.add_parser(
+        "customer", help="make a user that sees one customer's rows, or renew its password"
     )
+    of_customer.add_argument("name", help="name of the customer, as `weir prefixes list` shows it")
+    of_customer.add_argument("user", help="name of the user")
+    given = parser.parse_args()
+    command = given.command
+    needed = ["WEIR_SUPERSET_HOME", "WEIR_SUPERSET_SECRET_KEY"]
+    needed += {"init": ["WEIR_SUPERSET_ADMIN_PASSWORD"], "customer": ["WEIR_SUPERSET_USER_PASSWORD"]}.get(command, [])
     missing = [name for name in needed if not os.environ.get(name)]
     if missing:
         print(f"weir_superset: set {', '.join(missing)} in the environment; see --help", file=sys.stderr)
@@ -53,19 +64,23 @@ def main() -> int:
     os.environ["FLASK_APP"] = "superset.app:create_app()"
     if command == "serve":
         serve()
+    if command == "customer":
+        return customer(home, given.name, given.user)
     return init(home)
 
 
 def fingerprint() -> str:
     """What the prepared state was made from: the sources, the libraries, the key and the administrator's password."""
     digest = hashlib.sha256()
-    sources = [FOLDER / "requirements.txt", FOLDER / "superset_config.py", FOLDER / "weir_superset.py"]
+    sources = [
+        FOLDER / name for name in ("requirements.txt", "superset_config.py", "weir_guard.py", "weir_superset.py")
+    ]
     for path in sources:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for name, text in sorted(weir_assets.bundle().items()):
         digest.update(name.encode() + b"\0" + text.encode() + b"\0")
-    for name in ("WEIR_SUPERSET_SECRET_KEY", "WEIR_SUPERSET_ADMIN_PASSWORD"):
-        digest.update(os.environ[name].encode() + b"\0")
+    for name in ("WEIR_SUPERSET_SECRET_KEY", "WEIR_SUPERSET_ADMIN_PASSWORD", "WEIR_SUPERSET_PUBLIC"):
+        digest.update(os.environ.get(name, "").encode() + b"\0")
     return digest.hexdigest()
 
 
@@ -143,21 +158,86 @@ def _import() -> None:
 
 
 def _grant_viewers() -> None:
-    """Let whoever comes without a name read the datasets, and nothing else of the store."""
+    """Let the role Viewer read the dashboards and nothing else of the store; who has no name too, unless that is shut."""
+    from flask import current_app
+    from superset import db
+    from superset.extensions import security_manager
+
+    _viewer_role(
+        "Viewer", [path.stem for path in (weir_assets.FOLDER / "datasets" / weir_assets.DATABASE).glob("*.yaml")]
+    )
+    viewer, public = (security_manager.find_role(name) for name in ("Viewer", "Public"))
+    public.permissions = list(viewer.permissions) if current_app.config["WEIR_PUBLIC"] else []
+    db.session.commit()
+
+
+def _viewer_role(name: str, datasets: list[str]) -> Any:
+    """A role that reads dashboards of these datasets, and changes nothing. Made, or brought up to date."""
     from superset import db
     from superset.connectors.sqla.models import SqlaTable
     from superset.extensions import security_manager
 
-    public = security_manager.find_role("Public")
-    ours = [
-        weir_assets.uuid_of("datasets", path.stem)
-        for path in (weir_assets.FOLDER / "datasets" / weir_assets.DATABASE).glob("*.yaml")
+    role = security_manager.add_role(name)
+    # What Superset grants to readers of a public dashboard, but for what asks past charts.
+    wanted = security_manager.PUBLIC_ROLE_PERMISSIONS - {("can_query", "Api"), ("can_external_metadata", "Datasource")}
+    read = [security_manager.find_permission_view_menu(permission, view) for permission, view in sorted(wanted)]
+    ours = [weir_assets.uuid_of("datasets", dataset) for dataset in datasets]
+    read += [
+        security_manager.add_permission_view_menu("datasource_access", dataset.get_perm())
+        for dataset in db.session.query(SqlaTable).filter(SqlaTable.uuid.in_(ours))
     ]
-    for dataset in db.session.query(SqlaTable).filter(SqlaTable.uuid.in_(ours)):
-        security_manager.add_permission_role(
-            public, security_manager.add_permission_view_menu("datasource_access", dataset.get_perm())
+    role.permissions = [one for one in read if one is not None]
+    return role
+
+
+def customer(home: Path, name: str, user: str) -> int:
+    """Let a customer in: a role with a rule on its rows, and a user that has this role alone."""
+    if not (home / STAMP).exists():
+        print("weir_superset: nothing is prepared yet: run init first", file=sys.stderr)
+        return 2
+    warnings.simplefilter("ignore")
+    from superset.app import create_app
+
+    with create_app().app_context():
+        from superset import db
+        from superset.connectors.sqla.models import RowLevelSecurityFilter, SqlaTable
+        from superset.extensions import security_manager
+        from superset.models.core import Database
+
+        store = db.session.query(Database).filter_by(uuid=weir_assets.uuid_of("databases", weir_assets.DATABASE)).one()
+        known = {
+            str(row.customer): int(row.customer_id)
+            for row in store.get_df("SELECT customer, customer_id FROM v_customers ORDER BY customer").itertuples()
+        }
+        if name not in known:
+            there = ", ".join(f"'{one}'" for one in known) or "none: weir prefixes set declares them"
+            print(f"weir_superset: no customer is called '{name}'; there are {there}", file=sys.stderr)
+            return 2
+        role_name = weir_assets.CUSTOMER_ROLE + name
+        role = _viewer_role(role_name, list(weir_assets.CUSTOMER_DATASETS))
+        # Rules by number: a name would have to be quoted, and may change.
+        rule = (
+            db.session.query(RowLevelSecurityFilter).filter_by(name=role_name).one_or_none() or RowLevelSecurityFilter()
         )
-    db.session.commit()
+        rule.name, rule.filter_type, rule.clause = role_name, "Regular", f"customer_id = {known[name]}"
+        rule.description = f"Rows of {name} alone"
+        rule.roles = [role]
+        ours = [weir_assets.uuid_of("datasets", one) for one in weir_assets.CUSTOMER_DATASETS]
+        rule.tables = db.session.query(SqlaTable).filter(SqlaTable.uuid.in_(ours)).all()
+        db.session.add(rule)
+        password = os.environ["WEIR_SUPERSET_USER_PASSWORD"]
+        there_already = security_manager.find_user(user)
+        if there_already is None:
+            security_manager.add_user(user, user, name, f"{user}@weir.invalid", role, password)
+        elif [one.name for one in there_already.roles] != [role_name]:
+            print(f"weir_superset: the user '{user}' is there already, with another role", file=sys.stderr)
+            db.session.rollback()
+            return 2
+        else:
+            security_manager.reset_password(there_already.id, password)
+        db.session.commit()
+    print(f"superset: the user {user} sees the rows of {name} alone")
+    return 0
 
 
 def serve() -> None:

@@ -99,9 +99,10 @@ class Storage(_Part):
 
 
 class Superset(_Part):
-    """The dashboards."""
+    """The dashboards. With `public` false, only who logs in sees them."""
 
     enabled: bool = True
+    public: bool = True
 
 
 class Agent(_Part):

@@ -259,19 +259,9 @@ def _storage(stack: Stack) -> Service:
 
 
 def _superset(stack: Stack) -> Service:
-    python = stack.venvs / "superset/bin/python"
-    script = str(stack.checkout / "superset/weir_superset.py")
-    environment = {
-        "WEIR_SUPERSET_HOME": str(stack.data / "superset"),
-        "WEIR_SUPERSET_SECRET_KEY": stack.secret("superset-key"),
-        "WEIR_SUPERSET_ADMIN_PASSWORD": stack.secret("superset-admin"),
-        "WEIR_SUPERSET_PORT": str(stack.config.ports.superset),
-        "WEIR_CLICKHOUSE_HOST": httpx.URL(stack.clickhouse_url).host,
-        "WEIR_CLICKHOUSE_PORT": str(httpx.URL(stack.clickhouse_url).port or 8123),
-        "WEIR_PASSWORD_DASHBOARD": stack.password("dashboard"),
-    }
+    python, script, environment = superset_command(stack)
     # Preparing the metadata takes a while the first time; as part of the command it shares the log and the restarts.
-    line = f"{shlex.quote(str(python))} {shlex.quote(script)}"
+    line = f"{shlex.quote(str(python))} {shlex.quote(str(script))}"
     return Service(
         name="superset",
         command=["bash", "-c", f"{line} init && exec {line} serve"],
@@ -281,6 +271,21 @@ def _superset(stack: Stack) -> Service:
         needs=python,
         start_seconds=240,
     )
+
+
+def superset_command(stack: Stack) -> tuple[Path, Path, dict[str, str]]:
+    """The interpreter, the script weir_superset.py and the environment that it needs."""
+    environment = {
+        "WEIR_SUPERSET_HOME": str(stack.data / "superset"),
+        "WEIR_SUPERSET_SECRET_KEY": stack.secret("superset-key"),
+        "WEIR_SUPERSET_ADMIN_PASSWORD": stack.secret("superset-admin"),
+        "WEIR_SUPERSET_PORT": str(stack.config.ports.superset),
+        "WEIR_SUPERSET_PUBLIC": "yes" if stack.config.superset.public else "no",
+        "WEIR_CLICKHOUSE_HOST": httpx.URL(stack.clickhouse_url).host,
+        "WEIR_CLICKHOUSE_PORT": str(httpx.URL(stack.clickhouse_url).port or 8123),
+        "WEIR_PASSWORD_DASHBOARD": stack.password("dashboard"),
+    }
+    return stack.venvs / "superset/bin/python", stack.checkout / "superset/weir_superset.py", environment
 
 
 def agent(stack: Stack, one: Agent) -> Service:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -132,6 +134,32 @@ class Superset:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
         return done.stdout
 
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[Superset]:
+        """Run the server on this state for as long as the context lasts."""
+        log = self.home / f"serve-{self.port}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [python_of("superset"), str(CHECKOUT / "superset/weir_superset.py"), "serve"],
+                env=self.environment, stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+        try:
+            wait_for(f"{self.url}/health", process, log, 180)
+            yield self
+        finally:
+            stop(process)
+
+    @contextlib.contextmanager
+    def beside(self, changed: dict[str, str]) -> Iterator[Superset]:
+        """A second server, prepared and run on a copy of this one's state with a changed environment."""
+        home, port = self.home.with_name(f"{self.home.name}-beside"), free_port()
+        shutil.copytree(self.home, home, ignore=shutil.ignore_patterns("cache", "*.log", "*.png"))
+        environment = {**self.environment, "WEIR_SUPERSET_HOME": str(home), "WEIR_SUPERSET_PORT": str(port), **changed}
+        other = Superset(port, home, environment)
+        other.init()
+        with other.serving():
+            yield other
+
 
 @pytest.fixture(scope="session")
 def superset(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Superset]:
@@ -150,14 +178,5 @@ def superset(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     }
     made = Superset(port, home, environment)
     assert "ready" in made.init()
-    log = home / "serve.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [python_of("superset"), str(CHECKOUT / "superset/weir_superset.py"), "serve"],
-            env=environment, stdout=output, stderr=output, start_new_session=True,
-        )  # fmt: skip
-    try:
-        wait_for(f"{made.url}/health", process, log, 120)
+    with made.serving():
         yield made
-    finally:
-        stop(process)

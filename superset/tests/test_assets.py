@@ -30,6 +30,8 @@ VIZ_TYPES = {
 }
 # What the list of a filter may be read from: never records.
 SMALL = {"probes", "customers", "directions", "filter_sets", "hosts"}
+# What no time range is asked of.
+TIMELESS = {*SMALL, "host_days"}
 
 
 def test_every_file_is_of_a_known_kind_and_has_its_own_uuid() -> None:
@@ -67,7 +69,7 @@ def test_dataset(dataset: dict[str, Any]) -> None:
     assert all(column["description"] for column in dataset["columns"])
     assert all(metric["description"] and metric["d3format"] for metric in dataset["metrics"])
     times = [column for column in dataset["columns"] if column["is_dttm"]]
-    if dataset["table_name"] not in SMALL:
+    if dataset["table_name"] not in TIMELESS:
         assert dataset["main_dttm_col"] == "time"
         assert [(column["column_name"], column["expression"]) for column in times] == [("time", "ts")]
         assert not next(column for column in dataset["columns"] if column["column_name"] == "ts")["is_dttm"]
@@ -104,7 +106,8 @@ def test_chart_names_what_is_there(name: str) -> None:
     assert params.get("x_axis_sort", asked[0]) in columns | metrics
     assert set(params.get("column_config", {})) <= set(asked) | set(params.get("groupby", []))
     assert {one["column"] for one in params.get("conditional_formatting", [])} <= set(asked)
-    assert any(one["operator"] == "TEMPORAL_RANGE" and one["subject"] == "time" for one in conditions)
+    timed = [one["subject"] for one in conditions if one["operator"] == "TEMPORAL_RANGE"]
+    assert set(timed) == ({"time"} if dataset["main_dttm_col"] else set())
 
 
 def _placed(name: str) -> list[dict[str, Any]]:
@@ -117,7 +120,7 @@ def test_every_chart_is_on_a_dashboard_and_every_place_has_its_chart() -> None:
     assert {meta["uuid"] for page in placed.values() for meta in page} == {chart["uuid"] for chart in CHARTS.values()}
     for page in placed.values():
         assert all(isinstance(meta["chartId"], int) for meta in page)
-        assert len({meta["chartId"] for meta in page}) == len(page)
+        assert len({meta["chartId"] for meta in page}) == len({meta["sliceName"] for meta in page}) == len(page)
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)

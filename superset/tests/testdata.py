@@ -113,8 +113,9 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
             SELECT *, f % 9 = 4 AS inbound,
                 if(v6, toIPv6(concat('2001:db8::', hex(1 + f % 9))), toIPv6(concat('::ffff:192.0.2.', toString(1 + f % 40)))) AS inside,
                 if(v6, toIPv6(concat('2001:db8:ff::', hex(1 + f % 5))), toIPv6(concat('::ffff:198.51.100.', toString(1 + f % 11)))) AS outside,
-                1 + f % {len(CUSTOMERS)} AS customer, {[number for number, _ in NETWORKS]}[1 + f % {len(NETWORKS)}] AS far_as,
-                {[_country(letters) for _, letters in NETWORKS]}[1 + f % {len(NETWORKS)}] AS far, {_country("IS")} AS home,
+                1 + cityHash64(inside) % {len(CUSTOMERS)} AS customer,
+                1 + cityHash64(outside) % {len(NETWORKS)} AS network, {[number for number, _ in NETWORKS]}[network] AS far_as,
+                {[_country(letters) for _, letters in NETWORKS]}[network] AS far, {_country("IS")} AS home,
                 multiIf(kind = 1, 81, kind = 17, [5, 188, 9][1 + f % 3],
                     [{_PICK}[1 + cityHash64(f) % {len(_PICK)}], 91, 7, 92, 212][1 + f % 5]) AS app
             FROM (

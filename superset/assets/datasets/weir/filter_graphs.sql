@@ -41,7 +41,7 @@ graphs AS
     SELECT
         *,
         greatest(arrayMax(arrayMap(x -> greatest(x.2, x.3 + 3 * x.4), points)), 0.000001) AS top,
-        arrayMap(x -> toString(round((x.1 - since) * 240 / greatest(until - since, 1), 1)), points) AS across,
+        arrayMap(x -> toString(round((greatest(x.1, since) - since) * 240 / greatest(until - since, 1), 1)), points) AS across,
         arrayMap((a, x) -> concat(a, ',', toString(round(38 - 36 * x.2 / top, 1))), across, points) AS line,
         arrayMap((a, x) -> concat(a, ',', toString(round(38 - 36 * (x.3 + 3 * x.4) / top, 1))), across, points) AS above,
         arrayMap((a, x) -> concat(a, ',', toString(round(38 - 36 * greatest(x.3 - 3 * x.4, 0) / top, 1))), across, points) AS below

@@ -1,0 +1,80 @@
+"""What a viewer may ask: the columns and metrics of a dataset by their names, and no SQL of its own.
+
+A dashboard asks for nothing else. SQL in a query (Superset's "custom SQL") could look into other tables of the store than
+the dataset's, and past the rules on a customer's rows. Administrators write what they like.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+#: Where queries come in.
+PATHS = ("/api/v1/chart/", "/superset/explore_json", "/datasource/samples", "/api/v1/query/")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# Lists in a query whose texts Superset takes for SQL where no column bears the name.
+_NAMED = frozenset(
+    [
+        "columns",
+        "groupby",
+        "groupby_b",
+        "metrics",
+        "metrics_b",
+        "metric",
+        "orderby",
+        "series_columns",
+        "all_columns",
+        "entity",
+        "source",
+        "target",
+        "series",
+        "series_limit_metric",
+        "timeseries_limit_metric",
+        "secondary_metric",
+        "x_axis",
+        "granularity",
+        "granularity_sqla",
+        "sqlExpression",
+    ]
+)
+# Free text that becomes SQL, and charts that are drawn from other charts' data.
+_EMPTY = frozenset(["where", "having", "annotation_layers"])
+
+
+def refused(asked: Any) -> str | None:
+    """Why a query is refused, given its JSON; None where it asks for names alone."""
+    if isinstance(asked, dict):
+        for key, value in asked.items():
+            if key in _EMPTY and value:
+                return f"'{key}' is for administrators"
+            if key in _NAMED and not all(map(_is_name, _texts(value))):
+                return f"'{key}' names something that is no column or metric"
+            # A chart's own parameters travel as text in some requests.
+            if key in ("params", "form_data", "extra_form_data", "query_context") and isinstance(value, str):
+                value = _decoded(value)
+            if why := refused(value):
+                return why
+    elif isinstance(asked, list):
+        return next((why for one in asked if (why := refused(one))), None)
+    return None
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _is_name(text: str) -> bool:
+    return text == "" or _NAME.match(text) is not None
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts in nested lists; objects are looked into by refused()."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return [text for one in value for text in _texts(one)]
+    return []
