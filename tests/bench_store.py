@@ -293,6 +293,7 @@ def insert(bench: Bench, traffic: Traffic, rows: int) -> None:
                 "insert_deduplication_token": f"bench/flows/{number}",
                 "insert_deduplicate": "1",
                 "async_insert": "0",
+                "optimize_on_insert": "0",
                 "deduplicate_blocks_in_dependent_materialized_views": "1",
                 "input_format_native_allow_types_conversion": "1",
                 "min_insert_block_size_rows": "1048576",
@@ -481,7 +482,7 @@ def daily(bench: Bench, listed: int, days: int, until: int) -> None:
     wait_for_merges(bench)
     rows = bench.count("talkers_daily")
     where = f"WHERE day >= '{first}'"
-    talkers = f"SELECT host, sum(octets) AS octets, any(as_name) FROM v_talkers_daily {where} AND rank > 0 GROUP BY host ORDER BY octets DESC LIMIT 50"
+    talkers = f"SELECT weir_addr(addr) AS host, any(as_number), sum(t.octets) AS octets FROM v_talkers_daily AS t {where} AND rank > 0 GROUP BY addr ORDER BY octets DESC LIMIT 50"
     taken = bench.seconds(talkers)
     by_table = bench.seconds(
         f"SELECT addr, sum(sent_octets + received_octets) AS octets FROM talkers_daily {where} AND rank > 0 GROUP BY addr ORDER BY octets DESC LIMIT 50"
