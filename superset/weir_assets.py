@@ -70,7 +70,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "truncate_metric": True,
         "truncate_metric_b": True,
     },
-    "sankey_v2": {"color_scheme": COLORS, "row_limit": 60},
+    "sankey_v2": {"color_scheme": COLORS, "row_limit": 30},
     "world_map": {
         "country_fieldtype": "cca2",
         "linear_color_scheme": COLORS,

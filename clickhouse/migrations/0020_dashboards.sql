@@ -44,7 +44,7 @@ AS SELECT
     weir_addr(f.src_addr) AS src, src_port, weir_addr(f.dst_addr) AS dst, dst_port,
     weir_protocol_name(protocol) AS protocol_name, flow_start, first_seen, last_seen,
     fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn, rev_tcp_synack,
-    dictGet('application_names', 'name', f.application_id) AS application,
+    if(f.application_id = 0, '', dictGet('application_names', 'name', f.application_id)) AS application,
     dictGet('service_names', 'name', (f.service, f.protocol)) AS service,
     server_name, dns_query, nation_direction, src_as, dst_as,
     dictGet('autonomous_system_names', 'name', f.src_as) AS src_as_name,
@@ -73,7 +73,7 @@ AS SELECT
     if(f.nation_direction = 'out', f.dst_as, f.src_as) AS as_number,
     dictGet('autonomous_system_names', 'name', as_number) AS as_name,
     coalesce(
-        nullIf(dictGet('application_names', 'name', f.application_id), ''),
+        if(f.application_id = 0, NULL, nullIf(dictGet('application_names', 'name', f.application_id), '')),
         nullIf(dictGet('service_names', 'name', (f.service, f.protocol)), ''), 'unknown') AS application,
     f.fwd_packets + f.rev_packets AS packets, f.fwd_octets + f.rev_octets AS octets
 FROM flows AS f

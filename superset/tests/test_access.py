@@ -104,7 +104,8 @@ def test_a_customer_sees_its_own_rows_alone(superset: Superset, store: Store, pe
     assert person.ask("customer_mixes", ["customer_name"], ["mix_octets"], other) == (200, [])
     assert person.ask("customers", ["customer_name"], [], []) == (200, [{"customer_name": "Harbour Hosting"}])
     # The suspects of the test data are another customer's.
-    assert person.ask("customer_suspects", ["host"], ["suspect_value"], filters) == (200, [])
+    _, rows = person.ask("customer_suspects", ["host", "customer_name"], ["suspect_value"], filters)
+    assert rows == [{"host": "nobody", "customer_name": "Harbour Hosting", "suspect_value": 0}]
 
 
 @pytest.mark.parametrize("table", sorted(set(DATASETS) - set(weir_assets.CUSTOMER_DATASETS)))

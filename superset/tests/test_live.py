@@ -238,7 +238,7 @@ def test_lists_say_that_nobody_is_in_them(superset: Superset, store: Store) -> N
     for table, column, said in (
         ("alerts", "message", "No alert is open"),
         ("port_report", "flags", "No TCP control packets"),
-        ("signatures", "port_signature", "No host had"),
+        ("signatures", "signature", "No host had"),
         ("talkers", "label", "No customer is declared"),
         ("suspects", "host", "nobody"),
         ("findings", "meaning", "In no list of suspects"),

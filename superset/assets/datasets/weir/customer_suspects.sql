@@ -16,3 +16,7 @@ SELECT
         ['sends many SYNs', 'reaches many addresses by TCP', 'reaches many addresses by UDP', 'reaches many addresses by ICMP', 'reaches many TCP ports', 'reaches many UDP ports', 'contacts that were not answered', 'sends ICMP errors', 'causes ICMP errors by UDP', 'UDP work weight'], '') AS finding, host,
     value, addresses, ports, failed, answered, udp_sent, icmp_errors_recv, windows
 FROM found
+UNION ALL
+SELECT toDateTime({{ until(to_dttm) }} - 1, 'UTC'), c.customer_id, c.customer, 'None of its hosts stood out', 'nobody', 0, 0, 0, 0, 0, 0, 0, 0
+FROM v_customers AS c
+WHERE c.customer_id NOT IN (SELECT customer_id FROM found)

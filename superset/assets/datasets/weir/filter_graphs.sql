@@ -20,7 +20,7 @@ usual AS
 (
     SELECT
         toString(b.probe) AS probe, toString(b.counter_set) AS counter_set, toString(b.label) AS label, b.hour AS hour, b.weekend AS weekend,
-        b.packets_per_second AS middle, b.packets_per_second_mad AS spread
+        b.packets_per_second AS middle, b.packets_per_second_mad AS spread, b.windows AS windows
     FROM v_baseline AS b
     WHERE b.scope = '{{ scope }}'
       AND (until - since > 82800 OR b.hour IN (SELECT toHour(toDateTime(since, 'UTC') + number * 3600) FROM numbers(25) WHERE since + number * 3600 < until + 3600))
@@ -29,7 +29,7 @@ joined AS
 (
     SELECT
         c.probe AS probe, c.counter_set AS counter_set, c.label AS label, max(c.newest) AS newest,
-        argMax(c.now_rate, c.point) AS now_rate, argMax(u.middle, c.point) AS middle, argMax(u.spread, c.point) AS spread,
+        argMax(c.now_rate, c.point) AS now_rate, argMax(u.middle, c.point) AS middle, argMax(u.spread, c.point) AS spread, argMax(u.windows, c.point) AS windows,
         arraySort(x -> x.1, groupArray((c.point, c.rate, u.middle, u.spread))) AS points
     FROM counted AS c
     LEFT JOIN usual AS u ON u.probe = c.probe AND u.counter_set = c.counter_set AND u.label = c.label AND u.hour = toHour(toDateTime(c.point, 'UTC'))
@@ -54,5 +54,6 @@ SELECT
         '<polygon points="', arrayStringConcat(arrayConcat(above, arrayReverse(below)), ' '), '" fill="#8a9ba8" fill-opacity=".35"/>',
         '<polyline points="', arrayStringConcat(line, ' '), '" fill="none" stroke="#1f8fb0" stroke-width="1.6"/></svg>')), '">') AS graph,
     now_rate, middle, spread,
-    abs(now_rate - middle) / greatest(spread, middle * 0.05, 0.1) AS strays
+    -- An hour has 12 windows a day: before the third day nobody knows what is usual.
+    if(windows < 36, 0, abs(now_rate - middle) / greatest(spread, middle * 0.05, 0.1)) AS strays
 FROM graphs

@@ -21,8 +21,8 @@ SELECT
     sumIf(l.stored_packets + l.not_metered_packets, l.state NOT IN ('closing_missing', 'missing')) AS accounted,
     sum(l.stored_records) AS records,
     sum(l.lost_packets) AS lost,
-    maxIf(dateDiff('millisecond', toDateTime64(l.ts, 3, 'UTC'), l.updated_at) - toInt64(l.interval_ms), l.state = 'closed' AND l.version = 1) / 1000 AS lag,
-    max(l.rss_octets) AS memory,
+    maxIf(dateDiff('millisecond', toDateTime64(l.ts, 3, 'UTC'), l.updated_at) - toInt64(l.interval_ms), l.state = 'closed' AND l.version = 1 AND NOT startsWith(l.source, 'file:')) / 1000 AS lag,
+    max(nullIf(l.rss_octets, 0)) AS memory,
     max(l.cpu_permille) AS cpu
 FROM v_ledger AS l
 WHERE l.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')

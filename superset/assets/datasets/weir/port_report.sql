@@ -6,7 +6,8 @@ WITH newest AS
         r.ts AS ts, r.probe AS probe, r.customer_name AS customer_name, r.host AS host, {{ host_link('r.host') }} AS host_link,
         if(r.local, 'us', 'them') AS side, r.flags AS flags, r.work_weight AS work_weight, r.sa_s AS sa_s, r.syn_sent AS syn_sent,
         r.fin_recv AS fin_recv, r.rst_recv AS rst_recv, r.tcp_packets AS tcp_packets, r.l3d AS l3d, r.l4d AS l4d,
-        r.icmp_errors AS icmp_errors, r.port_signature AS port_signature
+        r.icmp_errors AS icmp_errors, r.port_signature AS port_signature,
+        if(lengthUTF8(r.port_signature) > 40, concat(substring(r.port_signature, 1, 38), '…'), if(r.port_signature = '', '(sent nothing)', r.port_signature)) AS signature
     FROM v_port_report AS r
     WHERE r.scope = '{{ scope }}'
       AND r.ts = (SELECT max(w.ts) FROM v_port_report AS w WHERE w.scope = '{{ scope }}' AND w.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND w.ts < toDateTime({{ until(to_dttm) }}, 'UTC'))
@@ -15,5 +16,5 @@ SELECT * FROM newest
 UNION ALL
 SELECT
     toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, {{ chosen(filter_values, "customer_name") }}, 'nobody', 'nobody', '',
-    'No TCP control packets stood out', 0, 0, 0, 0, 0, 0, 0, 0, 0, ''
+    'No TCP control packets stood out', 0, 0, 0, 0, 0, 0, 0, 0, 0, '', ''
 WHERE (SELECT count() FROM newest) = 0

@@ -11,8 +11,8 @@ WITH found AS
       AND s.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND s.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
     GROUP BY probe, port_signature
 )
-SELECT newest AS ts, probe, port_signature, hosts, hosts_local, examples, syn_sent, work_weight, windows FROM found
+SELECT newest AS ts, probe, port_signature, if(lengthUTF8(port_signature) > 40, concat(substring(port_signature, 1, 38), '…'), if(port_signature = '', '(sent nothing)', port_signature)) AS signature, hosts, hosts_local, examples, syn_sent, work_weight, windows FROM found
 UNION ALL
 SELECT
-    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, 'No host had a work weight of 40 or more', 0, 0, '', 0, 0, 0
+    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, '', 'No host had a work weight of 40 or more', 0, 0, '', 0, 0, 0
 WHERE (SELECT count() FROM found) = 0

@@ -21,7 +21,8 @@ SELECT
 FROM found
 UNION ALL
 SELECT
-    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, {{ chosen(filter_values, "customer_name") }}, missing, '', 'nobody', 'nobody', '',
+    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, {{ chosen(filter_values, "customer_name") }}, missing, transform(missing, ['syn_senders', 'scan_addresses_tcp', 'scan_addresses_udp', 'scan_addresses_icmp', 'scan_ports_tcp', 'scan_ports_udp', 'scan_failures', 'icmp_senders', 'icmp_causers', 'udp_work_weight'],
+        ['sends many SYNs', 'reaches many addresses by TCP', 'reaches many addresses by UDP', 'reaches many addresses by ICMP', 'reaches many TCP ports', 'reaches many UDP ports', 'contacts that were not answered', 'sends ICMP errors', 'causes ICMP errors by UDP', 'UDP work weight'], ''), 'nobody', 'nobody', '',
     0, 0, 0, 0, 0, 0, 0, 0
 FROM
 (

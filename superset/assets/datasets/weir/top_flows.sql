@@ -4,6 +4,7 @@ SELECT
     t.ts AS ts,
     t.window_s AS window_s,
     t.probe AS probe,
+    if(t.probe = '', 'all probes', t.probe) AS seen_by,
     t.customer_name AS customer_name,
     t.rank AS rank,
     t.protocol_name AS protocol,
