@@ -31,11 +31,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import yaml
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from weir.clickhouse import ClickHouse, connect
+from weir.errors import WeirError
 
 import store_captures
 import store_traffic
@@ -47,6 +47,8 @@ FOLDER = BUILT / "bench"
 QUERIES = CHECKOUT / "superset/assets/queries"
 #: Rows that the engine makes in one statement, and that the sink sends in one request.
 PIECE, BODY = 1_000_000, 250_000
+#: Compiled, the engine's arithmetic on random 64 bits came to other rows than interpreted: the same rows must come again.
+MAKING = {"compile_expressions": "0"}
 #: Columns of fewer octets in real rows are not compared one by one: a few odd records decide.
 WORTH = 0.05
 #: Tables that a record is in once it is stored: time-ordered, and what views make of it.
@@ -126,7 +128,7 @@ class Bench:
     def fill(self, table: str, select: str, **settings: str) -> None:
         """Insert what a SELECT says, by the names of its columns."""
         names = ", ".join(row["name"] for row in self.admin.rows(f"DESCRIBE ({select})"))
-        self.admin.execute(f"INSERT INTO {table} ({names}) {select}", **settings)
+        self.admin.execute(f"INSERT INTO {table} ({names}) {select}", **MAKING, **settings)
 
     def merge(self, *tables: str) -> None:
         """Merge tables as time would."""
@@ -253,7 +255,7 @@ def compare(bench: Bench, real: int) -> None:
 
 def bodies(bench: Bench, traffic: Traffic, rows: int) -> Iterator[tuple[int, bytes]]:
     """Requests' bodies as the sink makes them: Native blocks of 16,384 rows, zstd."""
-    settings = {"enable_http_compression": "1", "max_block_size": "16384", "database": "weir"}
+    settings = {"enable_http_compression": "1", "max_block_size": "16384", "database": "weir", **MAKING}
     for first in range(0, rows, BODY):
         count = min(BODY, rows - first)
         sql = store_traffic.flows(traffic, first, count) + " FORMAT Native"
@@ -291,6 +293,7 @@ def insert(bench: Bench, traffic: Traffic, rows: int) -> None:
                 "insert_deduplication_token": f"bench/flows/{number}",
                 "insert_deduplicate": "1",
                 "async_insert": "0",
+                "optimize_on_insert": "0",
                 "deduplicate_blocks_in_dependent_materialized_views": "1",
                 "input_format_native_allow_types_conversion": "1",
                 "min_insert_block_size_rows": "1048576",
@@ -387,6 +390,11 @@ def raw(bench: Bench, traffic: Traffic, have: int, rows: int) -> None:
     )
 
 
+def reached(taken: float, target: float, whole: bool) -> bool | None:
+    """Whether a target is met; in time on fewer rows than it is for says nothing yet."""
+    return False if taken > target else True if whole else None
+
+
 # ---- hourly ----
 
 
@@ -435,9 +443,9 @@ def hourly(bench: Bench, counts: list[int], until: int) -> None:
         largest = rows == max(counts)
         bench.add(
             f"one /24 over {days:,.0f} days of hourly rows, {rows:,}",
-            "2 s" if largest else "",
+            "2 s at 200 million" if largest else "",
             f"{taken:.2f} s ({network:,} rows of it, {parts} parts, {octets:.1f} octets a row in both orders)",
-            taken <= 2 if largest else None,
+            reached(taken, 2, rows >= 200_000_000) if largest else None,
             full / taken,
         )
     bench.figures["hourly"] = {"rows_an_hour": traffic.slots, "runs": found}
@@ -474,8 +482,11 @@ def daily(bench: Bench, listed: int, days: int, until: int) -> None:
     wait_for_merges(bench)
     rows = bench.count("talkers_daily")
     where = f"WHERE day >= '{first}'"
-    talkers = f"SELECT host, sum(octets) AS octets, any(as_name) FROM v_talkers_daily {where} AND rank > 0 GROUP BY host ORDER BY octets DESC LIMIT 50"
+    talkers = f"SELECT weir_addr(addr) AS host, any(as_number), sum(t.octets) AS octets FROM v_talkers_daily AS t {where} AND rank > 0 GROUP BY addr ORDER BY octets DESC LIMIT 50"
     taken = bench.seconds(talkers)
+    by_table = bench.seconds(
+        f"SELECT addr, sum(sent_octets + received_octets) AS octets FROM talkers_daily {where} AND rank > 0 GROUP BY addr ORDER BY octets DESC LIMIT 50"
+    )
     full = bench.scan("talkers_daily", "day, rank, addr, sent_octets, received_octets")
     octets = bench.size("talkers_daily") / rows
     bench.figures["daily"] = {
@@ -488,13 +499,13 @@ def daily(bench: Bench, listed: int, days: int, until: int) -> None:
     }
     bench.add(
         f"top 50 talkers of {days} days, {PROBES} probes",
-        "1 s",
-        f"{taken:.2f} s ({rows:,} rows, {listed:,} a probe and day; {octets:.1f} octets a row)",
-        taken <= 1,
+        "1 s for a year",
+        f"{taken:.2f} s ({rows:,} rows, {listed:,} a probe and day; {octets:.1f} octets a row; {by_table:.2f} s from the table itself)",
+        reached(taken, 1, days >= 365),
         full / taken,
     )
     rows = bench.count("mixes_daily")
-    total = f"SELECT direction, sum(octets) FROM v_mixes_daily {where} AND scope = 'all' AND mix = 'total' GROUP BY direction"
+    total = f"SELECT direction, sum(octets) FROM v_mixes_daily {where} AND scope = 'all' AND dimension = 'total' GROUP BY direction"
     taken = bench.seconds(total)
     full = bench.scan("mixes_daily", "day, scope, direction, dimension, octets")
     bench.figures["daily"] |= {
@@ -505,9 +516,9 @@ def daily(bench: Bench, listed: int, days: int, until: int) -> None:
     }
     bench.add(
         f"national total of {days} days",
-        "0.2 s",
+        "0.2 s for a year",
         f"{taken:.3f} s ({rows:,} rows of mixes_daily)",
-        taken <= 0.2,
+        reached(taken, 0.2, days >= 365),
         full / taken,
     )
 
@@ -520,19 +531,19 @@ def questions(bench: Bench) -> None:
     table = Table(title="Saved queries", title_justify="left", box=None, header_style="bold")
     for heading in ("query", "seconds", "rows", "first row"):
         table.add_column(heading, justify="right" if heading in ("seconds", "rows") else "left")
-    found = []
-    for path in sorted(QUERIES.rglob("*.yaml")):
-        query = yaml.safe_load(path.read_text())
+    found: list[dict[str, Any]] = []
+    for path in sorted(QUERIES.glob("*.sql")):
         begin = time.monotonic()
         try:
-            rows = bench.analyst.rows(query["sql"].strip().rstrip(";"))
-            first = json.dumps(rows[0], ensure_ascii=False, default=str) if rows else "none"
-            taken = time.monotonic() - begin
-            found.append({"query": path.stem, "seconds": taken, "rows": len(rows), "first": rows[:1]})
-            table.add_row(path.stem, f"{taken:.2f}", f"{len(rows):,}", first[:100])
-        except Exception as error:
+            rows = bench.analyst.rows(path.read_text().strip().rstrip(";"))
+        except WeirError as error:
             found.append({"query": path.stem, "error": str(error)})
             table.add_row(path.stem, "", "", f"FAILED: {str(error)[:100]}")
+            continue
+        taken = time.monotonic() - begin
+        found.append({"query": path.stem, "seconds": taken, "rows": len(rows), "first": rows[:1]})
+        first = json.dumps(rows[0], ensure_ascii=False) if rows else "none"
+        table.add_row(path.stem, f"{taken:.2f}", f"{len(rows):,}", first[:100])
     console.print(table if found else f"no saved queries in {QUERIES}")
     bench.figures["questions"] = found
 
@@ -554,7 +565,7 @@ def show(bench: Bench) -> None:
             one.target,
             one.measured,
             {None: "", True: "met", False: "MISSED"}[one.met],
-            f"{one.scan:,.0f}x faster" if one.scan and one.scan >= 1.5 else f"{one.scan:.1f}x" if one.scan else "",
+            "" if one.scan is None else f"{one.scan:,.1f}x faster" if one.scan >= 1 else f"{1 / one.scan:,.1f}x slower",
         )
         for one in bench.results
     ]
@@ -588,35 +599,37 @@ def main() -> int:
         "--talkers", type=int, default=1_000, metavar="N", help="listed hosts of a probe and day (1,000)"
     )
     parser.add_argument("--days", type=int, default=365, metavar="N", help="days of daily rows (365)")
-    parser.add_argument(
-        "--quick", action="store_true", help="a tenth of it and less: 2 million raw, 2 million hourly, 100 talkers"
-    )
+    parser.add_argument("--quick", action="store_true", help="2 million raw, 2 million hourly, 30 days of 100 talkers")
     parser.add_argument("--questions", action="store_true", help="run every saved query on the data, too")
     parser.add_argument("--keep", action="store_true", help="leave the data, and say where it is")
     options = parser.parse_args()
     if options.quick:
-        options.raw, options.insert, options.hourly, options.talkers = 2_000_000, 1_000_000, [200_000, 2_000_000], 100
+        options.raw, options.insert, options.hourly = 2_000_000, 1_000_000, [200_000, 2_000_000]
+        options.talkers, options.days = 100, 30
     options.insert = min(options.insert, options.raw)
     until = int(time.time()) // 3600 * 3600
     with (KeptStack if options.keep else RunningStack)() as stack:
         bench = Bench(stack, options)
-        if real := real_records(bench):
-            compare(bench, real)
-        for service in ("flink", "kafka", "storage"):
-            stack.stop(service)
-        span = Traffic(start=0).span_s(options.raw)
-        traffic = Traffic(start=(until - int(span)) // 300 * 300)
-        if options.insert:
-            insert(bench, traffic, options.insert)
-        if options.raw:
-            raw(bench, traffic, options.insert, options.raw)
-        if options.hourly:
-            hourly(bench, options.hourly, until)
-        if options.talkers:
-            daily(bench, options.talkers, options.days, until)
-        if options.questions:
-            questions(bench)
-        show(bench)
+        try:
+            if real := real_records(bench):
+                compare(bench, real)
+            for service in ("flink", "kafka", "storage"):
+                stack.stop(service)
+            span = Traffic(start=0).span_s(options.raw)
+            traffic = Traffic(start=(until - int(span)) // 300 * 300)
+            if options.insert:
+                insert(bench, traffic, options.insert)
+            if options.raw:
+                raw(bench, traffic, options.insert, options.raw)
+            if options.hourly:
+                hourly(bench, options.hourly, until)
+            if options.talkers:
+                daily(bench, options.talkers, options.days, until)
+            if options.questions:
+                questions(bench)
+        finally:
+            # What was measured is written also where a later part fails.
+            show(bench)
     return 1 if any(one.met is False for one in bench.results) else 0
 
 

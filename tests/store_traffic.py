@@ -16,15 +16,15 @@ from dataclasses import dataclass
 #: Kinds of flows, and of 1,000 flows how many are of an earlier kind.
 KINDS = {
     "tls": 0,  # TCP 443
-    "quic": 320,  # UDP 443
-    "dns": 420,
-    "http": 610,
-    "ntp": 660,
-    "icmp": 675,
-    "known": 695,  # mail, shells, proxies and the like
-    "scan": 745,  # a SYN that nobody answers
-    "peer": 865,  # UDP between high ports: calls, games, file sharing
-    "tail": 920,  # TCP to any port
+    "quic": 280,  # UDP 443
+    "dns": 380,
+    "http": 570,
+    "ntp": 620,
+    "icmp": 635,
+    "known": 655,  # mail, shells, proxies and the like
+    "scan": 705,  # a SYN that nobody answers
+    "peer": 845,  # UDP between high ports: calls, games, file sharing
+    "tail": 900,  # TCP to any port
 }
 WORDS = "'north', 'media', 'cloud', 'data', 'shop', 'news', 'mail', 'play', 'video', 'bank', 'city', 'app'"
 KNOWN_PORTS = "[22, 25, 993, 587, 8080, 8443, 3389, 5222, 1883, 5228, 21, 143]"
@@ -166,7 +166,7 @@ def mixes(probes: int, days: int, day: str) -> str:
     """A SELECT of rows of `mixes_daily` of so many days from `day`: of each probe and of all, totals and 40 of each dimension."""
     return (
         "SELECT dimension, scope, probe, direction, number, day, windows, octets, packets, flows, ipv6_octets, ipv6_packets, ipv6_flows FROM ("
-        f"SELECT toDate('{day}') + n % {days} AS day, intDiv(n, {days}) AS rest, rest % 4 AS way, intDiv(rest, 4) % 121 AS place, "
+        f"SELECT toDate('{day}') + intDiv(n, {484 * (probes + 1)}) AS day, n % {484 * (probes + 1)} AS rest, rest % 4 AS way, intDiv(rest, 4) % 121 AS place, "
         "intDiv(rest, 484) AS place_of_probe, if(place_of_probe = 0, 'all', 'probe') AS scope, "
         "if(place_of_probe = 0, '', concat('probe-', toString(place_of_probe - 1))) AS probe, "
         "multiIf(place = 0, 'total', place <= 40, 'application', place <= 80, 'as', 'country') AS dimension, "
@@ -268,9 +268,9 @@ def _amounts() -> dict[str, str]:
 def _columns(traffic: Traffic) -> dict[str, str]:
     """The columns of `flows` but what is known of both ends."""
     length = traffic.interval_s * 1000
-    # Of a batch's 500 records at most; small intervals end in small batches.
-    batches = max(1, round(traffic.per_interval / 2 / 285))
-    handshake = f"{TCP} AND new AND back > 0 AND NOT {SCAN} AND {draw(28)} % 100 >= 4"
+    # Batches of up to 500 records; the last of an interval is what is left.
+    batches = max(2, round(traffic.per_interval / 2 / 450))
+    handshake = f"{TCP} AND new AND back > 0 AND NOT {SCAN} AND {draw(28)} % 100 >= 7"
     over = f"{TCP} AND ends AND NOT {SCAN}"
     rtt = f"300 + (intHash64(if(way = 1, dst_four, src_four)) % 90000) * (0.9 + 0.3 * {unit(draw(39))}) + {draw(40)} % 4000"
     return {
@@ -286,13 +286,13 @@ def _columns(traffic: Traffic) -> dict[str, str]:
         f"32768 + {draw(24)} % 28232))",
         "dst_port": f"toUInt16(multiIf({_is('tls', 'quic')}, 443, {DNS}, 53, {_is('http')}, 80, {NTP}, 123, {ICMP}, if({draw(25)} % 5, 2048, 771), "
         f"{KNOWN}, arrayElement({KNOWN_PORTS}, 1 + toUInt8(12 * pow({unit(draw(25))}, 1.7))), "
-        f"{SCAN}, if({draw(26)} % 4 = 0, arrayElement({SCANNED_PORTS}, 1 + toUInt8(16 * pow({unit(draw(25))}, 1.7))), 1 + {draw(25)} % 65535), "
+        f"{SCAN}, if({draw(26)} % 8 = 0, arrayElement({SCANNED_PORTS}, 1 + toUInt8(16 * pow({unit(draw(25))}, 1.7))), 1 + {draw(25)} % 65535), "
         f"{PEER}, if({draw(26)} % 10 < 3, arrayElement([3478, 6881, 51413, 27015, 5004], 1 + {draw(25)} % 5), 1024 + {draw(25)} % 64512), "
-        f"if({draw(26)} % 2, 1024 + {draw(25)} % 48128, least({ranked(draw(12), 64_000)} + 1001, 65535))))",
+        f"if({draw(26)} % 5, 1024 + {draw(25)} % 48128, least({ranked(draw(12), 64_000)} + 1001, 65535))))",
         "protocol": f"toUInt8(multiIf({TCP}, 6, {ICMP}, if(six, 58, 1), 17))",
         "ip_version": "toUInt8(if(six, 6, 4))",
         "vlan": f"toUInt16(if(probe_number % 3, 0, 100 + {draw(27)} % 4))",
-        "initiator_guess": f"toBool(NOT {TCP} OR {draw(28)} % 100 < 4)",
+        "initiator_guess": f"toBool(NOT {TCP} OR {draw(28)} % 100 < 7)",
         "first_seen_offset_ms": f"toInt64(if(new, {draw(17)} % {length}, toUInt64({length} * pow(u4, 4))))",
         "last_seen_offset_ms": f"toUInt64(multiIf(sent + back <= 1, 0, {DNS}, 1 + 90 * u2 * u3 * u4, "
         f"NOT ends, ({length - 1} - first_seen_offset_ms) * (1 - pow(u3, 5)), ({length - 1} - first_seen_offset_ms) * u2 * sqrt(u4)))",
@@ -303,7 +303,7 @@ def _columns(traffic: Traffic) -> dict[str, str]:
         "rev_packets": "toUInt64(back)",
         "rev_octets": f"multiIf(back = 0, 0, {SCAN}, 40, {DNS}, back * (70 + toUInt64(u3 * u3 * 400)), {NTP}, 76, {ICMP}, back * 84, "
         "toUInt64(back * (52 + pow(u2, 0.9) * 1400)))",
-        "fwd_tcp_syn": f"toUInt32(multiIf({SCAN}, sent, {TCP} AND new AND {draw(28)} % 100 >= 4, 1 + (u1 > 0.98), 0))",
+        "fwd_tcp_syn": f"toUInt32(multiIf({SCAN}, sent, {TCP} AND new AND {draw(28)} % 100 >= 7, 1 + (u1 > 0.98), 0))",
         "rev_tcp_synack": f"toUInt32({handshake})",
         "fwd_tcp_fin": f"toUInt32({over} AND {draw(32)} % 100 < 70)",
         "rev_tcp_fin": f"toUInt32({over} AND {draw(32)} % 100 < 62 AND back > 0)",

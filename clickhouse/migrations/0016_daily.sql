@@ -3,7 +3,7 @@
 CREATE TABLE IF NOT EXISTS hosts_daily
 (
     day              Date COMMENT 'Day, UTC' CODEC(Delta, ZSTD(1)),
-    probe            LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    probe            LowCardinality(String) COMMENT 'Name of the probe that saw it' CODEC(ZSTD(1)),
     addr             IPv6 COMMENT 'Address of the host, IPv4 mapped; for a network its first address; :: for what overflow records do not name' CODEC(ZSTD(1)),
     network          Bool COMMENT 'Not a host but a /24 (IPv4) or /48 that unanswered attempts went to' CODEC(ZSTD(1)),
     prefix           UInt32 COMMENT 'Longest declared prefix that it was in, by its id in the table prefixes; 0 none' CODEC(ZSTD(1)),
@@ -57,7 +57,7 @@ COMMENT 'Fills hosts_daily with the destinations of every block that is written 
 CREATE TABLE IF NOT EXISTS talkers_daily
 (
     day              Date COMMENT 'Day, UTC' CODEC(Delta, ZSTD(1)),
-    probe            LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    probe            LowCardinality(String) COMMENT 'Name of the probe that saw it' CODEC(ZSTD(1)),
     rank             UInt16 COMMENT 'Place by octets sent and received, from 1; 0 for all that is not in the list' CODEC(T64, ZSTD(1)),
     addr             IPv6 COMMENT 'Address of the host, IPv4 mapped; for a network its first address; :: for the remainder' CODEC(ZSTD(1)),
     network          Bool COMMENT 'Not a host but a network that unanswered attempts went to' CODEC(ZSTD(1)),

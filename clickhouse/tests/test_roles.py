@@ -90,7 +90,8 @@ def test_system_tables_show_what_may_be_seen(server: Server) -> None:
     assert "v_flows" in seen
     assert "flows" not in seen
     columns = server.sql("SELECT DISTINCT table FROM system.columns WHERE database = 'weir'", user="dashboard").splitlines()
-    assert set(columns) == set(seen)
+    # A view with parameters has its columns once they are given.
+    assert set(columns) == set(seen) - {"v_network"}
     assert server.sql("SHOW TABLES FROM weir", user="dashboard").splitlines() == seen
     assert "flows" in server.sql("SHOW TABLES FROM weir", user="analyst").splitlines()
 

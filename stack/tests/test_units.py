@@ -11,7 +11,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from weir import config, kafka, ledger, migrations
+from weir import config, forget, kafka, ledger, migrations
 from weir.demo_traffic import write_capture
 from weir.errors import WeirError
 from weir.services import cluster_id
@@ -161,3 +161,19 @@ def test_a_sound_ledger_says_so() -> None:
 def test_the_made_capture_is_the_same_size_each_time(tmp_path: Path) -> None:
     assert write_capture(tmp_path / "a", 1000) == write_capture(tmp_path / "b", 1000)
     assert (tmp_path / "a").stat().st_size == (tmp_path / "b").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("192.0.2.7", "192.0.2.7/32"), ("::ffff:192.0.2.0/120", "192.0.2.0/24"), ("2001:DB8::/32", "2001:db8::/32")],
+)
+def test_what_can_be_forgotten(text: str, shown: str) -> None:
+    assert str(forget.network(text)) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", "192.0.2.7/24", "0.0.0.0/0", "::/0", "::", "::/64", "192.0.2.0/33", "1.2.3"]
+)
+def test_what_cannot_be_forgotten(text: str) -> None:
+    with pytest.raises(WeirError):
+        forget.network(text)

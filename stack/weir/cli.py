@@ -16,9 +16,11 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from weir import __version__, alerts, config, customers, kafka, ledger, prefixes, sizing, storage
+from weir import backup as backups
+from weir import forget as forgetting
 from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
-from weir.migrations import apply_access
+from weir.migrations import apply_access, compiled
 from weir.migrations import migrate as apply_migrations
 from weir.stack import bring_up, dashboard_url, describe_probe, enrol, take_down
 from weir.stages import Stages
@@ -220,12 +222,23 @@ def _span(seconds: int) -> str:
 
 
 @app.command()
-def migrate() -> None:
+def migrate(
+    cluster: Annotated[
+        str | None, typer.Option(help="Make them on this cluster, replicated and distributed. [clickhouse.cluster]")
+    ] = None,
+    only_print: Annotated[bool, typer.Option("--print", help="Print the statements; no server is asked.")] = False,
+) -> None:
     """Apply the table definitions that are new. `weir up` does this by itself.
 
     Example: WEIR_PASSWORD_ADMIN=… weir --config server.yaml migrate
     """
-    applied = apply_migrations(connect(_stack(), "admin"))
+    stack = _stack()
+    name = stack.config.clickhouse.cluster if cluster is None else cluster
+    if only_print:
+        for file, statements in compiled(stack.config.clickhouse.database, name):
+            print(f"-- {file}\n" if file else "", "\n\n".join(f"{one};" for one in statements), "\n", sep="")
+        return
+    applied = apply_migrations(connect(stack, "admin"), cluster=name)
     print("\n".join(f"applied {name}" for name in applied) or "nothing new")
 
 
@@ -241,7 +254,7 @@ def prepare(
     made = kafka.create_topics(stack.brokers)
     print("\n".join(f"made {name}" for name in made) or "the shared topics were there already")
     admin = connect(stack, "admin")
-    for name in apply_migrations(admin):
+    for name in apply_migrations(admin, cluster=stack.config.clickhouse.cluster):
         print(f"applied {name}")
     if stack.config.clickhouse.url:
         count = apply_access(stack, admin)
@@ -606,6 +619,85 @@ def storage_plan(
         print(json.dumps(plan.as_json(), indent=2))
     else:
         plan.show(console)
+
+
+@app.command()
+def backup(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made where absent; each backup has its own.")],
+    base: Annotated[
+        Path | None, typer.Option(help="An earlier backup: what it holds is not written again. Keep both.")
+    ] = None,
+) -> None:
+    """Back up every table of the store, with a manifest to verify it by. Everything goes on meanwhile.
+
+    Where the stack is down, the store alone is started for it.
+
+    Example: weir backup /var/backups/weir/2026-11-22
+    """
+    with Stages(console) as stages:
+        entries = backups.backup(_stack(), directory, stages, base)
+    console.print(
+        f"{directory}: {len(entries)} tables, {sum(entry.rows for entry in entries):,} rows. "
+        "Passwords are not in it: keep the folder secrets/ too.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+@app.command()
+def restore(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What weir backup wrote.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace what the store holds.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only verify the backup; nothing is changed.")] = False,
+) -> None:
+    """Put a backup in the place of what the store holds, once it is verified. The jobs stop meanwhile.
+
+    Where anything is wrong with it, what was there stays.
+
+    Example: weir restore /var/backups/weir/2026-11-22
+    """
+    with Stages(console) as stages:
+        entries = backups.restore(_stack(), directory, stages, force=force, check=check)
+    rows = sum(entry.rows for entry in entries)
+    done = "is whole" if check else "is restored"
+    console.print(f"{directory} {done}: {len(entries)} tables, {rows:,} rows.", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def forget(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="An address, or a prefix: all addresses in it.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove an address from everything that is stored, and search for it again. There is no way back.
+
+    Example: weir forget 192.0.2.7 --dry-run
+    """
+    stack = _stack()
+    store, wanted = connect(stack, "admin", patience=None), forgetting.network(address)
+    with Stages(console) as stages:
+        found = forgetting.search(store, wanted, stages)
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for title in ("table", "rows", "named in"):
+        table.add_column(title, justify="right" if title == "rows" else "left")
+    for one in found:
+        table.add_row(one.table, f"{one.rows:,}", ", ".join(f"{column} {n:,}" for column, n in one.columns.items()))
+    name = wanted[0] if wanted.num_addresses == 1 else wanted
+    console.print(table if found else f"Nothing that is stored names {name}.", highlight=False)
+    if found and not dry_run:
+        if not yes:
+            if not sys.stdin.isatty():
+                raise WeirError(
+                    "nothing was removed: nobody was there to confirm it", hint="--yes removes without asking"
+                )
+            typer.confirm(f"Remove these rows for ever, of every table, because they name {name}?", abort=True)
+        with Stages(console) as stages:
+            forgetting.forget(store, wanted, stages, found)
+        rows = sum(one.rows for one in found)
+        console.print(f"{name} is removed: {rows:,} rows of {len(found)} tables.", highlight=False)
+    console.print("Where else it is, and what stays:")
+    for line in forgetting.elsewhere():
+        console.print(f"- {line}", highlight=False, soft_wrap=True)
 
 
 @app.command()

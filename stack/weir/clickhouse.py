@@ -15,13 +15,16 @@ from weir.errors import WeirError
 class ClickHouse:
     """One user's view of the store."""
 
-    def __init__(self, url: str, user: str, password: str, database: str = "weir") -> None:
+    def __init__(
+        self, url: str, user: str, password: str, database: str = "weir", patience: float | None = 130
+    ) -> None:
+        """patience: seconds without a sign of the server after which it is given up, None for ever."""
         self.url = url
         self.database = database
         self.client = httpx.Client(
             base_url=url,
             headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": password},
-            timeout=httpx.Timeout(130, connect=5),
+            timeout=httpx.Timeout(patience, connect=5),
         )
 
     def _send(self, sql: str, database: str | None, settings: dict[str, str]) -> httpx.Response:
@@ -58,9 +61,10 @@ class ClickHouse:
         finally:
             response.close()
 
-    def rows(self, sql: str, **settings: str) -> list[dict[str, Any]]:
+    def rows(self, sql: str, *, database: str | None = None, **settings: str) -> list[dict[str, Any]]:
         """Run a SELECT and return its rows; 64-bit integers as integers."""
-        text = self.execute(sql, default_format="JSONEachRow", output_format_json_quote_64bit_integers="0", **settings)
+        settings = {"default_format": "JSONEachRow", "output_format_json_quote_64bit_integers": "0", **settings}
+        text = self.execute(sql, database=database, **settings)
         return [json.loads(line) for line in text.splitlines()]
 
     def ping(self) -> bool:
@@ -71,6 +75,6 @@ class ClickHouse:
             return False
 
 
-def connect(stack: Stack, user: str) -> ClickHouse:
+def connect(stack: Stack, user: str, patience: float | None = 130) -> ClickHouse:
     """The store of this stack, as one of the users of `clickhouse/access.yaml`."""
-    return ClickHouse(stack.clickhouse_url, user, stack.password(user), stack.config.clickhouse.database)
+    return ClickHouse(stack.clickhouse_url, user, stack.password(user), stack.config.clickhouse.database, patience)

@@ -91,7 +91,8 @@ class Cluster:
         commands = _parts(text[found.end() :])
         out = [f"ALTER TABLE {name}_local {self._on}\n    " + ",\n    ".join(commands)]
         # A Distributed table has columns, and nothing else that can be altered.
-        columns = [_plain(command) for command in commands if re.match(r"\w+ COLUMN\b", command)]
+        plain = [_plain(command) for command in commands if re.match(r"\w+ COLUMN\b", command)]
+        columns = [command for command in plain if not re.fullmatch(r"MODIFY COLUMN (IF EXISTS )?\w+", command)]
         if columns:
             out.append(f"ALTER TABLE {name} {self._on}\n    " + ",\n    ".join(columns))
         return out

@@ -34,6 +34,9 @@ ALTER TABLE flows ON CLUSTER 'weir'
     ADD COLUMN IF NOT EXISTS port UInt16 COMMENT 'Port, by number' AFTER addr;
 
 ALTER TABLE flows_local ON CLUSTER 'weir'
+    MODIFY COLUMN probe CODEC(ZSTD(1));
+
+ALTER TABLE flows_local ON CLUSTER 'weir'
     ADD INDEX IF NOT EXISTS addr addr TYPE minmax GRANULARITY 1;
 
 CREATE TABLE IF NOT EXISTS hourly_local ON CLUSTER 'weir' AS flows_local

@@ -22,6 +22,7 @@ COMMENT 'Prefixes';
 ALTER TABLE flows
     ADD COLUMN IF NOT EXISTS port UInt16 COMMENT 'Port, by number' CODEC(T64, ZSTD(1)) AFTER addr,
     MODIFY ORDER BY (ts, probe, addr, port);
+ALTER TABLE flows MODIFY COLUMN probe CODEC(ZSTD(1));
 ALTER TABLE flows ADD INDEX IF NOT EXISTS addr addr TYPE minmax GRANULARITY 1;
 CREATE TABLE IF NOT EXISTS hourly AS flows
 ENGINE = AggregatingMergeTree

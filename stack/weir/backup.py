@@ -1,0 +1,336 @@
+"""Back the store up, and bring it back: `weir backup` and `weir restore`.
+
+What is backed up are tables. Views, dictionaries and functions are made anew by the migrations. A backup is the engine's own
+(BACKUP … TO Disk('backups', …)), so any server with such a disk will do. It is made of a snapshot, clones of all tables that
+share their files, and holds a table of its own: the manifest, with the rows and a checksum of every table. By it a restored
+copy is verified in a second database before it takes the place of what was there.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir.clickhouse import ClickHouse, connect
+from weir.config import Stack
+from weir.errors import WeirError
+from weir.migrations import FOLDER, define, migrate
+from weir.services import all_services
+from weir.stages import Stages
+from weir.supervisor import Supervisor
+
+DISK = "backups"
+MANIFEST = "backup_manifest"
+#: Tables that `weir migrate` fills: they alone do not make a store that holds something.
+_FILLED = {"schema_migrations", "services", "applications"}
+#: The engine refuses to drop tables of more than 50 GB unless told otherwise.
+_DROP = {"max_table_size_to_drop": "0", "max_partition_size_to_drop": "0"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One table: its rows and the sum of their hashes, in any order."""
+
+    table: str
+    rows: int
+    checksum: int
+
+
+def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = None) -> list[Entry]:
+    """Write a backup of every table into `directory`, of which `base`, an earlier one, needs not be written again.
+
+    The jobs go on meanwhile. A backup that is broken off is none: `restore` says so. Raises WeirError.
+    """
+    with _store(stack, stages, quiet=False) as store:
+        place = _place(store, directory)
+        if _is_local(store) and directory.exists() and any(directory.iterdir()):
+            raise WeirError(f"{directory} is not empty", hint="each backup has a directory of its own")
+        snapshot = f"{store.database}_snapshot"
+        _drop(store, snapshot)
+        try:
+            stages.begin("snapshot")
+            tables = _tables(store, store.database)
+            if "schema_migrations" not in tables:
+                raise WeirError(f"there is nothing to back up: {store.url} has no tables of Weir", status=1)
+            store.execute(f"CREATE DATABASE {snapshot} ENGINE = Atomic", database="")
+            for table in tables:
+                store.execute(f"CREATE TABLE {snapshot}.{table} CLONE AS {store.database}.{table}", database="")
+                # Merges would join rows of the clone after they have been counted.
+                store.execute(f"SYSTEM STOP MERGES {snapshot}.{table}", database="")
+            stages.done("snapshot", f"{len(tables)} tables")
+            entries = _count(store, snapshot, tables, stages)
+            _write_manifest(store, snapshot, entries)
+            listed = ", ".join(f"TABLE {snapshot}.{name} AS {store.database}.{name}" for name in [*tables, MANIFEST])
+            settings = f" SETTINGS base_backup = {_place(store, base)}" if base else ""
+            stages.begin("write")
+            _run(store, f"BACKUP {listed} TO {place}{settings}", directory, stages, "write")
+        finally:
+            _drop(store, snapshot)
+    return entries
+
+
+def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = False, check: bool = False) -> list[Entry]:
+    """Put the backup in `directory` in the place of what the store holds; the jobs stop meanwhile.
+
+    force: the store may hold something. check: only restore it beside, compare it with its manifest, and drop it again.
+    Where anything is wrong, what was there stays. Raises WeirError.
+    """
+    with _store(stack, stages, quiet=not check) as store:
+        held = {} if force or check else _held(store)
+        if held:
+            most = max(held, key=lambda table: held[table])
+            raise WeirError(
+                f"the store is not empty: {most} has {held[most]:,} rows",
+                hint="--force puts the backup in its place; what is there is then lost",
+            )
+        beside = f"{store.database}_restore"
+        _drop(store, beside)
+        try:
+            entries = _bring(store, directory, beside, stages)
+            if not check:
+                _swap(store, beside, [entry.table for entry in entries], stages)
+        finally:
+            _drop(store, beside)
+    return entries
+
+
+# ---- the store ----
+
+
+@contextmanager
+def _store(stack: Stack, stages: Stages, *, quiet: bool) -> Iterator[ClickHouse]:
+    """The store, started for this alone where the stack is down. quiet: what writes into it is stopped meanwhile."""
+    if stack.config.clickhouse.cluster:
+        raise WeirError(
+            "a cluster is not backed up or restored by this command",
+            hint="docs/how-to/run-on-a-cluster.md has the statements",
+        )
+    supervisor = Supervisor(stack)
+    services = {service.name: service for service in all_services(stack)}
+    stopped: list[str] = []
+    alone = not supervisor.running() and "clickhouse" in services
+    if alone:
+        stages.begin("clickhouse")
+        supervisor.launch([services["clickhouse"]])
+    try:
+        if alone:
+            supervisor.start(services["clickhouse"])
+            supervisor.wait(services["clickhouse"])
+            stages.done("clickhouse", "started for this alone")
+        elif quiet:
+            states = supervisor.states()
+            for name in ("storage", "flink"):
+                if name in states and states[name].word in ("RUNNING", "STARTING", "BACKOFF"):
+                    supervisor.stop(name)
+                    stopped.append(name)
+            if stopped:
+                stages.begin("stop")
+                stages.done("stop", f"{' and '.join(stopped)}, until this is done")
+        yield connect(stack, "admin", patience=None)
+    finally:
+        for name in reversed(stopped):
+            stages.begin(name)
+            supervisor.start(services[name])
+            supervisor.wait(services[name])
+            stages.done(name, "started again")
+        if alone:
+            supervisor.shutdown(["clickhouse"])
+
+
+def _place(store: ClickHouse, directory: Path) -> str:
+    """Where a directory is on the server's disk for backups, in SQL."""
+    disks = store.rows(f"SELECT path FROM system.disks WHERE name = '{DISK}'", database="")
+    if not disks:
+        raise WeirError(
+            f"the server at {store.url} has no disk '{DISK}'",
+            hint="docs/how-to/backup.md says how to configure one",
+        )
+    root = Path(disks[0]["path"])
+    absolute = directory.resolve()
+    if not absolute.is_relative_to(root) or absolute == root:
+        raise WeirError(f"{absolute} is not on the server's disk '{DISK}'", hint=f"name a directory in {root}")
+    path = str(absolute.relative_to(root)).replace("\\", "\\\\").replace("'", "\\'")
+    return f"Disk('{DISK}', '{path}')"
+
+
+def _is_local(store: ClickHouse) -> bool:
+    return store.url.startswith(("http://127.0.0.1:", "http://localhost:"))
+
+
+def _tables(store: ClickHouse, database: str) -> list[str]:
+    """The tables that hold rows; what their names begin with a dot belongs to views."""
+    rows = store.rows(
+        f"SELECT name FROM system.tables WHERE database = '{database}' AND engine LIKE '%MergeTree' "
+        f"AND name NOT IN ('{MANIFEST}') AND NOT startsWith(name, '.') ORDER BY name",
+        database="",
+    )
+    return [row["name"] for row in rows]
+
+
+def _held(store: ClickHouse) -> dict[str, int]:
+    """Tables with rows that did not come from migrations, and how many."""
+    rows = store.rows(
+        f"SELECT table, sum(rows) AS n FROM system.parts WHERE active AND database = '{store.database}' GROUP BY table HAVING n > 0",
+        database="",
+    )
+    return {row["table"]: row["n"] for row in rows if row["table"] not in _FILLED}
+
+
+def _drop(store: ClickHouse, database: str) -> None:
+    store.execute(f"DROP DATABASE IF EXISTS {database} SYNC", database="", **_DROP)
+
+
+# ---- the manifest ----
+
+
+def _count(store: ClickHouse, database: str, tables: list[str], stages: Stages) -> list[Entry]:
+    """Rows and checksum of every table."""
+    entries = []
+    stages.begin("count")
+    for at, table in enumerate(tables, 1):
+        stages.note("count", f"{table}, {at} of {len(tables)}")
+        columns = store.rows(
+            f"SELECT name FROM system.columns WHERE database = '{database}' AND table = '{table}' "
+            "AND default_kind NOT IN ('ALIAS', 'EPHEMERAL') ORDER BY position",
+            database="",
+        )
+        names = ", ".join(f"t.`{column['name']}`" for column in columns)
+        # RowBinary tells NULL from 0 and covers every type.
+        row = store.rows(
+            f"SELECT count() AS found, sum(cityHash64(formatRowNoNewline('RowBinary', {names}))) AS hash FROM {database}.{table} AS t",
+            database="",
+        )[0]
+        entries.append(Entry(table, row["found"], row["hash"]))
+    stages.done("count", f"{sum(entry.rows for entry in entries):,} rows")
+    return entries
+
+
+def _write_manifest(store: ClickHouse, database: str, entries: list[Entry]) -> None:
+    store.execute(
+        f"CREATE TABLE {database}.{MANIFEST} (table String COMMENT 'Table', rows UInt64 COMMENT 'Its rows', "
+        "checksum UInt64 COMMENT 'Sum of the hashes of its rows', made_at DateTime('UTC') COMMENT 'When') "
+        "ENGINE = MergeTree ORDER BY table COMMENT 'What a backup holds'",
+        database="",
+    )
+    values = ", ".join(f"('{entry.table}', {entry.rows}, {entry.checksum}, now())" for entry in entries)
+    store.execute(f"INSERT INTO {database}.{MANIFEST} VALUES {values}", database="")
+
+
+# ---- restoring ----
+
+
+def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> list[Entry]:
+    """Restore into the database `beside` and verify it; returns the manifest."""
+    place = _place(store, directory)
+    store.execute(f"CREATE DATABASE {beside} ENGINE = Atomic", database="")
+    try:
+        store.execute(f"RESTORE TABLE {store.database}.{MANIFEST} AS {beside}.{MANIFEST} FROM {place}", database="")
+    except WeirError as error:
+        raise WeirError(
+            f"{directory} holds no whole backup of {store.database}: none was made there, or it was broken off",
+            hint=_short(str(error)),
+            status=1,
+        ) from error
+    manifest = [
+        Entry(row["table"], row["rows"], row["checksum"])
+        for row in store.rows(f"SELECT table, rows, checksum FROM {beside}.{MANIFEST} ORDER BY table", database="")
+    ]
+    _refuse_newer(store, beside, place)
+    listed = ", ".join(f"TABLE {store.database}.{entry.table} AS {beside}.{entry.table}" for entry in manifest)
+    stages.begin("read")
+    # Tables first, empty and without merges, so that what is counted is what was backed up.
+    store.execute(f"DROP TABLE {beside}.schema_migrations SYNC", database="")
+    store.execute(f"RESTORE {listed} FROM {place} SETTINGS structure_only = true", database="")
+    for entry in manifest:
+        store.execute(f"SYSTEM STOP MERGES {beside}.{entry.table}", database="")
+    _run(store, f"RESTORE {listed} FROM {place}", directory, stages, "read")
+    for was, now in zip(manifest, _count(store, beside, [entry.table for entry in manifest], stages), strict=True):
+        if was != now:
+            raise WeirError(
+                f"the backup is damaged: {was.table} had {was.rows:,} rows, restored are {now.rows:,}"
+                + ("" if was.rows != now.rows else " with another checksum"),
+                hint="nothing was changed; take another backup",
+                status=1,
+            )
+    for entry in manifest:
+        store.execute(f"SYSTEM START MERGES {beside}.{entry.table}", database="")
+    return manifest
+
+
+def _refuse_newer(store: ClickHouse, beside: str, place: str) -> None:
+    """Raise where the backup has migrations that this program does not know."""
+    store.execute(
+        f"RESTORE TABLE {store.database}.schema_migrations AS {beside}.schema_migrations FROM {place}", database=""
+    )
+    known = {path.name for path in FOLDER.glob("*.sql")}
+    rows = store.rows(f"SELECT DISTINCT name FROM {beside}.schema_migrations WHERE endsWith(name, '.sql')", database="")
+    newer = sorted({row["name"] for row in rows} - known)
+    if newer:
+        raise WeirError(f"the backup is of a newer Weir: it has {newer[-1]}", hint="restore it with that version")
+
+
+def _swap(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> None:
+    """Put the restored tables in the place of those of the same names; undone where one cannot be."""
+    stages.begin("put in place")
+    store.execute(f"CREATE DATABASE IF NOT EXISTS {store.database} ENGINE = Atomic", database="")
+    present = set(_tables(store, store.database))
+    done: list[tuple[str, str]] = []  # what undoes each step
+    try:
+        for table in tables:
+            here, there = f"{store.database}.{table}", f"{beside}.{table}"
+            if table in present:
+                store.execute(f"EXCHANGE TABLES {here} AND {there}", database="")
+                done.append((table, f"EXCHANGE TABLES {here} AND {there}"))
+            else:
+                store.execute(f"RENAME TABLE {there} TO {here}", database="")
+                done.append((table, f"RENAME TABLE {here} TO {there}"))
+        # What the backup does not know is of a newer Weir: its tables begin empty.
+        for table in present - set(tables):
+            store.execute(f"CREATE TABLE {beside}.{table} AS {store.database}.{table}", database="")
+            store.execute(f"EXCHANGE TABLES {store.database}.{table} AND {beside}.{table}", database="")
+            done.append((table, f"EXCHANGE TABLES {store.database}.{table} AND {beside}.{table}"))
+    except WeirError:
+        for _, undo in reversed(done):
+            with suppress(WeirError):
+                store.execute(undo, database="")
+        raise
+    define(store)
+    migrate(store)
+    store.execute("SYSTEM RELOAD DICTIONARIES", database="")
+    stages.done("put in place", f"{len(tables)} tables")
+
+
+# ---- long statements ----
+
+
+def _run(store: ClickHouse, sql: str, directory: Path, stages: Stages, stage: str) -> None:
+    """Run a BACKUP or RESTORE in the background of the server, showing how far it is."""
+    number = store.execute(
+        f"{sql} ASYNC" if " SETTINGS " not in sql else sql.replace(" SETTINGS ", " SETTINGS async = true, "),
+        database="",
+    )
+    name = number.split("\t")[0]
+    begun = time.monotonic()
+    while True:
+        row = store.rows(
+            "SELECT toString(status) AS status, error, num_files, total_size, bytes_read "
+            f"FROM system.backups WHERE id = '{name}'",
+            database="",
+        )[0]
+        if row["status"] in ("BACKUP_CREATED", "RESTORED"):
+            stages.done(stage, f"{row['num_files']:,} files, {row['total_size'] / 2**20:,.1f} MiB, {directory}")
+            return
+        if row["status"] not in ("CREATING_BACKUP", "RESTORING"):
+            raise WeirError(f"{stage}: {_short(row['error']) or row['status']}", status=1)
+        size = f"{row['total_size'] / 2**20:,.0f} MiB" if row["total_size"] else "looking"
+        stages.note(stage, size)
+        time.sleep(min(1.0, 0.05 + (time.monotonic() - begun) / 20))
+
+
+def _short(error: str) -> str:
+    """The engine's message without its stack trace."""
+    return re.sub(r",? ?Stack trace.*", "", error, flags=re.DOTALL).strip()[:400]

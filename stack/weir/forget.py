@@ -1,0 +1,271 @@
+"""Remove an address, or all of a prefix, from everything that is stored: `weir forget`.
+
+Which columns can hold an address is asked of the engine, not listed: by type (IPv6, IPv4, 16 octets, texts, and arrays, maps and
+tuples of them). In texts every way to write one counts: IPv4, IPv6 short or long, mapped, with hyphens as in host names,
+reversed as in names of DNS. Rows are removed whole. What only adds many hosts up names nobody, and stays.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from weir import kafka
+from weir.clickhouse import ClickHouse
+from weir.errors import WeirError
+from weir.stages import Stages
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+#: Where the range stands while statements ask for it, so that no statement, log or list of mutations names it.
+_RANGE = "weir_forget"
+_FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
+#: Nothing of this is logged; a removal waits for its end on every replica. Tables of the system's logs have a hundred columns.
+_SETTINGS = {
+    "log_queries": "0",
+    "mutations_sync": "2",
+    "max_ast_elements": "1000000",
+    "max_expanded_ast_elements": "1000000",
+}
+
+#: An address in a text, and the length of a prefix where one follows. What looks like one and is none is told by the engine.
+_ADDRESS = (
+    r"\\b((?:[0-9]{1,3}[.-]){3}[0-9]{1,3})\\b(?:/([0-9]{1,3}))?",
+    r"((?:(?:[0-9A-Fa-f]{1,4}::?){1,7}|::(?:[0-9A-Fa-f]{1,4}::?){0,6})"
+    r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|[0-9A-Fa-f]{1,4})?)(?:/([0-9]{1,3}))?",
+)
+_REVERSED4 = r"(?i)\\b([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]in-addr[.]arpa"
+_REVERSED6 = r"(?i)((?:[0-9a-f][.]){32})ip6[.]arpa"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that can hold addresses, and the condition on its rows that do."""
+
+    name: str
+    condition: str
+
+
+@dataclass
+class Found:
+    """What was found in one table: rows in all, and rows by column, those without left out."""
+
+    table: str
+    rows: int
+    columns: dict[str, int] = field(default_factory=dict)
+
+
+def network(text: str) -> Network:
+    """The address or prefix; raises WeirError where it is none, or has bits beyond its length."""
+    try:
+        found = ipaddress.ip_network(text)
+    except ValueError as error:
+        raise WeirError(f"{error}", hint="such as 192.0.2.7, 192.0.2.0/28 or 2001:db8::/64") from None
+    mapped = found.network_address.ipv4_mapped if isinstance(found, ipaddress.IPv6Network) else None
+    if mapped and found.prefixlen >= 96:
+        return ipaddress.IPv4Network((mapped, found.prefixlen - 96))
+    if found.prefixlen == 0:
+        raise WeirError("that is every address", hint="to empty the store, remove its directory")
+    if ipaddress.IPv6Address(0) in found:
+        raise WeirError("'::' stands for no address in what is stored, and cannot be removed")
+    return found
+
+
+def search(store: ClickHouse, wanted: Network, stages: Stages, stage: str = "search") -> list[Found]:
+    """Every table with rows that name an address of `wanted`."""
+    with _range(store, wanted):
+        return list(_search(store, _tables(store), stages, stage))
+
+
+def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found]) -> None:
+    """Remove what `search` found, and search again. Raises WeirError where something is still there."""
+    with _range(store, wanted):
+        tables = _tables(store)
+        stages.begin("remove")
+        for at, one in enumerate(found, 1):
+            stages.note("remove", f"{one.table}, {at} of {len(found)}")
+            columns = [column for column in tables[one.table] if column.name in one.columns]
+            condition = " OR ".join(f"({column.condition})" for column in columns)
+            store.execute(f"ALTER TABLE {one.table} DELETE WHERE {condition}", database="", **_SETTINGS)
+        stages.done("remove", f"{sum(one.rows for one in found):,} rows of {len(found)} tables")
+        store.execute("SYSTEM RELOAD DICTIONARIES", database="")
+        left = list(_search(store, tables, stages, "search again"))
+    if left:
+        names = ", ".join(one.table for one in left)
+        raise WeirError(f"still named in {names}: it came again meanwhile", hint="run the command again", status=1)
+
+
+def elsewhere() -> list[str]:
+    """Where it still is, for how long, and what to do: one sentence each."""
+    days = {
+        topic["name"]: int(topic["config"].get("retention.ms", 0)) / 86_400_000 for topic in kafka.declared_topics()
+    }
+    kept = ", ".join(f"{name} {span:g} days" for name, span in days.items() if span)
+    return [
+        f"Kafka keeps what agents sent, and it is read again only if you tell the jobs so (flink.start: earliest): {kept}.",
+        "What the jobs hold of windows that are open is written within minutes, and a host that is still there is seen again: run the command again.",
+        "An agent's spool holds what Kafka has not taken yet, at most spool.max, and sends it when Kafka is back.",
+        "Backups that were made before hold it: make a new one, and remove the old.",
+        "The engine removes replaced files after some 8 minutes. Dashboards' cached answers are 15 s old at most.",
+        "Rows that count a network (unanswered scans of a /24 or /48) or the remainder of a list stay: they name no host.",
+        "The ledger counts stored records from the rows themselves: it now shows a loss where they were.",
+    ]
+
+
+# ---- searching ----
+
+
+@contextmanager
+def _range(store: ClickHouse, wanted: Network) -> Iterator[None]:
+    """The range of addresses as a table, while it is needed."""
+    first, last = (_mapped(address) for address in (wanted[0], wanted[-1]))
+    _drop(store)
+    store.execute(f"CREATE DATABASE {_RANGE} ENGINE = Atomic", database="", **_SETTINGS)
+    try:
+        store.execute(
+            f"CREATE TABLE {_RANGE}.range ENGINE = Memory AS SELECT toIPv6('{first}') AS first, toIPv6('{last}') AS last",
+            database="",
+            **_SETTINGS,
+        )
+        yield
+    finally:
+        _drop(store)
+
+
+def _drop(store: ClickHouse) -> None:
+    store.execute(f"DROP DATABASE IF EXISTS {_RANGE} SYNC", database="", **_SETTINGS)
+
+
+def _mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    return f"::ffff:{address}" if address.version == 4 else str(address)
+
+
+def _tables(store: ClickHouse) -> dict[str, list[Column]]:
+    """Every table that keeps rows, those of the system's logs too, with its columns that can hold addresses."""
+    store.execute("SYSTEM FLUSH LOGS", database="", **_SETTINGS)
+    rows = store.rows(
+        "SELECT c.database AS database, c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "
+        "INNER JOIN system.tables AS t ON t.database = c.database AND t.name = c.table "
+        "WHERE t.engine LIKE '%MergeTree' AND c.default_kind NOT IN ('ALIAS', 'EPHEMERAL') ORDER BY database, table, c.position",
+        database="",
+        **_SETTINGS,
+    )
+    tables: dict[str, list[Column]] = {}
+    for row in rows:
+        condition = _condition(row["type"], _quoted(row["name"]))
+        if condition:
+            table = f"{_quoted(row['database'])}.{_quoted(row['table'])}"
+            tables.setdefault(table, []).append(Column(row["name"], condition))
+    return tables
+
+
+def _quoted(name: str) -> str:
+    return (
+        name
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+        else "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+    )
+
+
+def _search(store: ClickHouse, tables: dict[str, list[Column]], stages: Stages, stage: str) -> Iterator[Found]:
+    stages.begin(stage)
+    total = 0
+    for at, (table, columns) in enumerate(tables.items(), 1):
+        stages.note(stage, f"{table}, {at} of {len(tables)}")
+        conditions = ", ".join(f"({column.condition}) AS b{number}" for number, column in enumerate(columns))
+        numbers = range(len(columns))
+        counts = ", ".join(f"countIf(b{number}) AS n{number}" for number in numbers)
+        anywhere = " OR ".join(f"b{number}" for number in numbers)
+        row = store.rows(
+            f"SELECT {counts}, countIf({anywhere}) AS found FROM (SELECT {conditions} FROM {table})",
+            database="",
+            **_SETTINGS,
+        )[0]
+        if row["found"]:
+            total += row["found"]
+            named = {column.name: row[f"n{number}"] for number, column in enumerate(columns) if row[f"n{number}"]}
+            yield Found(table, row["found"], named)
+    columns_in_all = sum(map(len, tables.values()))
+    stages.done(stage, f"{total:,} rows name it, in {columns_in_all} columns of {len(tables)} tables")
+
+
+# ---- conditions ----
+
+
+def _condition(kind: str, value: str, depth: int = 0) -> str | None:
+    """Where `value`, of ClickHouse's type `kind`, names an address of the range; None for types that cannot."""
+    name, inner = _split(kind)
+    if name in ("Nullable", "LowCardinality"):
+        found = _condition(inner[0], value, depth)
+        return f"ifNull({found}, false)" if found and name == "Nullable" else found
+    if name == "SimpleAggregateFunction":
+        return _condition(inner[1], value, depth)
+    if name in ("IPv6", "IPv4"):
+        address = value if name == "IPv6" else f"IPv4ToIPv6({value})"
+        return f"{address} BETWEEN {_FIRST} AND {_LAST}"
+    if name == "FixedString" and inner == ["16"]:
+        return f"CAST({value}, 'IPv6') BETWEEN {_FIRST} AND {_LAST}"
+    if name in ("String", "FixedString", "JSON", "Object", "Dynamic", "Variant"):
+        return _in_text(value if name == "String" else f"toString({value})", depth)
+    if name == "Array":
+        return _any(inner[0], value, depth)
+    if name == "Map":
+        return _either(_any(inner[0], f"mapKeys({value})", depth), _any(inner[1], f"mapValues({value})", depth))
+    if name in ("Tuple", "Nested"):
+        kinds = [re.sub(r"^(`[^`]*`|[A-Za-z_]\w*) (?=[A-Z])", "", part) for part in inner]
+        parts = [_condition(part, f"tupleElement({value}, {at})", depth) for at, part in enumerate(kinds, 1)]
+        if name == "Nested":
+            return _any(f"Tuple({', '.join(kinds)})", value, depth)
+        return _either(*parts)
+    return None
+
+
+def _any(kind: str, array: str, depth: int) -> str | None:
+    element = f"e{depth}"
+    found = _condition(kind, element, depth + 1)
+    return f"arrayExists({element} -> {found}, {array})" if found else None
+
+
+def _either(*conditions: str | None) -> str | None:
+    held = [f"({condition})" for condition in conditions if condition]
+    return " OR ".join(held) or None
+
+
+def _split(kind: str) -> tuple[str, list[str]]:
+    """A type's name and its arguments."""
+    if not kind.endswith(")"):
+        return kind, []
+    name, _, rest = kind[:-1].partition("(")
+    parts, depth, begin, quoted = [], 0, 0, False
+    for at, char in enumerate(rest):
+        if char == "'":
+            quoted = not quoted
+        elif not quoted and char in "()":
+            depth += 1 if char == "(" else -1
+        elif not quoted and char == "," and not depth:
+            parts.append(rest[begin:at].strip())
+            begin = at + 1
+    return name, [*parts, rest[begin:].strip()]
+
+
+def _in_text(text: str, depth: int) -> str:
+    """Where a text names an address of the range, or a prefix of which all is in the range."""
+    group, pair = f"g{depth}", f"p{depth}"
+    # Most texts are names without anything like an address.
+    worth = f"if(match({text}, '[0-9][.-][0-9]|:'), {text}, '')"
+    forward = f"replaceRegexpAll({worth}, '{_REVERSED4}', '\\\\4.\\\\3.\\\\2.\\\\1')"
+    groups = ", ".join(f"extractAllGroupsVertical({forward}, '{form}')" for form in _ADDRESS)
+    # A colon may follow that is the text's.
+    address = f"toIPv6OrNull(replaceRegexpOne(replaceAll({group}[1], '-', '.'), '([^:]):$', '\\\\1'))"
+    before = f"if(position({group}[1], ':') > 0, 0, 96)"
+    bits = f"toUInt8(if({group}[2] = '', 128, least(128, {before} + toUInt16OrZero({group}[2]))))"
+    nibbles = f"toIPv6OrNull(IPv6NumToString(toFixedString(unhex(reverse(replaceAll({group}, '.', ''))), 16)))"
+    ends = f"IPv6CIDRToRange(assumeNotNull({pair}.1), {pair}.2)"
+    return (
+        f"arrayExists({pair} -> isNotNull({pair}.1) AND {ends}.1 >= {_FIRST} AND {ends}.2 <= {_LAST}, "
+        f"arrayConcat(arrayMap({group} -> ({address}, {bits}), arrayConcat({groups})), "
+        f"arrayMap({group} -> ({nibbles}, toUInt8(128)), extractAll({worth}, '{_REVERSED6}'))))"
+    )

@@ -1,0 +1,196 @@
+"""Backup and restore through a whole stack: the directory of the store is lost, and everything is there again."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from weir.clickhouse import ClickHouse, connect
+
+from harness import RunningStack, eventually
+from test_tiers import traffic
+from window_traffic import Publisher
+
+INTERVAL_S = 10
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[RunningStack]:
+    """A stack of these tests' own: they throw its data away."""
+    with RunningStack() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def store(stack: RunningStack) -> ClickHouse:
+    """The store, with all rights."""
+    return connect(stack.stack, "admin")
+
+
+@pytest.fixture(scope="module")
+def place(stack: RunningStack) -> Path:
+    """Where backups go; removed with the stack."""
+    return stack.home / "backups"
+
+
+def content(store: ClickHouse) -> dict[str, str]:
+    """Every table's rows, and how every table, view and dictionary is made."""
+    out = {}
+    for row in store.rows(
+        "SELECT concat(database, '.', name) AS name, engine, create_table_query AS made FROM system.tables "
+        "WHERE database IN ('weir', 'ntopng') ORDER BY name"
+    ):
+        out[f"made {row['name']}"] = row["made"]
+        if row["engine"].endswith("MergeTree"):
+            # Merges may join rows of one key, or leave old versions out, at any time.
+            final = "" if row["engine"] == "MergeTree" else "FINAL"
+            text = store.execute(f"SELECT * FROM {row['name']} {final} ORDER BY ALL")
+            out[f"rows {row['name']}"] = f"{len(text.splitlines())} {hashlib.sha256(text.encode()).hexdigest()}"
+    return out
+
+
+def publish(stack: RunningStack, store: ClickHouse, probe: str, seed: int) -> int:
+    """Some intervals of a probe, stored; returns how many records."""
+    chance, publisher, sent = random.Random(seed), Publisher(stack, probe), 0
+    start = int(time.time()) // 600 * 600 - 3600
+    for tick in range(12):
+        flows = list(traffic(chance))
+        sent += len(flows)
+        publisher.interval(1000 * (start + tick * INTERVAL_S), [flow.record() for flow in flows], last=tick == 11)
+    eventually(
+        lambda: store.rows(f"SELECT count() AS n FROM flows WHERE probe = '{probe}'")[0]["n"] == sent, "all records"
+    )
+    return sent
+
+
+def lose_everything(stack: RunningStack) -> None:
+    stack.stop("clickhouse")
+    shutil.rmtree(stack.home / "data/clickhouse")
+    stack.start("clickhouse")
+
+
+def test_a_lost_directory_is_brought_back_whole(stack: RunningStack, store: ClickHouse, place: Path) -> None:
+    publish(stack, store, "before", 1)
+    eventually(lambda: store.rows("SELECT count() AS n FROM mixes")[0]["n"] > 0, "windows", 120)
+    for service in ("storage", "flink"):
+        stack.stop(service)
+    before = content(store)
+    assert before["rows weir.flows"].split()[0] == str(12 * 90)
+
+    done = stack.weir("backup", str(place / "first"))
+    assert done.status == 0, done.err
+    assert "ok     write" in done.out, "progress, as lines where there is no terminal"
+    assert "weir_snapshot" not in store.execute("SHOW DATABASES")
+    assert stack.weir("restore", str(place / "first"), "--check").status == 0
+    assert content(store) == before, "looking changes nothing"
+
+    lose_everything(stack)
+    assert "weir" not in store.execute("SHOW DATABASES", database="")
+    refused = stack.weir("backup", str(place / "empty"))
+    assert refused.status == 1
+    assert "nothing to back up" in refused.err
+    done = stack.weir("restore", str(place / "first"))
+    assert done.status == 0, done.err
+    after = content(store)
+    assert {name for name in before if before[name] != after.get(name)} == set()
+    assert set(after) == set(before)
+    assert "weir_restore" not in store.execute("SHOW DATABASES")
+
+
+def test_a_store_that_holds_something_is_not_replaced_unasked(
+    stack: RunningStack, store: ClickHouse, place: Path
+) -> None:
+    before = content(store)
+    done = stack.weir("restore", str(place / "first"))
+    assert done.status == 2
+    assert "not empty" in done.err
+    assert "--force" in done.err
+    assert content(store) == before
+
+
+def test_a_later_backup_needs_only_what_is_new(stack: RunningStack, store: ClickHouse, place: Path) -> None:
+    stack.start("flink")
+    publish(stack, store, "later", 2)
+    stack.stop("flink")
+    before = content(store)
+    done = stack.weir("backup", str(place / "second"), "--base", str(place / "first"))
+    assert done.status == 0, done.err
+
+    def parts_of(table: str, backup: str) -> int:
+        return sum(path.stat().st_size for path in (place / backup / "data/weir" / table).rglob("*") if path.is_file())
+
+    assert parts_of("services", "second") < parts_of("services", "first")
+    store.execute("ALTER TABLE flows DELETE WHERE 1", mutations_sync="2")
+    store.execute("INSERT INTO probes (probe) VALUES ('stranger')")
+    done = stack.weir("restore", str(place / "second"), "--force")
+    assert done.status == 0, done.err
+    assert {name for name, rows in content(store).items() if before[name] != rows} == set()
+    done = stack.weir("restore", str(place / "first"), "--force")
+    assert done.status == 0, done.err
+    assert store.rows("SELECT DISTINCT probe FROM flows") == [{"probe": "before"}]
+
+
+def _scratch(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for at in range(len(data) // 2, len(data) // 2 + 16):
+        data[at] ^= 0xFF
+    path.write_bytes(data)
+
+
+def _largest(backup: Path) -> Path:
+    return max(backup.rglob("*.bin"), key=lambda file: file.stat().st_size)
+
+
+HARMS: dict[str, Callable[[Path], None]] = {
+    "nothing there": lambda backup: shutil.rmtree(backup),
+    "broken off": lambda backup: (backup / ".backup").unlink(),
+    "a file lost": lambda backup: _largest(backup).unlink(),
+    "octets changed": lambda backup: _scratch(_largest(backup)),
+}
+
+
+def test_a_backup_that_is_not_whole_changes_nothing(stack: RunningStack, store: ClickHouse, place: Path) -> None:
+    before = content(store)
+    for name, harm in HARMS.items():
+        copy = place / "harmed" / name.replace(" ", "-")
+        shutil.copytree(place / "first", copy)
+        harm(copy)
+        done = stack.weir("restore", str(copy), "--force")
+        assert done.status == 1, (name, done.out)
+        assert done.err.startswith("weir: "), done.err
+        assert "Traceback" not in done.err
+        assert content(store) == before, name
+    done = stack.weir("backup", str(place / "first"))
+    assert done.status == 2
+    assert "is not empty" in done.err
+
+
+def test_the_jobs_go_on_after_a_restore(stack: RunningStack, store: ClickHouse, place: Path) -> None:
+    stack.start("flink")
+    pid = stack.pid("flink")
+    done = stack.weir("restore", str(place / "second"), "--force", timeout=300)
+    assert done.status == 0, done.err
+    assert "flink" in done.out
+    assert stack.pid("flink") not in (0, pid)
+    sent = publish(stack, store, "after", 3)
+    # The views that fill the tiers are those of the tables that are in place now.
+    eventually(
+        lambda: store.rows("SELECT sum(h.records) AS n FROM flows_hourly AS h WHERE probe = 'after'")[0]["n"] == sent,
+        "hourly rows",
+    )
+    eventually(lambda: store.rows("SELECT count() > 0 AS n FROM hosts WHERE probe = 'after'")[0]["n"], "daily hosts")
+
+
+def test_a_stack_that_is_down_is_backed_up_and_restored(stack: RunningStack, place: Path) -> None:
+    assert stack.weir("down").status == 0
+    done = stack.weir("backup", str(place / "third"))
+    assert done.status == 0, done.err
+    shutil.rmtree(stack.home / "data/clickhouse")
+    done = stack.weir("restore", str(place / "third"))
+    assert done.status == 0, done.err
+    assert not stack.supervisor.running()

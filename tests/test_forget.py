@@ -1,0 +1,248 @@
+"""An address is removed from every column of every table, in every form; the search for it is written again here, in Python."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import random
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from rich.console import Console
+from weir import forget
+from weir.clickhouse import ClickHouse, connect
+from weir.stages import Stages
+
+from harness import RunningStack, eventually
+from test_tiers import traffic
+from window_traffic import TCP, Publisher, Seen, Way
+
+#: Whose traces are to go, and a neighbour of each, whose are to stay.
+GONE = ("10.66.0.6", "2001:db8:66::6")
+KEPT = ("10.66.0.7", "2001:db8:66::7")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[RunningStack]:
+    """A stack whose rows these tests remove."""
+    with RunningStack() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def store(stack: RunningStack) -> ClickHouse:
+    """The store, with all rights."""
+    return connect(stack.stack, "admin")
+
+
+def written(address: str) -> list[str]:
+    """The ways to write an address into a text."""
+    parsed = ipaddress.ip_address(address)
+    if parsed.version == 4:
+        forms = [
+            address,
+            f"::ffff:{address}",
+            f"0:0:0:0:0:FFFF:{address}",
+            address.replace(".", "-"),
+            parsed.reverse_pointer,
+        ]
+    else:
+        forms = [address, address.upper(), parsed.exploded, parsed.exploded.upper(), parsed.reverse_pointer]
+    return [
+        text
+        for form in forms
+        for text in (form, f"host {form}.", f"[{form}]:443", f"from:{form} to", f"host-{form}.example.net")
+    ]
+
+
+def named(text: str, addresses: tuple[str, ...]) -> list[str]:
+    """Which of the addresses a text names, by a search of this test's own."""
+    found = []
+    for address in addresses:
+        parsed = ipaddress.ip_address(address)
+        plain = {address, parsed.exploded, parsed.reverse_pointer}
+        if parsed.version == 4:
+            plain |= {address.replace(".", "-"), f"{int(parsed) >> 16:x}:{int(parsed) & 0xFFFF:x}"}
+        if any(re.search(rf"(?<![0-9a-f]){re.escape(form)}(?![0-9a-f])", text, re.IGNORECASE) for form in plain):
+            found.append(address)
+    return found
+
+
+def everything(store: ClickHouse) -> dict[str, str]:
+    """All rows of all tables, as text."""
+    store.execute("SYSTEM FLUSH LOGS", log_queries="0")
+    tables = store.rows(
+        "SELECT concat('`', database, '`.`', name, '`') AS name FROM system.tables WHERE engine LIKE '%MergeTree'",
+        log_queries="0",
+    )
+    return {
+        row["name"]: store.execute(f"SELECT * FROM {row['name']} FORMAT JSONEachRow", log_queries="0") for row in tables
+    }
+
+
+def test_of_real_traffic_nothing_is_left(stack: RunningStack, store: ClickHouse) -> None:
+    publisher = Publisher(stack, "border")
+    start = int(time.time()) // 60 * 60 - 600
+    chance = random.Random(3)
+    for tick in range(6):
+        flows = list(traffic(chance))
+        for gone, kept in zip(GONE, KEPT, strict=True):
+            server = "198.51.100.1" if ":" not in gone else "2001:db8:1::1"
+            for port, host in enumerate((gone, kept), 2000):
+                flows.append(Seen(host, server, port, 443, TCP, Way(90, 90_000), Way(90, 90_000)))
+                flows.append(Seen(server, host, 443, port, TCP, Way(9, 900), Way(9, 900)))
+        publisher.interval(1000 * (start + 10 * tick), [flow.record() for flow in flows], last=tick == 5)
+    eventually(lambda: store.rows("SELECT count() AS n FROM mixes")[0]["n"] > 0, "windows", 120)
+    eventually(
+        lambda: store.rows("SELECT count() AS n FROM top_talkers WHERE addr = toIPv6('2001:db8:66::6')")[0]["n"],
+        "lists",
+        120,
+    )
+    stack.weir("storage", "roll-up")
+    # Somebody asked for it.
+    stack.store.execute(f"SELECT count() FROM v_flows WHERE src = '{GONE[0]}'")
+    before = everything(store)
+    holding = {name for name, text in before.items() if named(text, GONE)}
+    assert {
+        "`weir`.`flows`",
+        "`weir`.`flows_hourly`",
+        "`weir`.`flows_hourly_by_destination`",
+        "`weir`.`hosts_daily`",
+        "`weir`.`top_flows`",
+        "`weir`.`top_talkers`",
+        "`system`.`query_log`",
+    } <= holding
+    stack.stop("flink")
+
+    for gone in GONE:
+        dry = stack.weir("forget", gone, "--dry-run")
+        assert dry.status == 0, dry.err
+        assert "weir.flows " in dry.out
+    refused = stack.weir("forget", GONE[0])
+    assert refused.status == 2
+    assert "--yes" in refused.err
+    assert holding <= {name for name, text in everything(store).items() if named(text, GONE)}, "nothing was removed yet"
+
+    for gone in GONE:
+        done = stack.weir("forget", gone, "--yes")
+        assert done.status == 0, done.err + done.out
+        assert "Kafka keeps what agents sent" in done.out
+    after = everything(store)
+    assert [name for name, text in after.items() if named(text, GONE)] == []
+    for name in holding - {"`system`.`query_log`"}:
+        assert named(after[name], KEPT) == list(KEPT) or name == "`weir`.`talkers_daily`", name
+    # What is removed is not told by how it was removed.
+    traces = store.execute("SELECT * FROM system.mutations FORMAT JSONEachRow")
+    assert named(traces, GONE) == []
+    assert "weir_forget" not in store.execute("SHOW DATABASES")
+    stack.start("flink")
+
+
+#: A column of each type that can name an address, as INSERT writes it.
+KINDS = {
+    "IPv6": "'::ffff:{}'",
+    "IPv4": "'{}'",
+    "Nullable(IPv6)": "'::ffff:{}'",
+    "Array(IPv6)": "['::', '::ffff:{}']",
+    "Array(Array(IPv4))": "[[], ['{}']]",
+    "FixedString(16)": "reinterpretAsFixedString(toIPv6('::ffff:{}'))",
+    "String": "'{}'",
+    "LowCardinality(String)": "'{}'",
+    "LowCardinality(Nullable(String))": "'seen {}.'",
+    "Array(LowCardinality(String))": "['', 'a {} b']",
+    "Map(String, UInt64)": "map('{}', 1)",
+    "Map(LowCardinality(String), Array(String))": "map('x', ['{}'])",
+    "Tuple(name String, addr IPv6)": "('', '::ffff:{}')",
+    "Tuple(UInt8, Array(Tuple(a IPv4, b UInt8)))": "(1, [('{}', 2)])",
+    "SimpleAggregateFunction(max, IPv6)": "'::ffff:{}'",
+    "SimpleAggregateFunction(any, Nullable(String))": "'{}'",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_type_that_can_name_an_address_is_searched(store: ClickHouse, kind: str) -> None:
+    with scratch(store, f"x {kind}"):
+        for number, address in enumerate((GONE[0], KEPT[0])):
+            store.execute(f"INSERT INTO scratch (n, x) SELECT {number}, {KINDS[kind].format(address)}")
+        assert _forget(store, GONE[0]) == 1
+        assert store.rows("SELECT n FROM scratch") == [{"n": 1}]
+
+
+@pytest.mark.parametrize(("gone", "kept"), list(zip(GONE, KEPT, strict=True)))
+def test_every_way_to_write_an_address_is_found(store: ClickHouse, gone: str, kept: str) -> None:
+    with scratch(store, "x String"):
+        for number, address in enumerate((gone, kept)):
+            rows = [{"n": number, "x": text} for text in written(address)]
+            lines = "\n".join(map(json.dumps, rows))
+            store.execute(f"INSERT INTO scratch FORMAT JSONEachRow\n{lines}")
+        assert _forget(store, gone) == len(written(gone))
+        assert store.rows("SELECT DISTINCT n FROM scratch") == [{"n": 1}]
+        assert store.rows("SELECT count() AS n FROM scratch")[0]["n"] == len(written(kept))
+
+
+def test_a_prefix_is_all_its_addresses_and_prefixes_within(store: ClickHouse) -> None:
+    texts = {
+        "10.66.0.0": True, "10.66.0.255": True, "10.66.1.0": False, "10.65.255.255": False, "10.66.0.0/24": True,
+        "10.66.0.0/23": False, "10.66.0.128/25": True, "10.0.0.0/8": False, "::ffff:10.66.0.9": True, "1.10.66.0": False,
+        "910.66.0.1": False, "10.66.0.300": False, "9.0.66.10.in-addr.arpa": True, "10.66.0.9.in-addr.arpa": False,
+        "at 10:66:00": False, "2026-10-66": False, "": False, "10.66.0": False,
+    }  # fmt: skip
+    with scratch(store, "x String"):
+        lines = "\n".join(json.dumps({"n": 0, "x": text}) for text in texts)
+        store.execute(f"INSERT INTO scratch FORMAT JSONEachRow\n{lines}")
+        _forget(store, "10.66.0.0/24")
+        assert {row["x"] for row in store.rows("SELECT x FROM scratch")} == {
+            text for text, gone in texts.items() if not gone
+        }
+
+
+def test_random_addresses_are_judged_as_pythons_library_does(store: ClickHouse) -> None:
+    chance = random.Random(11)
+    with scratch(store, "x IPv6, y String"):
+        rows: list[dict[str, Any]] = []
+        for _ in range(500):
+            six = chance.random() < 0.5
+            low = chance.choice([0x20010DB8 << 96, 0x20010DB80066 << 80]) if six else 0x0A420000
+            bits = chance.choice([4, 12, 40]) if six else chance.choice([4, 10, 16])
+            address = (ipaddress.IPv6Address if six else ipaddress.IPv4Address)(low + chance.getrandbits(bits))
+            shown = f"::ffff:{address}" if not six else str(address)
+            rows.append(
+                {"n": 0, "x": shown, "y": ""} if chance.random() < 0.5 else {"n": 0, "x": "::", "y": str(address)}
+            )
+        store.execute("INSERT INTO scratch FORMAT JSONEachRow\n" + "\n".join(map(json.dumps, rows)))
+        for wanted in ("10.66.0.0/28", "10.66.4.0/22", "2001:db8::/120", "2001:db8:66::/115"):
+            net = ipaddress.ip_network(wanted)
+
+            def inside(row: dict[str, Any], net: Any = net) -> bool:
+                address = ipaddress.ip_address((row["y"] or row["x"]).removeprefix("::ffff:"))
+                return address.version == net.version and address in net
+
+            expected = sum(map(inside, rows))
+            assert _forget(store, wanted) == expected
+            rows = [row for row in rows if not inside(row)]
+        assert store.rows("SELECT count() AS n FROM scratch")[0]["n"] == len(rows)
+
+
+@contextmanager
+def scratch(store: ClickHouse, columns: str) -> Iterator[None]:
+    """A table `scratch` of the database, with a number `n` and further columns."""
+    store.execute(
+        f"CREATE TABLE scratch (n UInt64, {columns}) ENGINE = MergeTree ORDER BY n",
+        allow_suspicious_low_cardinality_types="1",
+    )
+    try:
+        yield
+    finally:
+        store.execute("DROP TABLE scratch SYNC")
+
+
+def _forget(store: ClickHouse, wanted: str) -> int:
+    """Remove, and say how many rows of the table `scratch` went."""
+    with Stages(Console(quiet=True)) as stages:
+        found = forget.search(store, forget.network(wanted), stages)
+        forget.forget(store, forget.network(wanted), stages, found)
+    return sum(one.rows for one in found if one.table == "weir.scratch")
