@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -164,6 +165,8 @@ def test_storage_shows_tiers_and_a_forecast(stack: RunningStack) -> None:
     assert tiers["hourly"]["octets"] > 0
     assert tiers["daily"]["days_kept"] is None
     assert shown["used"] == sum(tier["octets"] for tier in shown["tiers"])
+    # The disk counts once, though backups have a name of their own for it.
+    assert shown["disk"]["total"] == shutil.disk_usage(stack.home).total
     text = stack.weir("storage").out
     assert "flows_hourly_by_destination" in text
     assert "of a budget of" in text

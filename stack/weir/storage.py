@@ -120,9 +120,10 @@ def _seconds(day: date) -> int:
 
 
 def disk(admin: ClickHouse) -> Disk:
-    """The disk of the store; of several all together."""
+    """The disks that the store's parts are on, all together: not the one that backups go to."""
     row = admin.rows(
-        "SELECT sum(total_space) AS total, sum(free_space) AS free FROM system.disks WHERE type = 'Local'"
+        "SELECT sum(total_space) AS total, sum(free_space) AS free FROM system.disks"
+        f" WHERE name IN (SELECT disk_name FROM system.parts WHERE database = '{admin.database}' AND active)"
     )[0]
     return Disk(row["total"], row["free"])
 
