@@ -33,6 +33,8 @@ const SNAPLEN: usize = 512;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long packets may be on their way to the ring when nothing new is sent there.
 const DRAIN: Duration = Duration::from_millis(50);
+/// How long a start waits for one that has just ended: the kernel lets go of its sockets and program later.
+const LET_GO: Duration = Duration::from_secs(5);
 
 /// Commands of `bpf(2)`, and what they are told (`linux/bpf.h`).
 pub(crate) const MAP_CREATE: c_int = 0;
@@ -255,7 +257,23 @@ pub fn open(interface: &Interface, promiscuous: bool, workers: u32) -> anyhow::R
     }
     let redirect = Redirect::new(interface, queues, promiscuous).map_err(|error| refused(name, &error))?;
     let redirect = Arc::new(redirect);
-    (0..queues).map(|queue| AfXdp::open(&redirect, queue).map(Closed).map_err(|error| refused(name, &error))).collect()
+    let one = |queue| patiently(|| AfXdp::open(&redirect, queue)).map(Closed).map_err(|error| refused(name, &error));
+    (0..queues).map(one).collect()
+}
+
+/// Tries again while another still has the interface, for as long as one that has ended may.
+fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(error)
+                if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) && start.elapsed() < LET_GO =>
+            {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            done => return done,
+        }
+    }
 }
 
 fn refused(name: &str, error: &io::Error) -> anyhow::Error {
@@ -288,7 +306,7 @@ impl Closed {
         let Closed(ring) = self;
         let name = &ring.redirect.interface.name;
         ring.redirect.set(ring.queue, &ring.socket).with_context(|| format!("xdp:{name}, queue {}", ring.queue))?;
-        ring.redirect.attach().map_err(|error| refused(name, &error))?;
+        patiently(|| ring.redirect.attach()).map_err(|error| refused(name, &error))?;
         Ok(ring)
     }
 }

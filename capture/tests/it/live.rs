@@ -105,12 +105,14 @@ impl Agent {
     /// Waits for a line of the log.
     pub(crate) fn wait_for(&self, needle: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            let line = self.1.recv_timeout(deadline.saturating_duration_since(Instant::now())).expect(needle);
+        let mut said = String::new();
+        while let Ok(line) = self.1.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             if line.contains(needle) {
                 return;
             }
+            said += &(line + "\n");
         }
+        panic!("it did not say {needle:?} but:\n{said}");
     }
 
     /// Asks it to stop and not to wait for Kafka; its summary.

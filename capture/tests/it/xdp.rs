@@ -104,7 +104,14 @@ fn the_agent_takes_what_comes_and_leaves_the_interface_as_it_was() {
         command
     };
     write(0);
+    // One that ends as it starts, as at a restart: the interface is not free at once.
+    let before = open(&net).unwrap();
+    let ends = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        drop(before);
+    });
     let agent = Agent::spawn(run(&config));
+    ends.join().unwrap();
     let far = {
         let _inside = netns::enter(&net.names[1]).unwrap();
         Sender::on("wire1")
