@@ -162,6 +162,20 @@ def talkers(probes: int, listed: int, day: str) -> str:
     )
 
 
+def national(day: str, listed: int) -> str:
+    """An INSERT of a day's national list, from the lists of all probes."""
+    sums = "sent_packets", "sent_octets", "received_packets", "received_octets", "flows_begun", "flows_received"
+    added = ", ".join(f"sum(t.{column}) AS {column}" for column in sums)
+    kept = ("addr", "network", "customer", "as_number", "country", "probes", "hosts", *sums)
+    return (
+        f"INSERT INTO national_talkers_daily (day, rank, {', '.join(kept)}) SELECT '{day}' AS day, "
+        f"toUInt16(row_number() OVER (ORDER BY sent_octets + received_octets DESC, addr)) AS rank, {', '.join(kept)} FROM ("
+        "SELECT addr, any(t.network) AS network, any(t.customer) AS customer, any(t.as_number) AS as_number, any(t.country) AS country, "
+        f"count() AS probes, toUInt64(1) AS hosts, {added} FROM talkers_daily AS t WHERE day = '{day}' AND t.rank > 0 GROUP BY addr "
+        f"ORDER BY sent_octets + received_octets DESC LIMIT {listed})"
+    )
+
+
 def mixes(probes: int, days: int, day: str) -> str:
     """A SELECT of rows of `mixes_daily` of so many days from `day`: of each probe and of all, totals and 40 of each dimension."""
     return (

@@ -69,6 +69,7 @@ def _fill(server: Server) -> None:
         "indicators": "probes_reported",
         "port_report": "tcp_packets",
         "talkers_daily": "hosts",
+        "national_talkers_daily": "hosts",
         "mixes_daily": "packets",
     }
     for customer, host in ((11, FJORD), (12, OTHER), (0, NOBODY)):

@@ -42,10 +42,10 @@ TIERS: dict[str, tuple[str, ...]] = {
         "ledger",
     ),
     "hourly": ("flows_hourly", "flows_hourly_by_destination"),
-    "daily": ("hosts_daily", "talkers_daily", "mixes_daily"),
+    "daily": ("hosts_daily", "talkers_daily", "national_talkers_daily", "mixes_daily"),
 }
 DAY_S = 86400
-#: Hosts of a probe and day that have a row of their own in talkers_daily.
+#: Hosts of a probe and day that have a row of their own in talkers_daily, and of a day in national_talkers_daily.
 TALKERS = 10_000
 
 
@@ -364,6 +364,33 @@ FROM
 GROUP BY probe, rank
 """
 
+_NATIONAL_SQL = """
+INSERT INTO national_talkers_daily
+SELECT
+    toDate('{day}') AS day, if(place <= {talkers} AND NOT nobody, place, 0) AS rank,
+    if(rank = 0, toIPv6('::'), any(addr)), if(rank = 0, false, any(network)),
+    if(rank = 0, 0, any(customer)), if(rank = 0, 0, any(as_number)), if(rank = 0, 0, any(country)),
+    max(seen) AS probes, countIf(NOT nobody) AS hosts,
+    sum(sp), sum(so), sum(rp), sum(ro), sum(begun), sum(received)
+FROM
+(
+    SELECT *, addr = toIPv6('::') AS nobody,
+        row_number() OVER (ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network) AS place
+    FROM
+    (
+        SELECT
+            addr, network, max(h.customer) AS customer, max(h.as_number) AS as_number, max(h.country) AS country,
+            uniqExact(probe) AS seen,
+            sum(sent_packets) AS sp, sum(sent_octets) AS so, sum(received_packets) AS rp, sum(received_octets) AS ro,
+            sum(flows_begun) AS begun, sum(flows_received) AS received
+        FROM hosts_daily AS h
+        WHERE day = '{day}'
+        GROUP BY addr, network
+    )
+)
+GROUP BY rank
+"""
+
 _MIXES_SQL = """
 INSERT INTO mixes_daily
 SELECT
@@ -377,11 +404,10 @@ GROUP BY scope, probe, customer, dimension, direction, number, remainder
 
 @dataclass(frozen=True)
 class _RollUp:
-    """A daily list: where it is from, where it goes, and by which statement."""
+    """Daily lists: what they are from, where each goes, and by which statement."""
 
     source: str
-    table: str
-    statement: str
+    lists: dict[str, str]
 
     def fingerprint(self, admin: ClickHouse, day: str, raw_rows: int) -> int:
         """Changes whenever the source of that day does: raw records that came or went, windows written again."""
@@ -404,16 +430,20 @@ class _RollUp:
             "SELECT sum(p) AS packets FROM (SELECT probe, worker, ts, sum(fwd_packets + rev_packets) AS p FROM flows"
             f" WHERE toDate(ts) = '{day}' GROUP BY probe, worker, ts)"
         )
-        # Each packet counts for its sender and for its receiver.
-        own = admin.rows(
-            f"SELECT sum(sent_packets + received_packets) AS packets FROM {self.table} WHERE day = '{day}'"
+        sums = " UNION ALL ".join(
+            f"SELECT sum(sent_packets + received_packets) AS packets FROM {table} WHERE day = '{day}'"
+            for table in self.lists
         )
-        return bool(own[0]["packets"] == 2 * raw[0]["packets"])
+        # Each packet counts for its sender and for its receiver.
+        return all(own["packets"] == 2 * raw[0]["packets"] for own in admin.rows(sums))
 
 
 #: After so many seconds without a change of a day's raw records nothing more is on its way to its daily rows.
 _SETTLED_S = 3600
-_ROLL_UPS = (_RollUp("hosts_daily", "talkers_daily", _TALKERS_SQL), _RollUp("mixes", "mixes_daily", _MIXES_SQL))
+_ROLL_UPS = (
+    _RollUp("hosts_daily", {"talkers_daily": _TALKERS_SQL, "national_talkers_daily": _NATIONAL_SQL}),
+    _RollUp("mixes", {"mixes_daily": _MIXES_SQL}),
+)
 
 
 def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None) -> Iterator[tuple[str, str, int]]:
@@ -440,18 +470,24 @@ def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None
             now_is = one.fingerprint(admin, name, raw.rows)
             if day is None and (when >= today or noted.get((name, one.source)) == now_is):
                 continue
-            if admin.rows(f"SELECT 1 AS there FROM {one.table} WHERE day = '{name}' LIMIT 1"):
-                admin.execute(f"ALTER TABLE {one.table} DELETE WHERE day = '{name}'", mutations_sync="2")
-            # Days of many hosts are sorted on disk rather than refused.
-            admin.execute(
-                one.statement.format(day=name, talkers=TALKERS),
-                max_bytes_before_external_group_by="500000000",
-                max_bytes_before_external_sort="500000000",
-            )
-            written = int(admin.rows(f"SELECT count() AS n FROM {one.table} WHERE day = '{name}'")[0]["n"])
+            written = {table: _write(admin, table, statement, name) for table, statement in one.lists.items()}
             if one.complete(admin, name) or moment - raw.changed > _SETTLED_S:
-                admin.execute(f"INSERT INTO roll_ups VALUES ('{name}', '{one.source}', {now_is}, {written}, now64(3))")
-            yield name, one.table, written
+                rows = sum(written.values())
+                admin.execute(f"INSERT INTO roll_ups VALUES ('{name}', '{one.source}', {now_is}, {rows}, now64(3))")
+            yield from ((name, table, rows) for table, rows in written.items())
+
+
+def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
+    """A day's list in the place of what there was of it; its rows."""
+    if admin.rows(f"SELECT 1 AS there FROM {table} WHERE day = '{day}' LIMIT 1"):
+        admin.execute(f"ALTER TABLE {table} DELETE WHERE day = '{day}'", mutations_sync="2")
+    # Days of many hosts are sorted on disk rather than refused.
+    admin.execute(
+        statement.format(day=day, talkers=TALKERS),
+        max_bytes_before_external_group_by="500000000",
+        max_bytes_before_external_sort="500000000",
+    )
+    return int(admin.rows(f"SELECT count() AS n FROM {table} WHERE day = '{day}'")[0]["n"])
 
 
 # -- keeping --------------------------------------------------------------------------------------------------------
