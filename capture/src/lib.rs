@@ -7,6 +7,7 @@ pub mod app;
 pub mod bench;
 pub mod blast;
 pub mod cli;
+pub mod collect;
 pub mod config;
 pub mod filter;
 pub mod generate;

@@ -1,0 +1,5 @@
+//! `weir-probe collect`: flow records of others (NetFlow, IPFIX, sFlow, nProbe) into Weir's own.
+//!
+//! A record's way: a decoder makes [`record::Imported`] of it, whatever it came by.
+
+pub mod record;

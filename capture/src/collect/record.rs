@@ -1,0 +1,56 @@
+//! What every decoder makes, whatever the record came by.
+
+use crate::packet::Address;
+
+/// What one side of a flow sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Packets as exported, not scaled by the sampling rate (IE 2, 86, 23, 24).
+    pub packets: u64,
+    /// Layer-3 octets as exported, not scaled (IE 1, 85).
+    pub octets: u64,
+    /// All TCP flags of the flow, or-ed (IE 6).
+    pub tcp_flags: u8,
+    /// Segments sent again (ntop 35632.109, 110).
+    pub retransmissions: u32,
+    /// Segments that were overtaken (ntop 35632.111, 112).
+    pub out_of_order: u32,
+}
+
+/// One record of another exporter: a flow from source to destination, with the other direction where it was exported with
+/// it (RFC 5103).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported<'a> {
+    /// Source and destination, IPv4 mapped (IE 8, 12, 27, 28).
+    pub addresses: [Address; 2],
+    /// Source and destination port (IE 7, 11); for ICMP 0 and type * 256 + code (IE 32, 139).
+    pub ports: [u16; 2],
+    /// 4 or 6 (IE 60, else by the addresses).
+    pub version: u8,
+    /// Protocol above IP (IE 4).
+    pub protocol: u8,
+    /// VLAN id, 0 for none (IE 58, 243).
+    pub vlan: u16,
+    /// What the source sent, and what it was sent: zeros in a one-way record.
+    pub sent: [Sent; 2],
+    /// First packet of the flow, ms from the Unix epoch (IE 22, 150, 152, 154, 156, 158).
+    pub first_ms: i64,
+    /// Last packet of the flow, ms from the Unix epoch (IE 21, 151, 153, 155, 157, 159); not before `first_ms`.
+    pub last_ms: i64,
+    /// One packet in this many was looked at, as the exporter said (IE 34, 50, 305 and 306); `None` where it said nothing.
+    pub sampling: Option<u32>,
+    /// Interface the packets came in by (IE 10).
+    pub input_interface: u32,
+    /// Interface the packets left by (IE 14).
+    pub output_interface: u32,
+    /// The source is known to have begun the flow (IE 239: 1, nProbe's records); else it is to be guessed.
+    pub initiator_known: bool,
+    /// Application as nDPI numbers them, 0 unknown (ntop 35632.118; IE 95 with engine 20).
+    pub application_id: u16,
+    /// From the SYN to the ACK of the SYN-ACK, µs; 0 unknown (ntop 35632.123 and 124 together).
+    pub handshake_rtt_us: u32,
+    /// Server name of TLS or HTTP, empty for none (ntop 35632.180, 188).
+    pub server_name: &'a [u8],
+    /// Name asked in DNS, empty for none (ntop 35632.205).
+    pub dns_query: &'a [u8],
+}
