@@ -2,4 +2,7 @@
 //!
 //! A record's way: a decoder makes [`record::Imported`] of it, whatever it came by.
 
+pub mod publish;
 pub mod record;
+pub mod split;
+pub mod table;
