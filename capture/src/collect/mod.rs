@@ -2,4 +2,5 @@
 //!
 //! A record's way: a decoder makes [`record::Imported`] of it, whatever it came by.
 
+pub mod decode;
 pub mod record;
