@@ -2,5 +2,7 @@
 //!
 //! A record's way: a decoder makes [`record::Imported`] of it, whatever it came by.
 
+pub mod bench;
 pub mod decode;
+pub mod print;
 pub mod record;

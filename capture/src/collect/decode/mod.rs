@@ -20,6 +20,7 @@ mod template;
 
 pub use cause::Cause;
 pub use exporter::{Counts, ExporterInfo, Protocol};
+pub use saved::readable;
 pub use sequence::Losses;
 
 use super::record::Imported;

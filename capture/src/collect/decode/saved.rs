@@ -59,9 +59,11 @@ struct SavedRate {
 }
 
 impl Decoder {
-    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as a line of JSON for each exporter.
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
     pub fn save(&self) -> Vec<u8> {
-        let saved = Saved { form: FORM.to_owned(), exporters: self.exporters.iter().map(SavedExporter::of).collect() };
+        let mut exporters: Vec<&Exporter> = self.exporters.iter().collect();
+        exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
+        let saved = Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() };
         // Nothing in it can fail to be JSON.
         serde_json::to_vec_pretty(&saved).unwrap_or_default()
     }
@@ -147,7 +149,7 @@ impl SavedExporter {
 }
 
 /// An address as people write it.
-pub(super) fn readable(address: &Address) -> IpAddr {
+pub fn readable(address: &Address) -> IpAddr {
     Ipv6Addr::from(*address).to_canonical()
 }
 
