@@ -65,6 +65,19 @@ pub enum Command {
     /// Send packets on an interface, to measure capture
     #[command(hide = true, after_help = BLAST_HELP)]
     Blast(BlastArgs),
+    /// Print the flow records within captures of NetFlow, IPFIX and sFlow, one JSON object each
+    #[command(hide = true, after_help = "Example:\n  weir-probe decode exports.pcap | jq .fwd")]
+    Decode {
+        /// Capture files
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// UDP ports that exports are sent to, separated by commas [default: those of custom]
+        #[arg(long, value_name = "PORT", value_delimiter = ',')]
+        ports: Vec<u16>,
+    },
+    /// Measure what decoding costs, over generated datagrams in memory
+    #[command(hide = true, after_help = "Example:\n  weir-probe bench-decode --protocol ipfix")]
+    BenchDecode(BenchDecodeArgs),
 }
 
 const RUN_HELP: &str = "\
@@ -247,6 +260,20 @@ pub struct BenchArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// Options of `bench-decode`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchDecodeArgs {
+    /// netflow5, netflow9, ipfix or sflow
+    #[arg(long, value_name = "NAME", default_value = "ipfix")]
+    pub protocol: String,
+    /// Records to decode
+    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    pub records: u64,
+    /// Write the datagrams to a file instead, each after its length in two octets, higher one first
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
 }
 
 const BLAST_HELP: &str = "\
