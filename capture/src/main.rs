@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Read(args) => read::read(&args),
+        Command::Collect(args) => collect::run::collect(&args),
         Command::Interfaces(args) => interfaces::interfaces(&args),
         Command::Generate(args) => generate::generate(&args),
         Command::Bench(args) => bench::bench(&args),

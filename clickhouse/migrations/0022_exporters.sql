@@ -2,7 +2,7 @@
 
 ALTER TABLE ledger
     ADD COLUMN IF NOT EXISTS exporter_records Map(LowCardinality(String), UInt64) COMMENT 'Collectors: records that came of each exporter, by protocol, address and observation domain' CODEC(ZSTD(1)),
-    ADD COLUMN IF NOT EXISTS exporter_lost Map(LowCardinality(String), UInt64) COMMENT 'Collectors: what each exporter sent and did not come, by its sequence numbers, in the unit that the name ends with: records, packets (export packets) or datagrams' CODEC(ZSTD(1)),
+    ADD COLUMN IF NOT EXISTS exporter_lost Map(LowCardinality(String), UInt64) COMMENT 'Collectors: what each exporter sent and did not come, by its sequence numbers, in the unit that the name ends with: records, datagrams or samples' CODEC(ZSTD(1)),
     ADD COLUMN IF NOT EXISTS exporter_without_sampling_rate Map(LowCardinality(String), UInt64) COMMENT 'Collectors: records of exporters that had not said their sampling rate; they are counted as they came' CODEC(ZSTD(1)),
     ADD COLUMN IF NOT EXISTS exporter_refused Map(LowCardinality(String), UInt64) COMMENT 'Collectors: what of an exporter could not be read, by the cause that the name ends with' CODEC(ZSTD(1));
 
@@ -59,7 +59,7 @@ CREATE OR REPLACE VIEW v_ledger
     rss_octets UInt64 COMMENT 'Resident memory of the agent',
     close_stall_us UInt64 COMMENT 'How long closing the interval kept the worker from its packets, microseconds',
     exporter_records Map(LowCardinality(String), UInt64) COMMENT 'Collectors: records that came of each exporter, by protocol, address and observation domain',
-    exporter_lost Map(LowCardinality(String), UInt64) COMMENT 'Collectors: what each exporter sent and did not come, by its sequence numbers, in the unit that the name ends with: records, packets (export packets) or datagrams',
+    exporter_lost Map(LowCardinality(String), UInt64) COMMENT 'Collectors: what each exporter sent and did not come, by its sequence numbers, in the unit that the name ends with: records, datagrams or samples',
     exporter_without_sampling_rate Map(LowCardinality(String), UInt64) COMMENT 'Collectors: records of exporters that had not said their sampling rate; they are counted as they came',
     exporter_refused Map(LowCardinality(String), UInt64) COMMENT 'Collectors: what of an exporter could not be read, by the cause that the name ends with',
     updated_at DateTime64(3, 'UTC') COMMENT 'When Flink wrote this version'

@@ -94,7 +94,8 @@ impl Counts {
         self.causes[cause as usize]
     }
 
-    pub(super) fn add(&mut self, other: &Counts) {
+    /// Adds those of another decoder.
+    pub fn add(&mut self, other: &Counts) {
         self.datagrams += other.datagrams;
         self.octets += other.octets;
         self.records += other.records;

@@ -11,7 +11,7 @@ import java.util.TreeMap;
 final class Exporters {
   final Map<String, Long> records = new TreeMap<>();
 
-  /** Named with what is counted: {@code netflow9 192.0.2.1 domain 7, packets}. */
+  /** Named with what is counted: {@code netflow9 192.0.2.1 domain 7, datagrams}. */
   final Map<String, Long> lost = new TreeMap<>();
 
   final Map<String, Long> withoutSamplingRate = new TreeMap<>();
