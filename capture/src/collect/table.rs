@@ -38,11 +38,13 @@ pub struct Clamped {
     pub old: u64,
 }
 
-/// One flow of one exporter.
+/// One flow of one exporter, at one sampling rate. A router's cards, which are observation domains, may each see one
+/// direction of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct FlowKey {
     key: Key,
     exporter: Address,
+    sampling: u32,
 }
 
 /// What one end sent in one interval.
@@ -77,7 +79,6 @@ struct Cell {
     known: Option<End>,
     /// The end whose packets the interfaces are told of, and these.
     interfaces: (End, u32, u32),
-    sampling: u32,
     rtt_us: u32,
     application_id: u16,
     names: Option<Box<Names>>,
@@ -167,7 +168,7 @@ impl Table {
         let scale = u64::from(record.sampling.unwrap_or(1).max(1));
         let scaled = record.sent.map(|sent| (sent.packets.saturating_mul(scale), sent.octets.saturating_mul(scale)));
         let arriving = Arriving { record, sender, start_ms: first, first_ms: first, last_ms: last };
-        let key = FlowKey { key, exporter: *exporter };
+        let key = FlowKey { key, exporter: *exporter, sampling: record.sampling.unwrap_or(0) };
         let start = first.div_euclid(interval_ms) * interval_ms;
         if last < start + interval_ms {
             self.put(key, start, &Part { of: &arriving, sent: scaled, first_ms: first, last_ms: last });
@@ -255,7 +256,6 @@ impl Cell {
             last_ms: i64::MIN,
             known: None,
             interfaces: (part.of.sender, record.input_interface, record.output_interface),
-            sampling: 0,
             rtt_us: 0,
             application_id: 0,
             names: None,
@@ -294,7 +294,6 @@ impl Cell {
         if record.initiator_known {
             self.known = Some(sender);
         }
-        self.sampling = self.sampling.max(record.sampling.unwrap_or(0));
         if begins {
             self.rtt_us = self.rtt_us.max(record.handshake_rtt_us);
         }
@@ -379,7 +378,7 @@ impl Record {
     }
 }
 
-fn record(interval_ms: i64, FlowKey { key, exporter }: &FlowKey, cell: &Cell) -> Record {
+fn record(interval_ms: i64, FlowKey { key, exporter, sampling }: &FlowKey, cell: &Cell) -> Record {
     let (end, guess) = cell.initiator(key);
     let (src, dst) = (usize::from(end), usize::from(1 - end));
     let (forward, reverse) = (&cell.sides[src], &cell.sides[dst]);
@@ -420,7 +419,7 @@ fn record(interval_ms: i64, FlowKey { key, exporter }: &FlowKey, cell: &Cell) ->
         server_name: cell.names.as_ref().map(|names| text(&names.server)).unwrap_or_default(),
         dns_query: cell.names.as_ref().map(|names| text(&names.query)).unwrap_or_default(),
         exporter_addr: exporter,
-        sampling_rate: cell.sampling,
+        sampling_rate: *sampling,
         input_interface: input,
         output_interface: output,
         ..proto::Flow::default()
@@ -529,6 +528,13 @@ mod tests {
         table.add(&mapped(9), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
         let flow = only(&mut table);
         assert_eq!((flow.fwd_packets, flow.fwd_octets, flow.sampling_rate), (3000, 4_500_000, 1000));
+        // What is sampled otherwise is not mixed with it.
+        table.add(&mapped(9), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
+        table.add(&mapped(9), &imported(3, 4500, OPEN, OPEN));
+        let mut rates: Vec<_> =
+            taken(&mut table)[0].1.iter().map(|flow| (flow.sampling_rate, flow.fwd_packets)).collect();
+        rates.sort_unstable();
+        assert_eq!(rates, [(0, 3), (1000, 3000)]);
     }
 
     #[test]
