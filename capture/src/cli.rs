@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::collect::listen::Listen;
 use crate::meter::interval::IntervalLength;
 use crate::source::replay::Speed;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -31,6 +32,9 @@ pub enum Command {
     /// Read capture files (pcap, pcapng, both also compressed with gzip)
     #[command(after_help = READ_HELP)]
     Read(ReadArgs),
+    /// Take in flow records of others: NetFlow v5 and v9, IPFIX, sFlow v5
+    #[command(after_help = COLLECT_HELP)]
+    Collect(CollectArgs),
     /// List what can be captured here, and by which source
     #[command(after_help = INTERFACES_HELP)]
     Interfaces(InterfacesArgs),
@@ -65,6 +69,19 @@ pub enum Command {
     /// Send packets on an interface, to measure capture
     #[command(hide = true, after_help = BLAST_HELP)]
     Blast(BlastArgs),
+    /// Print the flow records within captures of NetFlow, IPFIX and sFlow, one JSON object each
+    #[command(hide = true, after_help = "Example:\n  weir-probe decode exports.pcap | jq .fwd")]
+    Decode {
+        /// Capture files
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// UDP ports that exports are sent to, separated by commas [default: those of custom]
+        #[arg(long, value_name = "PORT", value_delimiter = ',')]
+        ports: Vec<u16>,
+    },
+    /// Measure what decoding costs, over generated datagrams in memory
+    #[command(hide = true, after_help = "Example:\n  weir-probe bench-decode --protocol ipfix")]
+    BenchDecode(BenchDecodeArgs),
 }
 
 const RUN_HELP: &str = "\
@@ -81,6 +98,56 @@ pub struct RunArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub summary: SummaryForm,
+}
+
+const COLLECT_HELP: &str = "\
+Examples:
+  weir-probe collect --netflow :2055 --ipfix :4739 --sflow :6343 --config weir-probe.toml
+  weir-probe collect --netflow :2055 --to jsonl --state-dir /tmp | head
+
+Every port takes every protocol; IPFIX comes over UDP and TCP. A flow that lasted longer than an interval is split over \
+the intervals that it lasted, in proportion and exact in its sums; what belongs to intervals that are closed already is \
+published for these, up to an hour back. Sampled counts are scaled up and say so. Templates, sampling rates and sequence \
+numbers are kept in state_dir across a restart. `weir ledger` tells what exporters sent and did not come, and who does not \
+say a sampling rate.
+SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
+
+/// Options of `collect`.
+#[derive(Args, Debug)]
+pub struct CollectArgs {
+    /// Where NetFlow comes in by UDP: `:2055`, `192.0.2.1:2055`; several times for several
+    #[arg(long, value_name = "[ADDRESS]:PORT")]
+    pub netflow: Vec<Listen>,
+    /// Where IPFIX comes in, by UDP and TCP
+    #[arg(long, value_name = "[ADDRESS]:PORT")]
+    pub ipfix: Vec<Listen>,
+    /// Where sFlow comes in by UDP
+    #[arg(long, value_name = "[ADDRESS]:PORT")]
+    pub sflow: Vec<Listen>,
+    /// Configuration file: probe, interval, kafka, spool, limits, filters and metrics are read
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where records go
+    #[arg(long, default_value = "kafka")]
+    pub to: Target,
+    /// Name of the probe [default: that of the configuration, else `local`]
+    #[arg(long, value_name = "NAME")]
+    pub probe: Option<String>,
+    /// Kafka's brokers, separated by commas [default: those of the configuration, else 127.0.0.1:9092]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub brokers: Option<String>,
+    /// Length of the intervals: 1s, 2s, 5s, 10s, 15s or 30s [default: that of the configuration, else 10s]
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<IntervalLength>,
+    /// Threads, among which the system shares exporters out
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub workers: u32,
+    /// Folder where templates and sampling rates are kept [default: state_dir of the configuration]
+    #[arg(long, value_name = "FOLDER")]
+    pub state_dir: Option<PathBuf>,
     /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub summary: SummaryForm,
@@ -247,6 +314,20 @@ pub struct BenchArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// Options of `bench-decode`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchDecodeArgs {
+    /// netflow5, netflow9, ipfix or sflow
+    #[arg(long, value_name = "NAME", default_value = "ipfix")]
+    pub protocol: String,
+    /// Records to decode
+    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    pub records: u64,
+    /// Write the datagrams to a file instead, each after its length in two octets, higher one first
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
 }
 
 const BLAST_HELP: &str = "\

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use weir_probe::app::list;
 use weir_probe::cli::{Cli, Command, ListForm};
-use weir_probe::{Exit, Failure, bench, blast, config, generate, interfaces, read, reference, run};
+use weir_probe::{Exit, Failure, bench, blast, collect, config, generate, interfaces, read, reference, run};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -20,10 +20,13 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Read(args) => read::read(&args),
+        Command::Collect(args) => collect::run::collect(&args),
         Command::Interfaces(args) => interfaces::interfaces(&args),
         Command::Generate(args) => generate::generate(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Blast(args) => blast::blast(&args),
+        Command::Decode { files, ports } => collect::print::decode(&files, &ports),
+        Command::BenchDecode(args) => collect::bench::bench(&args),
         Command::Applications { to } => applications(to),
         Command::ConfigExample => print(config::EXAMPLE.as_bytes()),
         Command::Docs => print(reference::markdown().as_bytes()),

@@ -2,6 +2,7 @@
 
 use crate::meter::Volume;
 use crate::packet::Cause;
+use crate::proto;
 use crate::publish::{Closing, Published};
 use anyhow::Context as _;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,19 @@ struct ByKind {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByReason {
+    cause: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByExporter {
+    exporter: String,
+    protocol: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByExporterAndCause {
+    exporter: String,
+    protocol: String,
     cause: String,
 }
 
@@ -70,6 +84,10 @@ struct Inner {
     spool: Gauge,
     spool_errors: Counter,
     kafka_errors: Family<ByReason, Counter>,
+    exporter_records: Family<ByExporter, Counter>,
+    exporter_lost: Family<ByExporter, Counter>,
+    exporter_unsampled: Family<ByExporter, Counter>,
+    exporter_refused: Family<ByExporterAndCause, Counter>,
 }
 
 /// The agent's metrics; clones are the same ones.
@@ -135,6 +153,22 @@ impl Metrics {
         spool("spool_errors", "Times that the spool could not be used", &inner.spool_errors);
         registry.register("spool_octets", "Octets of the spool on disk", inner.spool.clone());
         registry.register("kafka_errors", "Errors that the Kafka client reported, by code", inner.kafka_errors.clone());
+        registry.register("exporter_records", "Records that came of an exporter", inner.exporter_records.clone());
+        registry.register(
+            "exporter_lost",
+            "What an exporter sent and did not come, by its sequence numbers: records of netflow5 and ipfix, datagrams of netflow9, samples of sflow",
+            inner.exporter_lost.clone(),
+        );
+        registry.register(
+            "exporter_records_without_sampling_rate",
+            "Records of an exporter that had not said its sampling rate, counted as they came",
+            inner.exporter_unsampled.clone(),
+        );
+        registry.register(
+            "exporter_refused",
+            "What of an exporter could not be read, by cause",
+            inner.exporter_refused.clone(),
+        );
         inner.registry = registry;
         Metrics(Arc::new(inner))
     }
@@ -166,6 +200,31 @@ impl Metrics {
         }
         inner.entries.get_or_create(&by).set(closing.load.flow_table_entries as i64);
         inner.capacity.get_or_create(&by).set(closing.load.flow_table_capacity as i64);
+    }
+
+    /// Counts what came of exporters, and `moved` records that were counted at another time than theirs.
+    pub fn collected(&self, worker: u32, exporters: &[proto::Exporter], moved: u64) {
+        let inner = &self.0;
+        inner.late.get_or_create(&ByWorker { worker }).inc_by(moved);
+        for exporter in exporters {
+            let by = ByExporter { exporter: address(&exporter.addr), protocol: exporter.protocol.clone() };
+            inner.exporter_records.get_or_create(&by).inc_by(exporter.records);
+            inner.exporter_lost.get_or_create(&by).inc_by(exporter.lost);
+            inner.exporter_unsampled.get_or_create(&by).inc_by(exporter.without_sampling_rate);
+            for (cause, count) in &exporter.refused {
+                let ByExporter { exporter, protocol } = by.clone();
+                let by = ByExporterAndCause { exporter, protocol, cause: cause.clone() };
+                inner.exporter_refused.get_or_create(&by).inc_by(*count);
+            }
+        }
+    }
+
+    /// Counts what a collector published.
+    pub fn published(&self, worker: u32, here: &Published) {
+        let by = ByWorker { worker };
+        self.0.batches.get_or_create(&by).inc_by(here.batches);
+        self.0.closings.get_or_create(&by).inc_by(here.closings);
+        self.0.records.get_or_create(&ByKind { worker, kind: "flow" }).inc_by(here.flow_records);
     }
 
     /// Counts a failure of the source.
@@ -235,6 +294,8 @@ impl Metrics {
         metrics.source_error(0);
         metrics.shed("", 0, 0);
         metrics.kafka_error("");
+        let refused = [(String::new(), 0)].into();
+        metrics.collected(0, &[proto::Exporter { refused, ..Default::default() }], 0);
         let text = metrics.text();
         let of = |keyword: &str| -> Vec<(String, String)> {
             let lines = text.lines().filter_map(|line| line.strip_prefix(keyword)?.split_once(' '));
@@ -282,6 +343,16 @@ impl Metrics {
              Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         )
+    }
+}
+
+/// An exporter's address as text; empty where there is none.
+fn address(octets: &[u8]) -> String {
+    let (four, sixteen): (Result<[u8; 4], _>, Result<[u8; 16], _>) = (octets.try_into(), octets.try_into());
+    match (four, sixteen) {
+        (Ok(four), _) => Ipv4Addr::from(four).to_string(),
+        (_, Ok(sixteen)) => Ipv6Addr::from(sixteen).to_string(),
+        _ => String::new(),
     }
 }
 

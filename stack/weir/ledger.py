@@ -18,7 +18,8 @@ _FIELDS = """
     carried_in_packets, carried_out_packets, flow_packets, overflow_packets, not_metered_packets, not_metered,
     late_packets, published_batches, published_records, published_packets, published_octets, received_batches,
     received_records, received_packets, repeated_batches, missing_batches, missing_sequences, stored_records,
-    stored_packets, stored_octets, lost_packets, lost_octets, gap_packets, interface_packets, source
+    stored_packets, stored_octets, lost_packets, lost_octets, gap_packets, interface_packets, source,
+    exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused
 """
 
 
@@ -113,6 +114,34 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
         )
         if state in ("closed", "batches_missing") and balance:
             say(f"the agent's own sums do not balance: {balance:+,} packets")
+    return [*found, *_of_exporters(rows)]
+
+
+#: What a collector knows of its exporters: the column, what it means in words, whether something is missing then.
+_EXPORTERS = (
+    ("exporter_lost", "{name}: {count:,} {detail} were sent and did not come", True),
+    (
+        "exporter_without_sampling_rate",
+        "{name}: {count:,} records came without a sampling rate and are counted as they are",
+        False,
+    ),
+    ("exporter_refused", "{name}: {count:,} could not be read ({detail})", True),
+)
+
+
+def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
+    """What came of whose records a collector took: one finding for each exporter over all rows, at its first time."""
+    found = []
+    for column, text, loss in _EXPORTERS:
+        sums: dict[tuple[str, str], tuple[dict[str, Any], int]] = {}
+        for row in rows:
+            for name, count in row[column].items():
+                first, before = sums.get((row["probe"], name), (row, 0))
+                sums[row["probe"], name] = (first, before + count)
+        for (probe, label), (row, count) in sorted(sums.items()):
+            name, _, detail = label.partition(", ")
+            said = text.format(name=name, count=count, detail=detail.replace("_", " "))
+            found.append(Finding(row["time"], probe, row["worker"], said, loss))
     return found
 
 

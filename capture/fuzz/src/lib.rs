@@ -5,6 +5,12 @@
 
 #[path = "../../src/app/mod.rs"]
 pub mod app;
+/// Without what publishes: that is Kafka's.
+#[path = "../../src/collect"]
+pub mod collect {
+    pub mod decode;
+    pub mod record;
+}
 #[path = "../../src/config.rs"]
 mod config;
 #[path = "../../src/filter/mod.rs"]

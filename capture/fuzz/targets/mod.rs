@@ -6,7 +6,9 @@
 pub mod captures;
 pub mod fragments;
 pub mod names;
+pub mod netflow;
 pub mod packet;
+pub mod sflow;
 
 use std::sync::{Arc, LazyLock};
 use weir_probe::app::AppOptions;

@@ -21,7 +21,7 @@ use prost::Message as _;
 use std::sync::Arc;
 
 /// Version of the schemas whose change old readers cannot survive.
-const MAJOR: u32 = 1;
+pub const MAJOR: u32 = 1;
 /// Records of a full batch.
 pub const BATCH_RECORDS: usize = 500;
 
@@ -374,6 +374,7 @@ impl Publisher {
             clock_offset_us: crate::host::clock_offset_us(),
             time_shift_ms: self.identity.time_shift_ms,
             skipped_intervals: closing.interval.skipped,
+            ..proto::ClosingRecord::default()
         }
     }
 

@@ -8,11 +8,13 @@ type Check = fn(&[u8]);
 
 #[test]
 fn what_fuzzing_found_stays_found() {
-    let checks: [(&str, Check); 4] = [
+    let checks: [(&str, Check); 6] = [
         ("packet", targets::packet::check),
         ("captures", targets::captures::check),
         ("fragments", targets::fragments::check),
         ("names", targets::names::check),
+        ("netflow", targets::netflow::check),
+        ("sflow", targets::sflow::check),
     ];
     for (target, check) in checks {
         // Beginnings of nothing in particular, so that each target runs at all.

@@ -42,6 +42,21 @@ final class Interval {
 
     /** Whether the agent's run is known to have gone on, or ended, without the closing record. */
     boolean abandoned;
+
+    /** What closing records of later intervals say that came for this one after it was closed. */
+    long lateBatches;
+
+    long lateRecords;
+    long latePackets;
+    long lateOctets;
+
+    /** The run began after the interval, which therefore gets no closing record of its own. */
+    boolean beforeRun;
+
+    /** Whether a closing record is missing or still to come. */
+    boolean unclosed() {
+      return closing == null && !beforeRun;
+    }
   }
 
   final int length;
@@ -66,7 +81,7 @@ final class Interval {
 
   /** Whether a run of the agent is in the interval and may yet close it. */
   boolean running() {
-    return parts.values().stream().anyMatch(part -> part.closing == null && !part.abandoned);
+    return parts.values().stream().anyMatch(part -> part.unclosed() && !part.abandoned);
   }
 
   LedgerState state() {
@@ -74,8 +89,8 @@ final class Interval {
     boolean unclosed = false;
     boolean missing = false;
     for (Part part : parts.values()) {
-      came |= part.closing != null || part.batches > 0;
-      unclosed |= part.closing == null;
+      came |= part.closing != null || part.batches > 0 || part.lateBatches > 0;
+      unclosed |= part.unclosed();
       missing |= part.missing > 0;
     }
     if (!came) {
@@ -108,6 +123,11 @@ final class Interval {
       out.writeLong(part.interfacePackets);
       out.writeLong(part.interfaceOctets);
       out.writeBoolean(part.abandoned);
+      out.writeLong(part.lateBatches);
+      out.writeLong(part.lateRecords);
+      out.writeLong(part.latePackets);
+      out.writeLong(part.lateOctets);
+      out.writeBoolean(part.beforeRun);
     }
   }
 
@@ -133,6 +153,11 @@ final class Interval {
       part.interfacePackets = in.readLong();
       part.interfaceOctets = in.readLong();
       part.abandoned = in.readBoolean();
+      part.lateBatches = in.readLong();
+      part.lateRecords = in.readLong();
+      part.latePackets = in.readLong();
+      part.lateOctets = in.readLong();
+      part.beforeRun = in.readBoolean();
     }
     return interval;
   }

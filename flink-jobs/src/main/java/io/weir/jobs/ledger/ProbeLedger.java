@@ -6,6 +6,7 @@ import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.sink.Table;
 import io.weir.jobs.sink.TableRow;
 import io.weir.proto.ClosingRecord;
+import io.weir.proto.LateInterval;
 import java.io.IOException;
 import java.util.Collection;
 import java.util.Map;
@@ -146,6 +147,7 @@ final class ProbeLedger {
     long interfaceOctets = 0;
     long newest = 0;
     int epochs = 0;
+    Exporters exporters = new Exporters();
     ClosingRecord last = ClosingRecord.getDefaultInstance();
     for (Map.Entry<Long, Part> entry : interval.parts.entrySet()) {
       Part part = entry.getValue();
@@ -154,8 +156,14 @@ final class ProbeLedger {
         sums.add(part.closing.getInterval());
         publishedBatches += Integer.toUnsignedLong(part.closing.getBatches());
         publishedRecords += part.closing.getRecords();
+        // What it published for earlier intervals is in their rows.
+        for (LateInterval late : part.closing.getLateList()) {
+          publishedBatches -= Integer.toUnsignedLong(late.getBatches());
+          publishedRecords -= late.getRecords();
+        }
         gap += part.closing.getGapPackets();
-      } else {
+        exporters.add(part.closing.getExportersList());
+      } else if (part.unclosed()) {
         if (part.inferred != null) {
           sums.addFlowing(part.inferred, 1);
         } else {
@@ -165,6 +173,11 @@ final class ProbeLedger {
         }
         publishedBatches += part.batches + part.missing;
         publishedRecords += part.records;
+      }
+      if (!part.unclosed()) {
+        sums.subtractPublished(-part.latePackets, -part.lateOctets);
+        publishedBatches += part.lateBatches;
+        publishedRecords += part.lateRecords;
       }
       batches += part.batches;
       records += part.records;
@@ -222,6 +235,10 @@ final class ProbeLedger {
       last.getLoad().getCpuPermille(),
       last.getLoad().getRssOctets(),
       last.getLoad().getCloseStallUs(),
+      exporters.records,
+      exporters.lost,
+      exporters.withoutSamplingRate,
+      exporters.refused,
       now
     };
     return new TableRow(Table.LEDGER, cells);

@@ -5,6 +5,7 @@ import io.weir.jobs.ledger.Interval.Part;
 import io.weir.jobs.ledger.Run.Closed;
 import io.weir.jobs.source.RangeSet;
 import io.weir.proto.ClosingRecord;
+import io.weir.proto.LateInterval;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -157,9 +158,31 @@ final class WorkerLedger {
       changed(event.interval(), interval);
       due.add(event.interval());
     }
+    due.addAll(late(event, record, now));
     due.addAll(between(event.epoch(), run, event.sequence()));
     due.addAll(between(event.epoch(), run, run.closings.higherKey(event.sequence())));
     return due;
+  }
+
+  /** What a closing record says of intervals closed before it. Returns those. */
+  private Collection<Long> late(LedgerEvent event, ClosingRecord record, long now) {
+    List<Long> changed = new ArrayList<>();
+    for (LateInterval late : record.getLateList()) {
+      long start = late.getIntervalStartMs();
+      Interval interval = interval(start, event.length(), now);
+      if (interval == null) {
+        continue;
+      }
+      Part part = interval.part(event.epoch());
+      part.lateBatches += Integer.toUnsignedLong(late.getBatches());
+      part.lateRecords += late.getRecords();
+      part.latePackets += late.getVolume().getPackets();
+      part.lateOctets += late.getVolume().getOctets();
+      part.beforeRun = start + event.length() <= event.epoch() / 1000; // an epoch is a time in µs
+      changed(start, interval);
+      changed.add(start);
+    }
+    return changed;
   }
 
   /**
@@ -260,17 +283,21 @@ final class WorkerLedger {
 
   /** The interval of a message, null where it is not kept any more. */
   private Interval interval(LedgerEvent event, long now) {
-    long from = event.interval() / 1000;
-    long to = (event.interval() + event.length()) / 1000 - 1;
-    Interval interval = intervals.get(event.interval());
+    return interval(event.interval(), event.length(), now);
+  }
+
+  private Interval interval(long start, int length, long now) {
+    long from = start / 1000;
+    long to = (start + length) / 1000 - 1;
+    Interval interval = intervals.get(start);
     if (interval == null) {
       if (forgotten.contains(from)) {
         return null;
       }
-      interval = newInterval(event.interval(), event.length());
+      interval = newInterval(start, length);
     }
     interval.touched = now;
-    if (event.interval() >= nextDue) {
+    if (start >= nextDue) {
       covered.addRange(from, to);
     }
     return interval;
@@ -335,6 +362,9 @@ final class WorkerLedger {
     Sums rest = new Sums();
     rest.addFlowing(closed.record().getEpochTotal(), 1);
     rest.addFlowing(closed.record().getInterval(), -1);
+    for (LateInterval late : closed.record().getLateList()) {
+      rest.subtractPublished(late.getVolume().getPackets(), late.getVolume().getOctets());
+    }
     if (!first) {
       rest.addFlowing(before.getValue().record().getEpochTotal(), -1);
     }

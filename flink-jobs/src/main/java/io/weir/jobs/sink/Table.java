@@ -218,6 +218,8 @@ public enum Table {
           .add(INT64, "time_shift_ms")
           .add(UINT32, "cpu_permille")
           .add(UINT64, "rss_octets", "close_stall_us")
+          .add(MAP, "exporter_records", "exporter_lost")
+          .add(MAP, "exporter_without_sampling_rate", "exporter_refused")
           .add(DATE_TIME64, "updated_at")),
   AUTONOMOUS_SYSTEMS(false, with().add(DATE_TIME, "ts").add(UINT32, "number").add(STRING, "name"));
 

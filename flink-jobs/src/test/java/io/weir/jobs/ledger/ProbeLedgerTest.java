@@ -3,11 +3,18 @@ package io.weir.jobs.ledger;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.ByteString;
 import io.weir.jobs.sink.Table;
 import io.weir.jobs.sink.TableRow;
 import io.weir.jobs.source.Enrolment;
+import io.weir.proto.ClosingRecord;
+import io.weir.proto.Conservation;
+import io.weir.proto.Exporter;
+import io.weir.proto.LateInterval;
+import io.weir.proto.Volume;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 class ProbeLedgerTest {
@@ -75,5 +82,128 @@ class ProbeLedgerTest {
     }
     assertTrue(worker.intervals.size() <= 2 * WorkerLedger.MAX_UNFINISHED);
     assertEquals(1_000, worker.intervals.values().stream().filter(i -> i.version == 1).count());
+  }
+
+  private static LedgerEvent event(
+      LedgerEvent.Kind kind, long sequence, long start, long packets, byte[] body) {
+    return new LedgerEvent(
+        kind,
+        "alpha",
+        0,
+        BASE * 1000,
+        sequence,
+        start,
+        10_000,
+        sequence,
+        BASE,
+        packets > 0 ? 1 : 0,
+        packets,
+        packets * 100,
+        body);
+  }
+
+  private static Volume volume(long packets) {
+    return Volume.newBuilder().setPackets(packets).setOctets(packets * 100).build();
+  }
+
+  private static Conservation all(long packets) {
+    Volume volume = volume(packets);
+    return Conservation.newBuilder()
+        .setOnInterface(volume)
+        .setCaptured(volume)
+        .setInFlowRecords(volume)
+        .build();
+  }
+
+  private static LateInterval late(long start, long packets) {
+    return LateInterval.newBuilder()
+        .setIntervalStartMs(start)
+        .setBatches(1)
+        .setRecords(1)
+        .setVolume(volume(packets))
+        .build();
+  }
+
+  @Test
+  void whatComesForClosedIntervalsIsInTheirRows() throws Exception {
+    ProbeLedger ledger = new ProbeLedger();
+    List<TableRow> rows = new ArrayList<>();
+    long second = BASE + 10_000;
+    byte[] none = new byte[0];
+    ClosingRecord first =
+        ClosingRecord.newBuilder()
+            .setFirstSequence(0)
+            .setBatches(1)
+            .setRecords(1)
+            .setFirst(true)
+            .setWorkers(1)
+            .setInterval(all(5))
+            .setEpochTotal(all(5))
+            .build();
+    Exporter exporter =
+        Exporter.newBuilder()
+            .setAddr(ByteString.copyFrom(new byte[] {(byte) 192, 0, 2, 9}))
+            .setProtocol("netflow9")
+            .setDomain(7)
+            .setRecords(3)
+            .setLost(4)
+            .setLostUnit("packets")
+            .setWithoutSamplingRate(3)
+            .putRefused("truncated", 1)
+            .build();
+    ClosingRecord next =
+        ClosingRecord.newBuilder()
+            .setFirstSequence(2)
+            .setBatches(3)
+            .setRecords(3)
+            .setWorkers(1)
+            .setInterval(all(7))
+            .setEpochTotal(all(5 + 7 + 2 + 30))
+            .addLate(late(BASE - 10_000, 30))
+            .addLate(late(BASE, 2))
+            .addExporters(exporter)
+            .build();
+    List<LedgerEvent> events =
+        List.of(
+            event(LedgerEvent.Kind.BATCH, 0, BASE, 5, none),
+            event(LedgerEvent.Kind.CLOSING, 1, BASE, 0, first.toByteArray()),
+            event(LedgerEvent.Kind.BATCH, 2, BASE - 10_000, 30, none),
+            event(LedgerEvent.Kind.BATCH, 3, BASE, 2, none),
+            event(LedgerEvent.Kind.BATCH, 4, second, 7, none),
+            event(LedgerEvent.Kind.CLOSING, 5, second, 0, next.toByteArray()));
+    for (LedgerEvent event : events) {
+      ledger.accept(event, BASE, GRACE, false, rows::add);
+      ledger = new ProbeLedger.Serializer().copy(ledger);
+    }
+    for (long start : new long[] {BASE - 10_000, BASE, second}) {
+      Object[] row = null;
+      for (TableRow one : rows) {
+        if (one.cells()[Table.LEDGER.index("ts")].equals(start / 1000)) {
+          row = one.cells(); // the newest holds
+        }
+      }
+      long packets = start < BASE ? 30 : 7;
+      assertEquals(LedgerState.CLOSED.number(), row[Table.LEDGER.index("state")]);
+      for (String column :
+          List.of("on_interface_packets", "captured_packets", "flow_packets", "received_packets")) {
+        assertEquals(packets, row[Table.LEDGER.index(column)], column);
+      }
+      long batches = start == BASE ? 2L : 1L;
+      for (String column : List.of("published_batches", "published_records", "received_batches")) {
+        assertEquals(batches, row[Table.LEDGER.index(column)], column);
+      }
+      assertEquals(0L, row[Table.LEDGER.index("missing_batches")]);
+      String name = "netflow9 192.0.2.9 domain 7";
+      boolean last = start == second;
+      assertEquals(
+          last ? Map.of(name + ", packets", 4L) : Map.of(),
+          row[Table.LEDGER.index("exporter_lost")]);
+      assertEquals(
+          last ? Map.of(name, 3L) : Map.of(),
+          row[Table.LEDGER.index("exporter_without_sampling_rate")]);
+      assertEquals(
+          last ? Map.of(name + ", truncated", 1L) : Map.of(),
+          row[Table.LEDGER.index("exporter_refused")]);
+    }
   }
 }

@@ -1,0 +1,87 @@
+//! NetFlow v5, v9 and IPFIX: datagrams of a few exporters through one decoder within narrow bounds, saved and restored in
+//! between.
+
+use super::{Input, START_NS};
+use weir_probe::collect::decode::{Decoder, Limits, message_octets};
+use weir_probe::packet::Address;
+
+/// Datagrams of one input at most.
+const MOST: usize = 64;
+/// The bounds: narrow ones are met often.
+pub const LIMITS: Limits = Limits {
+    exporters: 6,
+    templates: 4,
+    fields: 40,
+    options: 4,
+    waiting_octets: 600,
+    waiting_ms: 5000,
+    clock_error_ms: 3_600_000,
+    flow_ms: 86_400_000,
+};
+
+/// An input is datagrams: two bits of exporter and one to save and restore; 8 ms after the previous one, length (two octets
+/// each), then so many octets.
+pub fn check(input: &[u8]) {
+    let mut input = Input(input);
+    let mut decoding = Decoding::new();
+    while !input.is_empty() && decoding.datagrams < MOST {
+        let how = input.octet();
+        let after = i64::from(input.number() as i16) * 8_000_000;
+        let length = usize::from(input.number());
+        decoding.datagram(how & 3, after, input.octets(length));
+        if how & 4 != 0 {
+            decoding.restart();
+        }
+    }
+}
+
+/// A decoder, and what it was handed.
+pub struct Decoding {
+    decoder: Decoder,
+    time_ns: i64,
+    datagrams: usize,
+    records: u64,
+}
+
+impl Decoding {
+    /// One that knows nothing.
+    pub fn new() -> Decoding {
+        Decoding { decoder: Decoder::new(LIMITS), time_ns: START_NS, datagrams: 0, records: 0 }
+    }
+
+    /// Decodes a datagram and checks what comes of it.
+    pub fn datagram(&mut self, exporter: u8, after_ns: i64, data: &[u8]) {
+        self.datagrams += 1;
+        self.time_ns += after_ns;
+        let _ = message_octets(data);
+        let mut address = Address::default();
+        address[15] = exporter;
+        self.decoder.datagram(address, self.time_ns, data, &mut |info, record| {
+            self.records += 1;
+            assert_eq!(info.address[..15], [0; 15]);
+            assert!(record.first_ms <= record.last_ms, "{record:?}");
+            // A set that waited is read by the times it came with.
+            let off = record.last_ms.abs_diff(self.time_ns / 1_000_000);
+            assert!(off < 40_000_000_000, "{record:?}");
+            assert!(record.vlan < 4096 && matches!(record.version, 4 | 6), "{record:?}");
+            assert!(record.sent.iter().any(|sent| sent.packets > 0 || sent.octets > 0), "{record:?}");
+            assert_ne!(record.sampling, Some(0));
+            assert!(!record.server_name.contains(&0) && !record.dns_query.contains(&0));
+        });
+        let counts = self.decoder.counts();
+        assert_eq!(counts.records, self.records, "every record is counted");
+        assert_eq!(counts.datagrams, self.datagrams as u64, "every datagram is counted");
+        assert!(self.decoder.waiting_octets() <= LIMITS.waiting_octets);
+        assert!(self.decoder.exporters().count() <= LIMITS.exporters);
+        assert!(self.decoder.exporters().all(|known| known.templates <= LIMITS.templates));
+    }
+
+    /// Goes on with what was saved; its counts begin anew.
+    fn restart(&mut self) {
+        let saved = self.decoder.save();
+        let mut restored = Decoder::new(LIMITS);
+        restored.restore(&saved).expect("what was saved can be restored");
+        assert_eq!(restored.save(), saved, "nothing is lost on the way");
+        (self.decoder, self.records, self.datagrams) = (restored, 0, 0);
+    }
+}

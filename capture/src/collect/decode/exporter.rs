@@ -1,0 +1,285 @@
+//! What is kept of one exporter, and of all of them within bounds.
+
+use super::fields::Moment;
+use super::sampling::Rates;
+use super::sequence::{Losses, Sequence};
+use super::template::Template;
+use super::{Cause, Limits};
+use crate::packet::Address;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::fmt;
+
+/// What an exporter speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// NetFlow version 5.
+    NetflowV5,
+    /// NetFlow version 9 (RFC 3954).
+    NetflowV9,
+    /// IPFIX (RFC 7011).
+    Ipfix,
+    /// sFlow version 5.
+    Sflow,
+}
+
+impl Protocol {
+    /// Every protocol.
+    pub const ALL: [Protocol; 4] = [Protocol::NetflowV5, Protocol::NetflowV9, Protocol::Ipfix, Protocol::Sflow];
+
+    /// The protocol as metrics and saved states name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::NetflowV5 => "netflow5",
+            Protocol::NetflowV9 => "netflow9",
+            Protocol::Ipfix => "ipfix",
+            Protocol::Sflow => "sflow",
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Who sent a record. The port it was sent from is no part of it: an exporter that starts anew has another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExporterInfo {
+    /// Where its datagrams came from.
+    pub address: Address,
+    /// What it calls itself, in sFlow, which forwarders pass on; else zeros.
+    pub agent: Address,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Observation domain (IPFIX), source id (v9), engine type * 256 + id (v5), sub-agent id (sFlow).
+    pub domain: u32,
+}
+
+/// What came of an exporter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Datagrams and messages.
+    pub datagrams: u64,
+    /// Their octets.
+    pub octets: u64,
+    /// Records handed over.
+    pub records: u64,
+    /// Records of options.
+    pub options: u64,
+    /// Templates that were new or changed, options templates among them.
+    pub templates: u64,
+    /// sFlow's samples of counters: read over.
+    pub counter_samples: u64,
+    /// Packets that an sFlow agent says it could not sample.
+    pub exporter_drops: u64,
+    /// By sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow.
+    pub losses: Losses,
+    /// By sequence numbers: flow samples of sFlow.
+    pub samples: Losses,
+    /// What was left out or mended, by [`Cause`] as index.
+    pub causes: [u64; Cause::ALL.len()],
+}
+
+impl Counts {
+    /// One more by this cause.
+    #[inline]
+    pub(super) fn count(&mut self, cause: Cause) {
+        self.causes[cause as usize] += 1;
+    }
+
+    /// How many by this cause.
+    pub fn of(&self, cause: Cause) -> u64 {
+        self.causes[cause as usize]
+    }
+
+    /// Adds those of another decoder.
+    pub fn add(&mut self, other: &Counts) {
+        self.datagrams += other.datagrams;
+        self.octets += other.octets;
+        self.records += other.records;
+        self.options += other.options;
+        self.templates += other.templates;
+        self.counter_samples += other.counter_samples;
+        self.exporter_drops += other.exporter_drops;
+        for (to, from) in [(&mut self.losses, &other.losses), (&mut self.samples, &other.samples)] {
+            to.lost += from.lost;
+            to.late += from.late;
+            to.repeated += from.repeated;
+            to.restarts += from.restarts;
+        }
+        for (to, from) in self.causes.iter_mut().zip(&other.causes) {
+            *to += from;
+        }
+    }
+}
+
+/// An uptime that goes back by less is that of a datagram that came late, ms.
+const LATE_MS: i64 = 60_000;
+/// An uptime that goes on by so much more than time does is another one's, which wrapped, ms.
+const AHEAD_MS: i64 = 3_600_000;
+/// Templates are not forgotten twice within this time, ms: two exporters behind one address are no restarts.
+const FORGET_AGAIN_MS: i64 = 600_000;
+
+/// One source of samples in sFlow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source {
+    pub(super) sequence: Sequence,
+    pub(super) drops: Option<u32>,
+    pub(super) heard_ms: i64,
+}
+
+/// What is kept of one exporter.
+#[derive(Clone, Debug)]
+pub(super) struct Exporter {
+    pub(super) info: ExporterInfo,
+    pub(super) counts: Counts,
+    pub(super) heard_ms: i64,
+    pub(super) sequence: Sequence,
+    /// Last uptime in order, and when it came, ms.
+    pub(super) uptime: Option<(u32, i64)>,
+    /// When it booted, by an option, ms from the Unix epoch.
+    pub(super) boot_ms: Option<i64>,
+    pub(super) templates: HashMap<u16, Template, RandomState>,
+    pub(super) rates: Rates,
+    pub(super) sources: HashMap<u64, Source, RandomState>,
+    /// Sets that wait for a template.
+    pub(super) waiting: u32,
+    forgot_ms: Option<i64>,
+}
+
+impl Exporter {
+    pub(super) fn new(info: ExporterInfo) -> Exporter {
+        Exporter {
+            info,
+            counts: Counts::default(),
+            heard_ms: i64::MIN,
+            sequence: Sequence::default(),
+            uptime: None,
+            boot_ms: None,
+            templates: HashMap::default(),
+            rates: Rates::default(),
+            sources: HashMap::default(),
+            waiting: 0,
+            forgot_ms: None,
+        }
+    }
+
+    /// A datagram came: counts it, and sees by the uptime whether the exporter started anew. Then sequence numbers start
+    /// anew too, and templates are worth nothing (RFC 3954, section 9).
+    pub(super) fn hear(&mut self, moment: &Moment, octets: usize, limits: &Limits) {
+        self.counts.datagrams += 1;
+        self.counts.octets += octets as u64;
+        self.heard_ms = self.heard_ms.max(moment.received_ms);
+        if moment.correction_ms(limits) != 0 {
+            self.counts.count(Cause::ClockOff);
+        }
+        let Some(uptime) = moment.uptime_ms else { return };
+        if let Some((before, at_ms)) = self.uptime {
+            let on = i64::from(uptime.wrapping_sub(before) as i32);
+            let elapsed = moment.received_ms.saturating_sub(at_ms);
+            if on < -LATE_MS || on.saturating_sub(elapsed.max(0)) > AHEAD_MS {
+                self.restart(moment.received_ms);
+            } else if on < 0 {
+                return;
+            }
+        }
+        self.uptime = Some((uptime, moment.received_ms));
+    }
+
+    fn restart(&mut self, now_ms: i64) {
+        self.counts.losses.restarts += 1;
+        self.sequence.restart();
+        self.sources.clear();
+        if self.forgot_ms.is_none_or(|then| now_ms.saturating_sub(then).saturating_abs() > FORGET_AGAIN_MS) {
+            self.templates.clear();
+            self.forgot_ms = Some(now_ms);
+        }
+    }
+
+    /// Keeps a template; the one that was not sent for the longest time goes for it where there are too many.
+    pub(super) fn keep(&mut self, id: u16, template: Template, limits: &Limits) {
+        if !self.templates.contains_key(&id) && self.templates.len() >= limits.templates {
+            let oldest = self.templates.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
+            if let Some(oldest) = oldest {
+                self.templates.remove(&oldest);
+                self.counts.count(Cause::TemplatesForgotten);
+            }
+        }
+        self.templates.insert(id, template);
+    }
+
+    /// The state of one of its sources of samples.
+    pub(super) fn source(&mut self, id: u64, now_ms: i64, limits: &Limits) -> &mut Source {
+        if !self.sources.contains_key(&id) && self.sources.len() >= limits.options {
+            let oldest = self.sources.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
+            if let Some(oldest) = oldest {
+                self.sources.remove(&oldest);
+                self.counts.count(Cause::OptionsForgotten);
+            }
+        }
+        let source = self.sources.entry(id).or_default();
+        source.heard_ms = now_ms;
+        source
+    }
+}
+
+/// Who has sent so few datagrams may be anyone: he is forgotten before others.
+const STRANGER: u64 = 8;
+/// How many are looked at to find who is forgotten.
+const LOOKED_AT: usize = 32;
+
+/// The exporters, within a bound.
+#[derive(Debug, Default)]
+pub(super) struct Exporters {
+    slots: Vec<Exporter>,
+    by_info: HashMap<ExporterInfo, usize, RandomState>,
+    hand: usize,
+    /// What came of those that were forgotten.
+    pub(super) forgotten: Counts,
+}
+
+impl Exporters {
+    /// The exporter, a new one where it is not known. Where there are too many, another one is forgotten: of the next few,
+    /// the one that was silent for the longest time, strangers first.
+    pub(super) fn get(&mut self, info: &ExporterInfo, limits: &Limits) -> &mut Exporter {
+        let slot = match self.by_info.get(info) {
+            Some(&slot) => slot,
+            None => self.add(*info, limits),
+        };
+        &mut self.slots[slot]
+    }
+
+    #[cold]
+    fn add(&mut self, info: ExporterInfo, limits: &Limits) -> usize {
+        let slot = if self.slots.len() < limits.exporters.max(1) {
+            self.slots.push(Exporter::new(info));
+            self.slots.len() - 1
+        } else {
+            let count = self.slots.len();
+            let next = (self.hand..self.hand + LOOKED_AT.min(count)).map(|at| at % count);
+            let slot = next
+                .min_by_key(|&at| (self.slots[at].counts.datagrams > STRANGER, self.slots[at].heard_ms))
+                .unwrap_or(0);
+            self.hand = (self.hand + LOOKED_AT) % count;
+            let gone = std::mem::replace(&mut self.slots[slot], Exporter::new(info));
+            self.by_info.remove(&gone.info);
+            self.forgotten.add(&gone.counts);
+            self.forgotten.count(Cause::ExportersForgotten);
+            slot
+        };
+        self.by_info.insert(info, slot);
+        slot
+    }
+
+    /// The exporter, where it is known.
+    pub(super) fn known(&mut self, info: &ExporterInfo) -> Option<&mut Exporter> {
+        self.by_info.get(info).map(|&slot| &mut self.slots[slot])
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Exporter> {
+        self.slots.iter()
+    }
+}

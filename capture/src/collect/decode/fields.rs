@@ -1,0 +1,321 @@
+//! The values of one record, as its fields give them one by one, and what they make together.
+
+use super::element::{Clock, PEN_NTOP, What};
+use super::template::Template;
+use super::{Cause, Limits};
+use crate::collect::record::Imported;
+use crate::packet::Address;
+
+/// ICMP and ICMPv6.
+const ICMP: [u8; 2] = [1, 58];
+/// Seconds from 1900 to 1970.
+const NTP_TO_UNIX: i64 = 2_208_988_800;
+/// How much later than the export a record may have ended, ms: clocks of whole seconds, and of another processor.
+const AFTER_EXPORT_MS: i64 = 60_000;
+/// nDPI's numbers, in an application tag: classification engine 20 (RFC 6759) with ntop's PEN.
+const NDPI_ENGINE: u8 = 20;
+
+/// The times that a datagram's records are read by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moment {
+    /// When it came, ms from the Unix epoch.
+    pub(super) received_ms: i64,
+    /// When it was sent, by the exporter's clock, ms from the Unix epoch.
+    pub(super) export_ms: i64,
+    /// ms since the exporter's boot when it was sent, where the header says so.
+    pub(super) uptime_ms: Option<u32>,
+    /// When the exporter booted, ms from the Unix epoch, where it said so by an option.
+    pub(super) boot_ms: Option<i64>,
+}
+
+impl Moment {
+    /// How far the exporter's clock is off, ms to add; 0 where it is right or nearly so.
+    pub(super) fn correction_ms(&self, limits: &Limits) -> i64 {
+        let off = self.received_ms.saturating_sub(self.export_ms);
+        if off.saturating_abs() > limits.clock_error_ms { off } else { 0 }
+    }
+
+    /// ms from the Unix epoch of a value by a clock; `None` where it is unset, or counts from a boot that is not known.
+    fn ms(&self, clock: Clock, value: u64) -> Option<i64> {
+        match clock {
+            Clock::Uptime => self.of_uptime(value as u32),
+            _ if value == 0 => None,
+            Clock::Seconds => Some(i64::try_from(value).unwrap_or(i64::MAX).saturating_mul(1000)),
+            Clock::Milliseconds => Some(i64::try_from(value).unwrap_or(i64::MAX)),
+            Clock::Ntp => {
+                let seconds = (value >> 32) as i64 - NTP_TO_UNIX;
+                Some(seconds * 1000 + (((value & 0xffff_ffff) * 1000) >> 32) as i64)
+            }
+            Clock::MicrosecondsBefore => {
+                Some(self.export_ms.saturating_sub(i64::try_from(value / 1000).unwrap_or(i64::MAX)))
+            }
+        }
+    }
+
+    /// Uptimes wrap after 49.7 days: what lies within half of that of the export is meant.
+    pub(super) fn of_uptime(&self, value: u32) -> Option<i64> {
+        let now = match (self.uptime_ms, self.boot_ms) {
+            (Some(uptime), _) => uptime,
+            (None, Some(boot)) => self.export_ms.wrapping_sub(boot) as u32,
+            (None, None) => return None,
+        };
+        Some(self.export_ms.saturating_sub(i64::from(now.wrapping_sub(value) as i32)))
+    }
+
+    /// First and last packet on this host's clock, from what the exporter said, and whether it had to be mended: nothing
+    /// ends after its export, or lasts longer than [`Limits::flow_ms`].
+    pub(super) fn settle(&self, first: Option<i64>, last: Option<i64>, limits: &Limits) -> (i64, i64, bool) {
+        let export = self.export_ms;
+        let possible =
+            |ms: i64| ms <= export.saturating_add(AFTER_EXPORT_MS) && ms >= export.saturating_sub(limits.flow_ms);
+        let said_last = last.or(first);
+        let last = said_last.filter(|&last| possible(last)).unwrap_or(export);
+        let said_first = first.or(said_last);
+        let first = said_first.filter(|&first| first <= last && first >= last.saturating_sub(limits.flow_ms));
+        let mended = said_last.is_some_and(|said| said != last) || (said_first.is_some() && first.is_none());
+        let correction = self.correction_ms(limits);
+        let first = first.unwrap_or(last);
+        (first.saturating_add(correction), last.saturating_add(correction), mended)
+    }
+}
+
+/// What a record, or an option, says of sampling.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sampled {
+    interval: u64,
+    packet_interval: u64,
+    packet_space: Option<u64>,
+    size: u64,
+    population: u64,
+    /// The sampler that it names.
+    pub(super) sampler: Option<u64>,
+}
+
+impl Sampled {
+    /// One packet in this many; `None` where it does not say.
+    pub(super) fn rate(&self) -> Option<u32> {
+        let rate = match (self.packet_interval, self.packet_space) {
+            (0, _) => self.population.checked_div(self.size).unwrap_or(self.interval),
+            // The interval alone, without what lies between, is what some exporters call the rate.
+            (interval, None) => interval,
+            (interval, Some(space)) => interval.saturating_add(space) / interval,
+        };
+        Some(u32::try_from(rate).unwrap_or(u32::MAX)).filter(|&rate| rate > 0)
+    }
+}
+
+/// The values of one record so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Values<'a> {
+    record: Imported<'a>,
+    four: [[u8; 4]; 2],
+    six: [Address; 2],
+    first: u64,
+    last: u64,
+    observed: u64,
+    duration_ms: u64,
+    icmp: u16,
+    biflow: u8,
+    latency_ms: u32,
+    /// When the exporter booted, ms from the Unix epoch; 0 where it does not say.
+    pub(super) boot_ms: u64,
+    /// Of sampling.
+    pub(super) sampled: Sampled,
+}
+
+impl<'a> Values<'a> {
+    /// Takes in one field.
+    #[inline]
+    pub(super) fn set(&mut self, what: What, octets: &'a [u8]) {
+        let record = &mut self.record;
+        match what {
+            What::Source4 => copy(&mut self.four[0], octets),
+            What::Destination4 => copy(&mut self.four[1], octets),
+            What::Source6 => copy(&mut self.six[0], octets),
+            What::Destination6 => copy(&mut self.six[1], octets),
+            What::SourcePort => record.ports[0] |= number(octets) as u16,
+            What::DestinationPort => record.ports[1] |= number(octets) as u16,
+            What::Protocol => record.protocol = number(octets) as u8,
+            What::Version => record.version = number(octets) as u8,
+            What::Vlan => record.vlan = number(octets) as u16 & 0xfff,
+            What::Octets => record.sent[0].octets = number(octets),
+            What::ReverseOctets => record.sent[1].octets = number(octets),
+            What::Packets => record.sent[0].packets = number(octets),
+            What::ReversePackets => record.sent[1].packets = number(octets),
+            What::Flags => record.sent[0].tcp_flags = number(octets) as u8,
+            What::ReverseFlags => record.sent[1].tcp_flags = number(octets) as u8,
+            What::Retransmissions => record.sent[0].retransmissions = number32(octets),
+            What::ReverseRetransmissions => record.sent[1].retransmissions = number32(octets),
+            What::OutOfOrder => record.sent[0].out_of_order = number32(octets),
+            What::ReverseOutOfOrder => record.sent[1].out_of_order = number32(octets),
+            What::First(_) => self.first = number(octets),
+            What::Last(_) => self.last = number(octets),
+            What::DurationMilliseconds => self.duration_ms = number(octets),
+            What::DurationMicroseconds => self.duration_ms = number(octets) / 1000,
+            What::Observed => self.observed = number(octets),
+            What::Boot => self.boot_ms = number(octets),
+            What::Icmp => self.icmp |= number(octets) as u16,
+            What::IcmpType => self.icmp |= (number(octets) as u16) << 8,
+            What::IcmpCode => self.icmp |= number(octets) as u16 & 0xff,
+            What::InputInterface => record.input_interface = number32(octets),
+            What::OutputInterface => record.output_interface = number32(octets),
+            What::Biflow => self.biflow = number(octets) as u8,
+            What::SamplingInterval => {
+                if self.sampled.interval == 0 {
+                    self.sampled.interval = number(octets);
+                }
+            }
+            What::Sampler => self.sampled.sampler = Some(number(octets)),
+            What::PacketInterval => self.sampled.packet_interval = number(octets),
+            What::PacketSpace => self.sampled.packet_space = Some(number(octets)),
+            What::SamplingSize => self.sampled.size = number(octets),
+            What::SamplingPopulation => self.sampled.population = number(octets),
+            What::Application => record.application_id = u16::try_from(number(octets)).unwrap_or(0),
+            What::ApplicationTag => {
+                if let [NDPI_ENGINE, a, b, c, d, selector @ ..] = octets
+                    && u32::from_be_bytes([*a, *b, *c, *d]) == PEN_NTOP
+                    && record.application_id == 0
+                {
+                    record.application_id = u16::try_from(number(selector)).unwrap_or(0);
+                }
+            }
+            What::Latency => self.latency_ms = self.latency_ms.saturating_add(number32(octets)),
+            What::ServerName => replace(&mut record.server_name, text(octets)),
+            What::ServerLocator => replace(&mut record.server_name, host(text(octets))),
+            What::DnsQuery => record.dns_query = text(octets),
+            // A template's steps have none of these.
+            What::PostOctets | What::PostPackets | What::Skip => {}
+        }
+    }
+
+    /// The interface that an option is about; `None` where it names none.
+    pub(super) fn interface(&self) -> Option<u32> {
+        Some(self.record.input_interface).filter(|&interface| interface > 0)
+    }
+
+    /// The record, all but its sampling rate; whether its times had to be mended.
+    ///
+    /// # Errors
+    /// Why there is none.
+    #[inline]
+    pub(super) fn record(
+        &self,
+        template: &Template,
+        moment: &Moment,
+        limits: &Limits,
+    ) -> Result<(Imported<'a>, bool), Cause> {
+        let mut record = self.record;
+        let is_four = match (template.four, template.six) {
+            (true, false) => true,
+            (false, true) => false,
+            (true, true) => match record.version {
+                4 => true,
+                6 => false,
+                _ => self.four != [[0; 4]; 2],
+            },
+            (false, false) => return Err(Cause::NoAddress),
+        };
+        record.addresses = if is_four { self.four.map(mapped) } else { self.six };
+        record.version = if record.addresses.iter().all(is_mapped) { 4 } else { 6 };
+        if record.sent.iter().all(|sent| sent.packets == 0 && sent.octets == 0) {
+            return Err(Cause::Empty);
+        }
+        if ICMP.contains(&record.protocol) {
+            let message = if self.icmp > 0 { self.icmp } else { record.ports[1] };
+            record.ports = [0, message];
+        }
+        record.handshake_rtt_us = self.latency_ms.saturating_mul(2000);
+        record.initiator_known = template.initiator_known;
+        self.turn(&mut record);
+        let mended;
+        (record.first_ms, record.last_ms, mended) = self.times(template, moment, limits);
+        Ok((record, mended))
+    }
+
+    /// By the direction of a biflow (IE 239): the source becomes the one that began it.
+    fn turn(&self, record: &mut Imported<'a>) {
+        match self.biflow {
+            1 => record.initiator_known = true,
+            2 => {
+                record.initiator_known = true;
+                record.addresses.swap(0, 1);
+                record.sent.swap(0, 1);
+                if !ICMP.contains(&record.protocol) {
+                    record.ports.swap(0, 1);
+                }
+                std::mem::swap(&mut record.input_interface, &mut record.output_interface);
+            }
+            _ => {}
+        }
+    }
+
+    fn times(&self, template: &Template, moment: &Moment, limits: &Limits) -> (i64, i64, bool) {
+        let boot_ms = i64::try_from(self.boot_ms).ok().filter(|&boot| boot > 0).or(moment.boot_ms);
+        let moment = Moment { boot_ms, ..*moment };
+        let mut first = template.first.and_then(|clock| moment.ms(clock, self.first));
+        let mut last = template.last.and_then(|clock| moment.ms(clock, self.last));
+        let duration = i64::try_from(self.duration_ms).unwrap_or(i64::MAX);
+        match (first, last) {
+            (Some(first), None) => last = Some(first.saturating_add(duration)),
+            (None, Some(last)) => first = Some(last.saturating_sub(duration)),
+            (None, None) => last = moment.ms(Clock::Milliseconds, self.observed),
+            (Some(_), Some(_)) => {}
+        }
+        moment.settle(first, last, limits)
+    }
+}
+
+/// An IPv4 address as 16 octets.
+pub(super) fn mapped(four: [u8; 4]) -> Address {
+    let [a, b, c, d] = four;
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+}
+
+/// Whether an address is one of IPv4.
+pub(super) fn is_mapped(address: &Address) -> bool {
+    address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
+}
+
+#[inline]
+fn copy<const N: usize>(to: &mut [u8; N], octets: &[u8]) {
+    if let Ok(octets) = octets.try_into() {
+        *to = octets;
+    }
+}
+
+/// A number of up to 8 octets in network order; 0 for what is longer.
+#[inline]
+fn number(octets: &[u8]) -> u64 {
+    match *octets {
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_be_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+        _ if octets.len() < 8 => octets.iter().fold(0, |number, &octet| (number << 8) | u64::from(octet)),
+        _ => 0,
+    }
+}
+
+#[inline]
+fn number32(octets: &[u8]) -> u32 {
+    u32::try_from(number(octets)).unwrap_or(u32::MAX)
+}
+
+/// Text, up to the zeros that fill its field.
+fn text(octets: &[u8]) -> &[u8] {
+    &octets[..memchr::memchr(0, octets).unwrap_or(octets.len())]
+}
+
+/// The host in a locator such as `http://host:80/path` or `host/path`; empty where there is none.
+fn host(locator: &[u8]) -> &[u8] {
+    let after = memchr::memmem::find(locator, b"://").map_or(0, |at| at + 3);
+    let locator = &locator[after..];
+    &locator[..memchr::memchr2(b'/', b':', locator).unwrap_or(locator.len())]
+}
+
+/// What is there already stays.
+fn replace<'a>(name: &mut &'a [u8], with: &'a [u8]) {
+    if name.is_empty() {
+        *name = with;
+    }
+}

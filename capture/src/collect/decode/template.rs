@@ -1,0 +1,242 @@
+//! Templates, made into the steps that read a record: only what means something, where it lies in the record.
+
+use super::element::{self, ALL, Clock, PEN_NTOP, V9_NTOP, What};
+use super::fields::Values;
+use super::{Cause, Limits};
+use serde::{Deserialize, Serialize};
+
+/// The length of a field whose length is in the record (RFC 7011, section 7).
+pub(super) const VARIABLE: u16 = u16::MAX;
+/// The enterprise of NetFlow v9's scopes that no element stands for.
+const PEN_SCOPE: u32 = u32::MAX;
+
+/// One field of a template: enterprise (0: IANA's elements), element, octets; as [pen, id, length] where it is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u32, u16, u16)", into = "(u32, u16, u16)")]
+pub(super) struct Field {
+    pub(super) pen: u32,
+    pub(super) id: u16,
+    pub(super) length: u16,
+}
+
+impl From<(u32, u16, u16)> for Field {
+    fn from((pen, id, length): (u32, u16, u16)) -> Field {
+        Field { pen, id, length }
+    }
+}
+
+impl From<Field> for (u32, u16, u16) {
+    fn from(field: Field) -> (u32, u16, u16) {
+        (field.pen, field.id, field.length)
+    }
+}
+
+impl Field {
+    /// A field of NetFlow v9: ntop's elements are those of IPFIX with another number.
+    pub(super) fn v9(id: u16, length: u16) -> Field {
+        match id.checked_sub(V9_NTOP) {
+            Some(id) => Field { pen: PEN_NTOP, id, length },
+            None => Field { pen: 0, id, length },
+        }
+    }
+
+    /// A scope of NetFlow v9 (RFC 3954, section 6.1): 2 is an interface.
+    pub(super) fn v9_scope(kind: u16, length: u16) -> Field {
+        match kind {
+            2 => Field { pen: 0, id: 10, length },
+            _ => Field { pen: PEN_SCOPE, id: kind, length },
+        }
+    }
+}
+
+/// How one field is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    /// Octets from the record's start, if every field of variable length before it were empty.
+    offset: u16,
+    length: u16,
+    what: What,
+}
+
+/// How records are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template {
+    /// How many of the fields are scopes; `None` for records of flows.
+    pub(super) scopes: Option<u16>,
+    /// The fields as they were sent.
+    pub(super) fields: Vec<Field>,
+    /// Both addresses of IPv4 are there; of IPv6.
+    pub(super) four: bool,
+    pub(super) six: bool,
+    /// What the times count from, where they are there.
+    pub(super) first: Option<Clock>,
+    pub(super) last: Option<Clock>,
+    /// The source is the initiator.
+    pub(super) initiator_known: bool,
+    /// When it was last sent, ms from the Unix epoch.
+    pub(super) heard_ms: i64,
+    steps: Vec<Step>,
+    /// Least octets of a record.
+    octets: usize,
+}
+
+impl Template {
+    /// Makes the steps.
+    ///
+    /// # Errors
+    /// [`Cause::BadTemplate`] for one that no record could have.
+    pub(super) fn new(
+        fields: Vec<Field>,
+        scopes: Option<u16>,
+        heard_ms: i64,
+        limits: &Limits,
+    ) -> Result<Template, Cause> {
+        let octets: usize = fields.iter().map(|field| least(field.length)).sum();
+        let scoped = usize::from(scopes.unwrap_or(0));
+        if octets == 0 || octets > usize::from(u16::MAX) || fields.len() > limits.fields || scoped > fields.len() {
+            return Err(Cause::BadTemplate);
+        }
+        let chosen = if scopes.is_some() { options(&fields, scoped) } else { choose(&fields) };
+        let mut steps = Vec::with_capacity(chosen.iter().flatten().count());
+        let mut offset = 0;
+        for (field, chosen) in fields.iter().zip(&chosen) {
+            let what = chosen.or((field.length == VARIABLE).then_some(What::Skip));
+            if let Some(what) = what {
+                steps.push(Step { offset: offset as u16, length: field.length, what });
+            }
+            offset += least(field.length);
+        }
+        let has = |what: What| chosen.contains(&Some(what));
+        let clock = |of: What| chosen.iter().flatten().find(|what| what.slot() == of.slot()).copied();
+        let is_of = |pen: u32| fields.iter().any(|field| field.pen == pen);
+        let two_way = has(What::ReverseOctets) || has(What::ReversePackets);
+        let connection = fields.iter().any(|field| field.pen == 0 && matches!(field.id, 231 | 298));
+        Ok(Template {
+            four: has(What::Source4) && has(What::Destination4),
+            six: has(What::Source6) && has(What::Destination6),
+            first: clock(What::First(Clock::Uptime)).and_then(What::clock),
+            last: clock(What::Last(Clock::Uptime)).and_then(What::clock),
+            initiator_known: two_way && (is_of(PEN_NTOP) || connection) && scopes.is_none(),
+            heard_ms,
+            scopes,
+            fields,
+            steps,
+            octets,
+        })
+    }
+
+    /// Reads the record that `data` begins with; its octets, or `None` where it ends before the record does.
+    #[inline]
+    pub(super) fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
+        let mut end = self.octets;
+        if data.len() < end {
+            return None;
+        }
+        for step in &self.steps {
+            let at = usize::from(step.offset) + (end - self.octets);
+            if step.length != VARIABLE {
+                values.set(step.what, data.get(at..at + usize::from(step.length))?);
+                continue;
+            }
+            let (prefix, length) = match *data.get(at..)? {
+                [255, a, b, ..] => (3, usize::from(u16::from_be_bytes([a, b]))),
+                [length, ..] if length < 255 => (1, usize::from(length)),
+                _ => return None,
+            };
+            let octets = data.get(at + prefix..at + prefix + length)?;
+            if step.what.takes(u16::try_from(length).ok()?) {
+                values.set(step.what, octets);
+            }
+            end += prefix + length - 1;
+            if data.len() < end {
+                return None;
+            }
+        }
+        Some(end)
+    }
+
+    /// Least octets of a record: fewer at the end of a set are padding.
+    pub(super) fn least_octets(&self) -> usize {
+        self.octets
+    }
+}
+
+impl What {
+    fn clock(self) -> Option<Clock> {
+        match self {
+            What::First(clock) | What::Last(clock) => Some(clock),
+            _ => None,
+        }
+    }
+}
+
+/// Octets that a field has at least.
+fn least(length: u16) -> usize {
+    if length == VARIABLE { 1 } else { usize::from(length) }
+}
+
+/// What of the fields of a flow's record is read, field by field.
+///
+/// OUT_BYTES and OUT_PKTS (IE 23, 24) are ambiguous. Where they are the only counters they are the source's, counted where
+/// it leaves the exporter. Beside other counters they are what the destination sent, where the template is plainly
+/// nProbe's (it has elements of ntop's) and no other element says what the destination sent. Else they count the same
+/// packets a second time, after the exporter changed them, and are left out.
+fn choose(fields: &[Field]) -> Vec<Option<What>> {
+    let mut chosen = vec![None; fields.len()];
+    let mut best: Vec<(What, u8, usize)> = Vec::new();
+    for (at, field) in fields.iter().enumerate() {
+        let Some((what, rank)) = element::meaning(field.pen, field.id) else { continue };
+        if field.length != VARIABLE && !what.takes(field.length) {
+            continue;
+        }
+        if rank == ALL {
+            chosen[at] = Some(what);
+            continue;
+        }
+        match best.iter_mut().find(|(slot, _, _)| *slot == what.slot()) {
+            Some(known) if rank < known.1 => *known = (what.slot(), rank, at),
+            Some(_) => continue,
+            None => best.push((what.slot(), rank, at)),
+        }
+    }
+    let has = |slot: What| best.iter().any(|known| known.0 == slot);
+    let ntop = fields.iter().any(|field| field.pen == PEN_NTOP);
+    let reverse = has(What::ReverseOctets) || has(What::ReversePackets);
+    let counted = has(What::Octets) || has(What::Packets);
+    for &(_, _, at) in &best {
+        let meaning = element::meaning(fields[at].pen, fields[at].id);
+        let what = meaning.map(|(what, _)| what);
+        chosen[at] = match (what, counted, ntop && !reverse) {
+            (Some(What::PostOctets), false, _) => Some(What::Octets),
+            (Some(What::PostPackets), false, _) => Some(What::Packets),
+            (Some(What::PostOctets), true, true) => Some(What::ReverseOctets),
+            (Some(What::PostPackets), true, true) => Some(What::ReversePackets),
+            (Some(What::PostOctets | What::PostPackets), true, false) => None,
+            (what, _, _) => what,
+        };
+    }
+    chosen
+}
+
+/// What of an option's fields is read: sampling, of what, and the exporter's boot.
+fn options(fields: &[Field], scoped: usize) -> Vec<Option<What>> {
+    let mut seen = Vec::new();
+    let of = |(at, field): (usize, &Field)| {
+        let (what, _) = element::meaning(field.pen, field.id)?;
+        let wanted = match what {
+            What::SamplingInterval
+            | What::Sampler
+            | What::PacketInterval
+            | What::PacketSpace
+            | What::SamplingSize
+            | What::SamplingPopulation
+            | What::Boot => true,
+            What::InputInterface => at < scoped,
+            _ => false,
+        };
+        let first = !seen.contains(&what) || what == What::SamplingInterval;
+        seen.push(what);
+        (wanted && first && (field.length == VARIABLE || what.takes(field.length))).then_some(what)
+    };
+    fields.iter().enumerate().map(of).collect()
+}

@@ -1,0 +1,269 @@
+//! Where exporters send to: UDP sockets, and connections that carry IPFIX (RFC 7011, section 10.4).
+
+use super::decode::{Cause, message_octets};
+use crate::packet::Address;
+use anyhow::Context as _;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind, Read as _};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Octets of a socket's buffer that are asked for; the system may give less (net.core.rmem_max).
+const BUFFER: usize = 32 << 20;
+/// Datagrams, and reads of connections, that are taken in one go before the clock is looked at.
+const AT_ONCE: usize = 256;
+/// The longest datagram or message.
+const LONGEST: usize = 65_535;
+/// Connections at once.
+const MOST_STREAMS: usize = 1024;
+
+/// An address to listen on: `:2055`, `2055` (all addresses, IPv4 and IPv6), `192.0.2.1:2055`, `[2001:db8::1]:2055`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen(pub SocketAddr);
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listen, String> {
+        let port = text.strip_prefix(':').unwrap_or(text);
+        if let Ok(port) = port.parse() {
+            return Ok(Listen(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)));
+        }
+        text.parse().map(Listen).map_err(|_| {
+            format!("'{text}' is no address to listen on: write :2055, 192.0.2.1:2055 or [2001:db8::1]:2055")
+        })
+    }
+}
+
+/// An exporter's connection.
+struct Stream {
+    stream: TcpStream,
+    from: Address,
+    /// The beginning of a message.
+    begun: Vec<u8>,
+}
+
+/// What one worker listens on.
+pub struct Ports {
+    sockets: Vec<UdpSocket>,
+    listeners: Vec<TcpListener>,
+    streams: Vec<Stream>,
+    buffer: Box<[u8]>,
+    broken: u64,
+}
+
+impl Ports {
+    /// Opens them; several workers may open the same ones, and the system shares exporters out among them.
+    ///
+    /// # Errors
+    /// One clear line about what to do.
+    pub fn open(udp: &[Listen], tcp: &[Listen]) -> anyhow::Result<Ports> {
+        let udp = udp.iter().map(|listen| {
+            let socket = bound(listen.0, Type::DGRAM).with_context(|| cannot(listen.0, "UDP"))?;
+            // As much as the system gives without a fuss.
+            let _ = socket.set_recv_buffer_size(BUFFER);
+            Ok(UdpSocket::from(socket))
+        });
+        let sockets = udp.collect::<anyhow::Result<_>>()?;
+        let tcp = tcp.iter().map(|listen| {
+            let listener = bound(listen.0, Type::STREAM).and_then(|socket| socket.listen(128).map(|()| socket));
+            Ok(TcpListener::from(listener.with_context(|| cannot(listen.0, "TCP"))?))
+        });
+        let listeners = tcp.collect::<anyhow::Result<_>>()?;
+        let buffer = vec![0; LONGEST].into_boxed_slice();
+        Ok(Ports { sockets, listeners, streams: Vec::new(), buffer, broken: 0 })
+    }
+
+    /// The UDP ports that it listens on, as the system gave them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.sockets.iter().map(UdpSocket::local_addr).collect()
+    }
+
+    /// Connections that were closed because what they carried was no IPFIX.
+    pub fn broken(&self) -> u64 {
+        self.broken
+    }
+
+    /// Waits until something comes, and hands it over with where it came from. True where more may be there already.
+    ///
+    /// # Errors
+    /// What the system says of waiting.
+    pub fn poll(&mut self, patience: Duration, take: &mut impl FnMut(Address, &[u8])) -> io::Result<bool> {
+        let listening = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut polled: Vec<libc::pollfd> = (self.sockets.iter().map(|socket| socket.as_raw_fd()))
+            .chain(self.listeners.iter().map(|listener| listener.as_raw_fd()))
+            .chain(self.streams.iter().map(|stream| stream.stream.as_raw_fd()))
+            .map(listening)
+            .collect();
+        let timeout = patience.as_millis().min(1000) as libc::c_int;
+        // SAFETY: as many valid entries as are said.
+        if unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) } < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == ErrorKind::Interrupted { Ok(false) } else { Err(error) };
+        }
+        let ready: Vec<bool> = polled.iter().map(|polled| polled.revents != 0).collect();
+        let (sockets, rest) = ready.split_at(self.sockets.len());
+        let (listeners, streams) = rest.split_at(self.listeners.len());
+        let mut more = false;
+        for (socket, _) in self.sockets.iter().zip(sockets).filter(|(_, ready)| **ready) {
+            more |= drain(socket, &mut self.buffer, take);
+        }
+        let mut ready = streams.iter();
+        let (buffer, broken) = (&mut self.buffer, &mut self.broken);
+        self.streams.retain_mut(|stream| match ready.next() {
+            Some(true) => stream.read(buffer, broken, take),
+            _ => true,
+        });
+        for (listener, _) in self.listeners.iter().zip(listeners).filter(|(_, ready)| **ready) {
+            if let Ok((stream, from)) = listener.accept()
+                && self.streams.len() < MOST_STREAMS
+                && stream.set_nonblocking(true).is_ok()
+            {
+                self.streams.push(Stream { stream, from: mapped(from.ip()), begun: Vec::new() });
+            }
+        }
+        Ok(more)
+    }
+}
+
+/// Hands over what a socket holds, up to a fair number; true where more may be there.
+fn drain(socket: &UdpSocket, buffer: &mut [u8], take: &mut impl FnMut(Address, &[u8])) -> bool {
+    for _ in 0..AT_ONCE {
+        match socket.recv_from(buffer) {
+            Ok((octets, from)) => take(mapped(from.ip()), &buffer[..octets]),
+            // An answer of a host that is not there is of no interest to who only listens.
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+impl Stream {
+    /// Reads on, and hands whole messages over; false where the connection has ended.
+    fn read(&mut self, buffer: &mut [u8], broken: &mut u64, take: &mut impl FnMut(Address, &[u8])) -> bool {
+        for _ in 0..AT_ONCE {
+            let octets = match self.stream.read(buffer) {
+                Ok(0) => return false,
+                Ok(octets) => octets,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return false,
+            };
+            self.begun.extend_from_slice(&buffer[..octets]);
+            match messages(&self.begun, |message| take(self.from, message)) {
+                Ok(done) => _ = self.begun.drain(..done),
+                Err(cause) => {
+                    *broken += 1;
+                    tracing::warn!("a connection was closed that carries no IPFIX: {}", cause.meaning());
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Hands over whole messages; how many octets they are.
+fn messages(stream: &[u8], mut take: impl FnMut(&[u8])) -> Result<usize, Cause> {
+    let mut done = 0;
+    while let Some(octets) = message_octets(&stream[done..])? {
+        take(&stream[done..done + octets]);
+        done += octets;
+    }
+    Ok(done)
+}
+
+/// A socket that does not block, on an address that several workers share.
+fn bound(address: SocketAddr, kind: Type) -> io::Result<Socket> {
+    let protocol = if kind == Type::DGRAM { Protocol::UDP } else { Protocol::TCP };
+    let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!address.ip().is_unspecified())?;
+    }
+    if kind == Type::STREAM {
+        socket.set_reuse_address(true)?;
+    }
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn cannot(address: SocketAddr, protocol: &str) -> String {
+    format!("cannot listen on {address} ({protocol})")
+}
+
+/// An address as records have it.
+fn mapped(address: IpAddr) -> Address {
+    match address {
+        IpAddr::V4(four) => four.to_ipv6_mapped().octets(),
+        IpAddr::V6(six) => six.octets(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::time::Instant;
+
+    fn local() -> Listen {
+        "127.0.0.1:0".parse().unwrap()
+    }
+
+    /// Polls until so many came.
+    fn heard(ports: &mut Ports, count: usize) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        let end = Instant::now() + Duration::from_secs(20);
+        while all.len() < count && Instant::now() < end {
+            ports.poll(Duration::from_millis(100), &mut |_, data| all.push(data.to_vec())).unwrap();
+        }
+        all
+    }
+
+    #[test]
+    fn addresses_are_written_as_people_do() {
+        let parsed = |text: &str| text.parse::<Listen>().map(|listen| listen.0.to_string());
+        assert_eq!(parsed(":2055").unwrap(), "[::]:2055");
+        assert_eq!(parsed("2055").unwrap(), "[::]:2055");
+        assert_eq!(parsed("192.0.2.1:9").unwrap(), "192.0.2.1:9");
+        assert_eq!(parsed("[2001:db8::1]:9").unwrap(), "[2001:db8::1]:9");
+        assert!(parsed("eth0").unwrap_err().contains("write :2055"));
+    }
+
+    #[test]
+    fn datagrams_and_messages_of_connections_are_handed_over_whole() {
+        let mut ports = Ports::open(&[local()], &[local()]).unwrap();
+        let udp = ports.addresses().unwrap()[0];
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(b"one", udp).unwrap();
+        sender.send_to(b"two", udp).unwrap();
+        assert_eq!(heard(&mut ports, 2), [b"one", b"two"]);
+        let message = |length: u16| {
+            let mut message = vec![0, 10];
+            message.extend(length.to_be_bytes());
+            message.resize(usize::from(length), 7);
+            message
+        };
+        let mut stream = TcpStream::connect(ports.listeners[0].local_addr().unwrap()).unwrap();
+        let both = [message(16), message(60_000)].concat();
+        for piece in both.chunks(7_000) {
+            stream.write_all(piece).unwrap();
+        }
+        assert_eq!(heard(&mut ports, 2), [message(16), message(60_000)]);
+        assert_eq!((ports.streams.len(), ports.broken()), (1, 0));
+        stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        let end = Instant::now() + Duration::from_secs(20);
+        while ports.broken() == 0 && Instant::now() < end {
+            assert!(heard(&mut ports, 0).is_empty());
+            ports.poll(Duration::from_millis(100), &mut |_, _| panic!("nothing is whole")).unwrap();
+        }
+        assert_eq!((ports.streams.len(), ports.broken()), (0, 1));
+    }
+}

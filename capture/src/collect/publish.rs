@@ -1,0 +1,319 @@
+//! From imported flows to messages: batches, each of one interval, and the closing record of the open one.
+
+use super::table::Flows;
+use crate::filter::{FilterCounts, FilterSets};
+use crate::meter::Volume;
+use crate::proto;
+use crate::proto::flow_message::Body;
+use crate::publish::{BATCH_RECORDS, Encoded, Identity, MAJOR, Published, Sink};
+use prost::Message as _;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is known when an interval closes, beside the flows.
+#[derive(Clone, Debug, Default)]
+pub struct Closing {
+    /// Start of the interval, ms.
+    pub start_ms: i64,
+    /// Nothing follows.
+    pub last: bool,
+    /// Empty intervals before it that get no closing record, because time jumped.
+    pub skipped: u64,
+    /// Records whose times were not believed.
+    pub clamped: u64,
+    /// What came of each exporter.
+    pub exporters: Vec<proto::Exporter>,
+    /// What the worker costs.
+    pub load: proto::Load,
+}
+
+/// Batches of one interval since the closing record before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Since {
+    batches: u64,
+    records: u64,
+    volume: Volume,
+}
+
+/// The messages of one worker of a collector.
+pub struct Publisher {
+    identity: Identity,
+    sequence: u64,
+    first_sequence: u64,
+    counters_sequence: u64,
+    since: BTreeMap<i64, Since>,
+    published: Published,
+    clamped: u64,
+    filters: FilterCounts,
+}
+
+impl Publisher {
+    /// A publisher at sequence 0.
+    pub fn new(identity: Identity, filters: Arc<FilterSets>) -> Publisher {
+        Publisher {
+            identity,
+            sequence: 0,
+            first_sequence: 0,
+            counters_sequence: 0,
+            since: BTreeMap::new(),
+            published: Published::default(),
+            clamped: 0,
+            filters: FilterCounts::new(filters),
+        }
+    }
+
+    /// What was published since the epoch's start.
+    pub fn published(&self) -> &Published {
+        &self.published
+    }
+
+    /// Publishes the flows of one interval, which may be any that is not after the open one.
+    ///
+    /// # Errors
+    /// Where the sink cannot go on.
+    pub fn flows(&mut self, flows: &Flows, sink: &mut dyn Sink) -> anyhow::Result<()> {
+        let mut batch = Vec::with_capacity(BATCH_RECORDS.min(flows.len()));
+        let mut here = Since::default();
+        for record in flows.records() {
+            record.count(&mut self.filters);
+            here.volume += record.sent[0] + record.sent[1];
+            here.records += 1;
+            batch.push(record.flow);
+            if batch.len() == BATCH_RECORDS {
+                here.batches += 1;
+                batch = self.batch(flows.start_ms, batch, sink)?;
+            }
+        }
+        if !batch.is_empty() {
+            here.batches += 1;
+            self.batch(flows.start_ms, batch, sink)?;
+        }
+        let since = self.since.entry(flows.start_ms).or_default();
+        since.batches += here.batches;
+        since.records += here.records;
+        since.volume += here.volume;
+        self.published.flow += here.volume;
+        self.published.flow_records += here.records;
+        self.published.batches += here.batches;
+        Ok(())
+    }
+
+    fn batch(
+        &mut self,
+        start_ms: i64,
+        flows: Vec<proto::Flow>,
+        sink: &mut dyn Sink,
+    ) -> anyhow::Result<Vec<proto::Flow>> {
+        let message = self.message(start_ms, Body::Batch(proto::FlowBatch { flows }));
+        sink.flows(Encoded { worker: message.worker, is_batch: true, octets: &message.encode_to_vec() })?;
+        let Some(Body::Batch(proto::FlowBatch { mut flows })) = message.body else { return Ok(Vec::new()) };
+        flows.clear();
+        Ok(flows)
+    }
+
+    /// Numbers and addresses a message.
+    fn message(&mut self, start_ms: i64, body: Body) -> proto::FlowMessage {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        proto::FlowMessage {
+            major: MAJOR,
+            minor: 0,
+            probe: self.identity.probe.clone(),
+            worker: self.identity.worker,
+            epoch: self.identity.epoch,
+            sequence,
+            interval_start_ms: start_ms.max(0) as u64,
+            interval_ms: self.identity.interval_ms,
+            body: Some(body),
+        }
+    }
+
+    /// Publishes the closing record of the open interval, once all its flows and all that came late are published, and
+    /// its counters.
+    ///
+    /// # Errors
+    /// Where the sink cannot go on.
+    pub fn close(&mut self, closing: Closing, sink: &mut dyn Sink) -> anyhow::Result<()> {
+        let mut since = std::mem::take(&mut self.since);
+        let own = since.remove(&closing.start_ms).unwrap_or_default();
+        self.clamped += closing.clamped;
+        let first = self.published.closings == 0;
+        self.published.closings += 1;
+        let volume = |volume: Volume| Some(proto::Volume { packets: volume.packets, octets: volume.octets });
+        // All that was imported is in records: a collector loses nothing between the two.
+        let conservation = |of: Volume, clamped: u64| proto::Conservation {
+            on_interface: volume(of),
+            captured: volume(of),
+            in_flow_records: volume(of),
+            late_packets: clamped,
+            ..proto::Conservation::default()
+        };
+        let late = since.iter().filter(|(_, late)| late.batches > 0).map(|(&start_ms, late)| proto::LateInterval {
+            interval_start_ms: start_ms.max(0) as u64,
+            batches: late.batches as u32,
+            records: late.records,
+            volume: volume(late.volume),
+        });
+        let late: Vec<_> = late.collect();
+        let record = proto::ClosingRecord {
+            first_sequence: self.first_sequence,
+            batches: (self.sequence - self.first_sequence) as u32,
+            records: own.records + late.iter().map(|late| late.records).sum::<u64>(),
+            interval: Some(conservation(own.volume, closing.clamped)),
+            epoch_total: Some(conservation(self.published.flow, self.clamped)),
+            workers: self.identity.workers,
+            first,
+            last: closing.last,
+            load: Some(closing.load),
+            agent_version: crate::VERSION.to_owned(),
+            source: self.identity.source.clone(),
+            clock_offset_us: crate::host::clock_offset_us(),
+            skipped_intervals: closing.skipped,
+            late,
+            exporters: closing.exporters,
+            ..proto::ClosingRecord::default()
+        };
+        let counters = self.counters(closing.start_ms, &record.exporters);
+        let message = self.message(closing.start_ms, Body::Closing(record));
+        self.first_sequence = self.sequence;
+        sink.flows(Encoded { worker: message.worker, is_batch: false, octets: &message.encode_to_vec() })?;
+        sink.counters(&counters)
+    }
+
+    /// What filters counted since the closing record before, whichever interval it is of; records of each exporter, and
+    /// what it lost and what could not be read (these count records, packets or datagrams as packets).
+    fn counters(&mut self, start_ms: i64, exporters: &[proto::Exporter]) -> proto::CounterMessage {
+        let filters = self.filters.take();
+        let counter = |set: &str, label: &str, volume: Volume| proto::Counter {
+            set: set.to_owned(),
+            label: label.to_owned(),
+            packets: volume.packets,
+            octets: volume.octets,
+        };
+        let mut counters: Vec<_> = filters.labels().map(|(set, label, volume)| counter(set, label, volume)).collect();
+        let mut causes = BTreeMap::<&str, u64>::new();
+        for exporter in exporters {
+            *causes.entry("records").or_default() += exporter.records;
+            *causes.entry("lost").or_default() += exporter.lost;
+            *causes.entry("without_sampling_rate").or_default() += exporter.without_sampling_rate;
+            for (cause, count) in &exporter.refused {
+                *causes.entry(cause).or_default() += count;
+            }
+        }
+        let counted = causes.into_iter().filter(|(_, count)| *count > 0);
+        counters.extend(counted.map(|(label, packets)| counter("exporters", label, Volume { packets, octets: 0 })));
+        let sequence = self.counters_sequence;
+        self.counters_sequence += 1;
+        proto::CounterMessage {
+            major: MAJOR,
+            minor: 0,
+            probe: self.identity.probe.clone(),
+            worker: self.identity.worker,
+            epoch: self.identity.epoch,
+            sequence,
+            interval_start_ms: start_ms.max(0) as u64,
+            interval_ms: self.identity.interval_ms,
+            counters,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::record::{Imported, Sent};
+    use crate::collect::table::{Table, TableOptions};
+
+    #[derive(Default)]
+    struct Kept(Vec<proto::FlowMessage>, Vec<proto::CounterMessage>);
+
+    impl Sink for Kept {
+        fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
+            self.0.push(proto::FlowMessage::decode(message.octets)?);
+            Ok(())
+        }
+
+        fn counters(&mut self, message: &proto::CounterMessage) -> anyhow::Result<()> {
+            self.1.push(message.clone());
+            Ok(())
+        }
+    }
+
+    const OPEN: i64 = 1_700_000_000_000;
+
+    fn flow(port: u16, packets: u64, first_ms: i64, last_ms: i64) -> Imported<'static> {
+        let sent = [Sent { packets, octets: packets * 100, ..Sent::default() }, Sent::default()];
+        let addresses = [1, 2].map(|last| std::net::Ipv4Addr::new(192, 0, 2, last).to_ipv6_mapped().octets());
+        Imported {
+            addresses,
+            ports: [port, 53],
+            version: 4,
+            protocol: 17,
+            sent,
+            first_ms,
+            last_ms,
+            ..Imported::default()
+        }
+    }
+
+    #[test]
+    fn late_batches_are_of_their_own_intervals_and_the_closing_record_tells_them_apart() {
+        let identity =
+            Identity { probe: "p".to_owned(), workers: 1, epoch: 7, interval_ms: 10_000, ..Identity::default() };
+        let mut publisher = Publisher::new(identity, Arc::default());
+        let mut table = Table::new(TableOptions { interval_ms: 10_000, max_entries: 9, oldest_ms: 60_000 }, OPEN);
+        let mut kept = Kept::default();
+        let exporter = proto::Exporter { records: 501, lost: 3, lost_unit: "records".to_owned(), ..Default::default() };
+        (0..501).for_each(|port| _ = table.add(&[0; 16], &flow(port, 1, OPEN + 1, OPEN + 1)));
+        table.add(&[0; 16], &flow(9, 30, OPEN - 20_000, OPEN - 1));
+        assert!(table.is_full());
+        table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
+        table.add(&[0; 16], &flow(9, 8, OPEN, OPEN));
+        table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
+        publisher
+            .close(Closing { start_ms: OPEN, exporters: vec![exporter], ..Closing::default() }, &mut kept)
+            .unwrap();
+        publisher.close(Closing { start_ms: OPEN + 10_000, last: true, ..Closing::default() }, &mut kept).unwrap();
+
+        let sequences: Vec<_> = kept.0.iter().map(|message| message.sequence).collect();
+        assert_eq!(sequences, (0..7).collect::<Vec<_>>());
+        let sizes: Vec<_> = kept
+            .0
+            .iter()
+            .map(|message| match message.body.as_ref().unwrap() {
+                Body::Batch(batch) => (message.interval_start_ms as i64 - OPEN, batch.flows.len()),
+                Body::Closing(_) => (message.interval_start_ms as i64 - OPEN, 0),
+            })
+            .collect();
+        assert_eq!(sizes, [(-20_000, 1), (-10_000, 1), (0, 500), (0, 1), (0, 1), (0, 0), (10_000, 0)]);
+        let closings: Vec<_> = kept
+            .0
+            .iter()
+            .filter_map(|message| match message.body.as_ref().unwrap() {
+                Body::Closing(closing) => Some(closing),
+                Body::Batch(_) => None,
+            })
+            .collect();
+        let [first, second] = closings[..] else { panic!() };
+        assert_eq!((first.first_sequence, first.batches, first.records, first.first), (0, 5, 504, true));
+        assert_eq!((second.first_sequence, second.batches, second.first, second.last), (6, 0, false, true));
+        let packets = |of: &Option<proto::Conservation>| of.as_ref().unwrap().in_flow_records.unwrap().packets;
+        assert_eq!((packets(&first.interval), packets(&first.epoch_total)), (509, 539));
+        assert_eq!((packets(&second.interval), packets(&second.epoch_total)), (0, 539));
+        let late: Vec<_> = first
+            .late
+            .iter()
+            .map(|late| {
+                (late.interval_start_ms as i64 - OPEN, late.batches, late.records, late.volume.unwrap().packets)
+            })
+            .collect();
+        assert_eq!(late, [(-20_000, 1, 1, 15), (-10_000, 1, 1, 15)]);
+        let exporters: Vec<_> = kept.1[0]
+            .counters
+            .iter()
+            .filter(|counter| counter.set == "exporters")
+            .map(|counter| (&*counter.label, counter.packets))
+            .collect();
+        assert_eq!(exporters, [("lost", 3), ("records", 501)]);
+    }
+}

@@ -1,0 +1,593 @@
+//! `weir-probe collect`: workers that listen to exporters.
+
+use super::decode::{Cause, Counts, Decoder, ExporterInfo, Limits, Losses, Protocol};
+use super::listen::Ports;
+use super::publish::{Closing, Publisher};
+use super::table::{Clamped, Flows, Table, TableOptions};
+use crate::cli::{CollectArgs, SummaryForm, Target};
+use crate::config::{Config, check_probe};
+use crate::filter::FilterSets;
+use crate::host;
+use crate::metrics::Metrics;
+use crate::packet::Address;
+use crate::proto;
+use crate::publish::jsonl::JsonlSink;
+use crate::publish::kafka::{Kafka, KafkaOptions};
+use crate::publish::{Identity, NoSink, Published, Sink};
+use crate::run::{Asked, config_or_default};
+use crate::source::wall_clock_ns;
+use crate::state::new_epoch;
+use crate::throttle::Throttle;
+use crate::{Exit, Failure};
+use anyhow::{Context as _, anyhow};
+use crossbeam_channel::{Receiver, Sender};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a worker waits for datagrams before it looks at the clock.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How long after its end an interval stays open, as with packets.
+const GRACE_MS: i64 = 200;
+/// Intervals that time may jump by before the empty ones get no closing records.
+const MOST_BEHIND: i64 = 60;
+/// How far before the open interval records may reach, ms: as long as the ledger keeps intervals in detail.
+const OLDEST_MS: i64 = 3_600_000;
+/// Batches of flows that may wait for their publisher before the worker waits too.
+const WAITING: usize = 4;
+/// How long Kafka may take at the end.
+const PATIENCE_AT_END: Duration = Duration::from_secs(30);
+/// How often the workers are looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Collects until it is asked to stop.
+///
+/// # Errors
+/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
+pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
+    let mut config = config_or_default(args.config.as_deref()).map_err(Failure::start)?;
+    if let Some(probe) = &args.probe {
+        check_probe(probe).map_err(Failure::start)?;
+        config.probe.clone_from(probe);
+    }
+    if let Some(brokers) = &args.brokers {
+        config.kafka.brokers.clone_from(brokers);
+    }
+    if let Some(state_dir) = &args.state_dir {
+        config.state_dir.clone_from(state_dir);
+    }
+    config.interval = args.interval.unwrap_or(config.interval);
+    let udp = [&args.netflow[..], &args.ipfix, &args.sflow].concat();
+    if udp.is_empty() {
+        return Err(Failure::start(anyhow!("nothing to listen on: give --netflow, --ipfix or --sflow")));
+    }
+    let workers = args.workers;
+    let ports = (0..workers).map(|_| Ports::open(&udp, &args.ipfix)).collect::<anyhow::Result<Vec<_>>>();
+    let ports = ports.map_err(Failure::start)?;
+    let states = States::open(&config.state_dir, &config.probe).map_err(Failure::start)?;
+    let filters = Arc::new(FilterSets::compile(&config.filters).map_err(Failure::start)?);
+    let asked = Asked::listen()?;
+    let metrics = Metrics::new(&config.probe);
+    if let Some(listen) = config.metrics.listen {
+        let bound = metrics.serve(listen).map_err(Failure::start)?;
+        tracing::info!("metrics on http://{bound}/metrics");
+    }
+    let target = Destination::open(args, &config, &metrics, &asked).map_err(Failure::start)?;
+
+    let started = Instant::now();
+    let epoch = new_epoch(0);
+    let listed: Vec<String> = ports[0].addresses()?.iter().map(ToString::to_string).collect();
+    let running: Vec<Worker> = (0..)
+        .zip(ports)
+        .map(|(number, ports)| {
+            let options = Options {
+                identity: Identity {
+                    probe: config.probe.clone(),
+                    worker: number,
+                    workers,
+                    epoch,
+                    interval_ms: config.interval.ms(),
+                    source: format!("collect:{}", listed.join(",")),
+                    ..Identity::default()
+                },
+                max_entries: (config.limits.max_records_per_interval / workers as usize).max(1),
+                filters: Arc::clone(&filters),
+                states: states.clone(),
+                metrics: metrics.clone(),
+                stop: Arc::clone(&asked.stop),
+            };
+            Worker::start(ports, target.sink(), options)
+        })
+        .collect::<anyhow::Result<_>>()?;
+    tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "listening on {}", listed.join(", "));
+    // A worker that fails takes the others with it: half of the exporters must not look like all.
+    while !running.iter().any(Worker::is_finished) {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    asked.stop.store(true, Ordering::SeqCst);
+    let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(Worker::join).collect();
+    let flushed = target.finish();
+    let mut sum = Outcome::default();
+    for outcome in outcomes {
+        sum.add(&outcome?);
+    }
+    match args.summary {
+        SummaryForm::Json if args.to == Target::Jsonl => eprintln!("{}", sum.json(epoch, started.elapsed())),
+        SummaryForm::Json => println!("{}", sum.json(epoch, started.elapsed())),
+        SummaryForm::Text => eprint!("{}", sum.text(started.elapsed())),
+    }
+    flushed?;
+    Ok(Exit::Done)
+}
+
+/// Where records go.
+enum Destination {
+    Kafka(Kafka),
+    Jsonl(JsonlSink),
+    None,
+}
+
+impl Destination {
+    fn open(args: &CollectArgs, config: &Config, metrics: &Metrics, asked: &Asked) -> anyhow::Result<Destination> {
+        Ok(match args.to {
+            Target::None => Destination::None,
+            Target::Jsonl => Destination::Jsonl(JsonlSink::new(Box::new(std::io::stdout()))),
+            Target::Kafka => {
+                let options = KafkaOptions {
+                    brokers: config.kafka.brokers.clone(),
+                    properties: config.kafka.properties.clone(),
+                    probe: config.probe.clone(),
+                    workers: args.workers,
+                    queue_octets: config.queue_octets(),
+                    wait: false,
+                    spool: config.spool(),
+                };
+                Destination::Kafka(Kafka::start(options, metrics.clone(), asked)?)
+            }
+        })
+    }
+
+    fn sink(&self) -> Box<dyn Sink> {
+        match self {
+            Destination::Kafka(kafka) => Box::new(kafka.sink()),
+            Destination::Jsonl(sink) => Box::new(sink.clone()),
+            Destination::None => Box::new(NoSink),
+        }
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Destination::Kafka(kafka) => kafka.finish(Some(PATIENCE_AT_END)),
+            Destination::Jsonl(sink) => Ok(sink.flush()?),
+            Destination::None => Ok(()),
+        }
+    }
+}
+
+/// Where templates, sampling rates and sequence numbers outlast a run: a file for each worker.
+#[derive(Clone, Debug)]
+struct States {
+    folder: PathBuf,
+    probe: String,
+}
+
+impl States {
+    fn open(folder: &Path, probe: &str) -> anyhow::Result<States> {
+        fs::create_dir_all(folder).with_context(|| {
+            format!("cannot make {} (state_dir or --state-dir), where templates are kept", folder.display())
+        })?;
+        Ok(States { folder: folder.to_owned(), probe: probe.to_owned() })
+    }
+
+    fn path(&self, worker: u32) -> PathBuf {
+        self.folder.join(format!("{}-exporters-{worker}.json", self.probe))
+    }
+
+    /// What any worker kept: exporters may now be another's. Its own comes last, and holds.
+    fn restore(&self, worker: u32, decoder: &mut Decoder) {
+        let others = (0..256).filter(|&other| other != worker);
+        for path in others.chain([worker]).map(|number| self.path(number)) {
+            let Ok(saved) = fs::read(&path) else { continue };
+            if let Err(error) = decoder.restore(&saved) {
+                tracing::warn!(
+                    "{} is not understood ({error:#}): exporters have to send their templates again",
+                    path.display()
+                );
+            }
+        }
+    }
+
+    fn save(&self, worker: u32, decoder: &Decoder) -> anyhow::Result<()> {
+        let path = self.path(worker);
+        let beside = path.with_extension("new");
+        fs::write(&beside, decoder.save())
+            .and_then(|()| fs::rename(&beside, &path))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// What a worker is made of beside its ports and its sink.
+struct Options {
+    identity: Identity,
+    max_entries: usize,
+    filters: Arc<FilterSets>,
+    states: States,
+    metrics: Metrics,
+    stop: Arc<AtomicBool>,
+}
+
+/// On its way to the publisher.
+enum Work {
+    Flows(Vec<Flows>),
+    Close(Closing),
+}
+
+/// What a worker came to.
+#[derive(Default)]
+struct Outcome {
+    published: Published,
+    counts: Counts,
+    clamped: Clamped,
+    without_sampling_rate: u64,
+    exporters: usize,
+}
+
+/// A running worker: a thread that listens, and one that publishes.
+struct Worker {
+    listening: JoinHandle<anyhow::Result<Outcome>>,
+    publishing: JoinHandle<anyhow::Result<Published>>,
+}
+
+impl Worker {
+    fn start(ports: Ports, sink: Box<dyn Sink>, options: Options) -> anyhow::Result<Worker> {
+        let number = options.identity.worker;
+        let (work, waiting) = crossbeam_channel::bounded(WAITING);
+        let (give_back, recycled) = crossbeam_channel::unbounded();
+        let publishing = {
+            let publisher = Publisher::new(options.identity.clone(), Arc::clone(&options.filters));
+            let metrics = options.metrics.clone();
+            let spawn = std::thread::Builder::new().name(format!("publish-{number}"));
+            spawn.spawn(move || publish(publisher, sink, &metrics, number, &waiting, &give_back))?
+        };
+        let spawn = std::thread::Builder::new().name(format!("collect-{number}"));
+        let listening = spawn.spawn(move || Listening::new(ports, options, work, recycled).run())?;
+        Ok(Worker { listening, publishing })
+    }
+
+    fn is_finished(&self) -> bool {
+        self.listening.is_finished()
+    }
+
+    fn join(self) -> anyhow::Result<Outcome> {
+        let failed = |_| anyhow!("a worker failed; the message above says where");
+        let outcome = self.listening.join().map_err(failed)?;
+        // The publisher knows better why there was nobody to take what came.
+        let published = self.publishing.join().map_err(failed)??;
+        Ok(Outcome { published, ..outcome? })
+    }
+}
+
+fn publish(
+    mut publisher: Publisher,
+    mut sink: Box<dyn Sink>,
+    metrics: &Metrics,
+    worker: u32,
+    waiting: &Receiver<Work>,
+    give_back: &Sender<Flows>,
+) -> anyhow::Result<Published> {
+    for work in waiting {
+        match work {
+            Work::Flows(all) => {
+                for flows in all {
+                    publisher.flows(&flows, sink.as_mut())?;
+                    // Where the worker has ended there is nobody to give it to.
+                    let _ = give_back.send(flows);
+                }
+            }
+            Work::Close(mut closing) => {
+                closing.load.rss_octets = host::resident_octets();
+                closing.load.publish_queue_octets = sink.queued_octets();
+                closing.load.spool_octets = sink.spooled_octets();
+                metrics.collected(worker, &closing.exporters, closing.clamped);
+                let before = *publisher.published();
+                publisher.close(closing, sink.as_mut())?;
+                metrics.published(worker, &publisher.published().since(&before));
+            }
+        }
+    }
+    Ok(*publisher.published())
+}
+
+/// What of an exporter closing records have said.
+#[derive(Clone, Copy, Default)]
+struct Said {
+    records: u64,
+    lost: u64,
+    causes: [u64; Cause::ALL.len()],
+}
+
+/// The listening half.
+struct Listening {
+    ports: Ports,
+    options: Options,
+    decoder: Decoder,
+    table: Table,
+    work: Sender<Work>,
+    recycled: Receiver<Flows>,
+    /// Records without a sampling rate since the last close.
+    unsampled: HashMap<ExporterInfo, u64>,
+    without_sampling_rate: u64,
+    said: HashMap<ExporterInfo, Said>,
+    said_strange: [u64; Cause::ALL.len()],
+    clamped: Clamped,
+    /// Intervals that time jumped over and no closing record tells of yet.
+    skipped: u64,
+    cpu_ns: u64,
+    throttle: Throttle,
+}
+
+impl Listening {
+    fn new(ports: Ports, options: Options, work: Sender<Work>, recycled: Receiver<Flows>) -> Listening {
+        let mut decoder = Decoder::new(Limits::default());
+        options.states.restore(options.identity.worker, &mut decoder);
+        let interval_ms = i64::from(options.identity.interval_ms);
+        let now_ms = wall_clock_ns() / 1_000_000;
+        let keeps = TableOptions { interval_ms, max_entries: options.max_entries, oldest_ms: OLDEST_MS };
+        let mut listening = Listening {
+            ports,
+            table: Table::new(keeps, now_ms.div_euclid(interval_ms) * interval_ms),
+            options,
+            decoder,
+            work,
+            recycled,
+            unsampled: HashMap::new(),
+            without_sampling_rate: 0,
+            said: HashMap::new(),
+            said_strange: [0; Cause::ALL.len()],
+            clamped: Clamped::default(),
+            skipped: 0,
+            cpu_ns: host::thread_cpu_ns(),
+            throttle: Throttle::default(),
+        };
+        // Closing records tell of this run alone.
+        listening.exporters();
+        listening
+    }
+
+    fn run(mut self) -> anyhow::Result<Outcome> {
+        let interval_ms = i64::from(self.options.identity.interval_ms);
+        loop {
+            let stopping = self.options.stop.load(Ordering::Relaxed);
+            let patience = if stopping { Duration::ZERO } else { PATIENCE };
+            let more = self.hear(patience);
+            if self.table.is_full() {
+                self.hand_over()?;
+            }
+            let now_ms = wall_clock_ns() / 1_000_000;
+            while now_ms >= self.table.open_ms() + interval_ms + GRACE_MS {
+                let open = self.table.open_ms();
+                self.close(false)?;
+                let next = now_ms.div_euclid(interval_ms) * interval_ms;
+                let behind = (next - open) / interval_ms;
+                if behind > MOST_BEHIND {
+                    self.skipped = (behind - 1) as u64;
+                    self.table.open(next);
+                } else {
+                    self.table.open(open + interval_ms);
+                }
+            }
+            if stopping && !more {
+                break;
+            }
+        }
+        self.close(true)?;
+        Ok(Outcome {
+            published: Published::default(),
+            counts: self.decoder.counts(),
+            clamped: self.table.clamped(),
+            without_sampling_rate: self.without_sampling_rate,
+            exporters: self.decoder.exporters().count(),
+        })
+    }
+
+    /// Takes in what has come; true where more may be there.
+    fn hear(&mut self, patience: Duration) -> bool {
+        let Listening { ports, decoder, table, unsampled, .. } = self;
+        let heard = ports.poll(patience, &mut |from: Address, data: &[u8]| {
+            let mut last: Option<(ExporterInfo, u64)> = None;
+            decoder.datagram(from, wall_clock_ns(), data, &mut |info, record| {
+                table.add(&info.address, record);
+                if record.sampling.is_none() {
+                    match &mut last {
+                        Some((of, count)) if of == info => *count += 1,
+                        _ => {
+                            if let Some((of, count)) = last.replace((*info, 1)) {
+                                *unsampled.entry(of).or_default() += count;
+                            }
+                        }
+                    }
+                }
+            });
+            if let Some((of, count)) = last {
+                *unsampled.entry(of).or_default() += count;
+            }
+        });
+        heard.unwrap_or_else(|error| {
+            if self.throttle.allow(&error.to_string()) {
+                tracing::warn!("cannot listen: {error}; tried again");
+            }
+            std::thread::sleep(PATIENCE);
+            false
+        })
+    }
+
+    /// Sends what is there to the publisher.
+    fn hand_over(&mut self) -> anyhow::Result<()> {
+        while let Ok(flows) = self.recycled.try_recv() {
+            self.table.recycle(flows);
+        }
+        let flows = self.table.take();
+        if flows.is_empty() { Ok(()) } else { self.send(Work::Flows(flows)) }
+    }
+
+    fn send(&self, work: Work) -> anyhow::Result<()> {
+        self.work.send(work).map_err(|_| anyhow!("publishing has ended"))
+    }
+
+    fn close(&mut self, last: bool) -> anyhow::Result<()> {
+        self.hand_over()?;
+        let exporters = self.exporters();
+        let clamped = self.table.clamped();
+        let before = std::mem::replace(&mut self.clamped, clamped);
+        let cpu_ns = host::thread_cpu_ns();
+        let used_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
+        let load = proto::Load {
+            cpu_permille: (used_ns / (u64::from(self.options.identity.interval_ms) * 1000)) as u32,
+            ..proto::Load::default()
+        };
+        let clamped = clamped.future + clamped.old - before.future - before.old;
+        let skipped = std::mem::take(&mut self.skipped);
+        let closing = Closing { start_ms: self.table.open_ms(), last, skipped, clamped, exporters, load };
+        self.send(Work::Close(closing))?;
+        if let Err(error) = self.options.states.save(self.options.identity.worker, &self.decoder)
+            && self.throttle.allow("state")
+        {
+            tracing::warn!("{error:#}: after a restart exporters would have to send their templates again");
+        }
+        Ok(())
+    }
+
+    /// What came of each exporter since this was last asked.
+    fn exporters(&mut self) -> Vec<proto::Exporter> {
+        let mut all = Vec::new();
+        let mut sum = [0; Cause::ALL.len()];
+        for known in self.decoder.exporters() {
+            let (info, counts) = (known.info, known.counts);
+            let said = self.said.entry(*info).or_default();
+            let lost = losses(info, counts).lost;
+            let since = proto::Exporter {
+                addr: address(&info.address),
+                domain: info.domain,
+                protocol: info.protocol.name().to_owned(),
+                records: counts.records.saturating_sub(said.records),
+                // What came late after all was not lost: it is set off against what is lost next.
+                lost: lost.saturating_sub(said.lost),
+                lost_unit: unit(info.protocol).to_owned(),
+                without_sampling_rate: self.unsampled.remove(info).unwrap_or_default(),
+                refused: refused(&counts.causes, &said.causes),
+            };
+            sum.iter_mut().zip(&counts.causes).for_each(|(sum, count)| *sum += count);
+            self.without_sampling_rate += since.without_sampling_rate;
+            *said = Said { records: counts.records, lost: lost.max(said.lost), causes: counts.causes };
+            if since.records + since.lost > 0 || !since.refused.is_empty() {
+                all.push(since);
+            }
+        }
+        // Of nobody in particular: what is in the sum of all and of no exporter.
+        let mut strange = self.decoder.counts().causes;
+        strange.iter_mut().zip(&sum).for_each(|(all, known)| *all = all.saturating_sub(*known));
+        let of_nobody = refused(&strange, &self.said_strange);
+        self.said_strange = strange;
+        if !of_nobody.is_empty() {
+            all.push(proto::Exporter { protocol: "unknown".to_owned(), refused: of_nobody, ..Default::default() });
+        }
+        self.unsampled.clear();
+        all
+    }
+}
+
+/// What is lost of an exporter, in its own unit.
+fn losses<'a>(info: &ExporterInfo, counts: &'a Counts) -> &'a Losses {
+    if info.protocol == Protocol::Sflow { &counts.samples } else { &counts.losses }
+}
+
+/// What an exporter's sequence numbers count.
+fn unit(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::NetflowV5 | Protocol::Ipfix => "records",
+        Protocol::NetflowV9 => "datagrams",
+        Protocol::Sflow => "samples",
+    }
+}
+
+fn refused(now: &[u64], said: &[u64]) -> HashMap<String, u64> {
+    let since =
+        Cause::ALL.iter().zip(now.iter().zip(said)).map(|(cause, (now, said))| (cause, now.saturating_sub(*said)));
+    since.filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.name().to_owned(), count)).collect()
+}
+
+fn address(address: &Address) -> Vec<u8> {
+    match std::net::Ipv6Addr::from(*address).to_ipv4_mapped() {
+        Some(four) => four.octets().to_vec(),
+        None => address.to_vec(),
+    }
+}
+
+impl Outcome {
+    fn add(&mut self, other: &Outcome) {
+        self.published += &other.published;
+        self.counts.add(&other.counts);
+        self.clamped.future += other.clamped.future;
+        self.clamped.old += other.clamped.old;
+        self.without_sampling_rate += other.without_sampling_rate;
+        self.exporters += other.exporters;
+    }
+
+    fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let counted = Cause::ALL.into_iter().map(|cause| (cause.name(), self.counts.of(cause)));
+        counted.filter(|(_, count)| *count > 0)
+    }
+
+    fn json(&self, epoch: u64, took: Duration) -> Value {
+        let causes: serde_json::Map<String, Value> =
+            self.causes().map(|(name, count)| (name.to_owned(), json!(count))).collect();
+        json!({
+            "exporters": self.exporters,
+            "datagrams": self.counts.datagrams,
+            "octets_received": self.counts.octets,
+            "records_received": self.counts.records,
+            "without_sampling_rate": self.without_sampling_rate,
+            "lost": {"records_or_datagrams": self.counts.losses.lost, "samples": self.counts.samples.lost},
+            "refused": causes,
+            "packets": self.published.flow.packets,
+            "octets": self.published.flow.octets,
+            "records": self.published.flow_records,
+            "batches": self.published.batches,
+            "closing_records": self.published.closings,
+            "times_moved": {"future": self.clamped.future, "old": self.clamped.old},
+            "epoch": epoch,
+            "seconds": took.as_secs_f64(),
+        })
+    }
+
+    fn text(&self, took: Duration) -> String {
+        let mut text = format!(
+            "{} records of {} exporters in {} datagrams, in {:.1} s\n  published: {} records, {} packets, {} octets, {} closing records\n",
+            self.counts.records,
+            self.exporters,
+            self.counts.datagrams,
+            took.as_secs_f64(),
+            self.published.flow_records,
+            self.published.flow.packets,
+            self.published.flow.octets,
+            self.published.closings,
+        );
+        let lost = self.counts.losses.lost + self.counts.samples.lost;
+        if lost > 0 {
+            text += &format!("  lost before they came, by sequence numbers: {lost}\n");
+        }
+        if self.without_sampling_rate > 0 {
+            text +=
+                &format!("  without a sampling rate, counted as they came: {} records\n", self.without_sampling_rate);
+        }
+        for (name, count) in self.causes() {
+            text += &format!("  {name}: {count}\n");
+        }
+        text
+    }
+}

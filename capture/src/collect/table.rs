@@ -1,0 +1,600 @@
+//! Imported records added up by interval, exporter and biflow: what becomes records of Weir's own.
+//!
+//! A one-way record and its answer meet here, whichever comes first. Whose turn it is to be the source is decided when the
+//! interval is published: who is known to have begun the flow, else who sent a SYN alone, else whose record begins
+//! earlier, else who does not speak from the service's port.
+
+use super::record::{Imported, Sent};
+use super::split::Spread;
+use crate::meter::Volume;
+use crate::meter::key::{Compact as _, End, Key, V4, V6, is_icmp};
+use crate::packet::{Address, tcp};
+use crate::proto;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use std::collections::BTreeMap;
+
+/// Octets of a server name or DNS name that are kept.
+const MAX_NAME: usize = 255;
+
+/// What the table keeps to.
+#[derive(Clone, Copy, Debug)]
+pub struct TableOptions {
+    /// Length of the intervals, ms.
+    pub interval_ms: i64,
+    /// Entries of all intervals together; past it what is there has to be published.
+    pub max_entries: usize,
+    /// How far before the open interval records may reach, ms.
+    pub oldest_ms: i64,
+}
+
+/// Records whose times could not be taken as they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clamped {
+    /// Ended after the open interval: counted at its end.
+    pub future: u64,
+    /// Began longer ago than is published: what was before is counted in the oldest interval.
+    pub old: u64,
+}
+
+/// One flow of one exporter, at one sampling rate. A router's cards, which are observation domains, may each see one
+/// direction of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct FlowKey {
+    key: Key,
+    exporter: Address,
+    sampling: u32,
+}
+
+/// What one end sent in one interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Side {
+    packets: u64,
+    octets: u64,
+    /// Flows in which its record had the flag: a SYN in the first interval, FIN and RST in the last one.
+    syn: u32,
+    lone_syn: bool,
+    fin: u32,
+    rst: u32,
+    retransmissions: u64,
+    out_of_order: u64,
+    /// When the earliest flow began that it sent in, ms; 0 where it sent nothing.
+    began_ms: i64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Names {
+    server: Box<[u8]>,
+    query: Box<[u8]>,
+}
+
+#[derive(Clone, Debug)]
+struct Cell {
+    sides: [Side; 2],
+    start_ms: i64,
+    first_ms: i64,
+    last_ms: i64,
+    /// Who is known to have begun it.
+    known: Option<End>,
+    /// The end whose packets the interfaces are told of, and these.
+    interfaces: (End, u32, u32),
+    rtt_us: u32,
+    application_id: u16,
+    names: Option<Box<Names>>,
+}
+
+/// The flows of one interval.
+pub struct Flows {
+    /// Start of the interval, ms.
+    pub start_ms: i64,
+    cells: HashMap<FlowKey, Cell, RandomState>,
+}
+
+/// The open interval and those before it of which something came.
+pub struct Table {
+    options: TableOptions,
+    open_ms: i64,
+    flows: BTreeMap<i64, HashMap<FlowKey, Cell, RandomState>>,
+    entries: usize,
+    clamped: Clamped,
+    /// A table that was emptied, for the next interval: its memory stays.
+    spare: Option<HashMap<FlowKey, Cell, RandomState>>,
+}
+
+impl Table {
+    /// An empty one whose open interval begins at `open_ms`.
+    pub fn new(options: TableOptions, open_ms: i64) -> Table {
+        Table { options, open_ms, flows: BTreeMap::new(), entries: 0, clamped: Clamped::default(), spare: None }
+    }
+
+    /// Start of the open interval, ms.
+    pub fn open_ms(&self) -> i64 {
+        self.open_ms
+    }
+
+    /// Opens the interval that begins at `start_ms`.
+    pub fn open(&mut self, start_ms: i64) {
+        self.open_ms = start_ms;
+    }
+
+    /// Entries of all intervals.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether what is there has to be published before more comes.
+    pub fn is_full(&self) -> bool {
+        self.entries >= self.options.max_entries
+    }
+
+    /// What was counted at another time than it said.
+    pub fn clamped(&self) -> Clamped {
+        self.clamped
+    }
+
+    /// Takes all that is there, the oldest interval first.
+    pub fn take(&mut self) -> Vec<Flows> {
+        self.entries = 0;
+        std::mem::take(&mut self.flows).into_iter().map(|(start_ms, cells)| Flows { start_ms, cells }).collect()
+    }
+
+    /// Gives the memory of published flows back.
+    pub fn recycle(&mut self, mut flows: Flows) {
+        if self.spare.as_ref().is_none_or(|spare| spare.capacity() < flows.cells.capacity()) {
+            flows.cells.clear();
+            self.spare = Some(flows.cells);
+        }
+    }
+
+    /// Adds a record of an exporter; returns the packets and octets that it stands for, scaled.
+    pub fn add(&mut self, exporter: &Address, record: &Imported<'_>) -> Volume {
+        let TableOptions { interval_ms, oldest_ms, .. } = self.options;
+        let newest = self.open_ms + interval_ms - 1;
+        let oldest = self.open_ms - oldest_ms;
+        let (mut first, mut last) = (record.first_ms, record.last_ms.max(record.first_ms));
+        if last > newest {
+            self.clamped.future += 1;
+            // Of a clock that is ahead: as long as it was, but until now.
+            first = newest.saturating_sub(last.saturating_sub(first));
+            last = newest;
+        }
+        if first < oldest {
+            self.clamped.old += 1;
+            first = oldest;
+            last = last.max(first);
+        }
+        let (key, sender) = key_of(record);
+        let scale = u64::from(record.sampling.unwrap_or(1).max(1));
+        let scaled = record.sent.map(|sent| (sent.packets.saturating_mul(scale), sent.octets.saturating_mul(scale)));
+        let arriving = Arriving { record, sender, start_ms: first, first_ms: first, last_ms: last };
+        let key = FlowKey { key, exporter: *exporter, sampling: record.sampling.unwrap_or(0) };
+        let start = first.div_euclid(interval_ms) * interval_ms;
+        if last < start + interval_ms {
+            self.put(key, start, &Part { of: &arriving, sent: scaled, first_ms: first, last_ms: last });
+        } else {
+            self.split(key, start, &arriving, scaled);
+        }
+        Volume { packets: scaled[0].0.saturating_add(scaled[1].0), octets: scaled[0].1.saturating_add(scaled[1].1) }
+    }
+
+    fn split(&mut self, key: FlowKey, mut start: i64, arriving: &Arriving<'_>, scaled: [(u64, u64); 2]) {
+        let length = self.options.interval_ms;
+        let spreads = scaled.map(|(packets, octets)| Spread::new(packets, octets, arriving.first_ms, arriving.last_ms));
+        let mut before = [(0, 0); 2];
+        while start <= arriving.last_ms {
+            let end = start + length;
+            let now = spreads.map(|spread| spread.before(end));
+            let sent = [0, 1].map(|side| (now[side].0 - before[side].0, now[side].1 - before[side].1));
+            let (is_first, is_last) = (start <= arriving.first_ms, end > arriving.last_ms);
+            if is_first || is_last || sent != [(0, 0); 2] {
+                let (first_ms, last_ms) = (arriving.first_ms.max(start), arriving.last_ms.min(end - 1));
+                self.put(key, start, &Part { of: arriving, sent, first_ms, last_ms });
+            }
+            before = now;
+            start = end;
+        }
+    }
+
+    fn put(&mut self, key: FlowKey, start: i64, part: &Part<'_>) {
+        if part.sent == [(0, 0); 2] {
+            return;
+        }
+        let spare = &mut self.spare;
+        let cells = self.flows.entry(start).or_insert_with(|| spare.take().unwrap_or_default());
+        match cells.entry(key) {
+            Entry::Occupied(mut cell) => cell.get_mut().add(part),
+            Entry::Vacant(place) => {
+                self.entries += 1;
+                place.insert(Cell::new(part)).add(part);
+            }
+        }
+    }
+}
+
+/// A record, as it is added.
+struct Arriving<'a> {
+    record: &'a Imported<'a>,
+    /// The end that is its source.
+    sender: End,
+    /// When the flow began, and this record of it, as far as they are believed, ms.
+    start_ms: i64,
+    first_ms: i64,
+    last_ms: i64,
+}
+
+/// What of a record falls into one interval.
+struct Part<'a> {
+    of: &'a Arriving<'a>,
+    sent: [(u64, u64); 2],
+    first_ms: i64,
+    last_ms: i64,
+}
+
+/// The key of a record, and the end that is its source.
+fn key_of(record: &Imported<'_>) -> (Key, End) {
+    let ports = if is_icmp(record.protocol) { [record.ports[1]; 2] } else { record.ports };
+    let [src, dst] = record.addresses;
+    let upper = (src, ports[0]) > (dst, ports[1]);
+    let key = Key {
+        addresses: if upper { [dst, src] } else { [src, dst] },
+        ports: if upper { [ports[1], ports[0]] } else { ports },
+        vlan: record.vlan,
+        protocol: record.protocol,
+        version: record.version,
+    };
+    (key, End::from(upper))
+}
+
+impl Cell {
+    fn new(part: &Part<'_>) -> Cell {
+        let record = part.of.record;
+        Cell {
+            sides: [Side::default(); 2],
+            start_ms: i64::MAX,
+            first_ms: i64::MAX,
+            last_ms: i64::MIN,
+            known: None,
+            interfaces: (part.of.sender, record.input_interface, record.output_interface),
+            rtt_us: 0,
+            application_id: 0,
+            names: None,
+        }
+    }
+
+    fn add(&mut self, part: &Part<'_>) {
+        let Arriving { record, sender, start_ms, first_ms, last_ms } = *part.of;
+        let begins = part.first_ms == first_ms;
+        let ends = part.last_ms == last_ms;
+        for (direction, (packets, octets)) in part.sent.into_iter().enumerate() {
+            if packets == 0 && octets == 0 {
+                continue;
+            }
+            let side = &mut self.sides[usize::from(sender) ^ direction];
+            if side.began_ms == 0 || start_ms < side.began_ms {
+                side.began_ms = start_ms;
+            }
+            side.packets = side.packets.saturating_add(packets);
+            side.octets = side.octets.saturating_add(octets);
+            let Sent { tcp_flags: flags, retransmissions, out_of_order, .. } = record.sent[direction];
+            if begins {
+                side.syn = side.syn.saturating_add(u32::from(flags & tcp::SYN != 0));
+                side.lone_syn |= flags & (tcp::SYN | tcp::ACK) == tcp::SYN;
+                side.retransmissions += u64::from(retransmissions);
+                side.out_of_order += u64::from(out_of_order);
+            }
+            if ends {
+                side.fin = side.fin.saturating_add(u32::from(flags & tcp::FIN != 0));
+                side.rst = side.rst.saturating_add(u32::from(flags & tcp::RST != 0));
+            }
+        }
+        self.start_ms = self.start_ms.min(start_ms);
+        self.first_ms = self.first_ms.min(part.first_ms);
+        self.last_ms = self.last_ms.max(part.last_ms);
+        if record.initiator_known {
+            self.known = Some(sender);
+        }
+        if begins {
+            self.rtt_us = self.rtt_us.max(record.handshake_rtt_us);
+        }
+        if record.application_id != 0 {
+            self.application_id = record.application_id;
+        }
+        if !record.server_name.is_empty() || !record.dns_query.is_empty() {
+            let names = self.names.get_or_insert_default();
+            let keep = |to: &mut Box<[u8]>, name: &[u8]| {
+                if to.is_empty() && !name.is_empty() {
+                    *to = name[..name.len().min(MAX_NAME)].into();
+                }
+            };
+            keep(&mut names.server, record.server_name);
+            keep(&mut names.query, record.dns_query);
+        }
+    }
+
+    /// Who began it, and whether that is a guess.
+    fn initiator(&self, key: &Key) -> (End, bool) {
+        let [lower, upper] = &self.sides;
+        if let Some(end) = self.known {
+            return (end, false);
+        }
+        if lower.lone_syn != upper.lone_syn {
+            return (End::from(upper.lone_syn), false);
+        }
+        let answered = lower.packets > 0 && upper.packets > 0;
+        if answered && lower.began_ms != upper.began_ms {
+            return (End::from(upper.began_ms < lower.began_ms), true);
+        }
+        // A service's port is low, a client's is not; the other way round only where both are.
+        let service = |port: u16| (1..1024).contains(&port);
+        match (service(key.ports[0]), service(key.ports[1])) {
+            (true, false) => (1, true),
+            (false, true) => (0, true),
+            _ if answered => (End::from(key.ports[0] < key.ports[1]), true),
+            _ => (End::from(lower.packets == 0), true),
+        }
+    }
+}
+
+impl Flows {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Each as a record of its own, with its volume and what filters need to know of it.
+    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        self.cells.iter().map(|(key, cell)| record(self.start_ms, key, cell))
+    }
+}
+
+/// A record to be published.
+pub struct Record {
+    /// The record.
+    pub flow: proto::Flow,
+    /// Its identity.
+    pub key: Key,
+    /// What its lower and its upper end sent.
+    pub sent: [Volume; 2],
+}
+
+impl Record {
+    /// Has the filters count it.
+    pub fn count(&self, filters: &mut crate::filter::FilterCounts) {
+        for end in 0..2 {
+            let volume = self.sent[usize::from(end)];
+            if volume.packets > 0 {
+                match self.key.version {
+                    4 => filters.flow(&V4::of(&self.key), end, volume),
+                    _ => filters.flow(&V6::of(&self.key), end, volume),
+                }
+            }
+        }
+    }
+}
+
+fn record(interval_ms: i64, FlowKey { key, exporter, sampling }: &FlowKey, cell: &Cell) -> Record {
+    let (end, guess) = cell.initiator(key);
+    let (src, dst) = (usize::from(end), usize::from(1 - end));
+    let (forward, reverse) = (&cell.sides[src], &cell.sides[dst]);
+    let octets = |address: &Address| if key.version == 4 { address[12..].to_vec() } else { address.to_vec() };
+    let (seen_by, input, output) = cell.interfaces;
+    let (input, output) = if seen_by == end { (input, output) } else { (output, input) };
+    let exporter = if is_mapped(exporter) { exporter[12..].to_vec() } else { exporter.to_vec() };
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let flow = proto::Flow {
+        src_addr: octets(&key.addresses[src]),
+        dst_addr: octets(&key.addresses[dst]),
+        src_port: u32::from(key.source_port(end)),
+        dst_port: u32::from(key.ports[dst]),
+        protocol: u32::from(key.protocol),
+        ip_version: u32::from(key.version),
+        vlan: u32::from(key.vlan),
+        fwd_packets: forward.packets,
+        fwd_octets: forward.octets,
+        rev_packets: reverse.packets,
+        rev_octets: reverse.octets,
+        first_seen_offset_ms: cell.first_ms - interval_ms,
+        last_seen_offset_ms: (cell.last_ms - cell.first_ms).max(0) as u64,
+        flow_age_ms: (cell.first_ms - cell.start_ms).max(0) as u64,
+        initiator_guess: guess,
+        // The answer's SYN is a SYN-ACK.
+        fwd_tcp_syn: u64::from(forward.syn),
+        rev_tcp_synack: u64::from(reverse.syn),
+        fwd_tcp_fin: u64::from(forward.fin),
+        rev_tcp_fin: u64::from(reverse.fin),
+        fwd_tcp_rst: u64::from(forward.rst),
+        rev_tcp_rst: u64::from(reverse.rst),
+        fwd_tcp_retransmissions: forward.retransmissions,
+        rev_tcp_retransmissions: reverse.retransmissions,
+        fwd_tcp_out_of_order: forward.out_of_order,
+        rev_tcp_out_of_order: reverse.out_of_order,
+        tcp_handshake_rtt_us: cell.rtt_us,
+        application_id: u32::from(cell.application_id),
+        server_name: cell.names.as_ref().map(|names| text(&names.server)).unwrap_or_default(),
+        dns_query: cell.names.as_ref().map(|names| text(&names.query)).unwrap_or_default(),
+        exporter_addr: exporter,
+        sampling_rate: *sampling,
+        input_interface: input,
+        output_interface: output,
+        ..proto::Flow::default()
+    };
+    let sent = cell.sides.map(|side| Volume { packets: side.packets, octets: side.octets });
+    Record { flow, key: *key, sent }
+}
+
+/// Whether an address is IPv4 mapped (RFC 4291).
+fn is_mapped(address: &Address) -> bool {
+    address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OPEN: i64 = 1_700_000_000_000;
+    const OPTIONS: TableOptions = TableOptions { interval_ms: 10_000, max_entries: 1000, oldest_ms: 3_600_000 };
+
+    fn mapped(last: u8) -> Address {
+        std::net::Ipv4Addr::new(192, 0, 2, last).to_ipv6_mapped().octets()
+    }
+
+    fn imported(packets: u64, octets: u64, first_ms: i64, last_ms: i64) -> Imported<'static> {
+        Imported {
+            addresses: [mapped(1), mapped(2)],
+            ports: [40_000, 443],
+            version: 4,
+            protocol: 6,
+            sent: [Sent { packets, octets, ..Sent::default() }, Sent::default()],
+            first_ms,
+            last_ms,
+            ..Imported::default()
+        }
+    }
+
+    fn answer(of: &Imported<'static>) -> Imported<'static> {
+        let [a, b] = of.addresses;
+        Imported { addresses: [b, a], ports: [of.ports[1], of.ports[0]], ..*of }
+    }
+
+    /// All records, by interval.
+    fn taken(table: &mut Table) -> Vec<(i64, Vec<proto::Flow>)> {
+        table.take().iter().map(|flows| (flows.start_ms, flows.records().map(|record| record.flow).collect())).collect()
+    }
+
+    fn only(table: &mut Table) -> proto::Flow {
+        let mut all = taken(table);
+        assert_eq!((all.len(), all[0].1.len()), (1, 1), "{all:?}");
+        all.remove(0).1.remove(0)
+    }
+
+    #[test]
+    fn a_record_of_a_minute_is_in_seven_intervals_and_adds_up() {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let record = imported(601, 60_100, OPEN - 55_000, OPEN + 5_000);
+        assert_eq!(table.add(&mapped(9), &record), Volume { packets: 601, octets: 60_100 });
+        let all = taken(&mut table);
+        let packets: Vec<_> = all.iter().map(|(start, flows)| ((start - OPEN) / 1000, flows[0].fwd_packets)).collect();
+        assert_eq!(packets, [(-60, 50), (-50, 100), (-40, 100), (-30, 100), (-20, 100), (-10, 100), (0, 51)]);
+        assert_eq!(all.iter().map(|(_, flows)| flows[0].fwd_octets).sum::<u64>(), 60_100);
+        let ages: Vec<_> = all.iter().map(|(_, flows)| (flows[0].first_seen_offset_ms, flows[0].flow_age_ms)).collect();
+        assert_eq!(ages[..3], [(5_000, 0), (0, 5_000), (0, 15_000)]);
+        assert_eq!(all[6].1[0].last_seen_offset_ms, 5_000);
+    }
+
+    #[test]
+    fn a_record_and_its_answer_are_one_biflow_of_who_began_it() {
+        let question = imported(5, 500, OPEN, OPEN + 900);
+        let mut answered = answer(&imported(4, 4000, OPEN + 3, OPEN + 900));
+        answered.sent[0].tcp_flags = tcp::SYN | tcp::ACK;
+        for records in [[&question, &answered], [&answered, &question]] {
+            let mut table = Table::new(OPTIONS, OPEN);
+            records.iter().for_each(|record| _ = table.add(&mapped(9), record));
+            let flow = only(&mut table);
+            assert_eq!((flow.src_port, flow.dst_port, flow.initiator_guess), (40_000, 443, true));
+            assert_eq!((flow.fwd_packets, flow.rev_packets, flow.rev_octets), (5, 4, 4000));
+            assert_eq!((flow.fwd_tcp_syn, flow.rev_tcp_syn, flow.rev_tcp_synack), (0, 0, 1));
+            assert_eq!(flow.exporter_addr, [192, 0, 2, 9]);
+        }
+    }
+
+    #[test]
+    fn a_lone_syn_and_what_an_exporter_knows_are_no_guess() {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let mut scan = answer(&imported(1, 40, OPEN, OPEN));
+        scan.sent[0].tcp_flags = tcp::SYN;
+        table.add(&mapped(9), &scan);
+        let flow = only(&mut table);
+        assert_eq!((flow.src_port, flow.initiator_guess, flow.fwd_tcp_syn), (443, false, 1));
+        let known = Imported { initiator_known: true, ..answer(&imported(1, 40, OPEN, OPEN)) };
+        table.add(&mapped(9), &known);
+        let flow = only(&mut table);
+        assert_eq!((flow.src_port, flow.initiator_guess, flow.fwd_packets), (443, false, 1));
+        // Else a server that is seen alone is the destination.
+        table.add(&mapped(9), &answer(&imported(3, 120, OPEN, OPEN)));
+        let flow = only(&mut table);
+        assert_eq!((flow.dst_port, flow.initiator_guess, flow.fwd_packets, flow.rev_packets), (443, true, 0, 3));
+    }
+
+    #[test]
+    fn sampled_counts_are_scaled_and_say_so() {
+        let mut table = Table::new(OPTIONS, OPEN);
+        table.add(&mapped(9), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
+        let flow = only(&mut table);
+        assert_eq!((flow.fwd_packets, flow.fwd_octets, flow.sampling_rate), (3000, 4_500_000, 1000));
+        // What is sampled otherwise is not mixed with it.
+        table.add(&mapped(9), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
+        table.add(&mapped(9), &imported(3, 4500, OPEN, OPEN));
+        let mut rates: Vec<_> =
+            taken(&mut table)[0].1.iter().map(|flow| (flow.sampling_rate, flow.fwd_packets)).collect();
+        rates.sort_unstable();
+        assert_eq!(rates, [(0, 3), (1000, 3000)]);
+    }
+
+    #[test]
+    fn exporters_are_told_apart_and_flags_are_at_the_ends() {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let mut record = imported(30, 3000, OPEN - 20_000, OPEN + 1);
+        record.sent[0].tcp_flags = tcp::SYN | tcp::ACK | tcp::FIN;
+        table.add(&mapped(8), &record);
+        table.add(&mapped(9), &record);
+        let all = taken(&mut table);
+        assert_eq!(all.iter().map(|(_, flows)| flows.len()).collect::<Vec<_>>(), [2, 2, 2]);
+        let flags = |flow: &proto::Flow| (flow.fwd_tcp_syn, flow.fwd_tcp_fin);
+        let flags: Vec<_> = all.iter().map(|(_, flows)| flags(&flows[0])).collect();
+        assert_eq!(flags, [(1, 0), (0, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn absurd_times_are_counted_at_the_nearest() {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let hour = 3_600_000;
+        for (first, last) in
+            [(i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (i64::MIN, i64::MAX), (OPEN + hour, OPEN + hour)]
+        {
+            let volume = table.add(&mapped(9), &imported(7, 70, first, last));
+            assert_eq!(volume, Volume { packets: 7, octets: 70 });
+        }
+        let all = taken(&mut table);
+        assert_eq!((all[0].0, all.last().unwrap().0), (OPEN - hour, OPEN));
+        let packets: u64 = all.iter().flat_map(|(_, flows)| flows).map(|flow| flow.fwd_packets).sum();
+        assert_eq!(packets, 28);
+        assert_eq!(table.clamped(), Clamped { future: 3, old: 2 });
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_adds_up(
+            records in prop::collection::vec(
+                (0..u64::from(u32::MAX), any::<u32>(), -200_000..50_000_i64, 0..150_000_i64, any::<bool>(), prop::option::of(0..100_u32)), 1..50),
+        ) {
+            let mut table = Table::new(OPTIONS, OPEN);
+            let mut sums = Volume::default();
+            for (packets, octets, first, lasts, reverse, sampling) in records {
+                let record = imported(packets, u64::from(octets), OPEN + first, OPEN + first + lasts);
+                let record = if reverse { answer(&record) } else { record };
+                sums += table.add(&mapped(9), &Imported { sampling, ..record });
+            }
+            let entries = table.entries();
+            let flows = table.take();
+            prop_assert_eq!(flows.iter().map(Flows::len).sum::<usize>(), entries);
+            let mut published = Volume::default();
+            for interval in &flows {
+                for Record { flow, sent, .. } in interval.records() {
+                    published.packets += flow.fwd_packets + flow.rev_packets;
+                    published.octets += flow.fwd_octets + flow.rev_octets;
+                    prop_assert_eq!(sent[0].packets + sent[1].packets, flow.fwd_packets + flow.rev_packets);
+                    prop_assert!((0..10_000).contains(&flow.first_seen_offset_ms));
+                    prop_assert!(flow.first_seen_offset_ms as u64 + flow.last_seen_offset_ms < 10_000);
+                }
+            }
+            prop_assert_eq!(published, sums);
+        }
+    }
+}
