@@ -90,6 +90,7 @@ const READ_HELP: &str = "\
 Examples:
   weir-probe read trace.pcap --to jsonl | head
   weir-probe read monday.pcapng tuesday.pcap.gz --to kafka --probe lab --brokers 127.0.0.1:9092
+  weir-probe read trace.pcap --export ipfix=udp://127.0.0.1:4739 --export netflow-v9=udp://127.0.0.1:2055
   tcpdump -w - -c 1000 | weir-probe read - --to none --summary json
 
 Times: packet times are moved by one multiple of 30 s, so that the last packet is at most 30 s old (with --speed real: \
@@ -109,6 +110,15 @@ pub struct ReadArgs {
     /// Where records go
     #[arg(long, default_value = "none")]
     pub to: Target,
+    /// Also export records: `ipfix=` or `netflow-v9=` and an address such as `udp://127.0.0.1:2055`; may be repeated
+    #[arg(long, value_name = "FORM=ADDRESS")]
+    pub export: Vec<String>,
+    /// What exported records say, as nProbe's -T: `%NAME %NAME ...` or `@NTOPNG@` [default: what every collector knows]
+    #[arg(long, value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
+    pub template: String,
+    /// Export both directions of a flow in one record
+    #[arg(long)]
+    pub biflow: bool,
     /// Name of the probe [default: that of the configuration, else `local`]
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,

@@ -1,0 +1,362 @@
+//! Records to others, beside Kafka or in its place: each export has a form, a bounded queue and a thread of its own.
+//!
+//! Workers put every message into the queue of each export; its thread decodes it and sends it in its form. A collector
+//! that is slow or away holds up nobody: a live capture sheds what finds its queue full, and counts it; a replay waits.
+
+use super::collector::{Address, Collector};
+use super::elements::{DEFAULT, Template};
+use super::ipfix::Protocol;
+use super::kafka::Brokers;
+use super::{Encoded, Sink};
+use crate::metrics::Metrics;
+use crate::proto;
+use crate::run::Asked;
+use crate::throttle::Throttle;
+use anyhow::{Context as _, bail};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use prost::Message as _;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Octets of messages that may wait for one export, encoded as for Kafka: some 200,000 records.
+const QUEUE_OCTETS: u64 = 16 << 20;
+/// How long the queue is listened to before what is ready goes out.
+const QUIET: Duration = Duration::from_millis(100);
+/// How soon a collector that cannot be reached is tried again: doubling from the first to the second.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// One `[[export]]`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "to", rename_all = "kebab-case")]
+pub enum ExportConfig {
+    /// IPFIX to a collector.
+    Ipfix(ToCollector),
+    /// NetFlow v9 to a collector.
+    NetflowV9(ToCollector),
+}
+
+/// A collector and what it is sent.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToCollector {
+    /// `udp://host:port`, or `tcp://host:port` (IPFIX alone).
+    pub address: String,
+    /// Template as nProbe's `-T`; empty: what every collector knows.
+    #[serde(default)]
+    pub template: String,
+    /// One record with both directions, and not one of each.
+    #[serde(default)]
+    pub biflow: bool,
+    /// Observation domain, or source id.
+    #[serde(default)]
+    pub domain: u32,
+}
+
+impl ExportConfig {
+    /// What logs and metrics call it.
+    pub fn name(&self) -> String {
+        match self {
+            ExportConfig::Ipfix(to) => format!("ipfix {}", to.address),
+            ExportConfig::NetflowV9(to) => format!("netflow-v9 {}", to.address),
+        }
+    }
+
+    /// Checks what can be checked without reaching anybody.
+    ///
+    /// # Errors
+    /// Where an address or template is wrong.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.build().map(drop).with_context(|| format!("export {:?}", self.name()))
+    }
+
+    /// What sends in this form.
+    fn build(&self) -> anyhow::Result<Built> {
+        match self {
+            ExportConfig::Ipfix(to) => to.build(Protocol::Ipfix),
+            ExportConfig::NetflowV9(to) => to.build(Protocol::V9),
+        }
+    }
+
+    /// Reads what `--export` has: the form, `=`, the address.
+    ///
+    /// # Errors
+    /// Where it is no such thing.
+    pub fn parse(text: &str, template: &str, biflow: bool) -> anyhow::Result<ExportConfig> {
+        let Some((form, address)) = text.split_once('=') else {
+            bail!("{text:?} is no export such as \"ipfix=udp://192.0.2.7:4739\"");
+        };
+        let to = ToCollector { address: address.to_owned(), template: template.to_owned(), biflow, domain: 0 };
+        let config = match form {
+            "ipfix" => ExportConfig::Ipfix(to),
+            "netflow-v9" => ExportConfig::NetflowV9(to),
+            _ => bail!("{form:?} is no form of export: there are ipfix and netflow-v9"),
+        };
+        config.check()?;
+        Ok(config)
+    }
+}
+
+impl ToCollector {
+    fn build(&self, protocol: Protocol) -> anyhow::Result<Built> {
+        let address: Address = self.address.parse()?;
+        if let (Protocol::V9, Address::Tcp(_)) = (protocol, &address) {
+            bail!("NetFlow v9 goes by udp:// alone; ipfix goes by tcp:// too");
+        }
+        let template = if self.template.is_empty() { DEFAULT } else { &self.template };
+        let template = Template::parse(template, self.biflow)?;
+        let left_out = template.left_out.clone();
+        Ok(Built { exporter: Box::new(Collector::new(protocol, address, &template, self.domain)), left_out })
+    }
+}
+
+/// What sends, and what of its template it does not.
+struct Built {
+    exporter: Box<dyn Exporter>,
+    left_out: Vec<String>,
+}
+
+/// Sends messages in a form of its own, from a thread of its own.
+pub(super) trait Exporter: Send {
+    /// Reaches whom it sends to, where it must and does not already.
+    fn connect(&mut self) -> anyhow::Result<()>;
+
+    /// Endpoints whose traffic is the agent's own: host and port, and the protocol above IP.
+    fn endpoints(&self) -> Vec<(String, u8)>;
+
+    /// Whether it is connected, as far as it knows.
+    fn is_connected(&self) -> bool;
+
+    /// Sends a batch or a closing record.
+    fn send(&mut self, message: &proto::FlowMessage, account: &Account);
+
+    /// Sends what it holds back.
+    fn flush(&mut self, account: &Account);
+}
+
+/// Counts what one export does.
+pub(super) struct Account {
+    name: String,
+    metrics: Metrics,
+    throttle: Throttle,
+    shed: AtomicU64,
+}
+
+impl Account {
+    /// Counts a message that went out.
+    pub(super) fn sent(&self, records: u64, octets: usize) {
+        self.metrics.exported(&self.name, records, octets as u64);
+    }
+
+    /// Counts records that were given up.
+    pub(super) fn shed(&self, cause: &'static str, records: u64) {
+        if records == 0 {
+            return;
+        }
+        self.shed.fetch_add(records, Ordering::Relaxed);
+        self.metrics.export_shed(&self.name, cause, records);
+        if self.throttle.allow(cause) {
+            tracing::error!(
+                "export {:?}: records are shed ({cause}; weir_probe_export_records_shed_total counts them)",
+                self.name
+            );
+        }
+    }
+
+    /// Counts a failure, and says it once in a while.
+    pub(super) fn failed(&self, error: &anyhow::Error) {
+        self.metrics.export_error(&self.name);
+        if self.throttle.allow("failed") {
+            tracing::warn!("export {:?}: {error:#}", self.name);
+        }
+    }
+}
+
+/// A message for an export.
+struct Waiting {
+    octets: Arc<[u8]>,
+    records: u64,
+}
+
+/// What workers and an export's thread share.
+struct Shared {
+    account: Account,
+    queued: AtomicU64,
+    /// A full queue holds workers up, and does not shed.
+    wait: bool,
+    give_up: Arc<AtomicBool>,
+}
+
+/// All exports of an agent.
+#[derive(Default)]
+pub struct Exports {
+    running: Vec<Running>,
+}
+
+struct Running {
+    shared: Arc<Shared>,
+    queue: Sender<Waiting>,
+    thread: JoinHandle<()>,
+}
+
+impl Exports {
+    /// Begins to export. With `wait`, as for replays, everybody must be reached at once.
+    ///
+    /// # Errors
+    /// Where an export is wrong, or (with `wait`) cannot be reached.
+    pub fn start(
+        configs: &[ExportConfig],
+        wait: bool,
+        metrics: &Metrics,
+        own: &Brokers,
+        asked: &Asked,
+    ) -> anyhow::Result<Exports> {
+        let mut running = Vec::with_capacity(configs.len());
+        for (number, config) in configs.iter().enumerate() {
+            let name = config.name();
+            let Built { mut exporter, left_out } = config.build().with_context(|| format!("export {name:?}"))?;
+            if !left_out.is_empty() {
+                tracing::warn!("export {name:?}: not measured, and left out: %{}", left_out.join(" %"));
+            }
+            if wait {
+                exporter.connect().with_context(|| format!("export {name:?}"))?;
+            }
+            for (endpoint, protocol) in exporter.endpoints() {
+                own.add(&endpoint[..], protocol);
+            }
+            let account =
+                Account { name, metrics: metrics.clone(), throttle: Throttle::default(), shed: AtomicU64::new(0) };
+            let shared =
+                Arc::new(Shared { account, queued: AtomicU64::new(0), wait, give_up: Arc::clone(&asked.give_up) });
+            let (queue, receiver) = crossbeam_channel::unbounded();
+            let thread = {
+                let shared = Arc::clone(&shared);
+                let spawn = std::thread::Builder::new().name(format!("export-{number}"));
+                spawn.spawn(move || export(exporter.as_mut(), &receiver, &shared))?
+            };
+            running.push(Running { shared, queue, thread });
+        }
+        Ok(Exports { running })
+    }
+
+    /// A sink for one worker that has these exports beside `main`.
+    pub fn sink(&self, main: Box<dyn Sink>) -> Box<dyn Sink> {
+        if self.running.is_empty() {
+            return main;
+        }
+        let queues = self.running.iter().map(|one| (Arc::clone(&one.shared), one.queue.clone())).collect();
+        Box::new(ExportSink { main, queues })
+    }
+
+    /// Waits until all that waits has gone out, at most `patience` and until it is asked to give up. Sinks must be dropped
+    /// before.
+    ///
+    /// # Errors
+    /// Where records were given up, with their number.
+    pub fn finish(self, patience: Option<Duration>) -> anyhow::Result<()> {
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        let mut lost = Vec::new();
+        for Running { shared, queue, thread } in self.running {
+            drop(queue);
+            while !thread.is_finished() {
+                if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                    shared.give_up.store(true, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let name = &shared.account.name;
+            if thread.join().is_err() {
+                lost.push(format!("export {name:?} failed; the message above says where"));
+            }
+            match shared.account.shed.load(Ordering::Relaxed) {
+                0 => {}
+                shed => lost.push(format!("export {name:?}: {shed} records were not sent")),
+            }
+        }
+        if !lost.is_empty() {
+            bail!(lost.join("; "));
+        }
+        Ok(())
+    }
+}
+
+/// Sends what comes until nobody is left to put anything into the queue.
+fn export(exporter: &mut dyn Exporter, queue: &Receiver<Waiting>, shared: &Shared) {
+    let Shared { account, queued, give_up, .. } = shared;
+    let mut retry = RETRY.0;
+    let mut next_try = Instant::now();
+    loop {
+        if !exporter.is_connected() {
+            if give_up.load(Ordering::Relaxed) {
+                return account.shed("not_connected", queue.iter().map(|waiting| waiting.records).sum());
+            }
+            if Instant::now() < next_try {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            if let Err(error) = exporter.connect() {
+                account.failed(&error.context("it is tried again"));
+                next_try = Instant::now() + retry;
+                retry = (retry * 2).min(RETRY.1);
+                continue;
+            }
+            retry = RETRY.0;
+        }
+        match queue.recv_timeout(QUIET) {
+            Ok(Waiting { octets, records }) => {
+                match proto::FlowMessage::decode(&octets[..]) {
+                    Ok(message) => exporter.send(&message, account),
+                    // Never: the agent encoded it.
+                    Err(_) => account.shed("undecodable", records),
+                }
+                let left = queued.fetch_sub(octets.len() as u64, Ordering::AcqRel) - octets.len() as u64;
+                account.metrics.export_queue(&account.name, left);
+            }
+            Err(RecvTimeoutError::Timeout) => exporter.flush(account),
+            Err(RecvTimeoutError::Disconnected) => return exporter.flush(account),
+        }
+    }
+}
+
+/// What one worker sends by: to its main sink, and to every export.
+struct ExportSink {
+    main: Box<dyn Sink>,
+    queues: Vec<(Arc<Shared>, Sender<Waiting>)>,
+}
+
+impl Sink for ExportSink {
+    fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
+        let (octets, records) = (Arc::<[u8]>::from(message.octets), message.records as u64);
+        for (shared, queue) in &self.queues {
+            let length = octets.len() as u64;
+            while message.is_batch && shared.wait && shared.queued.load(Ordering::Acquire) > QUEUE_OCTETS {
+                if shared.give_up.load(Ordering::Relaxed) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if message.is_batch && shared.queued.load(Ordering::Acquire) > QUEUE_OCTETS {
+                shared.account.shed("queue_full", records);
+                continue;
+            }
+            shared.queued.fetch_add(length, Ordering::AcqRel);
+            let waiting = Waiting { octets: Arc::clone(&octets), records };
+            queue.send(waiting).map_err(|_| anyhow::anyhow!("the thread of an export has ended"))?;
+        }
+        self.main.flows(message)
+    }
+
+    fn counters(&mut self, message: &proto::CounterMessage) -> anyhow::Result<()> {
+        self.main.counters(message)
+    }
+
+    fn queued_octets(&self) -> u64 {
+        self.main.queued_octets()
+    }
+
+    fn spooled_octets(&self) -> u64 {
+        self.main.spooled_octets()
+    }
+}
