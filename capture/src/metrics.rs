@@ -245,11 +245,11 @@ impl Metrics {
         self.0.kafka_errors.get_or_create(&ByReason { cause: code.to_owned() }).inc();
     }
 
-    /// Counts a message that an export sent.
-    pub fn exported(&self, export: &str, records: u64, octets: u64) {
+    /// Counts messages that an export sent.
+    pub fn exported(&self, export: &str, messages: u64, records: u64, octets: u64) {
         let by = ByExport { export: export.to_owned() };
         self.0.export_records.get_or_create(&by).inc_by(records);
-        self.0.export_messages.get_or_create(&by).inc();
+        self.0.export_messages.get_or_create(&by).inc_by(messages);
         self.0.export_octets.get_or_create(&by).inc_by(octets);
     }
 
@@ -285,7 +285,7 @@ impl Metrics {
         metrics.source_error(0);
         metrics.shed("", 0, 0);
         metrics.kafka_error("");
-        metrics.exported("", 0, 0);
+        metrics.exported("", 0, 0, 0);
         metrics.export_shed("", "", 0);
         metrics.export_error("");
         metrics.export_queue("", 0);

@@ -3,7 +3,7 @@
 use crate::cli::{ReadArgs, SummaryForm, Target};
 use crate::config::{Config, check_probe};
 use crate::metrics::Metrics;
-use crate::publish::export::{ExportConfig, Exports};
+use crate::publish::export::{ExportConfig, Exports, Options};
 use crate::publish::jsonl::JsonlSink;
 use crate::publish::kafka::{Brokers, Kafka, KafkaOptions, Refused};
 use crate::publish::pace::Pace;
@@ -42,8 +42,18 @@ pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
         config.kafka.brokers.clone_from(brokers);
     }
     config.interval = args.interval.unwrap_or(config.interval);
-    let exported = args.export.iter().map(|text| ExportConfig::parse(text, &args.template, args.biflow));
+    let ReadArgs { template, biflow, json_labels, .. } = args;
+    let options = Options { template, biflow: *biflow, json_labels: *json_labels };
+    let exported = args.export.iter().map(|text| ExportConfig::parse(text, options));
     config.export = exported.collect::<anyhow::Result<_>>().map_err(Failure::start)?;
+    read_with(args, config)
+}
+
+/// Reads files by a configuration, whose exports it sends to.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
     let asked = Asked::listen()?;
     let started = Instant::now();
     let input = Input::open(args, &asked)?;

@@ -72,7 +72,14 @@ impl Asked {
 /// # Errors
 /// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let config = Config::read(&args.config).map_err(Failure::start)?;
+    run_with(args, Config::read(&args.config).map_err(Failure::start)?)
+}
+
+/// Captures by a configuration, which is that of the file where there is one.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     let name = &config.source.interface;
     if name.is_empty() {
         return Err(Failure::start(anyhow!("{}: source.interface is not set", args.config.display())));

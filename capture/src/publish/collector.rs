@@ -86,7 +86,7 @@ impl Collector {
         made(encoder, &mut |ready| {
             let Some(open) = link else { return account.shed("connection_lost", ready.records) };
             match open.send(ready.octets) {
-                Ok(()) => account.sent(ready.records, ready.octets.len()),
+                Ok(()) => account.sent(1, ready.records, ready.octets.len()),
                 Err(error) => {
                     account.failed(&anyhow::Error::from(error).context("cannot send"));
                     account.shed("not_sent", ready.records);
@@ -96,11 +96,14 @@ impl Collector {
                 }
             }
         });
+        if link.is_none() {
+            encoder.finish(&mut |ready| account.shed("connection_lost", ready.records));
+        }
     }
 }
 
 impl Exporter for Collector {
-    fn connect(&mut self) -> anyhow::Result<()> {
+    fn connect(&mut self, _: bool) -> anyhow::Result<()> {
         if self.link.is_some() {
             return Ok(());
         }

@@ -481,6 +481,14 @@ impl Element {
         ELEMENTS.iter().find(|element| element.name == name || !element.iana.is_empty() && element.iana == name)
     }
 
+    /// Octets that it takes in a record; of text, at most where a form has a length for all.
+    pub fn octets(&self) -> u16 {
+        match self.width {
+            Width::Octets(octets) => octets.into(),
+            Width::Text(octets) => octets,
+        }
+    }
+
     /// What it says of a record; times of [`What::Switched`] in s from the Unix epoch, as nProbe's JSON has them.
     pub fn value<'a>(&self, view: &View<'a>) -> Value<'a> {
         let icmp = if is_icmp(view.protocol) { view.ports[1] } else { 0 };

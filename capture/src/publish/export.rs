@@ -7,6 +7,8 @@ use super::collector::{Address, Collector};
 use super::elements::{DEFAULT, Template};
 use super::ipfix::Protocol;
 use super::kafka::Brokers;
+use super::nprobe_kafka::{self, ToTopic};
+use super::zmq::Publisher;
 use super::{Encoded, Sink};
 use crate::metrics::Metrics;
 use crate::proto;
@@ -16,6 +18,7 @@ use anyhow::{Context as _, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use prost::Message as _;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -36,6 +39,60 @@ pub enum ExportConfig {
     Ipfix(ToCollector),
     /// NetFlow v9 to a collector.
     NetflowV9(ToCollector),
+    /// nProbe's JSON to a topic of Kafka.
+    NprobeKafka(ToKafka),
+    /// nProbe's JSON to ntopng.
+    NprobeZmq(ToNtopng),
+}
+
+/// A topic of Kafka and what it is sent.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToKafka {
+    /// `host:port`, several separated by commas.
+    pub brokers: String,
+    /// Name of the topic.
+    pub topic: String,
+    /// Properties of librdkafka.
+    #[serde(default)]
+    pub properties: BTreeMap<String, String>,
+    /// Template; empty: `@NTOPNG@`.
+    #[serde(default)]
+    pub template: String,
+    /// Names for keys, not numbers.
+    #[serde(default)]
+    pub json_labels: bool,
+}
+
+/// ntopng and what it is sent.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToNtopng {
+    /// Endpoint of ZeroMQ.
+    pub address: String,
+    /// Connect to it, and not listen on it.
+    #[serde(default)]
+    pub connect: bool,
+    /// Compress with zlib.
+    #[serde(default)]
+    pub compress: bool,
+    /// Template; empty: `@NTOPNG@`.
+    #[serde(default)]
+    pub template: String,
+    /// Names for keys, not numbers.
+    #[serde(default)]
+    pub json_labels: bool,
+}
+
+/// What `--export` may say beside form and address.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options<'a> {
+    /// Template; empty: the form's own.
+    pub template: &'a str,
+    /// Both directions in one record.
+    pub biflow: bool,
+    /// Names for keys of JSON.
+    pub json_labels: bool,
 }
 
 /// A collector and what it is sent.
@@ -61,6 +118,8 @@ impl ExportConfig {
         match self {
             ExportConfig::Ipfix(to) => format!("ipfix {}", to.address),
             ExportConfig::NetflowV9(to) => format!("netflow-v9 {}", to.address),
+            ExportConfig::NprobeKafka(to) => format!("nprobe-kafka {} {}", to.brokers, to.topic),
+            ExportConfig::NprobeZmq(to) => format!("nprobe-zmq {}", to.address),
         }
     }
 
@@ -77,6 +136,16 @@ impl ExportConfig {
         match self {
             ExportConfig::Ipfix(to) => to.build(Protocol::Ipfix),
             ExportConfig::NetflowV9(to) => to.build(Protocol::V9),
+            ExportConfig::NprobeKafka(to) => {
+                let (template, left_out) = json_template(&to.template)?;
+                let exporter = ToTopic::new(&to.brokers, &to.topic, &to.properties, template, to.json_labels)?;
+                Ok(Built { exporter: Box::new(exporter), left_out })
+            }
+            ExportConfig::NprobeZmq(to) => {
+                let (template, left_out) = json_template(&to.template)?;
+                let exporter = Publisher::new(&to.address, to.connect, to.compress, template, to.json_labels)?;
+                Ok(Built { exporter: Box::new(exporter), left_out })
+            }
         }
     }
 
@@ -84,15 +153,23 @@ impl ExportConfig {
     ///
     /// # Errors
     /// Where it is no such thing.
-    pub fn parse(text: &str, template: &str, biflow: bool) -> anyhow::Result<ExportConfig> {
+    pub fn parse(text: &str, options: Options<'_>) -> anyhow::Result<ExportConfig> {
         let Some((form, address)) = text.split_once('=') else {
             bail!("{text:?} is no export such as \"ipfix=udp://192.0.2.7:4739\"");
         };
-        let to = ToCollector { address: address.to_owned(), template: template.to_owned(), biflow, domain: 0 };
+        let (address, template) = (address.to_owned(), options.template.to_owned());
+        let Options { biflow, json_labels, .. } = options;
         let config = match form {
-            "ipfix" => ExportConfig::Ipfix(to),
-            "netflow-v9" => ExportConfig::NetflowV9(to),
-            _ => bail!("{form:?} is no form of export: there are ipfix and netflow-v9"),
+            "ipfix" => ExportConfig::Ipfix(ToCollector { address, template, biflow, domain: 0 }),
+            "netflow-v9" => ExportConfig::NetflowV9(ToCollector { address, template, biflow, domain: 0 }),
+            "nprobe-kafka" => {
+                let (brokers, topic, properties) = nprobe_kafka::parse(&address)?;
+                ExportConfig::NprobeKafka(ToKafka { brokers, topic, properties, template, json_labels })
+            }
+            "nprobe-zmq" => {
+                ExportConfig::NprobeZmq(ToNtopng { address, connect: false, compress: false, template, json_labels })
+            }
+            _ => bail!("{form:?} is no form of export: there are ipfix, netflow-v9, nprobe-kafka and nprobe-zmq"),
         };
         config.check()?;
         Ok(config)
@@ -112,6 +189,13 @@ impl ToCollector {
     }
 }
 
+/// The template of a form that has both directions in one record, and what of it is not measured.
+fn json_template(text: &str) -> anyhow::Result<(Template, Vec<String>)> {
+    let template = Template::parse(if text.is_empty() { "@NTOPNG@" } else { text }, true)?;
+    let left_out = template.left_out.clone();
+    Ok((template, left_out))
+}
+
 /// What sends, and what of its template it does not.
 struct Built {
     exporter: Box<dyn Exporter>,
@@ -120,8 +204,8 @@ struct Built {
 
 /// Sends messages in a form of its own, from a thread of its own.
 pub(super) trait Exporter: Send {
-    /// Reaches whom it sends to, where it must and does not already.
-    fn connect(&mut self) -> anyhow::Result<()>;
+    /// Reaches whom it sends to, where it must and does not already; with `wait`, somebody must be there.
+    fn connect(&mut self, wait: bool) -> anyhow::Result<()>;
 
     /// Endpoints whose traffic is the agent's own: host and port, and the protocol above IP.
     fn endpoints(&self) -> Vec<(String, u8)>;
@@ -134,6 +218,11 @@ pub(super) trait Exporter: Send {
 
     /// Sends what it holds back.
     fn flush(&mut self, account: &Account);
+
+    /// Sends what it holds back, and waits until it is gone or nothing is waited for any more.
+    fn finish(&mut self, account: &Account, _give_up: &AtomicBool) {
+        self.flush(account);
+    }
 }
 
 /// Counts what one export does.
@@ -145,9 +234,14 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Counts a message that went out.
-    pub(super) fn sent(&self, records: u64, octets: usize) {
-        self.metrics.exported(&self.name, records, octets as u64);
+    /// Counts messages that went out.
+    pub(super) fn sent(&self, messages: u64, records: u64, octets: usize) {
+        self.metrics.exported(&self.name, messages, records, octets as u64);
+    }
+
+    /// Records given up so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.shed.load(Ordering::Relaxed)
     }
 
     /// Counts records that were given up.
@@ -221,7 +315,7 @@ impl Exports {
                 tracing::warn!("export {name:?}: not measured, and left out: %{}", left_out.join(" %"));
             }
             if wait {
-                exporter.connect().with_context(|| format!("export {name:?}"))?;
+                exporter.connect(true).with_context(|| format!("export {name:?}"))?;
             }
             for (endpoint, protocol) in exporter.endpoints() {
                 own.add(&endpoint[..], protocol);
@@ -270,7 +364,7 @@ impl Exports {
             if thread.join().is_err() {
                 lost.push(format!("export {name:?} failed; the message above says where"));
             }
-            match shared.account.shed.load(Ordering::Relaxed) {
+            match shared.account.lost() {
                 0 => {}
                 shed => lost.push(format!("export {name:?}: {shed} records were not sent")),
             }
@@ -296,7 +390,7 @@ fn export(exporter: &mut dyn Exporter, queue: &Receiver<Waiting>, shared: &Share
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             }
-            if let Err(error) = exporter.connect() {
+            if let Err(error) = exporter.connect(false) {
                 account.failed(&error.context("it is tried again"));
                 next_try = Instant::now() + retry;
                 retry = (retry * 2).min(RETRY.1);
@@ -315,7 +409,7 @@ fn export(exporter: &mut dyn Exporter, queue: &Receiver<Waiting>, shared: &Share
                 account.metrics.export_queue(&account.name, left);
             }
             Err(RecvTimeoutError::Timeout) => exporter.flush(account),
-            Err(RecvTimeoutError::Disconnected) => return exporter.flush(account),
+            Err(RecvTimeoutError::Disconnected) => return exporter.finish(account, give_up),
         }
     }
 }
@@ -358,5 +452,66 @@ impl Sink for ExportSink {
 
     fn spooled_octets(&self) -> u64 {
         self.main.spooled_octets()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::flow_message::Body;
+    use crate::publish::NoSink;
+    use std::net::TcpListener;
+
+    const RECORDS: usize = 500;
+
+    /// Sends more than a queue holds; gives how many records there were.
+    fn flood(exports: &Exports) -> u64 {
+        let flow = proto::Flow { fwd_packets: 1, server_name: "x".repeat(200), ..proto::Flow::default() };
+        let body = Body::Batch(proto::FlowBatch { flows: vec![flow; RECORDS] });
+        let octets = proto::FlowMessage { body: Some(body), ..proto::FlowMessage::default() }.encode_to_vec();
+        let mut sink = exports.sink(Box::new(NoSink));
+        let batches = 3 * QUEUE_OCTETS / octets.len() as u64;
+        for _ in 0..batches {
+            let message = Encoded { worker: 0, is_batch: true, records: RECORDS, octets: &octets };
+            sink.flows(message).unwrap();
+        }
+        batches * RECORDS as u64
+    }
+
+    fn started(address: &str, metrics: &Metrics) -> Exports {
+        let options = Options { template: "%IN_PKTS %TLS_SERVER_NAME", ..Options::default() };
+        let config = ExportConfig::parse(&format!("ipfix={address}"), options).unwrap();
+        Exports::start(&[config], false, metrics, &Brokers::default(), &Asked::default()).unwrap()
+    }
+
+    /// The sum of a metric over its labels.
+    fn counted(metrics: &Metrics, name: &str) -> u64 {
+        let text = metrics.text();
+        let lines = text.lines().filter(|line| line.starts_with(&format!("weir_probe_{name}_total")));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    #[test]
+    fn a_collector_that_is_away_holds_up_nobody_and_what_is_shed_is_counted() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let metrics = Metrics::new("test");
+        let exports = started(&format!("tcp://{closed}"), &metrics);
+        let records = flood(&exports);
+        assert!(counted(&metrics, "export_records_shed") > 0, "past the bound, at once");
+        let error = exports.finish(Some(Duration::ZERO)).unwrap_err().to_string();
+        assert_eq!(counted(&metrics, "export_records_shed"), records, "{}", metrics.text());
+        assert!(error.contains(&format!("{records} records were not sent")), "{error}");
+    }
+
+    #[test]
+    fn a_collector_that_does_not_read_holds_up_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let metrics = Metrics::new("test");
+        let exports = started(&format!("tcp://{}", listener.local_addr().unwrap()), &metrics);
+        let records = flood(&exports);
+        drop(listener);
+        exports.finish(Some(Duration::ZERO)).unwrap_err();
+        let both = counted(&metrics, "export_records_shed") + counted(&metrics, "export_records");
+        assert_eq!(both, records, "{}", metrics.text());
     }
 }

@@ -9,8 +9,11 @@ pub mod export;
 pub mod ipfix;
 pub mod jsonl;
 pub mod kafka;
+pub mod nprobe_json;
+pub mod nprobe_kafka;
 pub mod pace;
 pub mod spool;
+pub mod zmq;
 
 use crate::app::NotInspected;
 use crate::filter::{FilterCounts, FilterSets};
