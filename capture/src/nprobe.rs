@@ -134,8 +134,7 @@ mod tests {
         let named = |line: &str| of(line).unwrap().iter().map(ExportConfig::name).collect::<Vec<_>>();
         assert_eq!(named("/usr/bin/nprobe -i eth0 -n 192.0.2.7:2055"), ["netflow-v9 192.0.2.7:2055"]);
         assert_eq!(named("weir-probe nprobe -i eth0 -n tcp://c:4739 -V 10"), ["ipfix tcp://c:4739"]);
-        let both =
-            "nprobe -i eth0 -n none --zmq tcp://*:5556 --kafka b:9092;flows;1;none --kafka-conf a=b --json-labels";
+        let both = "nprobe -i eth0 -n none --zmq tcp://*:5556 --kafka b:9092;flows;1;none --kafka-conf linger.ms=5 --json-labels";
         assert_eq!(named(both), ["nprobe-zmq tcp://*:5556", "nprobe-kafka b:9092 flows"]);
         assert_eq!(named("nprobe -i eth0 -n c:1 -t 60 -d 30 -l 30 -s 128 -b 1 -T %IN_PKTS").len(), 1);
     }
