@@ -43,6 +43,7 @@ if [[ ${1:-} == --tests ]]; then
   need chromium chromium
   need tshark tshark
   need tcpdump tcpdump
+  need nfcapd nfdump
 fi
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 

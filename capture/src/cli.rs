@@ -35,6 +35,9 @@ pub enum Command {
     /// Take in flow records of others: NetFlow v5 and v9, IPFIX, sFlow v5
     #[command(after_help = COLLECT_HELP)]
     Collect(CollectArgs),
+    /// Capture or read, and export, by the common options of nProbe (also where this program is called `nprobe`)
+    #[command(after_help = NPROBE_HELP)]
+    Nprobe(NprobeArgs),
     /// List what can be captured here, and by which source
     #[command(after_help = INTERFACES_HELP)]
     Interfaces(InterfacesArgs),
@@ -127,7 +130,7 @@ pub struct CollectArgs {
     /// Where sFlow comes in by UDP
     #[arg(long, value_name = "[ADDRESS]:PORT")]
     pub sflow: Vec<Listen>,
-    /// Configuration file: probe, interval, kafka, spool, limits, filters and metrics are read
+    /// Configuration file: probe, interval, kafka, spool, limits, filters, metrics and export are read
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where records go
@@ -157,6 +160,7 @@ const READ_HELP: &str = "\
 Examples:
   weir-probe read trace.pcap --to jsonl | head
   weir-probe read monday.pcapng tuesday.pcap.gz --to kafka --probe lab --brokers 127.0.0.1:9092
+  weir-probe read trace.pcap --export ipfix=udp://127.0.0.1:4739 --export netflow-v9=udp://127.0.0.1:2055
   tcpdump -w - -c 1000 | weir-probe read - --to none --summary json
 
 Times: packet times are moved by one multiple of 30 s, so that the last packet is at most 30 s old (with --speed real: \
@@ -176,6 +180,19 @@ pub struct ReadArgs {
     /// Where records go
     #[arg(long, default_value = "none")]
     pub to: Target,
+    /// Also export records: `ipfix=` or `netflow-v9=` and an address such as `udp://127.0.0.1:2055`,
+    /// `nprobe-kafka=brokers;topic`, or `nprobe-zmq=tcp://*:5556`; may be repeated
+    #[arg(long, value_name = "FORM=ADDRESS")]
+    pub export: Vec<String>,
+    /// What exported records say, as nProbe's -T: `%NAME %NAME ...` or `@NTOPNG@` [default: what every collector knows]
+    #[arg(long, value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
+    pub template: String,
+    /// Export both directions of a flow in one record, as nProbe's JSON always does
+    #[arg(long)]
+    pub biflow: bool,
+    /// Export JSON with names for keys, not numbers
+    #[arg(long)]
+    pub json_labels: bool,
     /// Name of the probe [default: that of the configuration, else `local`]
     #[arg(long, value_name = "NAME")]
     pub probe: Option<String>,
@@ -221,6 +238,61 @@ pub enum SummaryForm {
     Text,
     /// For programs
     Json,
+}
+
+const NPROBE_HELP: &str = "\
+Examples:
+  weir-probe nprobe -i eth0 -n 192.0.2.7:2055
+  weir-probe nprobe -i eth0 -n none --zmq tcp://*:5556 -T @NTOPNG@
+  weir-probe nprobe -i trace.pcap -n none --kafka '192.0.2.9:9092;flows' --json-labels
+  ln -s weir-probe nprobe; ./nprobe -i eth0 -V 10 -n tcp://192.0.2.7:4739 -T '%IPV4_SRC_ADDR %IPV4_DST_ADDR %IN_PKTS %IN_BYTES'
+Nothing goes to this project's own Kafka topics: use `weir-probe run` and [[export]] for both.";
+
+/// Options of `nprobe`.
+#[derive(Args, Debug)]
+pub struct NprobeArgs {
+    /// Interface to capture on, or a capture file to read
+    #[arg(short = 'i', long, value_name = "INTERFACE|FILE")]
+    pub interface: String,
+    /// Collector, by UDP or (`tcp://`, IPFIX) TCP, or `none`; may be repeated
+    #[arg(short = 'n', long = "collector", value_name = "HOST:PORT")]
+    pub collectors: Vec<String>,
+    /// What collectors are sent: 9 NetFlow v9, 10 IPFIX
+    #[arg(short = 'V', long = "flow-version", value_name = "VERSION", default_value_t = 9)]
+    pub version: u32,
+    /// What records say: `%NAME %NAME ...` or `@NTOPNG@`
+    #[arg(short = 'T', long = "flow-templ", value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
+    pub template: String,
+    /// Publish JSON for ntopng; may be repeated
+    #[arg(long, value_name = "ENDPOINT")]
+    pub zmq: Vec<String>,
+    /// Connect to that endpoint, and not listen on it
+    #[arg(long)]
+    pub zmq_probe_mode: bool,
+    /// Send JSON to a topic: `brokers;topic[;acks;compression]` or `brokers;topic;options-topic;acks;compression`
+    #[arg(long, value_name = "BROKERS;TOPIC")]
+    pub kafka: Vec<String>,
+    /// Property of librdkafka; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub kafka_conf: Vec<String>,
+    /// Names for keys of JSON, not numbers
+    #[arg(long)]
+    pub json_labels: bool,
+    /// Taken and not used: a record is what a flow did in 10 s, so that a long flow is told of every 10 s
+    #[arg(short = 't', long = "lifetime-timeout", value_name = "SECONDS")]
+    pub lifetime: Option<u32>,
+    /// A flow without packets for so long has ended: further ones begin another
+    #[arg(short = 'd', long = "idle-timeout", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=43_200))]
+    pub idle: u32,
+    /// Taken and not used: records wait for no others
+    #[arg(short = 'l', long = "queue-timeout", value_name = "SECONDS")]
+    pub queue: Option<u32>,
+    /// Taken and not used: of each packet so much is captured as is needed
+    #[arg(short = 's', long, value_name = "OCTETS")]
+    pub snaplen: Option<u32>,
+    /// Taken and not used: WEIR_LOG=debug says more
+    #[arg(short = 'b', long, value_name = "LEVEL")]
+    pub verbose: Option<u32>,
 }
 
 const INTERFACES_HELP: &str = "\

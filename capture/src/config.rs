@@ -6,6 +6,7 @@ use crate::meter::MeterOptions;
 use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
+use crate::publish::export::ExportConfig;
 use crate::source::af_packet::BLOCK_OCTETS;
 use crate::source::af_xdp;
 use anyhow::{Context as _, bail};
@@ -57,6 +58,8 @@ pub struct Config {
     pub applications: ApplicationsConfig,
     /// Where records go.
     pub kafka: KafkaConfig,
+    /// Who else is sent records, in forms of others.
+    pub export: Vec<ExportConfig>,
     /// Where records wait while Kafka is away.
     pub spool: SpoolConfig,
     /// What is kept to.
@@ -182,7 +185,7 @@ impl ApplicationsConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KafkaConfig {
-    /// `host:port`, several separated by commas.
+    /// `host:port`, several separated by commas; empty: records go to exports alone.
     pub brokers: String,
     /// Properties of librdkafka.
     pub properties: BTreeMap<String, String>,
@@ -240,6 +243,7 @@ impl Default for Config {
             packets: PacketsConfig::default(),
             applications: ApplicationsConfig::default(),
             kafka: KafkaConfig::default(),
+            export: Vec::new(),
             spool: SpoolConfig::default(),
             limits: Limits::default(),
             filters: FilterConfig::default(),
@@ -319,6 +323,7 @@ impl Config {
         if (1..LEAST_SPOOL).contains(&config.spool.max) {
             bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
         }
+        config.export.iter().try_for_each(ExportConfig::check)?;
         Ok(config)
     }
 
@@ -500,6 +505,24 @@ mod tests {
         assert!(error("[limits]\nmemory = \"lots\"").contains("512MiB"));
         assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("no address prefix"));
         assert!(error("[filters.sets.web]\nhttp = 80").contains("line 2: "));
+    }
+
+    #[test]
+    fn exports_are_read_and_checked() {
+        let config = Config::parse(
+            "[[export]]\nto = \"ipfix\"\naddress = \"tcp://c:4739\"\n[[export]]\nto = \"netflow-v9\"\naddress = \"c:2055\"\n\
+             template = \"@NTOPNG@\"\nbiflow = true\ndomain = 7",
+        );
+        assert_eq!(config.unwrap().export.len(), 2);
+        let error = |lines: &str| format!("{:#}", Config::parse(&format!("[[export]]\n{lines}")).unwrap_err());
+        let to =
+            |to: &str, address: &str, more: &str| error(&format!("to = \"{to}\"\naddress = \"{address}\"\n{more}"));
+        assert!(error("to = \"sflow\"").contains("line 2: unknown variant `sflow`"));
+        assert!(error("to = \"ipfix\"").contains("missing field `address`"));
+        assert!(to("ipfix", "c:1", "tepmlate = \"\"").contains("unknown field `tepmlate`"));
+        assert!(to("ipfix", "c", "").contains("no address such as"));
+        assert!(to("netflow-v9", "tcp://c:1", "").contains("udp:// alone"));
+        assert!(to("ipfix", "c:1", "template = \"%IN_PKST\"").contains("is it %IN_PKTS?"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod host;
 pub mod interfaces;
 pub mod meter;
 pub mod metrics;
+pub mod nprobe;
 pub mod packet;
 pub mod privileges;
 pub mod proto;

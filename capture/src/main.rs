@@ -6,10 +6,15 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use weir_probe::app::list;
 use weir_probe::cli::{Cli, Command, ListForm};
-use weir_probe::{Exit, Failure, bench, blast, collect, config, generate, interfaces, read, reference, run};
+use weir_probe::{Exit, Failure, bench, blast, collect, config, generate, interfaces, nprobe, read, reference, run};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let arguments = nprobe::arguments(std::env::args_os().map(|one| one.to_string_lossy().into_owned()));
+    if let Some(error) = nprobe::not_supported(&arguments) {
+        eprintln!("weir-probe: {error}");
+        return ExitCode::from(Exit::CannotStart as u8);
+    }
+    let cli = Cli::parse_from(arguments);
     let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -21,6 +26,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Read(args) => read::read(&args),
         Command::Collect(args) => collect::run::collect(&args),
+        Command::Nprobe(args) => nprobe::nprobe(&args),
         Command::Interfaces(args) => interfaces::interfaces(&args),
         Command::Generate(args) => generate::generate(&args),
         Command::Bench(args) => bench::bench(&args),

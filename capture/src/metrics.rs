@@ -52,6 +52,17 @@ struct ByExporterAndCause {
     cause: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByExport {
+    export: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByExportAndCause {
+    export: String,
+    cause: &'static str,
+}
+
 type PerWorker = Family<ByWorker, Counter>;
 
 #[derive(Default)]
@@ -88,6 +99,12 @@ struct Inner {
     exporter_lost: Family<ByExporter, Counter>,
     exporter_unsampled: Family<ByExporter, Counter>,
     exporter_refused: Family<ByExporterAndCause, Counter>,
+    export_records: Family<ByExport, Counter>,
+    export_messages: Family<ByExport, Counter>,
+    export_octets: Family<ByExport, Counter>,
+    export_shed: Family<ByExportAndCause, Counter>,
+    export_errors: Family<ByExport, Counter>,
+    export_queue: Family<ByExport, Gauge>,
 }
 
 /// The agent's metrics; clones are the same ones.
@@ -169,6 +186,16 @@ impl Metrics {
             "What of an exporter could not be read, by cause",
             inner.exporter_refused.clone(),
         );
+        let mut export = |name: &str, help: &str, family: &Family<ByExport, Counter>| {
+            registry.register(name, help, family.clone());
+        };
+        export("export_records", "Records sent, by export, as its form counts them", &inner.export_records);
+        export("export_messages", "Messages that they went in", &inner.export_messages);
+        export("export_octets", "Octets of those", &inner.export_octets);
+        export("export_errors", "Times that an export could not connect or send", &inner.export_errors);
+        let shed = "Records that an export gave up, by cause";
+        registry.register("export_records_shed", shed, inner.export_shed.clone());
+        registry.register("export_queue_octets", "Octets that wait for an export", inner.export_queue.clone());
         inner.registry = registry;
         Metrics(Arc::new(inner))
     }
@@ -277,6 +304,29 @@ impl Metrics {
         self.0.kafka_errors.get_or_create(&ByReason { cause: code.to_owned() }).inc();
     }
 
+    /// Counts messages that an export sent.
+    pub fn exported(&self, export: &str, messages: u64, records: u64, octets: u64) {
+        let by = ByExport { export: export.to_owned() };
+        self.0.export_records.get_or_create(&by).inc_by(records);
+        self.0.export_messages.get_or_create(&by).inc_by(messages);
+        self.0.export_octets.get_or_create(&by).inc_by(octets);
+    }
+
+    /// Counts records that an export gave up.
+    pub fn export_shed(&self, export: &str, cause: &'static str, records: u64) {
+        self.0.export_shed.get_or_create(&ByExportAndCause { export: export.to_owned(), cause }).inc_by(records);
+    }
+
+    /// Counts a failure of an export.
+    pub fn export_error(&self, export: &str) {
+        self.0.export_errors.get_or_create(&ByExport { export: export.to_owned() }).inc();
+    }
+
+    /// Sets what waits for an export.
+    pub fn export_queue(&self, export: &str, octets: u64) {
+        self.0.export_queue.get_or_create(&ByExport { export: export.to_owned() }).set(octets as i64);
+    }
+
     /// All metrics in Prometheus' text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -296,6 +346,10 @@ impl Metrics {
         metrics.kafka_error("");
         let refused = [(String::new(), 0)].into();
         metrics.collected(0, &[proto::Exporter { refused, ..Default::default() }], 0);
+        metrics.exported("", 0, 0, 0);
+        metrics.export_shed("", "", 0);
+        metrics.export_error("");
+        metrics.export_queue("", 0);
         let text = metrics.text();
         let of = |keyword: &str| -> Vec<(String, String)> {
             let lines = text.lines().filter_map(|line| line.strip_prefix(keyword)?.split_once(' '));

@@ -3,8 +3,9 @@
 use crate::cli::{ReadArgs, SummaryForm, Target};
 use crate::config::{Config, check_probe};
 use crate::metrics::Metrics;
+use crate::publish::export::{ExportConfig, Exports, Options};
 use crate::publish::jsonl::JsonlSink;
-use crate::publish::kafka::{Kafka, KafkaOptions, Refused};
+use crate::publish::kafka::{Brokers, Kafka, KafkaOptions, Refused};
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};
 use crate::reload::Reload;
@@ -41,6 +42,18 @@ pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
         config.kafka.brokers.clone_from(brokers);
     }
     config.interval = args.interval.unwrap_or(config.interval);
+    let ReadArgs { template, biflow, json_labels, .. } = args;
+    let options = Options { template, biflow: *biflow, json_labels: *json_labels };
+    let exported = args.export.iter().map(|text| ExportConfig::parse(text, options));
+    config.export = exported.collect::<anyhow::Result<_>>().map_err(Failure::start)?;
+    read_with(args, config)
+}
+
+/// Reads files by a configuration, whose exports it sends to.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
     let asked = Asked::listen()?;
     let started = Instant::now();
     let input = Input::open(args, &asked)?;
@@ -283,7 +296,13 @@ fn started_recently(bar: &ProgressBar) -> bool {
 }
 
 /// Where records go.
-enum Destination {
+struct Destination {
+    main: Main,
+    exports: Exports,
+}
+
+/// Where `--to` brings them.
+enum Main {
     Kafka(Kafka),
     Jsonl(JsonlSink),
     None,
@@ -291,9 +310,9 @@ enum Destination {
 
 impl Destination {
     fn open(args: &ReadArgs, config: &Config, metrics: &Metrics, asked: &Asked) -> Result<Destination, Failure> {
-        Ok(match args.to {
-            Target::None => Destination::None,
-            Target::Jsonl => Destination::Jsonl(JsonlSink::new(Box::new(std::io::stdout()))),
+        let main = match args.to {
+            Target::None => Main::None,
+            Target::Jsonl => Main::Jsonl(JsonlSink::new(Box::new(std::io::stdout()))),
             Target::Kafka => {
                 let options = KafkaOptions {
                     brokers: config.kafka.brokers.clone(),
@@ -304,24 +323,28 @@ impl Destination {
                     wait: true,
                     spool: None,
                 };
-                Destination::Kafka(Kafka::start(options, metrics.clone(), asked).map_err(Failure::start)?)
+                Main::Kafka(Kafka::start(options, metrics.clone(), asked).map_err(Failure::start)?)
             }
-        })
+        };
+        let exports =
+            Exports::start(&config.export, true, metrics, &Brokers::default(), asked).map_err(Failure::start)?;
+        Ok(Destination { main, exports })
     }
 
     fn sink(&self) -> Box<dyn Sink> {
-        match self {
-            Destination::Kafka(kafka) => Box::new(kafka.sink()),
-            Destination::Jsonl(sink) => Box::new(sink.clone()),
-            Destination::None => Box::new(NoSink),
-        }
+        self.exports.sink(match &self.main {
+            Main::Kafka(kafka) => Box::new(kafka.sink()),
+            Main::Jsonl(sink) => Box::new(sink.clone()),
+            Main::None => Box::new(NoSink),
+        })
     }
 
     fn finish(self) -> anyhow::Result<()> {
-        match self {
-            Destination::Kafka(kafka) => kafka.finish(None),
-            Destination::Jsonl(sink) => Ok(sink.flush()?),
-            Destination::None => Ok(()),
+        match self.main {
+            Main::Kafka(kafka) => kafka.finish(None)?,
+            Main::Jsonl(sink) => sink.flush()?,
+            Main::None => {}
         }
+        self.exports.finish(None)
     }
 }

@@ -52,6 +52,7 @@ pub fn needs_restart(running: &Config, new: &Config) -> Vec<&'static str> {
             ("[source]", format!("{:?}", config.source)),
             ("applications.ndpi", format!("{:?}", config.applications.ndpi)),
             ("[kafka]", format!("{:?}", config.kafka)),
+            ("[[export]]", format!("{:?}", config.export)),
             ("[spool]", format!("{:?}", config.spool)),
             ("limits.memory", config.limits.memory.to_string()),
             ("[metrics]", format!("{:?}", config.metrics)),

@@ -4,9 +4,10 @@ use crate::cli::{RunArgs, SummaryForm};
 use crate::config::{Config, ReceiveOffloads};
 use crate::metrics::Metrics;
 use crate::privileges;
-use crate::publish::Identity;
-use crate::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
+use crate::publish::export::Exports;
+use crate::publish::kafka::{Brokers, Kafka, KafkaOptions};
 use crate::publish::pace::Pace;
+use crate::publish::{Identity, NoSink, Sink};
 use crate::reload::{self, Reload, Settings};
 use crate::source::interface::InterfaceCounters;
 use crate::source::live::{Closed, Device, Live, Opened, placement};
@@ -31,6 +32,9 @@ use std::time::{Duration, Instant};
 
 /// How long Kafka may take at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(30);
+
+/// How long exports may take at the end.
+const PATIENCE_OF_EXPORTS: Duration = Duration::from_secs(5);
 
 /// How often the workers and hang-ups are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -68,10 +72,23 @@ impl Asked {
 /// # Errors
 /// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let config = Config::read(&args.config).map_err(Failure::start)?;
+    run_with(args, Config::read(&args.config).map_err(Failure::start)?)
+}
+
+/// Captures by a configuration, which is that of the file where there is one.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     let name = &config.source.interface;
     if name.is_empty() {
         return Err(Failure::start(anyhow!("{}: source.interface is not set", args.config.display())));
+    }
+    if config.kafka.brokers.is_empty() && config.export.is_empty() {
+        return Err(Failure::start(anyhow!(
+            "{}: records go nowhere: set kafka.brokers or add an [[export]]",
+            args.config.display()
+        )));
     }
     let inside = netns::enter(&config.source.netns).map_err(Failure::start)?;
     let device: Device = name.parse().map_err(Failure::start)?;
@@ -114,20 +131,21 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         let bound = metrics.serve(listen).map_err(Failure::start)?;
         tracing::info!("metrics on http://{bound}/metrics");
     }
-    let kafka = Kafka::start(
-        KafkaOptions {
-            brokers: config.kafka.brokers.clone(),
-            properties: config.kafka.properties.clone(),
-            probe: config.probe.clone(),
-            workers,
-            queue_octets: config.queue_octets(),
-            wait: false,
-            spool: config.spool(),
-        },
-        metrics.clone(),
-        &asked,
-    )
-    .map_err(Failure::start)?;
+    let options = KafkaOptions {
+        brokers: config.kafka.brokers.clone(),
+        properties: config.kafka.properties.clone(),
+        probe: config.probe.clone(),
+        workers,
+        queue_octets: config.queue_octets(),
+        wait: false,
+        spool: config.spool(),
+    };
+    let kafka = match &config.kafka.brokers[..] {
+        "" => None,
+        _ => Some(Kafka::start(options, metrics.clone(), &asked).map_err(Failure::start)?),
+    };
+    let own = kafka.as_ref().map_or_else(Brokers::default, Kafka::brokers);
+    let exports = Exports::start(&config.export, false, &metrics, &own, &asked).map_err(Failure::start)?;
 
     let started = Instant::now();
     let mut witness = counters.map(|counters| InterfaceWitness { counters, loopback, base, state });
@@ -150,13 +168,17 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
             share: false,
             open_at_ns: Some(opened_ns),
             cpu: cpus.as_ref().map(|cpus| cpus[number as usize]),
-            brokers: Some(kafka.brokers()),
+            brokers: Some(own.clone()),
             interface: witness.take(),
             reload: reload.clone(),
             stop: Arc::clone(&asked.stop),
             metrics: metrics.clone(),
         };
-        (ring, kafka.sink(), options)
+        let main: Box<dyn Sink> = match &kafka {
+            Some(kafka) => Box::new(kafka.sink()),
+            None => Box::new(NoSink),
+        };
+        (ring, exports.sink(main), options)
     });
     let running = starter.start(parts.collect())?;
     tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "capturing on {name}");
@@ -170,7 +192,11 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     asked.stop.store(true, Ordering::SeqCst);
     let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(Worker::join).collect();
-    let flushed = kafka.finish(Some(PATIENCE_AT_END));
+    let flushed = kafka.map_or(Ok(()), |kafka| kafka.finish(Some(PATIENCE_AT_END)));
+    // What an export gave up is counted and was said: it is no failure of the capture.
+    if let Err(error) = exports.finish(Some(PATIENCE_OF_EXPORTS)) {
+        tracing::warn!("{error:#}");
+    }
     let mut summary = Summary { seconds: started.elapsed().as_secs_f64(), epoch, ..Summary::default() };
     let mut failed = flushed.err();
     for outcome in outcomes {
@@ -212,7 +238,7 @@ fn needed(device: &Device, offloads_changed: bool) -> Vec<Capability> {
     needed
 }
 
-type Parts = Vec<(Live, KafkaSink, WorkerOptions)>;
+type Parts = Vec<(Live, Box<dyn Sink>, WorkerOptions)>;
 
 /// A thread that starts the workers: in the network namespace of the interface, whose counters they read there, and
 /// without the capability that it took to enter it.
@@ -229,7 +255,7 @@ impl Starter {
             netns::enter(&netns)?.stay();
             privileges::keep_only(&kept)?;
             let Ok(parts) = receiver.recv() else { return Ok(Vec::new()) };
-            parts.into_iter().map(|(ring, sink, options)| Worker::start(ring, Box::new(sink), options)).collect()
+            parts.into_iter().map(|(ring, sink, options)| Worker::start(ring, sink, options)).collect()
         })?;
         Ok(Starter { parts, thread })
     }

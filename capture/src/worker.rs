@@ -7,9 +7,9 @@ use crate::host;
 use crate::meter::record::Records;
 use crate::meter::{Arrival, BATCH, ClosedInterval, Meter, MeterOptions, Tally};
 use crate::metrics::Metrics;
-use crate::packet::{Address, Cause, Checksum, Packet};
+use crate::packet::{Cause, Checksum, Packet};
 use crate::proto;
-use crate::publish::kafka::Brokers;
+use crate::publish::kafka::{Brokers, Endpoint};
 use crate::publish::pace::Pace;
 use crate::publish::{Closing, Identity, Published, Publisher, Sink};
 use crate::reload::Reload;
@@ -199,7 +199,7 @@ struct Capture<S> {
 #[derive(Default)]
 struct Own {
     version: u64,
-    endpoints: Vec<(Address, u16)>,
+    endpoints: Vec<Endpoint>,
 }
 
 impl Own {
@@ -217,9 +217,8 @@ impl Own {
             return None;
         }
         let ip = packet.ip.as_ref().ok()?;
-        ip.tcp?;
-        let own = |endpoint: &(Address, u16)| *endpoint == (ip.src, ip.src_port) || *endpoint == (ip.dst, ip.dst_port);
-        self.endpoints.iter().any(own).then_some(Cause::OwnExport)
+        let (from, to) = ((ip.src, ip.src_port, ip.protocol), (ip.dst, ip.dst_port, ip.protocol));
+        self.endpoints.iter().any(|endpoint| *endpoint == from || *endpoint == to).then_some(Cause::OwnExport)
     }
 }
 

@@ -104,8 +104,9 @@ impl Publisher {
         flows: Vec<proto::Flow>,
         sink: &mut dyn Sink,
     ) -> anyhow::Result<Vec<proto::Flow>> {
+        let records = flows.len();
         let message = self.message(start_ms, Body::Batch(proto::FlowBatch { flows }));
-        sink.flows(Encoded { worker: message.worker, is_batch: true, octets: &message.encode_to_vec() })?;
+        sink.flows(Encoded { worker: message.worker, is_batch: true, records, octets: &message.encode_to_vec() })?;
         let Some(Body::Batch(proto::FlowBatch { mut flows })) = message.body else { return Ok(Vec::new()) };
         flows.clear();
         Ok(flows)
@@ -176,7 +177,7 @@ impl Publisher {
         let counters = self.counters(closing.start_ms, &record.exporters);
         let message = self.message(closing.start_ms, Body::Closing(record));
         self.first_sequence = self.sequence;
-        sink.flows(Encoded { worker: message.worker, is_batch: false, octets: &message.encode_to_vec() })?;
+        sink.flows(Encoded { worker: message.worker, is_batch: false, records: 0, octets: &message.encode_to_vec() })?;
         sink.counters(&counters)
     }
 

@@ -11,8 +11,9 @@ use crate::host;
 use crate::metrics::Metrics;
 use crate::packet::Address;
 use crate::proto;
+use crate::publish::export::Exports;
 use crate::publish::jsonl::JsonlSink;
-use crate::publish::kafka::{Kafka, KafkaOptions};
+use crate::publish::kafka::{Brokers, Kafka, KafkaOptions};
 use crate::publish::{Identity, NoSink, Published, Sink};
 use crate::run::{Asked, config_or_default};
 use crate::source::wall_clock_ns;
@@ -78,6 +79,8 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
         tracing::info!("metrics on http://{bound}/metrics");
     }
     let target = Destination::open(args, &config, &metrics, &asked).map_err(Failure::start)?;
+    let exports =
+        Exports::start(&config.export, false, &metrics, &Brokers::default(), &asked).map_err(Failure::start)?;
 
     let started = Instant::now();
     let epoch = new_epoch(0);
@@ -101,7 +104,7 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
                 metrics: metrics.clone(),
                 stop: Arc::clone(&asked.stop),
             };
-            Worker::start(ports, target.sink(), options)
+            Worker::start(ports, exports.sink(target.sink()), options)
         })
         .collect::<anyhow::Result<_>>()?;
     tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "listening on {}", listed.join(", "));
@@ -112,6 +115,10 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     asked.stop.store(true, Ordering::SeqCst);
     let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(Worker::join).collect();
     let flushed = target.finish();
+    // What an export gave up is counted and was said: it is no failure of the collector.
+    if let Err(error) = exports.finish(Some(PATIENCE_AT_END)) {
+        tracing::warn!("{error:#}");
+    }
     let mut sum = Outcome::default();
     for outcome in outcomes {
         sum.add(&outcome?);

@@ -105,13 +105,16 @@ struct Shared {
     brokers: Brokers,
 }
 
-/// Addresses and ports of the brokers: traffic with them is the agent's own.
+/// Addresses and ports of the brokers, and of whom records are exported to: traffic with them is the agent's own.
 #[derive(Clone, Default)]
 pub struct Brokers(Arc<Endpoints>);
 
+/// Where a broker or a collector of flows is: address, port and protocol above IP.
+pub type Endpoint = (Address, u16, u8);
+
 #[derive(Default)]
 struct Endpoints {
-    known: RwLock<Vec<(Address, u16)>>,
+    known: RwLock<Vec<Endpoint>>,
     version: AtomicU64,
 }
 
@@ -122,7 +125,7 @@ impl Brokers {
     }
 
     /// The endpoints known by now.
-    pub fn endpoints(&self) -> Vec<(Address, u16)> {
+    pub fn endpoints(&self) -> Vec<Endpoint> {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -131,11 +134,12 @@ impl Brokers {
         for broker in brokers.split(',') {
             let broker = broker.trim();
             // Without a port, librdkafka takes 9092.
-            if broker.contains(':') { self.add(broker) } else { self.add((broker, 9092)) }
+            if broker.contains(':') { self.add(broker, TCP) } else { self.add((broker, 9092), TCP) }
         }
     }
 
-    fn add(&self, host_and_port: impl ToSocketAddrs) {
+    /// Takes what is exchanged with another endpoint for the agent's own, too.
+    pub(super) fn add(&self, host_and_port: impl ToSocketAddrs, protocol: u8) {
         // A name that does not resolve (yet) adds nothing; librdkafka says what it cannot reach.
         let Ok(found) = host_and_port.to_socket_addrs() else { return };
         let mut endpoints = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +148,7 @@ impl Brokers {
                 IpAddr::V4(v4) => v4.to_ipv6_mapped(),
                 IpAddr::V6(v6) => v6,
             };
-            let endpoint = (ip.octets(), address.port());
+            let endpoint = (ip.octets(), address.port(), protocol);
             if !endpoints.contains(&endpoint) {
                 endpoints.push(endpoint);
                 self.0.version.fetch_add(1, Ordering::Release);
@@ -175,6 +179,8 @@ pub struct KafkaSink {
     queue: Sender<Message>,
 }
 
+/// The protocol above IP of connections to brokers.
+const TCP: u8 = 6;
 /// Octets of an interval's last messages that always find room: only batches are shed at once.
 const RESERVE: u64 = 1 << 20;
 /// How often a missing broker or topic is looked for.
@@ -506,7 +512,7 @@ fn look_for_topics(producer: &BaseProducer<Answers>, shared: &Shared) -> Look {
     };
     for broker in metadata.brokers() {
         if let Ok(port) = u16::try_from(broker.port()) {
-            shared.brokers.add((broker.host(), port));
+            shared.brokers.add((broker.host(), port), TCP);
         }
     }
     let (probe, workers) = (&shared.options.probe, shared.options.workers);
@@ -540,7 +546,7 @@ fn look_for_brokers(producer: &BaseProducer<Answers>, shared: &Shared) -> std::i
     let (brokers, configured) = (shared.brokers.clone(), shared.options.brokers.clone());
     std::thread::Builder::new().name("brokers".to_owned()).spawn(move || {
         brokers.add_all(&configured);
-        found.iter().for_each(|(host, port)| brokers.add((host.as_str(), *port)));
+        found.iter().for_each(|(host, port)| brokers.add((host.as_str(), *port), TCP));
     })
 }
 

@@ -2,11 +2,18 @@
 //!
 //! A [`Publisher`] numbers and fills the messages of one worker; a [`Sink`] takes them somewhere.
 
+pub mod collector;
+pub mod elements;
 pub mod encode;
+pub mod export;
+pub mod ipfix;
 pub mod jsonl;
 pub mod kafka;
+pub mod nprobe_json;
+pub mod nprobe_kafka;
 pub mod pace;
 pub mod spool;
+pub mod zmq;
 
 use crate::app::NotInspected;
 use crate::filter::{FilterCounts, FilterSets};
@@ -32,6 +39,8 @@ pub struct Encoded<'a> {
     pub worker: u32,
     /// Whether it is a batch of records, and not a closing record.
     pub is_batch: bool,
+    /// Records in it.
+    pub records: usize,
     /// Protocol Buffers.
     pub octets: &'a [u8],
 }
@@ -292,7 +301,7 @@ impl Publisher {
         self.next_sequence();
         let octets = self.message.encode_to_vec();
         self.message.body = None;
-        sink.flows(Encoded { worker: self.message.worker, is_batch: false, octets: &octets })?;
+        sink.flows(Encoded { worker: self.message.worker, is_batch: false, records: 0, octets: &octets })?;
 
         let counters = self.counters(closing);
         sink.counters(&counters)
@@ -300,8 +309,9 @@ impl Publisher {
 
     fn send_batch(&mut self, sink: &mut dyn Sink) -> anyhow::Result<()> {
         self.next_sequence();
+        let records = self.batch.len();
         let octets = self.batch.message(&self.message);
-        sink.flows(Encoded { worker: self.message.worker, is_batch: true, octets })
+        sink.flows(Encoded { worker: self.message.worker, is_batch: true, records, octets })
     }
 
     /// Numbers the message that is sent next.

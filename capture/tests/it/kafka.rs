@@ -71,7 +71,7 @@ fn lead(way: TcpListener, behind: String) {
 
 fn put(sink: &mut KafkaSink, message: &FlowMessage) {
     let is_batch = matches!(message.body, Some(Body::Batch(_)));
-    sink.flows(Encoded { worker: message.worker, is_batch, octets: &message.encode_to_vec() }).unwrap();
+    sink.flows(Encoded { worker: message.worker, is_batch, records: 0, octets: &message.encode_to_vec() }).unwrap();
 }
 
 /// Sends messages of 1,000 octets, no faster than they find room.

@@ -2,6 +2,7 @@
 
 mod apps;
 mod cli;
+mod exports;
 mod fanout;
 mod flood;
 mod fuzz;

@@ -1,0 +1,730 @@
+//! What other collectors call the parts of a record: information elements, their names and templates of them.
+//!
+//! Names, numbers and lengths are those of nProbe's public list: IANA's registry for IPFIX, ntop's elements under
+//! enterprise number 35632, which NetFlow v9 numbers from 57472 on.
+
+use crate::app::list;
+use crate::proto;
+use anyhow::bail;
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::OnceLock;
+
+/// Enterprise number of ntop's elements.
+pub const NTOP: u32 = 35632;
+/// Enterprise number of the reverse of an element of IANA's (RFC 5103).
+pub const REVERSE: u32 = 29305;
+/// What NetFlow v9 adds to the number of an element of ntop's.
+pub const NTOP_IN_V9: u16 = 57472;
+
+/// FIN, SYN, RST and ACK in a TCP header.
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// One record as others see it: a biflow, or one direction of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct View<'a> {
+    /// 4 or 6.
+    pub version: u8,
+    /// Source and destination; an IPv4 address is the first four octets. Zeros where an overflow record does not tell.
+    pub addresses: [[u8; 16]; 2],
+    /// Source and destination port. ICMP: 0 and type * 256 + code.
+    pub ports: [u16; 2],
+    /// Protocol above IP.
+    pub protocol: u8,
+    /// Outer VLAN id, 0 for none.
+    pub vlan: u16,
+    /// What the source sent, and what it was sent; zeros in a one-way record.
+    pub packets: [u64; 2],
+    /// Layer-3 octets of those.
+    pub octets: [u64; 2],
+    /// TCP flags of those.
+    pub flags: [u8; 2],
+    /// Retransmissions among those.
+    pub retransmissions: [u64; 2],
+    /// Overtaken segments among those.
+    pub out_of_order: [u64; 2],
+    /// First and last packet, ms from the Unix epoch.
+    pub seen_ms: [u64; 2],
+    /// From the SYN to the ACK of the SYN-ACK, µs; 0 unknown.
+    pub rtt_us: u32,
+    /// Application as nDPI numbers them.
+    pub application: u16,
+    /// Server name, empty for none.
+    pub server_name: &'a str,
+    /// Name asked in DNS, empty for none.
+    pub dns_query: &'a str,
+    /// Interfaces at the exporter that the record was imported from.
+    pub interfaces: [u32; 2],
+    /// That exporter, 4 or 16 octets; empty for what this agent captured itself.
+    pub exporter: &'a [u8],
+    /// One packet in this many was looked at.
+    pub sampling: u32,
+    /// 1: the source began the flow, 2: the destination did, 0: not known (IE 239).
+    pub initiator: u8,
+}
+
+impl<'a> View<'a> {
+    /// The whole record: both directions.
+    pub fn both(flow: &'a proto::Flow, interval_start_ms: u64) -> View<'a> {
+        let first = (interval_start_ms as i64 + flow.first_seen_offset_ms).max(0) as u64;
+        View {
+            version: if flow.ip_version == 6 { 6 } else { 4 },
+            addresses: [address(&flow.src_addr), address(&flow.dst_addr)],
+            ports: [flow.src_port as u16, flow.dst_port as u16],
+            protocol: flow.protocol as u8,
+            vlan: flow.vlan as u16,
+            packets: [flow.fwd_packets, flow.rev_packets],
+            octets: [flow.fwd_octets, flow.rev_octets],
+            flags: flags(flow),
+            retransmissions: [flow.fwd_tcp_retransmissions, flow.rev_tcp_retransmissions],
+            out_of_order: [flow.fwd_tcp_out_of_order, flow.rev_tcp_out_of_order],
+            seen_ms: [first, first.saturating_add(flow.last_seen_offset_ms)],
+            rtt_us: flow.tcp_handshake_rtt_us,
+            application: flow.application_id as u16,
+            server_name: &flow.server_name,
+            dns_query: &flow.dns_query,
+            interfaces: [flow.input_interface, flow.output_interface],
+            exporter: &flow.exporter_addr,
+            sampling: flow.sampling_rate.max(1),
+            initiator: u8::from(!flow.initiator_guess),
+        }
+    }
+
+    /// The forward direction, where it had packets, and the reverse one, where that had.
+    pub fn one_way(&self) -> impl Iterator<Item = View<'a>> {
+        let there = View {
+            packets: [self.packets[0], 0],
+            octets: [self.octets[0], 0],
+            flags: [self.flags[0], 0],
+            retransmissions: [self.retransmissions[0], 0],
+            out_of_order: [self.out_of_order[0], 0],
+            ..*self
+        };
+        let swap = |pair: [u64; 2]| [pair[1], 0];
+        let back = View {
+            addresses: [self.addresses[1], self.addresses[0]],
+            ports: if is_icmp(self.protocol) {
+                [0, answer(self.protocol, self.ports[1])]
+            } else {
+                [self.ports[1], self.ports[0]]
+            },
+            packets: swap(self.packets),
+            octets: swap(self.octets),
+            flags: [self.flags[1], 0],
+            retransmissions: swap(self.retransmissions),
+            out_of_order: swap(self.out_of_order),
+            interfaces: [self.interfaces[1], self.interfaces[0]],
+            initiator: self.initiator * 2,
+            ..*self
+        };
+        [there, back].into_iter().filter(|view| view.packets[0] > 0)
+    }
+}
+
+fn address(octets: &[u8]) -> [u8; 16] {
+    let mut address = [0; 16];
+    let length = octets.len().min(16);
+    address[..length].copy_from_slice(&octets[..length]);
+    address
+}
+
+fn is_icmp(protocol: u8) -> bool {
+    matches!(protocol, 1 | 58)
+}
+
+/// Type * 256 + code of the answer to a request of ICMP; 0 where there is none, for the record does not say what the
+/// other side sent.
+fn answer(protocol: u8, type_and_code: u16) -> u16 {
+    match (protocol, type_and_code >> 8) {
+        (1, 13) => 14 << 8,
+        (1, 15) => 16 << 8,
+        (1, 17) => 18 << 8,
+        (58, 128) => 129 << 8,
+        (58, 133) => 134 << 8,
+        (58, 135) => 136 << 8,
+        _ => 0,
+    }
+}
+
+/// TCP flags that packets of each direction had. Records count SYN, SYN-ACK, FIN and RST; any other segment has an ACK
+/// (RFC 9293, 3.1). PSH, URG and the rest are not told.
+fn flags(flow: &proto::Flow) -> [u8; 2] {
+    if flow.protocol != 6 {
+        return [0; 2];
+    }
+    let of = |packets: u64, syn: u64, synack: u64, fin: u64, rst: u64| {
+        let set = |count: u64, flag: u8| if count > 0 { flag } else { 0 };
+        set(syn + synack, SYN) | set(fin, FIN) | set(rst, RST) | set(packets.saturating_sub(syn + rst), ACK)
+    };
+    [
+        of(flow.fwd_packets, flow.fwd_tcp_syn, flow.fwd_tcp_synack, flow.fwd_tcp_fin, flow.fwd_tcp_rst),
+        of(flow.rev_packets, flow.rev_tcp_syn, flow.rev_tcp_synack, flow.rev_tcp_fin, flow.rev_tcp_rst),
+    ]
+}
+
+/// What an element says of a record.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// A number.
+    Number(u64),
+    /// Milliseconds with their fraction, which binary forms round to whole ones.
+    Milliseconds(f64),
+    /// An IPv4 address.
+    V4(Ipv4Addr),
+    /// An IPv6 address.
+    V6(Ipv6Addr),
+    /// Text.
+    Text(&'a str),
+}
+
+/// How an element is written in a binary record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// A number or address of so many octets.
+    Octets(u8),
+    /// Text: of any length in IPFIX; in NetFlow v9 cut to, or filled with zeros up to, so many octets.
+    Text(u16),
+}
+
+/// What an element is of; the variants are those of [`Element::value`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// IPv4 address of the source (0) or destination (1).
+    V4(usize),
+    /// IPv6 address of the source or destination.
+    V6(usize),
+    /// Packets that the source sent (0) or was sent (1).
+    Packets(usize),
+    /// Octets, as above.
+    Octets(usize),
+    /// TCP flags of both directions.
+    Flags,
+    /// TCP flags of one direction.
+    FlagsOf(usize),
+    /// Port of the source or destination.
+    Port(usize),
+    /// ICMP type * 256 + code.
+    Icmp,
+    /// ICMP type.
+    IcmpType,
+    /// ICMP code.
+    IcmpCode,
+    /// Protocol.
+    Protocol,
+    /// 4 or 6.
+    Version,
+    /// VLAN.
+    Vlan,
+    /// First (0) or last (1) packet, in the form's own way of telling time.
+    Switched(usize),
+    /// The same, s from the Unix epoch.
+    Seconds(usize),
+    /// The same, ms from the Unix epoch.
+    Millis(usize),
+    /// From the first to the last packet, ms.
+    Duration,
+    /// Interface in (0) or out (1).
+    Interface(usize),
+    /// Always 0: what comes in, what is captured and not collected.
+    Zero,
+    /// Sampling rate.
+    Sampling,
+    /// Exporter that the record was imported from, where its address is IPv4.
+    ExporterV4,
+    /// The same, IPv6.
+    ExporterV6,
+    /// Who began the flow.
+    Initiator,
+    /// Why the record ends: the active timeout (2), for it goes on in the next interval or was idle.
+    EndReason,
+    /// Retransmissions.
+    Retransmissions(usize),
+    /// Overtaken segments.
+    OutOfOrder(usize),
+    /// Half of the handshake's round trip.
+    Latency,
+    /// Application, its number.
+    Application,
+    /// Application, its name.
+    ApplicationName,
+    /// Application, its category.
+    Category,
+    /// Server name.
+    ServerName,
+    /// Name asked in DNS.
+    DnsQuery,
+}
+
+/// An information element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// nProbe's name for it.
+    pub name: &'static str,
+    /// IANA's name for it; empty for one of ntop's.
+    pub iana: &'static str,
+    /// 0 for one of IANA's.
+    pub enterprise: u32,
+    /// Its number.
+    pub id: u16,
+    /// How it is written.
+    pub width: Width,
+    /// What it says.
+    pub what: What,
+}
+
+const fn iana(id: u16, name: &'static str, iana: &'static str, octets: u8, what: What) -> Element {
+    Element { name, iana, enterprise: 0, id, width: Width::Octets(octets), what }
+}
+
+const fn ntop(id: u16, name: &'static str, width: Width, what: What) -> Element {
+    Element { name, iana: "", enterprise: NTOP, id, width, what }
+}
+
+/// Elements that records have something to say for.
+pub const ELEMENTS: &[Element] = &[
+    iana(1, "IN_BYTES", "octetDeltaCount", 8, What::Octets(0)),
+    iana(2, "IN_PKTS", "packetDeltaCount", 8, What::Packets(0)),
+    iana(4, "PROTOCOL", "protocolIdentifier", 1, What::Protocol),
+    iana(6, "TCP_FLAGS", "tcpControlBits", 1, What::Flags),
+    iana(7, "L4_SRC_PORT", "sourceTransportPort", 2, What::Port(0)),
+    iana(8, "IPV4_SRC_ADDR", "sourceIPv4Address", 4, What::V4(0)),
+    iana(10, "INPUT_SNMP", "ingressInterface", 4, What::Interface(0)),
+    iana(11, "L4_DST_PORT", "destinationTransportPort", 2, What::Port(1)),
+    iana(12, "IPV4_DST_ADDR", "destinationIPv4Address", 4, What::V4(1)),
+    iana(14, "OUTPUT_SNMP", "egressInterface", 4, What::Interface(1)),
+    iana(21, "LAST_SWITCHED", "flowEndSysUpTime", 4, What::Switched(1)),
+    iana(22, "FIRST_SWITCHED", "flowStartSysUpTime", 4, What::Switched(0)),
+    iana(23, "OUT_BYTES", "postOctetDeltaCount", 8, What::Octets(1)),
+    iana(24, "OUT_PKTS", "postPacketDeltaCount", 8, What::Packets(1)),
+    iana(27, "IPV6_SRC_ADDR", "sourceIPv6Address", 16, What::V6(0)),
+    iana(28, "IPV6_DST_ADDR", "destinationIPv6Address", 16, What::V6(1)),
+    iana(32, "ICMP_TYPE", "icmpTypeCodeIPv4", 2, What::Icmp),
+    iana(34, "SAMPLING_INTERVAL", "samplingInterval", 4, What::Sampling),
+    iana(58, "SRC_VLAN", "vlanId", 2, What::Vlan),
+    iana(60, "IP_PROTOCOL_VERSION", "ipVersion", 1, What::Version),
+    iana(61, "DIRECTION", "flowDirection", 1, What::Zero),
+    iana(130, "EXPORTER_IPV4_ADDRESS", "exporterIPv4Address", 4, What::ExporterV4),
+    iana(131, "EXPORTER_IPV6_ADDRESS", "exporterIPv6Address", 16, What::ExporterV6),
+    iana(136, "FLOW_END_REASON", "flowEndReason", 1, What::EndReason),
+    iana(150, "FLOW_START_SEC", "flowStartSeconds", 4, What::Seconds(0)),
+    iana(151, "FLOW_END_SEC", "flowEndSeconds", 4, What::Seconds(1)),
+    iana(152, "FLOW_START_MILLISECONDS", "flowStartMilliseconds", 8, What::Millis(0)),
+    iana(153, "FLOW_END_MILLISECONDS", "flowEndMilliseconds", 8, What::Millis(1)),
+    iana(161, "FLOW_DURATION_MILLISECONDS", "flowDurationMilliseconds", 4, What::Duration),
+    iana(176, "ICMP_IPV4_TYPE", "icmpTypeIPv4", 1, What::IcmpType),
+    iana(177, "ICMP_IPV4_CODE", "icmpCodeIPv4", 1, What::IcmpCode),
+    iana(239, "BIFLOW_DIRECTION", "biflowDirection", 1, What::Initiator),
+    iana(243, "DOT1Q_SRC_VLAN", "dot1qVlanId", 2, What::Vlan),
+    ntop(78, "CLIENT_TCP_FLAGS", Width::Octets(1), What::FlagsOf(0)),
+    ntop(79, "SERVER_TCP_FLAGS", Width::Octets(1), What::FlagsOf(1)),
+    ntop(109, "RETRANSMITTED_IN_PKTS", Width::Octets(4), What::Retransmissions(0)),
+    ntop(110, "RETRANSMITTED_OUT_PKTS", Width::Octets(4), What::Retransmissions(1)),
+    ntop(111, "OOORDER_IN_PKTS", Width::Octets(4), What::OutOfOrder(0)),
+    ntop(112, "OOORDER_OUT_PKTS", Width::Octets(4), What::OutOfOrder(1)),
+    ntop(118, "L7_PROTO", Width::Octets(2), What::Application),
+    ntop(119, "L7_PROTO_NAME", Width::Text(16), What::ApplicationName),
+    ntop(124, "SERVER_NW_LATENCY_MS", Width::Octets(4), What::Latency),
+    ntop(188, "TLS_SERVER_NAME", Width::Text(48), What::ServerName),
+    ntop(205, "DNS_QUERY", Width::Text(256), What::DnsQuery),
+    ntop(501, "L7_PROTO_CATEGORY", Width::Text(16), What::Category),
+    ntop(579, "FLOW_SOURCE", Width::Octets(1), What::Zero),
+];
+
+/// Other names that nProbe takes.
+const ALIASES: &[(&str, &str)] = &[
+    ("SRC_TO_DST_BYTES", "IN_BYTES"),
+    ("SRC_TO_DST_PKTS", "IN_PKTS"),
+    ("DST_TO_SRC_BYTES", "OUT_BYTES"),
+    ("DST_TO_SRC_PKTS", "OUT_PKTS"),
+    ("APPLICATION_NAME", "L7_PROTO_NAME"),
+    ("SSL_SERVER_NAME", "TLS_SERVER_NAME"),
+];
+
+/// Elements of nProbe's that this agent does not measure; templates may name them all the same.
+const NOT_MEASURED: &[&str] = &[
+    "SRC_TOS",
+    "DST_TOS",
+    "IPV4_SRC_MASK",
+    "IPV4_DST_MASK",
+    "IPV6_SRC_MASK",
+    "IPV6_DST_MASK",
+    "IPV4_NEXT_HOP",
+    "IPV6_NEXT_HOP",
+    "IPV4_BGP_NEXT_HOP",
+    "SRC_AS",
+    "DST_AS",
+    "BGP_PREV_ADJACENT_ASN",
+    "BGP_NEXT_ADJACENT_ASN",
+    "MIN_IP_PKT_LEN",
+    "MAX_IP_PKT_LEN",
+    "SAMPLING_ALGORITHM",
+    "FLOW_ACTIVE_TIMEOUT",
+    "FLOW_INACTIVE_TIMEOUT",
+    "ENGINE_TYPE",
+    "ENGINE_ID",
+    "TOTAL_BYTES_EXP",
+    "TOTAL_PKTS_EXP",
+    "TOTAL_FLOWS_EXP",
+    "MIN_TTL",
+    "MAX_TTL",
+    "DST_VLAN",
+    "DOT1Q_DST_VLAN",
+    "IN_SRC_MAC",
+    "IN_DST_MAC",
+    "OUT_SRC_MAC",
+    "OUT_DST_MAC",
+    "INTERFACE_NAME",
+    "OCTET_TOTAL",
+    "PACKET_TOTAL",
+    "FORWARDING_STATUS",
+    "FLOW_ID",
+    "FLOW_START_MICROSECONDS",
+    "FLOW_END_MICROSECONDS",
+    "FLOW_DURATION_MICROSECONDS",
+    "MPLS_LABEL_1",
+    "MPLS_LABEL_2",
+    "MPLS_LABEL_3",
+    "APPLICATION_ID",
+    "SRC_FRAGMENTS",
+    "DST_FRAGMENTS",
+    "CLIENT_NW_LATENCY_MS",
+    "APPL_LATENCY_MS",
+    "NPROBE_IPV4_ADDRESS",
+    "NPROBE_INSTANCE_NAME",
+    "UNIQUE_SOURCE_ID",
+    "PROTOCOL_MAP",
+    "L4_SRC_PORT_MAP",
+    "L4_DST_PORT_MAP",
+    "L4_SRV_PORT",
+    "L4_SRV_PORT_MAP",
+    "SRC_TO_DST_MAX_THROUGHPUT",
+    "SRC_TO_DST_MIN_THROUGHPUT",
+    "SRC_TO_DST_AVG_THROUGHPUT",
+    "DST_TO_SRC_MAX_THROUGHPUT",
+    "DST_TO_SRC_MIN_THROUGHPUT",
+    "DST_TO_SRC_AVG_THROUGHPUT",
+    "NUM_PKTS_UP_TO_128_BYTES",
+    "NUM_PKTS_128_TO_256_BYTES",
+    "NUM_PKTS_256_TO_512_BYTES",
+    "NUM_PKTS_512_TO_1024_BYTES",
+    "NUM_PKTS_1024_TO_1514_BYTES",
+    "NUM_PKTS_OVER_1514_BYTES",
+    "LONGEST_FLOW_PKT",
+    "SHORTEST_FLOW_PKT",
+    "RETRANSMITTED_IN_BYTES",
+    "RETRANSMITTED_OUT_BYTES",
+    "SRC_IP_COUNTRY",
+    "DST_IP_COUNTRY",
+    "SRC_IP_CITY",
+    "DST_IP_CITY",
+    "FLOW_PROTO_PORT",
+    "UPSTREAM_TUNNEL_ID",
+    "DOWNSTREAM_TUNNEL_ID",
+    "L7_CONFIDENCE",
+    "L7_INFO",
+    "L7_PROTO_RISK",
+    "L7_RISK_SCORE",
+    "L7_RISK_INFO",
+    "TCP_WIN_MAX_IN",
+    "TCP_WIN_MAX_OUT",
+    "TCP_WIN_MIN_IN",
+    "TCP_WIN_MIN_OUT",
+    "DNS_QUERY_ID",
+    "DNS_QUERY_TYPE",
+    "DNS_RET_CODE",
+    "DNS_NUM_ANSWERS",
+    "DNS_RESPONSE",
+    "HTTP_URL",
+    "HTTP_SITE",
+    "HTTP_HOST",
+    "HTTP_METHOD",
+    "HTTP_RET_CODE",
+    "HTTP_USER_AGENT",
+    "HTTP_UA",
+    "HTTP_REFERER",
+    "HTTP_MIME",
+    "BITTORRENT_HASH",
+    "JA3C_HASH",
+    "JA3S_HASH",
+    "JA4C_HASH",
+    "TLS_VERSION",
+    "TLS_CIPHER",
+    "TLS_UNSAFE_CIPHER",
+    "SRC_AS_MAP",
+    "DST_AS_MAP",
+    "FLOW_EXPORT_TIME",
+    "CUMULATIVE_ICMP_TYPE",
+    "POST_NAT_SRC_IPV4_ADDR",
+    "POST_NAT_DST_IPV4_ADDR",
+    "FIREWALL_EVENT",
+    "NAT_EVENT",
+];
+
+/// `@NTOPNG@`: what ntopng wants to know, as far as records say it.
+const NTOPNG: &str = "%INPUT_SNMP %OUTPUT_SNMP %SRC_VLAN %IPV4_SRC_ADDR %IPV4_DST_ADDR %L4_SRC_PORT %L4_DST_PORT \
+    %IPV6_SRC_ADDR %IPV6_DST_ADDR %IP_PROTOCOL_VERSION %PROTOCOL %L7_PROTO %IN_BYTES %IN_PKTS %OUT_BYTES %OUT_PKTS \
+    %FIRST_SWITCHED %LAST_SWITCHED %CLIENT_TCP_FLAGS %SERVER_TCP_FLAGS %ICMP_TYPE %EXPORTER_IPV4_ADDRESS %DIRECTION \
+    %SAMPLING_INTERVAL %FLOW_SOURCE %SERVER_NW_LATENCY_MS %OOORDER_IN_PKTS %OOORDER_OUT_PKTS %RETRANSMITTED_IN_PKTS \
+    %RETRANSMITTED_OUT_PKTS %DNS_QUERY %TLS_SERVER_NAME";
+
+/// What is sent where no template is given: elements that every collector knows.
+pub const DEFAULT: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %L4_SRC_PORT %L4_DST_PORT %PROTOCOL %TCP_FLAGS \
+    %SRC_VLAN %INPUT_SNMP %OUTPUT_SNMP %IN_PKTS %IN_BYTES %FIRST_SWITCHED %LAST_SWITCHED";
+
+impl Element {
+    /// The element of this name, nProbe's or IANA's.
+    fn named(name: &str) -> Option<&'static Element> {
+        let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
+        ELEMENTS.iter().find(|element| element.name == name || !element.iana.is_empty() && element.iana == name)
+    }
+
+    /// Octets that it takes in a record; of text, at most where a form has a length for all.
+    pub fn octets(&self) -> u16 {
+        match self.width {
+            Width::Octets(octets) => octets.into(),
+            Width::Text(octets) => octets,
+        }
+    }
+
+    /// What it says of a record; times of [`What::Switched`] in s from the Unix epoch, as nProbe's JSON has them.
+    pub fn value<'a>(&self, view: &View<'a>) -> Value<'a> {
+        let icmp = if is_icmp(view.protocol) { view.ports[1] } else { 0 };
+        Value::Number(match self.what {
+            What::V4(end) => return Value::V4(v4(&view.addresses[end])),
+            What::V6(end) => return Value::V6(Ipv6Addr::from(view.addresses[end])),
+            What::Packets(way) => view.packets[way],
+            What::Octets(way) => view.octets[way],
+            What::Flags => u64::from(view.flags[0] | view.flags[1]),
+            What::FlagsOf(way) => u64::from(view.flags[way]),
+            What::Port(end) => u64::from(view.ports[end]),
+            What::Icmp => u64::from(icmp),
+            What::IcmpType => u64::from(icmp >> 8),
+            What::IcmpCode => u64::from(icmp & 0xff),
+            What::Protocol => u64::from(view.protocol),
+            What::Version => u64::from(view.version),
+            What::Vlan => u64::from(view.vlan),
+            What::Switched(end) | What::Seconds(end) => view.seen_ms[end] / 1000,
+            What::Millis(end) => view.seen_ms[end],
+            What::Duration => view.seen_ms[1].saturating_sub(view.seen_ms[0]),
+            What::Interface(way) => u64::from(view.interfaces[way]),
+            What::Zero => 0,
+            What::Sampling => u64::from(view.sampling),
+            What::ExporterV4 => {
+                let octets = <[u8; 4]>::try_from(view.exporter).unwrap_or_default();
+                return Value::V4(Ipv4Addr::from(octets));
+            }
+            What::ExporterV6 => {
+                let octets = <[u8; 16]>::try_from(view.exporter).unwrap_or_default();
+                return Value::V6(Ipv6Addr::from(octets));
+            }
+            What::Initiator => u64::from(view.initiator),
+            What::EndReason => 2,
+            What::Retransmissions(way) => view.retransmissions[way],
+            What::OutOfOrder(way) => view.out_of_order[way],
+            What::Latency => return Value::Milliseconds(f64::from(view.rtt_us) / 2000.0),
+            What::Application => u64::from(view.application),
+            What::ApplicationName => return Value::Text(names(view.application).0),
+            What::Category => return Value::Text(names(view.application).1),
+            What::ServerName => return Value::Text(view.server_name),
+            What::DnsQuery => return Value::Text(view.dns_query),
+        })
+    }
+}
+
+fn v4(address: &[u8; 16]) -> Ipv4Addr {
+    Ipv4Addr::new(address[0], address[1], address[2], address[3])
+}
+
+/// Name and category of an application; empty where the agent was built without nDPI.
+fn names(application: u16) -> (&'static str, &'static str) {
+    static LIST: OnceLock<HashMap<u16, (String, String)>> = OnceLock::new();
+    let list = LIST.get_or_init(|| {
+        let all = list::applications().unwrap_or_default();
+        all.into_iter().map(|one| (one.id, (one.name, one.category))).collect()
+    });
+    list.get(&application).map_or(("", ""), |(name, category)| (name, category))
+}
+
+/// What a record is to say, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Of a record of an IPv4 flow.
+    pub v4: Vec<&'static Element>,
+    /// Of a record of an IPv6 flow.
+    pub v6: Vec<&'static Element>,
+    /// Names that nProbe knows and that this agent does not measure.
+    pub left_out: Vec<String>,
+}
+
+impl Template {
+    /// Reads a template as nProbe's `-T` has it: names after `%`, in any order, and `@NTOPNG@`. With `biflow` the counts
+    /// of the other direction are in it, whether named or not. The addresses of the flow's own version stand where
+    /// either's are named, and a name twice is there once.
+    ///
+    /// # Errors
+    /// Where a name is none that nProbe has, with the nearest one, or where nothing is left.
+    pub fn parse(text: &str, biflow: bool) -> anyhow::Result<Template> {
+        let text = text.replace("@NTOPNG@", NTOPNG);
+        let mut named: Vec<&'static Element> = Vec::new();
+        let mut left_out = Vec::new();
+        let separated = |letter: char| letter.is_whitespace() || letter == ',' || letter == '%';
+        for name in text.split(separated).filter(|name| !name.is_empty()) {
+            match Element::named(name) {
+                Some(element) if named.contains(&element) => {}
+                Some(element) => named.push(element),
+                None if NOT_MEASURED.contains(&name) => left_out.push(name.to_owned()),
+                None => bail!("%{name} is no element that nProbe has: is it %{}?", nearest(name)),
+            }
+        }
+        if biflow {
+            let missing = ["OUT_PKTS", "OUT_BYTES"].into_iter().filter_map(Element::named);
+            let missing: Vec<_> = missing.filter(|element| !named.contains(element)).collect();
+            named.extend(missing);
+        }
+        if named.is_empty() {
+            bail!("the template {text:?} names no element that this agent has: try \"@NTOPNG@\"");
+        }
+        let of = |version: u8| {
+            let mut elements: Vec<&'static Element> = Vec::with_capacity(named.len());
+            for &element in &named {
+                let own = match (element.what, version) {
+                    (What::V4(0), 6) => "IPV6_SRC_ADDR",
+                    (What::V4(_), 6) => "IPV6_DST_ADDR",
+                    (What::V6(0), 4) => "IPV4_SRC_ADDR",
+                    (What::V6(_), 4) => "IPV4_DST_ADDR",
+                    _ => element.name,
+                };
+                elements.extend(Element::named(own).filter(|own| !elements.contains(own)));
+            }
+            elements
+        };
+        Ok(Template { v4: of(4), v6: of(6), left_out })
+    }
+
+    /// Whether a record of it holds both directions.
+    pub fn is_biflow(&self) -> bool {
+        let reverse = |element: &&Element| matches!(element.what, What::Packets(1) | What::Octets(1));
+        self.v4.iter().any(reverse)
+    }
+
+    /// The elements for a record of this version.
+    pub fn of(&self, version: u8) -> &[&'static Element] {
+        if version == 6 { &self.v6 } else { &self.v4 }
+    }
+}
+
+/// The name that takes the fewest changes from another one.
+fn nearest(name: &str) -> &'static str {
+    let upper = name.to_uppercase();
+    let known = ELEMENTS.iter().map(|element| element.name);
+    known.min_by_key(|known| distance(known, &upper)).unwrap_or_default()
+}
+
+/// Letters to put in, take out or change until one text is the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (number, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], number + 1);
+        for at in 0..other.len() {
+            let changed = diagonal + usize::from(letter != other[at]);
+            diagonal = row[at + 1];
+            row[at + 1] = changed.min(diagonal + 1).min(row[at] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(template: &str) -> Vec<&'static str> {
+        Template::parse(template, false).unwrap().v4.iter().map(|element| element.name).collect()
+    }
+
+    #[test]
+    fn templates_are_read_as_nprobe_has_them() {
+        assert_eq!(of("%IPV4_SRC_ADDR%L4_DST_PORT, %IN_PKTS"), ["IPV4_SRC_ADDR", "L4_DST_PORT", "IN_PKTS"]);
+        assert_eq!(of("%octetDeltaCount %SRC_TO_DST_BYTES"), ["IN_BYTES"]);
+        let ntopng = Template::parse("@NTOPNG@ %L7_PROTO_NAME", false).unwrap();
+        assert!(ntopng.is_biflow() && ntopng.left_out.is_empty());
+        assert_eq!(ntopng.v4.last().unwrap().name, "L7_PROTO_NAME");
+        assert!(!Template::parse(DEFAULT, false).unwrap().is_biflow());
+        assert!(Template::parse(DEFAULT, true).unwrap().is_biflow());
+    }
+
+    #[test]
+    fn each_version_has_its_own_addresses_once() {
+        let template = Template::parse("%IPV4_SRC_ADDR %IPV6_SRC_ADDR %IPV4_DST_ADDR %PROTOCOL", false).unwrap();
+        let names = |version| template.of(version).iter().map(|element| element.name).collect::<Vec<_>>();
+        assert_eq!(names(4), ["IPV4_SRC_ADDR", "IPV4_DST_ADDR", "PROTOCOL"]);
+        assert_eq!(names(6), ["IPV6_SRC_ADDR", "IPV6_DST_ADDR", "PROTOCOL"]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_named_with_the_nearest_name() {
+        let error = |text: &str| Template::parse(text, false).unwrap_err().to_string();
+        assert_eq!(error("%IN_PKTS %IN_OCTETS"), "%IN_OCTETS is no element that nProbe has: is it %IN_BYTES?");
+        assert!(error("%L4_SRC_PROT").ends_with("is it %L4_SRC_PORT?"));
+        assert!(error("").contains("@NTOPNG@"));
+        assert_eq!(Template::parse("%IN_PKTS %SRC_TOS", false).unwrap().left_out, ["SRC_TOS"]);
+    }
+
+    #[test]
+    fn names_and_numbers_are_told_apart() {
+        for (number, element) in ELEMENTS.iter().enumerate() {
+            assert!(
+                ELEMENTS[..number].iter().all(|other| other.name != element.name
+                    && (other.enterprise, other.id) != (element.enterprise, element.id))
+            );
+            assert!(!NOT_MEASURED.contains(&element.name), "{}", element.name);
+        }
+    }
+
+    #[test]
+    fn a_biflow_is_two_ways_or_one() {
+        let flow = proto::Flow {
+            src_addr: vec![192, 0, 2, 1],
+            dst_addr: vec![192, 0, 2, 2],
+            src_port: 40_000,
+            dst_port: 80,
+            protocol: 6,
+            ip_version: 4,
+            fwd_packets: 4,
+            fwd_octets: 400,
+            rev_packets: 3,
+            rev_octets: 3000,
+            fwd_tcp_syn: 1,
+            rev_tcp_synack: 1,
+            rev_tcp_rst: 1,
+            first_seen_offset_ms: -5,
+            last_seen_offset_ms: 10,
+            ..proto::Flow::default()
+        };
+        let both = View::both(&flow, 1000);
+        assert_eq!((both.seen_ms, both.flags, both.initiator), ([995, 1005], [SYN | ACK, SYN | RST | ACK], 1));
+        let ways: Vec<View<'_>> = both.one_way().collect();
+        assert_eq!(ways.iter().map(|way| way.packets).collect::<Vec<_>>(), [[4, 0], [3, 0]]);
+        assert_eq!((ways[1].ports, ways[1].octets, ways[1].initiator), ([80, 40_000], [3000, 0], 2));
+        assert_eq!(ways[1].addresses, [both.addresses[1], both.addresses[0]]);
+        let lone = proto::Flow { rev_packets: 0, rev_octets: 0, ..flow };
+        assert_eq!(View::both(&lone, 1000).one_way().count(), 1);
+    }
+
+    #[test]
+    fn an_echo_is_answered_by_its_reply() {
+        let flow = |protocol, kind: u32| proto::Flow {
+            protocol,
+            dst_port: kind << 8,
+            fwd_packets: 1,
+            rev_packets: 1,
+            ..proto::Flow::default()
+        };
+        let back = |protocol, kind| View::both(&flow(protocol, kind), 0).one_way().nth(1).unwrap().ports;
+        assert_eq!((back(1, 8), back(58, 128)), ([0, 0], [0, 129 << 8]));
+    }
+}

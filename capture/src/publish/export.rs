@@ -1,0 +1,517 @@
+//! Records to others, beside Kafka or in its place: each export has a form, a bounded queue and a thread of its own.
+//!
+//! Workers put every message into the queue of each export; its thread decodes it and sends it in its form. A collector
+//! that is slow or away holds up nobody: a live capture sheds what finds its queue full, and counts it; a replay waits.
+
+use super::collector::{Address, Collector};
+use super::elements::{DEFAULT, Template};
+use super::ipfix::Protocol;
+use super::kafka::Brokers;
+use super::nprobe_kafka::{self, ToTopic};
+use super::zmq::Publisher;
+use super::{Encoded, Sink};
+use crate::metrics::Metrics;
+use crate::proto;
+use crate::run::Asked;
+use crate::throttle::Throttle;
+use anyhow::{Context as _, bail};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use prost::Message as _;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Octets of messages that may wait for one export, encoded as for Kafka: some 200,000 records.
+const QUEUE_OCTETS: u64 = 16 << 20;
+/// How long the queue is listened to before what is ready goes out.
+const QUIET: Duration = Duration::from_millis(100);
+/// How soon a collector that cannot be reached is tried again: doubling from the first to the second.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// One `[[export]]`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "to", rename_all = "kebab-case")]
+pub enum ExportConfig {
+    /// IPFIX to a collector.
+    Ipfix(ToCollector),
+    /// NetFlow v9 to a collector.
+    NetflowV9(ToCollector),
+    /// nProbe's JSON to a topic of Kafka.
+    NprobeKafka(ToKafka),
+    /// nProbe's JSON to ntopng.
+    NprobeZmq(ToNtopng),
+}
+
+/// A topic of Kafka and what it is sent.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToKafka {
+    /// `host:port`, several separated by commas.
+    pub brokers: String,
+    /// Name of the topic.
+    pub topic: String,
+    /// Properties of librdkafka.
+    #[serde(default)]
+    pub properties: BTreeMap<String, String>,
+    /// Template; empty: `@NTOPNG@`.
+    #[serde(default)]
+    pub template: String,
+    /// Names for keys, not numbers.
+    #[serde(default)]
+    pub json_labels: bool,
+}
+
+/// ntopng and what it is sent.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToNtopng {
+    /// Endpoint of ZeroMQ.
+    pub address: String,
+    /// Connect to it, and not listen on it.
+    #[serde(default)]
+    pub connect: bool,
+    /// Compress with zlib.
+    #[serde(default)]
+    pub compress: bool,
+    /// Template; empty: `@NTOPNG@`.
+    #[serde(default)]
+    pub template: String,
+    /// Names for keys, not numbers.
+    #[serde(default)]
+    pub json_labels: bool,
+}
+
+/// What `--export` may say beside form and address.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options<'a> {
+    /// Template; empty: the form's own.
+    pub template: &'a str,
+    /// Both directions in one record.
+    pub biflow: bool,
+    /// Names for keys of JSON.
+    pub json_labels: bool,
+}
+
+/// A collector and what it is sent.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToCollector {
+    /// `udp://host:port`, or `tcp://host:port` (IPFIX alone).
+    pub address: String,
+    /// Template as nProbe's `-T`; empty: what every collector knows.
+    #[serde(default)]
+    pub template: String,
+    /// One record with both directions, and not one of each.
+    #[serde(default)]
+    pub biflow: bool,
+    /// Observation domain, or source id.
+    #[serde(default)]
+    pub domain: u32,
+}
+
+impl ExportConfig {
+    /// What logs and metrics call it.
+    pub fn name(&self) -> String {
+        match self {
+            ExportConfig::Ipfix(to) => format!("ipfix {}", to.address),
+            ExportConfig::NetflowV9(to) => format!("netflow-v9 {}", to.address),
+            ExportConfig::NprobeKafka(to) => format!("nprobe-kafka {} {}", to.brokers, to.topic),
+            ExportConfig::NprobeZmq(to) => format!("nprobe-zmq {}", to.address),
+        }
+    }
+
+    /// Checks what can be checked without reaching anybody.
+    ///
+    /// # Errors
+    /// Where an address or template is wrong.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.build().map(drop).with_context(|| format!("export {:?}", self.name()))
+    }
+
+    /// What sends in this form.
+    fn build(&self) -> anyhow::Result<Built> {
+        match self {
+            ExportConfig::Ipfix(to) => to.build(Protocol::Ipfix),
+            ExportConfig::NetflowV9(to) => to.build(Protocol::V9),
+            ExportConfig::NprobeKafka(to) => {
+                let (template, left_out) = json_template(&to.template)?;
+                let exporter = ToTopic::new(&to.brokers, &to.topic, &to.properties, template, to.json_labels)?;
+                Ok(Built { exporter: Box::new(exporter), left_out })
+            }
+            ExportConfig::NprobeZmq(to) => {
+                let (template, left_out) = json_template(&to.template)?;
+                let exporter = Publisher::new(&to.address, to.connect, to.compress, template, to.json_labels)?;
+                Ok(Built { exporter: Box::new(exporter), left_out })
+            }
+        }
+    }
+
+    /// Reads what `--export` has: the form, `=`, the address.
+    ///
+    /// # Errors
+    /// Where it is no such thing.
+    pub fn parse(text: &str, options: Options<'_>) -> anyhow::Result<ExportConfig> {
+        let Some((form, address)) = text.split_once('=') else {
+            bail!("{text:?} is no export such as \"ipfix=udp://192.0.2.7:4739\"");
+        };
+        let (address, template) = (address.to_owned(), options.template.to_owned());
+        let Options { biflow, json_labels, .. } = options;
+        let config = match form {
+            "ipfix" => ExportConfig::Ipfix(ToCollector { address, template, biflow, domain: 0 }),
+            "netflow-v9" => ExportConfig::NetflowV9(ToCollector { address, template, biflow, domain: 0 }),
+            "nprobe-kafka" => {
+                let (brokers, topic, properties) = nprobe_kafka::parse(&address)?;
+                ExportConfig::NprobeKafka(ToKafka { brokers, topic, properties, template, json_labels })
+            }
+            "nprobe-zmq" => {
+                ExportConfig::NprobeZmq(ToNtopng { address, connect: false, compress: false, template, json_labels })
+            }
+            _ => bail!("{form:?} is no form of export: there are ipfix, netflow-v9, nprobe-kafka and nprobe-zmq"),
+        };
+        config.check()?;
+        Ok(config)
+    }
+}
+
+impl ToCollector {
+    fn build(&self, protocol: Protocol) -> anyhow::Result<Built> {
+        let address: Address = self.address.parse()?;
+        if let (Protocol::V9, Address::Tcp(_)) = (protocol, &address) {
+            bail!("NetFlow v9 goes by udp:// alone; ipfix goes by tcp:// too");
+        }
+        let template = if self.template.is_empty() { DEFAULT } else { &self.template };
+        let template = Template::parse(template, self.biflow)?;
+        let left_out = template.left_out.clone();
+        Ok(Built { exporter: Box::new(Collector::new(protocol, address, &template, self.domain)), left_out })
+    }
+}
+
+/// The template of a form that has both directions in one record, and what of it is not measured.
+fn json_template(text: &str) -> anyhow::Result<(Template, Vec<String>)> {
+    let template = Template::parse(if text.is_empty() { "@NTOPNG@" } else { text }, true)?;
+    let left_out = template.left_out.clone();
+    Ok((template, left_out))
+}
+
+/// What sends, and what of its template it does not.
+struct Built {
+    exporter: Box<dyn Exporter>,
+    left_out: Vec<String>,
+}
+
+/// Sends messages in a form of its own, from a thread of its own.
+pub(super) trait Exporter: Send {
+    /// Reaches whom it sends to, where it must and does not already; with `wait`, somebody must be there.
+    fn connect(&mut self, wait: bool) -> anyhow::Result<()>;
+
+    /// Endpoints whose traffic is the agent's own: host and port, and the protocol above IP.
+    fn endpoints(&self) -> Vec<(String, u8)>;
+
+    /// Whether it is connected, as far as it knows.
+    fn is_connected(&self) -> bool;
+
+    /// Sends a batch or a closing record.
+    fn send(&mut self, message: &proto::FlowMessage, account: &Account);
+
+    /// Sends what it holds back.
+    fn flush(&mut self, account: &Account);
+
+    /// Sends what it holds back, and waits until it is gone or nothing is waited for any more.
+    fn finish(&mut self, account: &Account, _give_up: &AtomicBool) {
+        self.flush(account);
+    }
+}
+
+/// Counts what one export does.
+pub(super) struct Account {
+    name: String,
+    metrics: Metrics,
+    throttle: Throttle,
+    shed: AtomicU64,
+}
+
+impl Account {
+    /// Counts messages that went out.
+    pub(super) fn sent(&self, messages: u64, records: u64, octets: usize) {
+        self.metrics.exported(&self.name, messages, records, octets as u64);
+    }
+
+    /// Records given up so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.shed.load(Ordering::Relaxed)
+    }
+
+    /// Counts records that were given up.
+    pub(super) fn shed(&self, cause: &'static str, records: u64) {
+        if records == 0 {
+            return;
+        }
+        self.shed.fetch_add(records, Ordering::Relaxed);
+        self.metrics.export_shed(&self.name, cause, records);
+        if self.throttle.allow(cause) {
+            tracing::error!(
+                "export {:?}: records are shed ({cause}; weir_probe_export_records_shed_total counts them)",
+                self.name
+            );
+        }
+    }
+
+    /// Counts a failure, and says it once in a while.
+    pub(super) fn failed(&self, error: &anyhow::Error) {
+        self.metrics.export_error(&self.name);
+        if self.throttle.allow("failed") {
+            tracing::warn!("export {:?}: {error:#}", self.name);
+        }
+    }
+}
+
+/// A message for an export.
+struct Waiting {
+    octets: Arc<[u8]>,
+    records: u64,
+}
+
+/// What workers and an export's thread share.
+struct Shared {
+    account: Account,
+    queued: AtomicU64,
+    /// A full queue holds workers up, and does not shed.
+    wait: bool,
+    give_up: Arc<AtomicBool>,
+}
+
+/// All exports of an agent.
+#[derive(Default)]
+pub struct Exports {
+    running: Vec<Running>,
+}
+
+struct Running {
+    shared: Arc<Shared>,
+    queue: Sender<Waiting>,
+    thread: JoinHandle<()>,
+}
+
+impl Exports {
+    /// Begins to export. With `wait`, as for replays, everybody must be reached at once.
+    ///
+    /// # Errors
+    /// Where an export is wrong, or (with `wait`) cannot be reached.
+    pub fn start(
+        configs: &[ExportConfig],
+        wait: bool,
+        metrics: &Metrics,
+        own: &Brokers,
+        asked: &Asked,
+    ) -> anyhow::Result<Exports> {
+        let mut running = Vec::with_capacity(configs.len());
+        for (number, config) in configs.iter().enumerate() {
+            let name = config.name();
+            let Built { mut exporter, left_out } = config.build().with_context(|| format!("export {name:?}"))?;
+            if !left_out.is_empty() {
+                tracing::warn!("export {name:?}: not measured, and left out: %{}", left_out.join(" %"));
+            }
+            if wait {
+                exporter.connect(true).with_context(|| format!("export {name:?}"))?;
+            }
+            for (endpoint, protocol) in exporter.endpoints() {
+                own.add(&endpoint[..], protocol);
+            }
+            let account =
+                Account { name, metrics: metrics.clone(), throttle: Throttle::default(), shed: AtomicU64::new(0) };
+            let shared =
+                Arc::new(Shared { account, queued: AtomicU64::new(0), wait, give_up: Arc::clone(&asked.give_up) });
+            let (queue, receiver) = crossbeam_channel::unbounded();
+            let thread = {
+                let shared = Arc::clone(&shared);
+                let spawn = std::thread::Builder::new().name(format!("export-{number}"));
+                spawn.spawn(move || export(exporter.as_mut(), &receiver, &shared))?
+            };
+            running.push(Running { shared, queue, thread });
+        }
+        Ok(Exports { running })
+    }
+
+    /// A sink for one worker that has these exports beside `main`.
+    pub fn sink(&self, main: Box<dyn Sink>) -> Box<dyn Sink> {
+        if self.running.is_empty() {
+            return main;
+        }
+        let queues = self.running.iter().map(|one| (Arc::clone(&one.shared), one.queue.clone())).collect();
+        Box::new(ExportSink { main, queues })
+    }
+
+    /// Waits until all that waits has gone out, at most `patience` and until it is asked to give up. Sinks must be dropped
+    /// before.
+    ///
+    /// # Errors
+    /// Where records were given up, with their number.
+    pub fn finish(self, patience: Option<Duration>) -> anyhow::Result<()> {
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        let mut lost = Vec::new();
+        for Running { shared, queue, thread } in self.running {
+            drop(queue);
+            while !thread.is_finished() {
+                if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                    shared.give_up.store(true, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let name = &shared.account.name;
+            if thread.join().is_err() {
+                lost.push(format!("export {name:?} failed; the message above says where"));
+            }
+            match shared.account.lost() {
+                0 => {}
+                shed => lost.push(format!("export {name:?}: {shed} records were not sent")),
+            }
+        }
+        if !lost.is_empty() {
+            bail!(lost.join("; "));
+        }
+        Ok(())
+    }
+}
+
+/// Sends what comes until nobody is left to put anything into the queue.
+fn export(exporter: &mut dyn Exporter, queue: &Receiver<Waiting>, shared: &Shared) {
+    let Shared { account, queued, give_up, .. } = shared;
+    let mut retry = RETRY.0;
+    let mut next_try = Instant::now();
+    loop {
+        if !exporter.is_connected() {
+            if give_up.load(Ordering::Relaxed) {
+                return account.shed("not_connected", queue.iter().map(|waiting| waiting.records).sum());
+            }
+            if Instant::now() < next_try {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            if let Err(error) = exporter.connect(false) {
+                account.failed(&error.context("it is tried again"));
+                next_try = Instant::now() + retry;
+                retry = (retry * 2).min(RETRY.1);
+                continue;
+            }
+            retry = RETRY.0;
+        }
+        match queue.recv_timeout(QUIET) {
+            Ok(Waiting { octets, records }) => {
+                match proto::FlowMessage::decode(&octets[..]) {
+                    Ok(message) => exporter.send(&message, account),
+                    // Never: the agent encoded it.
+                    Err(_) => account.shed("undecodable", records),
+                }
+                let left = queued.fetch_sub(octets.len() as u64, Ordering::AcqRel) - octets.len() as u64;
+                account.metrics.export_queue(&account.name, left);
+            }
+            Err(RecvTimeoutError::Timeout) => exporter.flush(account),
+            Err(RecvTimeoutError::Disconnected) => return exporter.finish(account, give_up),
+        }
+    }
+}
+
+/// What one worker sends by: to its main sink, and to every export.
+struct ExportSink {
+    main: Box<dyn Sink>,
+    queues: Vec<(Arc<Shared>, Sender<Waiting>)>,
+}
+
+impl Sink for ExportSink {
+    fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
+        let (octets, records) = (Arc::<[u8]>::from(message.octets), message.records as u64);
+        for (shared, queue) in &self.queues {
+            let length = octets.len() as u64;
+            while message.is_batch && shared.wait && shared.queued.load(Ordering::Acquire) > QUEUE_OCTETS {
+                if shared.give_up.load(Ordering::Relaxed) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if message.is_batch && shared.queued.load(Ordering::Acquire) > QUEUE_OCTETS {
+                shared.account.shed("queue_full", records);
+                continue;
+            }
+            shared.queued.fetch_add(length, Ordering::AcqRel);
+            let waiting = Waiting { octets: Arc::clone(&octets), records };
+            queue.send(waiting).map_err(|_| anyhow::anyhow!("the thread of an export has ended"))?;
+        }
+        self.main.flows(message)
+    }
+
+    fn counters(&mut self, message: &proto::CounterMessage) -> anyhow::Result<()> {
+        self.main.counters(message)
+    }
+
+    fn queued_octets(&self) -> u64 {
+        self.main.queued_octets()
+    }
+
+    fn spooled_octets(&self) -> u64 {
+        self.main.spooled_octets()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::flow_message::Body;
+    use crate::publish::NoSink;
+    use std::net::TcpListener;
+
+    const RECORDS: usize = 500;
+
+    /// Sends more than a queue holds; gives how many records there were.
+    fn flood(exports: &Exports) -> u64 {
+        let flow = proto::Flow { fwd_packets: 1, server_name: "x".repeat(200), ..proto::Flow::default() };
+        let body = Body::Batch(proto::FlowBatch { flows: vec![flow; RECORDS] });
+        let octets = proto::FlowMessage { body: Some(body), ..proto::FlowMessage::default() }.encode_to_vec();
+        let mut sink = exports.sink(Box::new(NoSink));
+        let batches = 3 * QUEUE_OCTETS / octets.len() as u64;
+        for _ in 0..batches {
+            let message = Encoded { worker: 0, is_batch: true, records: RECORDS, octets: &octets };
+            sink.flows(message).unwrap();
+        }
+        batches * RECORDS as u64
+    }
+
+    fn started(address: &str, metrics: &Metrics) -> Exports {
+        let options = Options { template: "%IN_PKTS %TLS_SERVER_NAME", ..Options::default() };
+        let config = ExportConfig::parse(&format!("ipfix={address}"), options).unwrap();
+        Exports::start(&[config], false, metrics, &Brokers::default(), &Asked::default()).unwrap()
+    }
+
+    /// The sum of a metric over its labels.
+    fn counted(metrics: &Metrics, name: &str) -> u64 {
+        let text = metrics.text();
+        let lines = text.lines().filter(|line| line.starts_with(&format!("weir_probe_{name}_total")));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    #[test]
+    fn a_collector_that_is_away_holds_up_nobody_and_what_is_shed_is_counted() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let metrics = Metrics::new("test");
+        let exports = started(&format!("tcp://{closed}"), &metrics);
+        let records = flood(&exports);
+        assert!(counted(&metrics, "export_records_shed") > 0, "past the bound, at once");
+        let error = exports.finish(Some(Duration::ZERO)).unwrap_err().to_string();
+        assert_eq!(counted(&metrics, "export_records_shed"), records, "{}", metrics.text());
+        assert!(error.contains(&format!("{records} records were not sent")), "{error}");
+    }
+
+    #[test]
+    fn a_collector_that_does_not_read_holds_up_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let metrics = Metrics::new("test");
+        let exports = started(&format!("tcp://{}", listener.local_addr().unwrap()), &metrics);
+        let records = flood(&exports);
+        drop(listener);
+        exports.finish(Some(Duration::ZERO)).unwrap_err();
+        let both = counted(&metrics, "export_records_shed") + counted(&metrics, "export_records");
+        assert_eq!(both, records, "{}", metrics.text());
+    }
+}

@@ -1,0 +1,379 @@
+"""What the agent exports, as others read it: nfcapd, nfacctd, goflow2 and tshark, each beside what was in the capture.
+
+`make check-peers`. A capture is made here, packet by packet, so that every flow's packets and octets are known. The agent
+reads it and exports it as IPFIX and NetFlow v9; each peer's records, added up by flow, must be those of the capture.
+`test_peers.py` does the same with those peers that are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
+
+Flow = tuple[str, str, int, int, int]
+"""Source, destination, their ports (0 for ICMP, which peers show each in a way of its own), protocol."""
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """Packets and octets by flow, each direction a flow of its own."""
+
+    packets: Counter[Flow]
+    octets: Counter[Flow]
+    records: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Volumes) and (self.packets, self.octets) == (other.packets, other.octets)
+
+
+def gather(records: list[tuple[Flow, int, int]]) -> Volumes:
+    """Add records of (flow, packets, octets) up."""
+    packets: Counter[Flow] = Counter()
+    octets: Counter[Flow] = Counter()
+    for (source, destination, source_port, destination_port, protocol), count, size in records:
+        ports = (0, 0) if protocol in (1, 58) else (source_port, destination_port)
+        flow = (source, destination, *ports, protocol)
+        if count:
+            packets[flow] += count
+            octets[flow] += size
+    return Volumes(packets, octets, len(records))
+
+
+def make_capture(path: Path, flows: int = 400) -> Volumes:
+    """Write a capture of UDP, TCP and ICMP over IPv4 and IPv6, both ways, over three intervals; give what is in it."""
+    dice = random.Random(20261122)
+    sent: list[tuple[float, bytes, Flow, int]] = []
+    for number in range(flows):
+        six = number % 4 == 3
+        hosts = (1 + number % 50, 200 + number % 7)
+        ends = [f"2001:db8::{host:x}" if six else f"198.18.0.{host}" for host in hosts]
+        protocol = dice.choice((6, 17, 17, 58 if six else 1))
+        ports = (20_000 + number, dice.choice((53, 80, 443)))
+        for _ in range(dice.randint(1, 12)):
+            back = dice.random() < 0.4
+            (source, destination), (from_port, to_port) = (ends[::-1], ports[::-1]) if back else (ends, ports)
+            payload = dice.randbytes(dice.randint(0, 600))
+            if protocol == 6:
+                layer4 = struct.pack("!HHIIBBHHH", from_port, to_port, 1, 1, 0x50, 0x10, 1000, 0, 0) + payload
+            elif protocol == 17:
+                layer4 = struct.pack("!HHHH", from_port, to_port, 8 + len(payload), 0) + payload
+            else:
+                kind = {(1, False): 8, (1, True): 0, (58, False): 128, (58, True): 129}[protocol, back]
+                layer4 = struct.pack("!BBHHH", kind, 0, 0, number, 1) + payload
+            raw = ipaddress.ip_address(source).packed + ipaddress.ip_address(destination).packed
+            if six:
+                packet = struct.pack("!IHBB", 0x60000000, len(layer4), protocol, 64) + raw + layer4
+            else:
+                packet = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(layer4), 0, 0, 64, protocol, 0) + raw + layer4
+            frame = bytes(12) + (b"\x86\xdd" if six else b"\x08\x00") + packet
+            flow = (source, destination, from_port, to_port, protocol)
+            sent.append((1_790_000_000 + dice.random() * 29, frame, flow, len(packet)))
+    sent.sort(key=lambda one: one[0])
+    with path.open("wb") as file:
+        write_pcap(file, [(when, frame) for when, frame, _, _ in sent])
+    return gather([(flow, 1, octets) for _, _, flow, octets in sent])
+
+
+def write_pcap(file: Any, frames: list[tuple[float, bytes]]) -> None:
+    """Write frames of Ethernet as pcap."""
+    file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+    for when, frame in frames:
+        file.write(struct.pack("<IIII", int(when), int(when % 1 * 1e6), len(frame), len(frame)) + frame)
+
+
+def free_port() -> int:
+    """A UDP port that is free now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def waiting(port: int) -> int | None:
+    """Octets that wait in the UDP socket bound to this port; none where there is no such socket."""
+    for table in ("/proc/net/udp", "/proc/net/udp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if int(fields[1].rpartition(":")[2], 16) == port:
+                return int(fields[4].partition(":")[2], 16)
+    return None
+
+
+def until(question: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Wait until it is so."""
+    end = time.monotonic() + seconds
+    while not question():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.05)
+
+
+def export(capture: Path, form: str, address: str, options: list[str]) -> None:
+    """Have the agent read the capture and export it."""
+    command = [str(AGENT), "read", str(capture), "--to", "none", "--export", f"{form}={address}", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()}")
+
+
+def through(command: list[str], port: int, capture: Path, form: str, options: list[str]) -> None:
+    """Export to a peer that is started for it, and end it when it has read everything."""
+    peer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: waiting(port) is not None or peer.poll() is not None, f"{command[0]} listens")
+        if peer.poll() is not None:
+            raise AssertionError(f"{' '.join(command)} ended with status {peer.returncode}")
+        export(capture, form, f"udp://127.0.0.1:{port}", options)
+        until(lambda: not waiting(port), f"{command[0]} has read everything")
+        time.sleep(0.5)  # What it has read it also works on.
+    finally:
+        peer.send_signal(signal.SIGINT)
+        try:
+            peer.wait(20)
+        except subprocess.TimeoutExpired:
+            peer.kill()
+            peer.wait()
+
+
+def number(record: dict[str, Any], *keys: str) -> int:
+    """The first of these that is there, as a number."""
+    return next((int(record[key]) for key in keys if key in record), 0)
+
+
+def protocol_number(text: Any) -> int:
+    """A protocol's number, from its number or one of the names that peers have for it."""
+    names = {"icmp": 1, "tcp": 6, "udp": 17, "ipv6-icmp": 58, "icmpv6": 58, "icmp6": 58}
+    return names.get(str(text).lower()) or int(text)
+
+
+def nfcapd(capture: Path, form: str, options: list[str], folder: Path) -> Volumes:
+    """Records as nfcapd stores and nfdump shows them."""
+    port, flows = free_port(), folder / "flows"
+    flows.mkdir()
+    through(["nfcapd", "-b", "127.0.0.1", "-p", str(port), "-w", str(flows)], port, capture, form, options)
+    shown = subprocess.run(["nfdump", "-R", str(flows), "-o", "json"], capture_output=True, text=True, check=True)
+    records = []
+    for one in json.loads(shown.stdout or "[]"):
+        ends = [next(str(one[key]) for key in (f"{end}4_addr", f"{end}6_addr") if key in one) for end in ("src", "dst")]
+        ports = (number(one, "src_port"), number(one, "dst_port"))
+        protocol = protocol_number(one["proto"])
+        records.append(((*ends, *ports, protocol), number(one, "in_packets"), number(one, "in_bytes")))
+        if number(one, "out_packets"):
+            records.append(((*ends[::-1], *ports[::-1], protocol), one["out_packets"], one["out_bytes"]))
+    return gather(records)  # type: ignore[arg-type]
+
+
+def nfacctd(capture: Path, form: str, options: list[str], folder: Path) -> Volumes:
+    """Records as pmacct's collector adds them up."""
+    port, output = free_port(), folder / "nfacctd.json"
+    config = folder / "nfacctd.conf"
+    config.write_text(
+        f"daemonize: false\nnfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nplugins: print\nprint_output: json\n"
+        f"aggregate: src_host, dst_host, src_port, dst_port, proto\nprint_refresh_time: 3600\n"
+        f"print_output_file: {output}\nprint_output_file_append: true\n"
+    )
+    through(["nfacctd", "-f", str(config)], port, capture, form, options)
+    records = []
+    for line in output.read_text().splitlines():
+        one = json.loads(line)
+        if "ip_src" not in one:
+            continue
+        flow = (one["ip_src"], one["ip_dst"], number(one, "port_src"), number(one, "port_dst"))
+        records.append(((*flow, protocol_number(one["ip_proto"])), one["packets"], one["bytes"]))
+    return gather(records)
+
+
+def goflow2(capture: Path, form: str, options: list[str], folder: Path) -> Volumes:
+    """Records as goflow2 decodes them."""
+    port, output = free_port(), folder / "goflow2.json"
+    command = ["goflow2", "-listen", f"netflow://127.0.0.1:{port}", "-addr", "", "-transport.file", str(output)]
+    through([*command, "-templates.path", ""], port, capture, form, options)
+    records = []
+    for line in output.read_text().splitlines():
+        one = json.loads(line)
+        flow = (one["src_addr"], one["dst_addr"], one["src_port"], one["dst_port"], protocol_number(one["proto"]))
+        records.append((flow, one["packets"], one["bytes"]))
+    return gather(records)
+
+
+def datagrams(capture: Path, form: str, options: list[str]) -> list[bytes]:
+    """The messages themselves, by UDP."""
+    found: list[bytes] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+        ended = threading.Event()
+
+        def receive() -> None:
+            one.settimeout(0.2)
+            while True:
+                try:
+                    found.append(one.recv(65535))
+                except TimeoutError:
+                    if ended.is_set():
+                        return
+
+        thread = threading.Thread(target=receive)
+        thread.start()
+        try:
+            export(capture, form, f"udp://127.0.0.1:{one.getsockname()[1]}", options)
+        finally:
+            ended.set()
+            thread.join()
+    return found
+
+
+def stream(capture: Path, form: str, options: list[str]) -> list[bytes]:
+    """The messages themselves, by TCP."""
+    octets = bytearray()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def receive() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                while some := connection.recv(1 << 16):
+                    octets.extend(some)
+
+        thread = threading.Thread(target=receive, daemon=True)
+        thread.start()
+        export(capture, form, f"tcp://127.0.0.1:{listener.getsockname()[1]}", options)
+        thread.join(60)
+    found = []
+    while octets:
+        length = int.from_bytes(octets[2:4], "big")
+        found.append(bytes(octets[:length]))
+        del octets[:length]
+    return found
+
+
+def dissected(messages: list[bytes], folder: Path) -> Volumes:
+    """Records as tshark's dissector shows them; `folder` gets the messages as a capture."""
+    path = folder / "messages.pcap"
+    frames = []
+    for position, message in enumerate(messages):
+        udp = struct.pack("!HHHH", 40_000, 2055, 8 + len(message), 0) + message
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0) + bytes([127, 0, 0, 1] * 2) + udp
+        frames.append((1_790_000_000 + position / 1000, bytes(12) + b"\x08\x00" + ip))
+    with path.open("wb") as file:
+        write_pcap(file, frames)
+    command = ["tshark", "-n", "-r", str(path), "-d", "udp.port==2055,cflow", "-T", "pdml"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    if "_ws.malformed" in shown.stdout:
+        raise AssertionError("tshark calls a message malformed")
+    records = []
+    for flow in ElementTree.fromstring(shown.stdout).iter("field"):
+        said: dict[str, list[str]] = {}
+        for field in flow:
+            said.setdefault(field.get("name", ""), []).append(field.get("show", ""))
+        if "cflow.protocol" not in said or "cflow.packets" not in said:
+            continue
+        ends = [(said.get(f"cflow.{end}addr") or said[f"cflow.{end}addrv6"])[0] for end in ("src", "dst")]
+        ports = [int(said[f"cflow.{end}port"][0]) for end in ("src", "dst")]
+        protocol = int(said["cflow.protocol"][0])
+        # The reverse counts of RFC 5103 have the same names, and come second; NetFlow v9 has names of their own.
+        packets = said["cflow.packets"] + said.get("cflow.packetsout", said.get("cflow.post_packets", []))
+        octets = said["cflow.octets"] + said.get("cflow.octetsout", said.get("cflow.post_octets", []))
+        records.append(((*ends, *ports, protocol), int(packets[0]), int(octets[0])))
+        if len(packets) > 1:
+            records.append(((*ends[::-1], *ports[::-1], protocol), int(packets[1]), int(octets[1])))
+    return gather(records)  # type: ignore[arg-type]
+
+
+def tshark(capture: Path, form: str, options: list[str], folder: Path) -> Volumes:
+    """Records by UDP, as tshark's dissector shows them."""
+    return dissected(datagrams(capture, form, options), folder)
+
+
+def tshark_by_tcp(capture: Path, form: str, options: list[str], folder: Path) -> Volumes:
+    """Records by TCP, as tshark's dissector shows them."""
+    return dissected(stream(capture, form, options), folder)
+
+
+@dataclass(frozen=True)
+class Trip:
+    """One peer reading one form."""
+
+    peer: str
+    needs: str
+    form: str
+    options: tuple[str, ...]
+    read: Callable[[Path, str, list[str], Path], Volumes]
+
+    def name(self) -> str:
+        """What the table calls it."""
+        return f"{self.peer}, {self.form}{''.join(' ' + option for option in self.options)}"
+
+    def installed(self) -> bool:
+        """Whether its program is there."""
+        return shutil.which(self.needs, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is not None
+
+    def run(self, capture: Path) -> Volumes:
+        """What the peer makes of it."""
+        with tempfile.TemporaryDirectory() as folder:
+            return self.read(capture, self.form, list(self.options), Path(folder))
+
+
+ONE_WAY: tuple[str, ...] = ()
+BIFLOW = ("--biflow",)
+NTOPNG = ("--template", "@NTOPNG@")
+TRIPS = [
+    *(Trip("nfcapd", "nfcapd", form, way, nfcapd) for form in ("ipfix", "netflow-v9") for way in (ONE_WAY, BIFLOW)),
+    *(Trip("nfacctd", "nfacctd", form, ONE_WAY, nfacctd) for form in ("ipfix", "netflow-v9")),
+    *(Trip("goflow2", "goflow2", form, ONE_WAY, goflow2) for form in ("ipfix", "netflow-v9")),
+    *(
+        Trip("tshark", "tshark", form, way, tshark)
+        for form in ("ipfix", "netflow-v9")
+        for way in (ONE_WAY, BIFLOW, NTOPNG)
+    ),
+    Trip("tshark by TCP", "tshark", "ipfix", ONE_WAY, tshark_by_tcp),
+]
+
+
+def main() -> int:
+    """Print the table; 1 where a peer reads something else."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--flows", type=int, default=400, help="flows of the capture that is made")
+    arguments = parser.parse_args()
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        capture = Path(folder) / "made.pcap"
+        expected = make_capture(capture, arguments.flows)
+        line = "{:<46} {:>8} {:>8} {:>9} {:>12}  {}"
+        print(line.format("peer and form", "records", "flows", "packets", "octets", "verdict"))
+        sums = [len(expected.packets), expected.packets.total(), expected.octets.total()]
+        print(line.format("the capture itself", "", *sums, ""))
+        for trip in TRIPS:
+            if not trip.installed():
+                print(line.format(trip.name(), "", "", "", "", f"skipped: {trip.needs} is not installed"))
+                continue
+            found = trip.run(capture)
+            verdict = "equal" if found == expected else "DIFFERS"
+            wrong += found != expected
+            sums = [found.records, len(found.packets), found.packets.total(), found.octets.total()]
+            print(line.format(trip.name(), *sums, verdict), flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
