@@ -64,7 +64,7 @@ def ports(protocol: int, source: int, destination: int) -> tuple[int, int]:
 def theirs(path: Path) -> Counter[Flow]:
     """The flows that tshark decodes."""
     command = ["tshark", "-n", "-r", str(path), "-Y", "cflow or sflow", "-T", "json", "--no-duplicate-keys"]
-    for port in (2055, 4739):
+    for port in (2055, 2056, 4739, 9555, 9995, 9996):
         command += ["-d", f"udp.port=={port},cflow"]
     command += ["-d", "udp.port==6343,sflow"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
