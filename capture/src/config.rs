@@ -6,7 +6,6 @@ use crate::meter::MeterOptions;
 use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
-use crate::publish::export::ExportConfig;
 use crate::source::af_packet::BLOCK_OCTETS;
 use crate::source::af_xdp;
 use anyhow::{Context as _, bail};
@@ -191,6 +190,76 @@ pub struct KafkaConfig {
     pub properties: BTreeMap<String, String>,
 }
 
+/// One `[[export]]`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "to", rename_all = "kebab-case")]
+pub enum ExportConfig {
+    /// IPFIX to a collector.
+    Ipfix(ToCollector),
+    /// NetFlow v9 to a collector.
+    NetflowV9(ToCollector),
+    /// nProbe's JSON to a topic of Kafka.
+    NprobeKafka(ToKafka),
+    /// nProbe's JSON to ntopng.
+    NprobeZmq(ToNtopng),
+}
+
+/// A topic of Kafka and what it is sent.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToKafka {
+    /// `host:port`, several separated by commas.
+    pub brokers: String,
+    /// Name of the topic.
+    pub topic: String,
+    /// Properties of librdkafka.
+    #[serde(default)]
+    pub properties: BTreeMap<String, String>,
+    /// Template; empty: `@NTOPNG@`.
+    #[serde(default)]
+    pub template: String,
+    /// Names for keys, not numbers.
+    #[serde(default)]
+    pub json_labels: bool,
+}
+
+/// ntopng and what it is sent.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToNtopng {
+    /// Endpoint of ZeroMQ.
+    pub address: String,
+    /// Connect to it, and not listen on it.
+    #[serde(default)]
+    pub connect: bool,
+    /// Compress with zlib.
+    #[serde(default)]
+    pub compress: bool,
+    /// Template; empty: `@NTOPNG@`.
+    #[serde(default)]
+    pub template: String,
+    /// Names for keys, not numbers.
+    #[serde(default)]
+    pub json_labels: bool,
+}
+
+/// A collector and what it is sent.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToCollector {
+    /// `udp://host:port`, or `tcp://host:port` (IPFIX alone).
+    pub address: String,
+    /// Template as nProbe's `-T`; empty: what every collector knows.
+    #[serde(default)]
+    pub template: String,
+    /// One record with both directions, and not one of each.
+    #[serde(default)]
+    pub biflow: bool,
+    /// Observation domain, or source id.
+    #[serde(default)]
+    pub domain: u32,
+}
+
 /// `[limits]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -323,7 +392,6 @@ impl Config {
         if (1..LEAST_SPOOL).contains(&config.spool.max) {
             bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
         }
-        config.export.iter().try_for_each(ExportConfig::check)?;
         Ok(config)
     }
 
@@ -514,7 +582,12 @@ mod tests {
              template = \"@NTOPNG@\"\nbiflow = true\ndomain = 7",
         );
         assert_eq!(config.unwrap().export.len(), 2);
-        let error = |lines: &str| format!("{:#}", Config::parse(&format!("[[export]]\n{lines}")).unwrap_err());
+        let error = |lines: &str| {
+            format!(
+                "{:#}",
+                Config::parse(&format!("[[export]]\n{lines}")).and_then(|config| config.export[0].check()).unwrap_err()
+            )
+        };
         let to =
             |to: &str, address: &str, more: &str| error(&format!("to = \"{to}\"\naddress = \"{address}\"\n{more}"));
         assert!(error("to = \"sflow\"").contains("line 2: unknown variant `sflow`"));

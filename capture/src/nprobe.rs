@@ -1,8 +1,7 @@
 //! `weir-probe nprobe`, or this program called by the name `nprobe`: nProbe's common options, mapped to this agent's own.
 
 use crate::cli::{NprobeArgs, ReadArgs, RunArgs, SummaryForm, Target};
-use crate::config::Config;
-use crate::publish::export::{ExportConfig, ToCollector, ToKafka, ToNtopng};
+use crate::config::{Config, ExportConfig, ToCollector, ToKafka, ToNtopng};
 use crate::publish::nprobe_kafka;
 use crate::source::replay::Speed;
 use crate::{Exit, Failure, read, run};

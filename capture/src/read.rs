@@ -1,9 +1,9 @@
 //! `weir-probe read`: workers on capture files.
 
 use crate::cli::{ReadArgs, SummaryForm, Target};
-use crate::config::{Config, check_probe};
+use crate::config::{Config, ExportConfig, check_probe};
 use crate::metrics::Metrics;
-use crate::publish::export::{ExportConfig, Exports, Options};
+use crate::publish::export::{Exports, Options};
 use crate::publish::jsonl::JsonlSink;
 use crate::publish::kafka::{Brokers, Kafka, KafkaOptions, Refused};
 use crate::publish::pace::Pace;

@@ -1,7 +1,7 @@
 //! `weir-probe run`: workers on a live interface.
 
 use crate::cli::{RunArgs, SummaryForm};
-use crate::config::{Config, ReceiveOffloads};
+use crate::config::{Config, ExportConfig, ReceiveOffloads};
 use crate::metrics::Metrics;
 use crate::privileges;
 use crate::publish::export::Exports;
@@ -90,6 +90,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
             args.config.display()
         )));
     }
+    config.export.iter().try_for_each(ExportConfig::check).map_err(Failure::start)?;
     let inside = netns::enter(&config.source.netns).map_err(Failure::start)?;
     let device: Device = name.parse().map_err(Failure::start)?;
     let (workers, cpus) = placement(&device, &config).map_err(Failure::start)?;

@@ -10,6 +10,7 @@ use super::kafka::Brokers;
 use super::nprobe_kafka::{self, ToTopic};
 use super::zmq::Publisher;
 use super::{Encoded, Sink};
+use crate::config::{ExportConfig, ToCollector, ToKafka, ToNtopng};
 use crate::metrics::Metrics;
 use crate::proto;
 use crate::run::Asked;
@@ -17,8 +18,6 @@ use crate::throttle::Throttle;
 use anyhow::{Context as _, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use prost::Message as _;
-use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -31,59 +30,6 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How soon a collector that cannot be reached is tried again: doubling from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// One `[[export]]`.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(tag = "to", rename_all = "kebab-case")]
-pub enum ExportConfig {
-    /// IPFIX to a collector.
-    Ipfix(ToCollector),
-    /// NetFlow v9 to a collector.
-    NetflowV9(ToCollector),
-    /// nProbe's JSON to a topic of Kafka.
-    NprobeKafka(ToKafka),
-    /// nProbe's JSON to ntopng.
-    NprobeZmq(ToNtopng),
-}
-
-/// A topic of Kafka and what it is sent.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct ToKafka {
-    /// `host:port`, several separated by commas.
-    pub brokers: String,
-    /// Name of the topic.
-    pub topic: String,
-    /// Properties of librdkafka.
-    #[serde(default)]
-    pub properties: BTreeMap<String, String>,
-    /// Template; empty: `@NTOPNG@`.
-    #[serde(default)]
-    pub template: String,
-    /// Names for keys, not numbers.
-    #[serde(default)]
-    pub json_labels: bool,
-}
-
-/// ntopng and what it is sent.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct ToNtopng {
-    /// Endpoint of ZeroMQ.
-    pub address: String,
-    /// Connect to it, and not listen on it.
-    #[serde(default)]
-    pub connect: bool,
-    /// Compress with zlib.
-    #[serde(default)]
-    pub compress: bool,
-    /// Template; empty: `@NTOPNG@`.
-    #[serde(default)]
-    pub template: String,
-    /// Names for keys, not numbers.
-    #[serde(default)]
-    pub json_labels: bool,
-}
-
 /// What `--export` may say beside form and address.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
@@ -93,23 +39,6 @@ pub struct Options<'a> {
     pub biflow: bool,
     /// Names for keys of JSON.
     pub json_labels: bool,
-}
-
-/// A collector and what it is sent.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct ToCollector {
-    /// `udp://host:port`, or `tcp://host:port` (IPFIX alone).
-    pub address: String,
-    /// Template as nProbe's `-T`; empty: what every collector knows.
-    #[serde(default)]
-    pub template: String,
-    /// One record with both directions, and not one of each.
-    #[serde(default)]
-    pub biflow: bool,
-    /// Observation domain, or source id.
-    #[serde(default)]
-    pub domain: u32,
 }
 
 impl ExportConfig {
