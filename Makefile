@@ -133,6 +133,9 @@ check-captures: build ## Every public capture through the agent, held against ts
 check-peers: build ## What the agent exports as IPFIX and NetFlow v9, as nfcapd, nfacctd, goflow2 and tshark read it
 	$(PYTHON) tests/check_peers.py
 
+check-exports: build ## Exports of NetFlow, IPFIX and sFlow within captures, held against tshark (CAPTURES='files')
+	cd tests && PYTHONPATH=../stack $(PYTHON) check_exports.py $(CAPTURES)
+
 check-tcp: build ## Round trips, retransmissions, out-of-order segments against tshark (CAPTURES='files or folders')
 	cd tests && PYTHONPATH=../stack $(PYTHON) compare_tcp.py $(CAPTURES)
 
@@ -149,4 +152,4 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test build setup setup-tests clean docs help lint lock venv-stack venv-clickhouse venv-superset \
-  bench-capture bench-flink bench-pipeline bench-store check-captures check-peers check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end
+  bench-capture bench-flink bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end

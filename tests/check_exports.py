@@ -61,15 +61,23 @@ def ports(protocol: int, source: int, destination: int) -> tuple[int, int]:
     return (source, destination) if protocol in (6, 17) else (0, 0)
 
 
-def theirs(path: Path) -> Counter[Flow]:
-    """The flows that tshark decodes."""
-    command = ["tshark", "-n", "-r", str(path), "-Y", "cflow or sflow", "-T", "json", "--no-duplicate-keys"]
+def dissected(path: Path, wanted: str, on_6343: str) -> list[Any]:
+    """The packets that tshark wants to show, with sFlow's port read as it is told."""
+    command = ["tshark", "-n", "-r", str(path), "-Y", wanted, "-T", "json", "--no-duplicate-keys"]
     for port in (2055, 2056, 4739, 9555, 9995, 9996):
         command += ["-d", f"udp.port=={port},cflow"]
-    command += ["-d", "udp.port==6343,sflow"]
+    command += ["-d", f"udp.port==6343,{on_6343}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    packets: list[Any] = json.loads(done.stdout or "[]")
+    return packets
+
+
+def theirs(path: Path) -> Counter[Flow]:
+    """The flows that tshark decodes."""
     flows: Counter[Flow] = Counter()
-    for packet in json.loads(done.stdout or "[]"):
+    # Some exporters send NetFlow to sFlow's port: we go by what a datagram says it is, tshark by the port.
+    netflow_there = dissected(path, "udp.port == 6343 and cflow.version in {5, 9, 10}", "cflow")
+    for packet in dissected(path, "cflow or sflow", "sflow") + netflow_there:
         layers = packet["_source"]["layers"]
         for record in dicts(layers.get("cflow", {})):
             if "cflow.octets" in record and ("cflow.srcaddr" in record or "cflow.srcaddrv6" in record):

@@ -16,6 +16,7 @@ mkdir -p "$logs"
 
 found=0
 for target in "${targets[@]}"; do
+  mkdir -p "corpus/$target"
   nice -n 15 cargo +nightly fuzz run "$target" -- -max_total_time=$((minutes * 60)) -max_len=4096 -timeout=10 \
     -rss_limit_mb=2048 -print_final_stats=1 > "$logs/fuzz-$target.log" 2>&1 || found=1
 done
