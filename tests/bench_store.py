@@ -41,7 +41,7 @@ from weir.errors import WeirError
 import store_captures
 import store_traffic
 from capture_traces import SHARED
-from harness import BUILT, CHECKOUT, RunningStack
+from harness import BUILT, CHECKOUT, RunningStack, eventually
 from store_traffic import Traffic
 
 FOLDER = BUILT / "bench"
@@ -196,6 +196,10 @@ def real_records(bench: Bench) -> int:
         time.sleep(5)  # the jobs know of the prefixes
         summary = bench.stack.read("real", capture, words=("--workers", "2"))
         bench.stack.settled("real", summary["packets"]["in_flow_records"] + summary["packets"]["in_overflow_records"])
+    if bench.options.questions:
+        # A window of five minutes is written once it is over.
+        console.print("the windows of mixes, which some questions are about (some minutes) …")
+        eventually(lambda: bench.count("mixes"), "windows of mixes", 400)
     return bench.count("flows")
 
 

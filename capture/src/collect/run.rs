@@ -41,6 +41,8 @@ const MOST_BEHIND: i64 = 60;
 const OLDEST_MS: i64 = 3_600_000;
 /// Batches of flows that may wait for their publisher before the worker waits too.
 const WAITING: usize = 4;
+/// How long it takes in what had come when it was asked to stop.
+const DRAIN: Duration = Duration::from_secs(1);
 /// How long Kafka may take at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(30);
 /// How often the workers are looked after.
@@ -368,9 +370,11 @@ impl Listening {
 
     fn run(mut self) -> anyhow::Result<Outcome> {
         let interval_ms = i64::from(self.options.identity.interval_ms);
+        let mut asked = None;
         loop {
             let stopping = self.options.stop.load(Ordering::Relaxed);
             let patience = if stopping { Duration::ZERO } else { PATIENCE };
+            let since = stopping.then(|| *asked.get_or_insert_with(Instant::now));
             let more = self.hear(patience);
             if self.table.is_full() {
                 self.hand_over()?;
@@ -388,7 +392,8 @@ impl Listening {
                     self.table.open(open + interval_ms);
                 }
             }
-            if stopping && !more {
+            // What waits in the sockets is taken, but exporters that never pause do not keep it from its end.
+            if since.is_some_and(|since| !more || since.elapsed() > DRAIN) {
                 break;
             }
         }
