@@ -173,12 +173,12 @@ impl Metrics {
         registry.register("exporter_records", "Records that came of an exporter", inner.exporter_records.clone());
         registry.register(
             "exporter_lost",
-            "What an exporter sent and did not come, by its sequence numbers: records of netflow5 and ipfix, datagrams of netflow9, samples of sflow",
+            "What an exporter sent and did not come: records, datagrams (netflow9) or samples (sflow)",
             inner.exporter_lost.clone(),
         );
         registry.register(
             "exporter_records_without_sampling_rate",
-            "Records of an exporter that had not said its sampling rate, counted as they came",
+            "Records of an exporter that had not said its sampling rate",
             inner.exporter_unsampled.clone(),
         );
         registry.register(
