@@ -105,6 +105,7 @@ def row(**changed: Any) -> dict[str, Any]:
         "published_packets": 9, "published_octets": 900, "received_batches": 1, "received_records": 2, "received_packets": 9,
         "repeated_batches": 0, "missing_batches": 0, "missing_sequences": [], "stored_records": 2, "stored_packets": 9,
         "stored_octets": 900, "lost_packets": 0, "lost_octets": 0, "gap_packets": 0, "interface_packets": 10, "source": "file:x",
+        "exporter_records": {}, "exporter_lost": {}, "exporter_without_sampling_rate": {}, "exporter_refused": {},
     }  # fmt: skip
     return sound | changed
 
@@ -121,12 +122,21 @@ def row(**changed: Any) -> dict[str, Any]:
         ({"gap_packets": 5}, "while no agent ran", True),
         ({"repeated_batches": 2}, "came again", False),
         ({"captured_packets": 12}, "do not balance", True),
+        ({"exporter_lost": {"sflow 192.0.2.1 domain 0, samples": 2}}, "domain 0: 2 samples were sent", True),
+        ({"exporter_without_sampling_rate": {"ipfix 192.0.2.1 domain 7": 9}}, "9 records came without", False),
+        ({"exporter_refused": {"ipfix 192.0.2.1 domain 7, bad_length": 1}}, "not be read (bad length)", True),
     ],
 )
 def test_findings(changed: dict[str, Any], says: str, loss: bool) -> None:
     found = ledger.findings([row(), row(**changed)])
     assert [one.loss for one in found] == [loss]
     assert says in found[0].text
+
+
+def test_what_an_exporter_lost_is_added_up() -> None:
+    name = "netflow9 192.0.2.1 domain 7, datagrams"
+    found = ledger.findings([row(exporter_lost={name: 2}), row(), row(exporter_lost={name: 3}), row(probe="q")])
+    assert [one.text for one in found] == ["netflow9 192.0.2.1 domain 7: 5 datagrams were sent and did not come"]
 
 
 class Answers:

@@ -7,7 +7,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** What came of the exporters of a collector, by their names: {@code netflow9 192.0.2.1 domain 7}. */
+/**
+ * What came of the exporters of a collector, by their names: {@code netflow9 192.0.2.1 domain 7}.
+ */
 final class Exporters {
   final Map<String, Long> records = new TreeMap<>();
 
