@@ -338,10 +338,13 @@ def survey(stack: Stack, admin: ClickHouse, now: float | None = None) -> Survey:
 
 # -- roll-up --------------------------------------------------------------------------------------------------------
 
-_TALKERS_SQL = """
-INSERT INTO talkers_daily
+# The largest hosts of a day and a row for all others: for each probe, or where `probe` is not among them over all.
+_LIST_SQL = """
+INSERT INTO {{table}} (
+    day, rank, {own}, addr, network, customer, as_number, country, hosts,
+    sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received)
 SELECT
-    toDate('{day}') AS day, probe, if(place <= {talkers} AND NOT nobody, place, 0) AS rank,
+    toDate('{{day}}') AS day, if(place <= {{talkers}} AND NOT nobody, place, 0) AS rank, {shown},
     if(rank = 0, toIPv6('::'), any(addr)), if(rank = 0, false, any(network)),
     if(rank = 0, 0, any(customer)), if(rank = 0, 0, any(as_number)), if(rank = 0, 0, any(country)),
     countIf(NOT nobody) AS hosts,
@@ -349,50 +352,29 @@ SELECT
 FROM
 (
     SELECT *, addr = toIPv6('::') AS nobody,
-        row_number() OVER (PARTITION BY probe ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network) AS place
+        row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network) AS place
     FROM
     (
         SELECT
-            probe, addr, network, max(h.customer) AS customer, max(h.as_number) AS as_number, max(h.country) AS country,
+            {grouped}, addr, network, max(h.customer) AS customer, max(h.as_number) AS as_number, max(h.country) AS country,
             sum(sent_packets) AS sp, sum(sent_octets) AS so, sum(received_packets) AS rp, sum(received_octets) AS ro,
             sum(flows_begun) AS begun, sum(flows_received) AS received
         FROM hosts_daily AS h
-        WHERE day = '{day}'
-        GROUP BY probe, addr, network
+        WHERE day = '{{day}}'
+        GROUP BY addr, network{by}
     )
 )
-GROUP BY probe, rank
+GROUP BY rank{by}
 """
-
-_NATIONAL_SQL = """
-INSERT INTO national_talkers_daily
-SELECT
-    toDate('{day}') AS day, if(place <= {talkers} AND NOT nobody, place, 0) AS rank,
-    if(rank = 0, toIPv6('::'), any(addr)), if(rank = 0, false, any(network)),
-    if(rank = 0, 0, any(customer)), if(rank = 0, 0, any(as_number)), if(rank = 0, 0, any(country)),
-    max(seen) AS probes, countIf(NOT nobody) AS hosts,
-    sum(sp), sum(so), sum(rp), sum(ro), sum(begun), sum(received)
-FROM
-(
-    SELECT *, addr = toIPv6('::') AS nobody,
-        row_number() OVER (ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network) AS place
-    FROM
-    (
-        SELECT
-            addr, network, max(h.customer) AS customer, max(h.as_number) AS as_number, max(h.country) AS country,
-            uniqExact(probe) AS seen,
-            sum(sent_packets) AS sp, sum(sent_octets) AS so, sum(received_packets) AS rp, sum(received_octets) AS ro,
-            sum(flows_begun) AS begun, sum(flows_received) AS received
-        FROM hosts_daily AS h
-        WHERE day = '{day}'
-        GROUP BY addr, network
-    )
+_TALKERS_SQL = _LIST_SQL.format(
+    own="probe", shown="probe", partition="PARTITION BY probe", grouped="probe", by=", probe"
 )
-GROUP BY rank
-"""
+_NATIONAL_SQL = _LIST_SQL.format(
+    own="probes", shown="max(seen)", partition="", grouped="uniqExact(probe) AS seen", by=""
+)
 
 _MIXES_SQL = """
-INSERT INTO mixes_daily
+INSERT INTO {table}
 SELECT
     toDate('{day}') AS day, scope, probe, customer, dimension, direction, number, remainder, count() AS windows,
     sum(m.octets), sum(m.packets), sum(m.flows), sum(m.ipv6_octets), sum(m.ipv6_packets), sum(m.ipv6_flows), sum(m.overflow_octets)
@@ -483,7 +465,7 @@ def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
         admin.execute(f"ALTER TABLE {table} DELETE WHERE day = '{day}'", mutations_sync="2")
     # Days of many hosts are sorted on disk rather than refused.
     admin.execute(
-        statement.format(day=day, talkers=TALKERS),
+        statement.format(table=table, day=day, talkers=TALKERS),
         max_bytes_before_external_group_by="500000000",
         max_bytes_before_external_sort="500000000",
     )
