@@ -128,6 +128,10 @@ def test_daily_lists_are_written_once_and_again_after_late_data(stack: RunningSt
     assert "talkers_daily" in stack.weir("storage", "roll-up").out
     check(store, "flows_hourly", "hosts_daily", "talkers_daily", "mixes_daily")
     assert store.rows("SELECT * FROM talkers_daily WHERE probe != 'late' ORDER BY ALL") == before
+    # The list over all probes adds up what theirs do, each host's probes together.
+    day = "SELECT toString(day) AS day, sum(sent_octets) AS sent, sum(received_octets) AS received, uniqExact(addr) AS hosts FROM {} GROUP BY day"
+    assert store.rows(day.format("national_talkers_daily")) == store.rows(day.format("talkers_daily"))
+    assert store.rows("SELECT max(probes) AS most FROM national_talkers_daily")[0]["most"] == 3
 
     # Below the limit each host has a row; beyond it the rest are one.
     shown = store.rows(
