@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from capture_traces import SHARED
+from capture_traces import header as pcap_header
 from harness import AGENT
 
 #: The only public captures here with exports inside (tshark's filter `cflow or sflow` over all of them).
@@ -171,7 +172,7 @@ def exported(traffic: Path, form: str, folder: Path) -> Path:
     port = 6343 if form == "sflow" else 2055
     path = folder / f"{traffic.stem}-{form}.pcap"
     with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 101))
+        file.write(pcap_header(101))
         for data in datagrams:
             udp = struct.pack(">HHHH", 40_000, port, 8 + len(data), 0) + data
             ip = (

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-CHECKOUT = Path(__file__).resolve().parents[1]
-AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
+from capture_traces import header
+from harness import AGENT, eventually
 
 Flow = tuple[str, str, int, int, int]
 """Source, destination, their ports (0 for ICMP, which peers show each in a way of its own), protocol."""
@@ -97,7 +97,7 @@ def make_capture(path: Path, flows: int = 400) -> Volumes:
 
 def write_pcap(file: Any, frames: list[tuple[float, bytes]]) -> None:
     """Write frames of Ethernet as pcap."""
-    file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+    file.write(header())
     for when, frame in frames:
         file.write(struct.pack("<IIII", int(when), int(when % 1 * 1e6), len(frame), len(frame)) + frame)
 
@@ -119,15 +119,6 @@ def waiting(port: int) -> int | None:
     return None
 
 
-def until(question: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    """Wait until it is so."""
-    end = time.monotonic() + seconds
-    while not question():
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds:.0f} s: {what}")
-        time.sleep(0.05)
-
-
 def export(capture: Path, form: str, address: str, options: list[str]) -> None:
     """Have the agent read the capture and export it."""
     command = [str(AGENT), "read", str(capture), "--to", "none", "--export", f"{form}={address}", *options]
@@ -140,11 +131,11 @@ def through(command: list[str], port: int, capture: Path, form: str, options: li
     """Export to a peer that is started for it, and end it when it has read everything."""
     peer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: waiting(port) is not None or peer.poll() is not None, f"{command[0]} listens")
+        eventually(lambda: waiting(port) is not None or peer.poll() is not None, f"{command[0]} listens")
         if peer.poll() is not None:
             raise AssertionError(f"{' '.join(command)} ended with status {peer.returncode}")
         export(capture, form, f"udp://127.0.0.1:{port}", options)
-        until(lambda: not waiting(port), f"{command[0]} has read everything")
+        eventually(lambda: not waiting(port), f"{command[0]} has read everything")
         time.sleep(0.5)  # What it has read it also works on.
     finally:
         peer.send_signal(signal.SIGINT)

@@ -28,7 +28,7 @@ from weir.supervisor import Supervisor
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 BUILT = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir"))
-AGENT = CHECKOUT / "capture/target/release/weir-probe"
+AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::collect::listen::Listen;
+use crate::config::{Config, check_probe};
 use crate::meter::interval::IntervalLength;
 use crate::source::replay::Speed;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -136,15 +137,9 @@ pub struct CollectArgs {
     /// Where records go
     #[arg(long, default_value = "kafka")]
     pub to: Target,
-    /// Name of the probe [default: that of the configuration, else `local`]
-    #[arg(long, value_name = "NAME")]
-    pub probe: Option<String>,
-    /// Kafka's brokers, separated by commas [default: those of the configuration, else 127.0.0.1:9092]
-    #[arg(long, value_name = "HOST:PORT")]
-    pub brokers: Option<String>,
-    /// Length of the intervals: 1s, 2s, 5s, 10s, 15s or 30s [default: that of the configuration, else 10s]
-    #[arg(long, value_name = "TIME")]
-    pub interval: Option<IntervalLength>,
+    /// What holds instead of the configuration's.
+    #[command(flatten)]
+    pub instead: Instead,
     /// Threads, among which the system shares exporters out
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: u32,
@@ -154,6 +149,38 @@ pub struct CollectArgs {
     /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub summary: SummaryForm,
+}
+
+/// What holds instead of what a configuration says.
+#[derive(Args, Debug, Default)]
+pub struct Instead {
+    /// Name of the probe [default: that of the configuration, else `local`]
+    #[arg(long, value_name = "NAME")]
+    pub probe: Option<String>,
+    /// Kafka's brokers, separated by commas [default: those of the configuration, else 127.0.0.1:9092]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub brokers: Option<String>,
+    /// Length of the intervals: 1s, 2s, 5s, 10s, 15s or 30s [default: that of the configuration, else 10s]
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<IntervalLength>,
+}
+
+impl Instead {
+    /// Puts it into a configuration.
+    ///
+    /// # Errors
+    /// Where the probe's name is none.
+    pub fn put_into(&self, config: &mut Config) -> anyhow::Result<()> {
+        if let Some(probe) = &self.probe {
+            check_probe(probe)?;
+            config.probe.clone_from(probe);
+        }
+        if let Some(brokers) = &self.brokers {
+            config.kafka.brokers.clone_from(brokers);
+        }
+        config.interval = self.interval.unwrap_or(config.interval);
+        Ok(())
+    }
 }
 
 const READ_HELP: &str = "\
@@ -193,15 +220,9 @@ pub struct ReadArgs {
     /// Export JSON with names for keys, not numbers
     #[arg(long)]
     pub json_labels: bool,
-    /// Name of the probe [default: that of the configuration, else `local`]
-    #[arg(long, value_name = "NAME")]
-    pub probe: Option<String>,
-    /// Kafka's brokers, separated by commas [default: those of the configuration, else 127.0.0.1:9092]
-    #[arg(long, value_name = "HOST:PORT")]
-    pub brokers: Option<String>,
-    /// Length of the intervals: 1s, 2s, 5s, 10s, 15s or 30s [default: that of the configuration, else 10s]
-    #[arg(long, value_name = "TIME")]
-    pub interval: Option<IntervalLength>,
+    /// What holds instead of the configuration's.
+    #[command(flatten)]
+    pub instead: Instead,
     /// Workers that share the packets
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: u32,

@@ -1,6 +1,6 @@
 //! `weir-probe nprobe`, or this program called by the name `nprobe`: nProbe's common options, mapped to this agent's own.
 
-use crate::cli::{NprobeArgs, ReadArgs, RunArgs, SummaryForm, Target};
+use crate::cli::{Instead, NprobeArgs, ReadArgs, RunArgs, SummaryForm, Target};
 use crate::config::{Config, ExportConfig, ToCollector, ToKafka, ToNtopng};
 use crate::publish::nprobe_kafka;
 use crate::source::replay::Speed;
@@ -68,9 +68,7 @@ pub fn nprobe(args: &NprobeArgs) -> Result<Exit, Failure> {
         template: String::new(),
         biflow: false,
         json_labels: false,
-        probe: None,
-        brokers: None,
-        interval: None,
+        instead: Instead::default(),
         workers: 1,
         speed: Speed::Max,
         keep_time: true,

@@ -1,13 +1,13 @@
 //! `weir-probe read`: workers on capture files.
 
 use crate::cli::{ReadArgs, SummaryForm, Target};
-use crate::config::{Config, ExportConfig, check_probe};
+use crate::config::{Config, ExportConfig};
 use crate::metrics::Metrics;
-use crate::publish::export::{Exports, Options};
-use crate::publish::jsonl::JsonlSink;
-use crate::publish::kafka::{Brokers, Kafka, KafkaOptions, Refused};
+use crate::publish::Identity;
+use crate::publish::destination::Destination;
+use crate::publish::export::Options;
+use crate::publish::kafka::Refused;
 use crate::publish::pace::Pace;
-use crate::publish::{Identity, NoSink, Sink};
 use crate::reload::Reload;
 use crate::run::{Asked, config_or_default};
 use crate::source::file::{Broken, CaptureFile};
@@ -34,14 +34,7 @@ use std::time::{Duration, Instant};
 /// could not be brought to their target. A file that breaks off is none: [`Exit::BrokenFile`].
 pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
     let mut config = config_or_default(args.config.as_deref()).map_err(Failure::start)?;
-    if let Some(probe) = &args.probe {
-        check_probe(probe).map_err(Failure::start)?;
-        config.probe.clone_from(probe);
-    }
-    if let Some(brokers) = &args.brokers {
-        config.kafka.brokers.clone_from(brokers);
-    }
-    config.interval = args.interval.unwrap_or(config.interval);
+    args.instead.put_into(&mut config).map_err(Failure::start)?;
     let ReadArgs { template, biflow, json_labels, .. } = args;
     let options = Options { template, biflow: *biflow, json_labels: *json_labels };
     let exported = args.export.iter().map(|text| ExportConfig::parse(text, options));
@@ -61,7 +54,7 @@ pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
     let epoch = new_epoch(0);
 
     let metrics = Metrics::new(&config.probe);
-    let target = Destination::open(args, &config, &metrics, &asked)?;
+    let target = Destination::open(args.to, args.workers, false, &config, &metrics, &asked).map_err(Failure::start)?;
     let done =
         input.replay(&Replaying { args, config: &config, epoch, metrics: &metrics, target: &target, asked: &asked });
     // Where both failed, the target knows why.
@@ -293,58 +286,4 @@ impl Replaying<'_> {
 /// Small files are done at once: they are not to wait for a slow look.
 fn started_recently(bar: &ProgressBar) -> bool {
     bar.elapsed() < Duration::from_millis(100)
-}
-
-/// Where records go.
-struct Destination {
-    main: Main,
-    exports: Exports,
-}
-
-/// Where `--to` brings them.
-enum Main {
-    Kafka(Kafka),
-    Jsonl(JsonlSink),
-    None,
-}
-
-impl Destination {
-    fn open(args: &ReadArgs, config: &Config, metrics: &Metrics, asked: &Asked) -> Result<Destination, Failure> {
-        let main = match args.to {
-            Target::None => Main::None,
-            Target::Jsonl => Main::Jsonl(JsonlSink::new(Box::new(std::io::stdout()))),
-            Target::Kafka => {
-                let options = KafkaOptions {
-                    brokers: config.kafka.brokers.clone(),
-                    properties: config.kafka.properties.clone(),
-                    probe: config.probe.clone(),
-                    workers: args.workers,
-                    queue_octets: config.queue_octets(),
-                    wait: true,
-                    spool: None,
-                };
-                Main::Kafka(Kafka::start(options, metrics.clone(), asked).map_err(Failure::start)?)
-            }
-        };
-        let exports =
-            Exports::start(&config.export, true, metrics, &Brokers::default(), asked).map_err(Failure::start)?;
-        Ok(Destination { main, exports })
-    }
-
-    fn sink(&self) -> Box<dyn Sink> {
-        self.exports.sink(match &self.main {
-            Main::Kafka(kafka) => Box::new(kafka.sink()),
-            Main::Jsonl(sink) => Box::new(sink.clone()),
-            Main::None => Box::new(NoSink),
-        })
-    }
-
-    fn finish(self) -> anyhow::Result<()> {
-        match self.main {
-            Main::Kafka(kafka) => kafka.finish(None)?,
-            Main::Jsonl(sink) => sink.flush()?,
-            Main::None => {}
-        }
-        self.exports.finish(None)
-    }
 }

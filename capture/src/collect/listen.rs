@@ -1,7 +1,7 @@
 //! Where exporters send to: UDP sockets, and connections that carry IPFIX (RFC 7011, section 10.4).
 
 use super::decode::{Cause, message_octets};
-use crate::packet::Address;
+use crate::packet::{self, Address};
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Read as _};
@@ -124,7 +124,7 @@ impl Ports {
                 && self.streams.len() < MOST_STREAMS
                 && stream.set_nonblocking(true).is_ok()
             {
-                self.streams.push(Stream { stream, from: mapped(from.ip()), begun: Vec::new() });
+                self.streams.push(Stream { stream, from: packet::address(from.ip()), begun: Vec::new() });
             }
         }
         Ok(more)
@@ -135,7 +135,7 @@ impl Ports {
 fn drain(socket: &UdpSocket, buffer: &mut [u8], take: &mut impl FnMut(Address, &[u8])) -> bool {
     for _ in 0..AT_ONCE {
         match socket.recv_from(buffer) {
-            Ok((octets, from)) => take(mapped(from.ip()), &buffer[..octets]),
+            Ok((octets, from)) => take(packet::address(from.ip()), &buffer[..octets]),
             // An answer of a host that is not there is of no interest to who only listens.
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {}
             Err(_) => return false,
@@ -197,14 +197,6 @@ fn bound(address: SocketAddr, kind: Type) -> io::Result<Socket> {
 
 fn cannot(address: SocketAddr, protocol: &str) -> String {
     format!("cannot listen on {address} ({protocol})")
-}
-
-/// An address as records have it.
-fn mapped(address: IpAddr) -> Address {
-    match address {
-        IpAddr::V4(four) => four.to_ipv6_mapped().octets(),
-        IpAddr::V6(six) => six.octets(),
-    }
 }
 
 #[cfg(test)]

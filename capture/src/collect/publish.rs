@@ -5,7 +5,7 @@ use crate::filter::{FilterCounts, FilterSets};
 use crate::meter::Volume;
 use crate::proto;
 use crate::proto::flow_message::Body;
-use crate::publish::{BATCH_RECORDS, Encoded, Identity, MAJOR, Published, Sink};
+use crate::publish::{BATCH_RECORDS, Encoded, Identity, MAJOR, Published, Sink, counter};
 use prost::Message as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -185,12 +185,6 @@ impl Publisher {
     /// what it lost and what could not be read (these count records, packets or datagrams as packets).
     fn counters(&mut self, start_ms: i64, exporters: &[proto::Exporter]) -> proto::CounterMessage {
         let filters = self.filters.take();
-        let counter = |set: &str, label: &str, volume: Volume| proto::Counter {
-            set: set.to_owned(),
-            label: label.to_owned(),
-            packets: volume.packets,
-            octets: volume.octets,
-        };
         let mut counters: Vec<_> = filters.labels().map(|(set, label, volume)| counter(set, label, volume)).collect();
         let mut causes = BTreeMap::<&str, u64>::new();
         for exporter in exporters {
@@ -205,17 +199,7 @@ impl Publisher {
         counters.extend(counted.map(|(label, packets)| counter("exporters", label, Volume { packets, octets: 0 })));
         let sequence = self.counters_sequence;
         self.counters_sequence += 1;
-        proto::CounterMessage {
-            major: MAJOR,
-            minor: 0,
-            probe: self.identity.probe.clone(),
-            worker: self.identity.worker,
-            epoch: self.identity.epoch,
-            sequence,
-            interval_start_ms: start_ms.max(0) as u64,
-            interval_ms: self.identity.interval_ms,
-            counters,
-        }
+        self.identity.counters(sequence, start_ms.max(0) as u64, counters)
     }
 }
 

@@ -5,16 +5,13 @@ use super::listen::Ports;
 use super::publish::{Closing, Publisher};
 use super::table::{Clamped, Flows, Table, TableOptions};
 use crate::cli::{CollectArgs, SummaryForm, Target};
-use crate::config::{Config, check_probe};
 use crate::filter::FilterSets;
 use crate::host;
 use crate::metrics::Metrics;
-use crate::packet::Address;
+use crate::packet::{self, Address};
 use crate::proto;
-use crate::publish::export::Exports;
-use crate::publish::jsonl::JsonlSink;
-use crate::publish::kafka::{Brokers, Kafka, KafkaOptions};
-use crate::publish::{Identity, NoSink, Published, Sink};
+use crate::publish::destination::Destination;
+use crate::publish::{Identity, Published, Sink};
 use crate::run::{Asked, config_or_default};
 use crate::source::wall_clock_ns;
 use crate::state::new_epoch;
@@ -43,8 +40,6 @@ const OLDEST_MS: i64 = 3_600_000;
 const WAITING: usize = 4;
 /// How long it takes in what had come when it was asked to stop.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How long Kafka may take at the end.
-const PATIENCE_AT_END: Duration = Duration::from_secs(30);
 /// How often the workers are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -54,17 +49,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
 pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     let mut config = config_or_default(args.config.as_deref()).map_err(Failure::start)?;
-    if let Some(probe) = &args.probe {
-        check_probe(probe).map_err(Failure::start)?;
-        config.probe.clone_from(probe);
-    }
-    if let Some(brokers) = &args.brokers {
-        config.kafka.brokers.clone_from(brokers);
-    }
+    args.instead.put_into(&mut config).map_err(Failure::start)?;
     if let Some(state_dir) = &args.state_dir {
         config.state_dir.clone_from(state_dir);
     }
-    config.interval = args.interval.unwrap_or(config.interval);
     let udp = [&args.netflow[..], &args.ipfix, &args.sflow].concat();
     if udp.is_empty() {
         return Err(Failure::start(anyhow!("nothing to listen on: give --netflow, --ipfix or --sflow")));
@@ -80,9 +68,7 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
         let bound = metrics.serve(listen).map_err(Failure::start)?;
         tracing::info!("metrics on http://{bound}/metrics");
     }
-    let target = Destination::open(args, &config, &metrics, &asked).map_err(Failure::start)?;
-    let exports =
-        Exports::start(&config.export, false, &metrics, &Brokers::default(), &asked).map_err(Failure::start)?;
+    let target = Destination::open(args.to, workers, true, &config, &metrics, &asked).map_err(Failure::start)?;
 
     let started = Instant::now();
     let epoch = new_epoch(0);
@@ -106,7 +92,7 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
                 metrics: metrics.clone(),
                 stop: Arc::clone(&asked.stop),
             };
-            Worker::start(ports, exports.sink(target.sink()), options)
+            Worker::start(ports, target.sink(), options)
         })
         .collect::<anyhow::Result<_>>()?;
     tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "listening on {}", listed.join(", "));
@@ -117,10 +103,6 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     asked.stop.store(true, Ordering::SeqCst);
     let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(Worker::join).collect();
     let flushed = target.finish();
-    // What an export gave up is counted and was said: it is no failure of the collector.
-    if let Err(error) = exports.finish(Some(PATIENCE_AT_END)) {
-        tracing::warn!("{error:#}");
-    }
     let mut sum = Outcome::default();
     for outcome in outcomes {
         sum.add(&outcome?);
@@ -132,50 +114,6 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     }
     flushed?;
     Ok(Exit::Done)
-}
-
-/// Where records go.
-enum Destination {
-    Kafka(Kafka),
-    Jsonl(JsonlSink),
-    None,
-}
-
-impl Destination {
-    fn open(args: &CollectArgs, config: &Config, metrics: &Metrics, asked: &Asked) -> anyhow::Result<Destination> {
-        Ok(match args.to {
-            Target::None => Destination::None,
-            Target::Jsonl => Destination::Jsonl(JsonlSink::new(Box::new(std::io::stdout()))),
-            Target::Kafka => {
-                let options = KafkaOptions {
-                    brokers: config.kafka.brokers.clone(),
-                    properties: config.kafka.properties.clone(),
-                    probe: config.probe.clone(),
-                    workers: args.workers,
-                    queue_octets: config.queue_octets(),
-                    wait: false,
-                    spool: config.spool(),
-                };
-                Destination::Kafka(Kafka::start(options, metrics.clone(), asked)?)
-            }
-        })
-    }
-
-    fn sink(&self) -> Box<dyn Sink> {
-        match self {
-            Destination::Kafka(kafka) => Box::new(kafka.sink()),
-            Destination::Jsonl(sink) => Box::new(sink.clone()),
-            Destination::None => Box::new(NoSink),
-        }
-    }
-
-    fn finish(self) -> anyhow::Result<()> {
-        match self {
-            Destination::Kafka(kafka) => kafka.finish(Some(PATIENCE_AT_END)),
-            Destination::Jsonl(sink) => Ok(sink.flush()?),
-            Destination::None => Ok(()),
-        }
-    }
 }
 
 /// Where templates, sampling rates and sequence numbers outlast a run: a file for each worker.
@@ -483,7 +421,7 @@ impl Listening {
             let said = self.said.entry(*info).or_default();
             let lost = losses(info, counts).lost;
             let since = proto::Exporter {
-                addr: address(&info.address),
+                addr: packet::shortest(&info.address).to_vec(),
                 domain: info.domain,
                 protocol: info.protocol.name().to_owned(),
                 records: counts.records.saturating_sub(said.records),
@@ -531,13 +469,6 @@ fn refused(now: &[u64], said: &[u64]) -> HashMap<String, u64> {
     let since =
         Cause::ALL.iter().zip(now.iter().zip(said)).map(|(cause, (now, said))| (cause, now.saturating_sub(*said)));
     since.filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.name().to_owned(), count)).collect()
-}
-
-fn address(address: &Address) -> Vec<u8> {
-    match std::net::Ipv6Addr::from(*address).to_ipv4_mapped() {
-        Some(four) => four.octets().to_vec(),
-        None => address.to_vec(),
-    }
 }
 
 impl Outcome {

@@ -8,7 +8,7 @@ use super::record::{Imported, Sent};
 use super::split::Spread;
 use crate::meter::Volume;
 use crate::meter::key::{Compact as _, End, Key, V4, V6, is_icmp};
-use crate::packet::{Address, tcp};
+use crate::packet::{self, Address, tcp};
 use crate::proto;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -385,7 +385,6 @@ fn record(interval_ms: i64, FlowKey { key, exporter, sampling }: &FlowKey, cell:
     let octets = |address: &Address| if key.version == 4 { address[12..].to_vec() } else { address.to_vec() };
     let (seen_by, input, output) = cell.interfaces;
     let (input, output) = if seen_by == end { (input, output) } else { (output, input) };
-    let exporter = if is_mapped(exporter) { exporter[12..].to_vec() } else { exporter.to_vec() };
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let flow = proto::Flow {
         src_addr: octets(&key.addresses[src]),
@@ -418,7 +417,7 @@ fn record(interval_ms: i64, FlowKey { key, exporter, sampling }: &FlowKey, cell:
         application_id: u32::from(cell.application_id),
         server_name: cell.names.as_ref().map(|names| text(&names.server)).unwrap_or_default(),
         dns_query: cell.names.as_ref().map(|names| text(&names.query)).unwrap_or_default(),
-        exporter_addr: exporter,
+        exporter_addr: packet::shortest(exporter).to_vec(),
         sampling_rate: *sampling,
         input_interface: input,
         output_interface: output,
@@ -426,11 +425,6 @@ fn record(interval_ms: i64, FlowKey { key, exporter, sampling }: &FlowKey, cell:
     };
     let sent = cell.sides.map(|side| Volume { packets: side.packets, octets: side.octets });
     Record { flow, key: *key, sent }
-}
-
-/// Whether an address is IPv4 mapped (RFC 4291).
-fn is_mapped(address: &Address) -> bool {
-    address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255]
 }
 
 #[cfg(test)]

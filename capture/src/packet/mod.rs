@@ -11,8 +11,23 @@ mod tunnel;
 pub use checksum::Checksum;
 pub use link::LinkType;
 
+use std::net::IpAddr;
+
 /// An address as 16 octets: IPv6 as it is, IPv4 as `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2).
 pub type Address = [u8; 16];
+
+/// An address as 16 octets.
+pub fn address(ip: IpAddr) -> Address {
+    match ip {
+        IpAddr::V4(four) => four.to_ipv6_mapped().octets(),
+        IpAddr::V6(six) => six.octets(),
+    }
+}
+
+/// An address as messages state it: 4 octets where it is one of IPv4, else 16.
+pub fn shortest(address: &Address) -> &[u8] {
+    if address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] { &address[12..] } else { address }
+}
 
 /// One frame as a source hands it over.
 #[derive(Clone, Copy, Debug)]

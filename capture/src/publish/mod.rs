@@ -3,6 +3,7 @@
 //! A [`Publisher`] numbers and fills the messages of one worker; a [`Sink`] takes them somewhere.
 
 pub mod collector;
+pub mod destination;
 pub mod elements;
 pub mod encode;
 pub mod export;
@@ -111,6 +112,33 @@ pub struct Identity {
     pub time_shift_ms: i64,
     /// What passed since the epoch before: packets and ms; zeros where not known.
     pub gap: (u64, u64),
+}
+
+impl Identity {
+    /// The message of an interval's counters.
+    pub fn counters(
+        &self,
+        sequence: u64,
+        interval_start_ms: u64,
+        counters: Vec<proto::Counter>,
+    ) -> proto::CounterMessage {
+        proto::CounterMessage {
+            major: MAJOR,
+            minor: 0,
+            probe: self.probe.clone(),
+            worker: self.worker,
+            epoch: self.epoch,
+            sequence,
+            interval_start_ms,
+            interval_ms: self.interval_ms,
+            counters,
+        }
+    }
+}
+
+/// One counter of a message.
+pub fn counter(set: &str, label: &str, volume: Volume) -> proto::Counter {
+    proto::Counter { set: set.to_owned(), label: label.to_owned(), packets: volume.packets, octets: volume.octets }
 }
 
 /// A closed interval with what the worker knows beside it.
@@ -389,12 +417,6 @@ impl Publisher {
     }
 
     fn counters(&mut self, closing: &Closing) -> proto::CounterMessage {
-        let counter = |set: &str, label: &str, volume: Volume| proto::Counter {
-            set: set.to_owned(),
-            label: label.to_owned(),
-            packets: volume.packets,
-            octets: volume.octets,
-        };
         let interval = &closing.interval;
         let mut counters: Vec<_> =
             interval.counters.labels().map(|(set, label, volume)| counter(set, label, volume)).collect();
@@ -430,17 +452,7 @@ impl Publisher {
         }
         let sequence = self.counters_sequence;
         self.counters_sequence += 1;
-        proto::CounterMessage {
-            major: MAJOR,
-            minor: 0,
-            probe: self.identity.probe.clone(),
-            worker: self.identity.worker,
-            epoch: self.identity.epoch,
-            sequence,
-            interval_start_ms: interval.start_ms,
-            interval_ms: self.identity.interval_ms,
-            counters,
-        }
+        self.identity.counters(sequence, interval.start_ms, counters)
     }
 }
 

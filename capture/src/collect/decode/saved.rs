@@ -6,7 +6,7 @@ use super::sampling::Of;
 use super::sequence::Sequence;
 use super::template::{Field, Template};
 use super::{Decoder, ExporterInfo, Limits, Protocol};
-use crate::packet::Address;
+use crate::packet::{self, Address};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv6Addr};
@@ -125,8 +125,8 @@ impl SavedExporter {
     fn restored(self, limits: &Limits) -> anyhow::Result<Exporter> {
         let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == self.protocol);
         let protocol = protocol.with_context(|| format!("the saved protocol {:?} is not known", self.protocol))?;
-        let agent = self.agent.map_or(Address::default(), octets);
-        let info = ExporterInfo { address: octets(self.address), agent, protocol, domain: self.domain };
+        let agent = self.agent.map_or(Address::default(), packet::address);
+        let info = ExporterInfo { address: packet::address(self.address), agent, protocol, domain: self.domain };
         let mut exporter = Exporter::new(info);
         exporter.heard_ms = self.heard_ms;
         exporter.sequence = self.sequence;
@@ -151,11 +151,4 @@ impl SavedExporter {
 /// An address as people write it.
 pub fn readable(address: &Address) -> IpAddr {
     Ipv6Addr::from(*address).to_canonical()
-}
-
-fn octets(address: IpAddr) -> Address {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    }
 }

@@ -1,0 +1,94 @@
+//! Where `--to` brings records, and the exports beside it.
+
+use super::export::Exports;
+use super::jsonl::JsonlSink;
+use super::kafka::{Brokers, Kafka, KafkaOptions};
+use super::{NoSink, Sink};
+use crate::cli::Target;
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::run::Asked;
+use std::time::Duration;
+
+/// How long Kafka and exports may take at the end of what is live.
+const PATIENCE_AT_END: Duration = Duration::from_secs(30);
+
+/// Where records go.
+pub struct Destination {
+    main: Main,
+    exports: Exports,
+    /// Nothing waits for what is slow: Kafka's records go to the spool, those of exports are given up and counted. Else,
+    /// in a replay, whoever makes records waits.
+    live: bool,
+}
+
+enum Main {
+    Kafka(Kafka),
+    Jsonl(JsonlSink),
+    None,
+}
+
+impl Destination {
+    /// Opens it for so many workers.
+    ///
+    /// # Errors
+    /// One clear line about what to do.
+    pub fn open(
+        to: Target,
+        workers: u32,
+        live: bool,
+        config: &Config,
+        metrics: &Metrics,
+        asked: &Asked,
+    ) -> anyhow::Result<Destination> {
+        let main = match to {
+            Target::None => Main::None,
+            Target::Jsonl => Main::Jsonl(JsonlSink::new(Box::new(std::io::stdout()))),
+            Target::Kafka => {
+                let options = KafkaOptions {
+                    brokers: config.kafka.brokers.clone(),
+                    properties: config.kafka.properties.clone(),
+                    probe: config.probe.clone(),
+                    workers,
+                    queue_octets: config.queue_octets(),
+                    wait: !live,
+                    spool: if live { config.spool() } else { None },
+                };
+                Main::Kafka(Kafka::start(options, metrics.clone(), asked)?)
+            }
+        };
+        let exports = Exports::start(&config.export, !live, metrics, &Brokers::default(), asked)?;
+        Ok(Destination { main, exports, live })
+    }
+
+    /// A worker's way there.
+    pub fn sink(&self) -> Box<dyn Sink> {
+        self.exports.sink(match &self.main {
+            Main::Kafka(kafka) => Box::new(kafka.sink()),
+            Main::Jsonl(sink) => Box::new(sink.clone()),
+            Main::None => Box::new(NoSink),
+        })
+    }
+
+    /// Waits until everything has arrived: 30 s where it is live, else as long as it takes.
+    ///
+    /// # Errors
+    /// Where something did not; of exports, in a replay alone.
+    pub fn finish(self) -> anyhow::Result<()> {
+        let patience = self.live.then_some(PATIENCE_AT_END);
+        let main = match self.main {
+            Main::Kafka(kafka) => kafka.finish(patience),
+            Main::Jsonl(sink) => sink.flush().map_err(Into::into),
+            Main::None => Ok(()),
+        };
+        if !self.live {
+            main?;
+            return self.exports.finish(None);
+        }
+        // What an export gave up is counted and was said: it is no failure of who is live.
+        if let Err(error) = self.exports.finish(patience) {
+            tracing::warn!("{error:#}");
+        }
+        main
+    }
+}
