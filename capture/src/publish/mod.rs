@@ -4,6 +4,7 @@
 
 pub mod collector;
 pub mod destination;
+pub mod element_list;
 pub mod elements;
 pub mod encode;
 pub mod export;
