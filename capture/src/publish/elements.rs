@@ -53,8 +53,6 @@ pub struct View<'a> {
     pub interfaces: [u32; 2],
     /// That exporter, 4 or 16 octets; empty for what this agent captured itself.
     pub exporter: &'a [u8],
-    /// One packet in this many was looked at.
-    pub sampling: u32,
     /// 1: the source began the flow, 2: the destination did, 0: not known (IE 239).
     pub initiator: u8,
 }
@@ -81,7 +79,6 @@ impl<'a> View<'a> {
             dns_query: &flow.dns_query,
             interfaces: [flow.input_interface, flow.output_interface],
             exporter: &flow.exporter_addr,
-            sampling: flow.sampling_rate.max(1),
             initiator: u8::from(!flow.initiator_guess),
         }
     }
@@ -207,7 +204,8 @@ impl Element {
             What::Duration => view.seen_ms[1].saturating_sub(view.seen_ms[0]),
             What::Interface(way) => u64::from(view.interfaces[way]),
             What::Zero => 0,
-            What::Sampling => u64::from(view.sampling),
+            // Counts are scaled up already: who multiplies them by the rate, as ntopng does, would do so twice.
+            What::Sampling => 1,
             What::ExporterV4 => {
                 let octets = <[u8; 4]>::try_from(view.exporter).unwrap_or_default();
                 return Value::V4(Ipv4Addr::from(octets));
