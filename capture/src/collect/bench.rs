@@ -1,8 +1,12 @@
 //! `weir-probe bench-decode`: what decoding costs, over generated datagrams that are wholly in memory.
 
-use super::decode::{Decoder, Protocol};
+use super::decode::{Decoder, ExporterInfo, Protocol};
+use super::record::Imported;
 use crate::cli::BenchDecodeArgs;
 use crate::packet::Address;
+use crate::proto;
+use crate::publish::elements::{Template, View};
+use crate::publish::nprobe_json::JsonForm;
 use crate::{Exit, Failure, host};
 use anyhow::Context as _;
 use serde_json::json;
@@ -49,7 +53,7 @@ const FIELDS: [(u16, u16); 18] = [
 pub fn bench(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == args.protocol);
     let protocol = protocol
-        .with_context(|| format!("{:?} is no protocol: netflow5, netflow9, ipfix or sflow", args.protocol))
+        .with_context(|| format!("{:?} is no protocol: netflow5, netflow9, ipfix, sflow or nprobe", args.protocol))
         .map_err(Failure::start)?;
     let first = template(protocol);
     let datagrams: Vec<Vec<u8>> = (0..DATAGRAMS).map(|number| datagram(protocol, number)).collect();
@@ -65,10 +69,14 @@ pub fn bench(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     let (mut records, mut octets) = (0u64, 0u64);
     let received_ns = i64::from(NOW) * 1_000_000_000;
     let mut feed = |data: &[u8], records: &mut u64| {
-        decoder.datagram(Address::default(), received_ns, data, &mut |_, record| {
+        let mut take = |_: &ExporterInfo, record: &Imported<'_>| {
             *records += 1;
             octets += black_box(record).sent[0].octets;
-        });
+        };
+        match protocol {
+            Protocol::Nprobe => decoder.nprobe_json(Address::default(), received_ns, data, &mut take),
+            _ => decoder.datagram(Address::default(), received_ns, data, &mut take),
+        }
     };
     feed(&first, &mut records);
     let (started, cpu_ns) = (Instant::now(), host::thread_cpu_ns());
@@ -102,7 +110,7 @@ fn template(protocol: Protocol) -> Vec<u8> {
     match protocol {
         Protocol::NetflowV9 => message(protocol, 0, 0, &body),
         Protocol::Ipfix => message(protocol, 0, 2, &body),
-        Protocol::NetflowV5 | Protocol::Sflow => Vec::new(),
+        Protocol::NetflowV5 | Protocol::Sflow | Protocol::Nprobe => Vec::new(),
     }
 }
 
@@ -135,7 +143,44 @@ fn datagram(protocol: Protocol, number: u32) -> Vec<u8> {
             message(protocol, sequence, 256, &body)
         }
         Protocol::Sflow => sflow(number),
+        Protocol::Nprobe => nprobe(records),
     }
+}
+
+/// What nProbe sends for `@NTOPNG@`: an array of records with numbers for keys.
+fn nprobe(records: std::ops::Range<u32>) -> Vec<u8> {
+    let form = JsonForm::new(Template::parse("@NTOPNG@", true).unwrap_or_else(|_| unreachable!()), false);
+    let mut json = vec![b'['];
+    for record in records {
+        let flow = proto::Flow {
+            src_addr: (value(8, record) as u32).to_be_bytes().to_vec(),
+            dst_addr: (value(12, record) as u32).to_be_bytes().to_vec(),
+            src_port: value(7, record) as u32,
+            dst_port: 443,
+            protocol: 6,
+            ip_version: 4,
+            fwd_packets: value(2, record),
+            fwd_octets: value(1, record),
+            rev_packets: value(2, record) * 2,
+            rev_octets: value(1, record) * 9,
+            fwd_tcp_syn: 1,
+            rev_tcp_synack: 1,
+            tcp_handshake_rtt_us: value(2, record) as u32 * 317,
+            application_id: 91,
+            server_name: format!("host-{}.example.org", record % 1000),
+            first_seen_offset_ms: -10_000,
+            last_seen_offset_ms: 9000,
+            input_interface: value(10, record) as u32,
+            output_interface: value(14, record) as u32,
+            exporter_addr: vec![192, 0, 2, 1],
+            ..proto::Flow::default()
+        };
+        form.write(&View::both(&flow, u64::from(NOW) * 1000), &mut json);
+        json.push(b',');
+    }
+    json.pop();
+    json.push(b']');
+    json
 }
 
 /// The value of an element in a record.
@@ -216,11 +261,15 @@ mod tests {
                 .filter(|data| !data.is_empty())
                 .chain((0..3).map(|at| datagram(protocol, at)))
             {
-                decoder.datagram(Address::default(), received_ns, &data, &mut |_, record| {
+                let mut take = |_: &ExporterInfo, record: &Imported<'_>| {
                     records += 1;
                     assert_eq!((record.ports[1], record.protocol, record.addresses[0][12]), (443, 6, 10));
                     assert!(record.last_ms <= NOW as i64 * 1000 && record.first_ms >= NOW as i64 * 1000 - 10_000);
-                });
+                };
+                match protocol {
+                    Protocol::Nprobe => decoder.nprobe_json(Address::default(), received_ns, &data, &mut take),
+                    _ => decoder.datagram(Address::default(), received_ns, &data, &mut take),
+                }
             }
             assert_eq!(records, if protocol == Protocol::Sflow { 3 * SAMPLES } else { 3 * RECORDS });
             let counts = decoder.counts();

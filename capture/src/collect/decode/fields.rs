@@ -221,6 +221,11 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// Whether the destination is known to have sent packets.
+    pub(super) fn is_answered(&self) -> bool {
+        self.record.sent[1].packets > 0
+    }
+
     /// The interface that an option is about; `None` where it names none.
     pub(super) fn interface(&self) -> Option<u32> {
         Some(self.record.input_interface).filter(|&interface| interface > 0)
