@@ -157,7 +157,7 @@ def test_a_restart_in_mid_stream_loses_nothing_of_a_topic(stack: RunningStack, t
         stack.enrol("nprobes")
         words = ["--probe", "nprobes", "--brokers", stack.stack.brokers]
         words += ["--nprobe-kafka", f"{stack.stack.brokers};{TOPIC};1;snappy"]
-        with collector(tmp_path, *words) as process:
+        with collector(tmp_path, *words):
             said(tmp_path, "of 2 partitions")
             time.sleep(3)  # It asks where the topic ends.
             nprobe.write(3000)
@@ -166,12 +166,17 @@ def test_a_restart_in_mid_stream_loses_nothing_of_a_topic(stack: RunningStack, t
         summary = json.loads((tmp_path / "out").read_text())
         assert summary["packets"] > 0
         nprobe.write(1000)
-        with collector(tmp_path, *words) as process:
+        with collector(tmp_path, *words):
             said(tmp_path, "of 2 partitions")
             nprobe.write(500)
-            sums = stack.settled("nprobes", nprobe.packets)
-            assert (sums["packets"], sums["octets"]) == (nprobe.packets, nprobe.octets)
+            eventually(lambda: stack.sums("nprobes")["packets"] >= nprobe.packets, "everything stored")
+        sums = stack.settled("nprobes", nprobe.packets)
+        assert (sums["packets"], sums["octets"]) == (nprobe.packets, nprobe.octets)
+        with collector(tmp_path, *words) as process:
+            said(tmp_path, "of 2 partitions")
             nprobe.write(2000)
+            time.sleep(1.5)
+            nprobe.write(1000)
             process.kill()
             process.wait()
         nprobe.write(1000)
