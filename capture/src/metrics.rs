@@ -186,7 +186,7 @@ impl Metrics {
         registry.register("exporter_records", "Records that came of an exporter", inner.exporter_records.clone());
         registry.register(
             "exporter_lost",
-            "What an exporter sent and did not come: records, datagrams (netflow9), samples (sflow), messages (nprobe)",
+            "Sent by exporters and lost: records, datagrams (netflow9), samples (sflow), messages (nprobe)",
             inner.exporter_lost.clone(),
         );
         registry.register(

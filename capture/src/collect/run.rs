@@ -627,6 +627,8 @@ impl Outcome {
             "records_received": self.counts.records,
             "without_sampling_rate": self.without_sampling_rate,
             "nprobe": {"messages": self.nprobe_messages, "elements_left_out": self.left_out},
+            "dropped_by_exporters":
+                {"packets": self.counts.exporter_drops, "records": self.counts.exporter_records_dropped},
             "lost": {"records_or_datagrams": self.counts.losses.lost, "samples": self.counts.samples.lost},
             "refused": causes,
             "packets": self.published.flow.packets,
@@ -655,6 +657,10 @@ impl Outcome {
         let lost = self.counts.losses.lost + self.counts.samples.lost;
         if lost > 0 {
             text += &format!("  lost before they came, by sequence numbers: {lost}\n");
+        }
+        let (packets, records) = (self.counts.exporter_drops, self.counts.exporter_records_dropped);
+        if packets + records > 0 {
+            text += &format!("  dropped by exporters, as they say: {packets} packets, {records} records\n");
         }
         if self.without_sampling_rate > 0 {
             text +=

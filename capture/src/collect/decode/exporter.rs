@@ -77,8 +77,10 @@ pub struct Counts {
     pub templates: u64,
     /// sFlow's samples of counters: read over.
     pub counter_samples: u64,
-    /// Packets that an sFlow agent says it could not sample.
+    /// Packets that an sFlow agent says it could not sample, or an nProbe that it could not capture.
     pub exporter_drops: u64,
+    /// Records that an nProbe says it gave up.
+    pub exporter_records_dropped: u64,
     /// By sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow, messages of nProbe.
     pub losses: Losses,
     /// By sequence numbers: flow samples of sFlow.
@@ -108,6 +110,7 @@ impl Counts {
         self.templates += other.templates;
         self.counter_samples += other.counter_samples;
         self.exporter_drops += other.exporter_drops;
+        self.exporter_records_dropped += other.exporter_records_dropped;
         for (to, from) in [(&mut self.losses, &other.losses), (&mut self.samples, &other.samples)] {
             to.lost += from.lost;
             to.late += from.late;
@@ -131,8 +134,17 @@ const FORGET_AGAIN_MS: i64 = 600_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
     pub(super) sequence: Sequence,
-    pub(super) drops: Option<u32>,
+    drops: Option<u32>,
     pub(super) heard_ms: i64,
+}
+
+impl Source {
+    /// How many more drops there are than were told before; none where the exporter began to count anew.
+    pub(super) fn more(&mut self, drops: u32) -> u64 {
+        let before = self.drops.replace(drops).unwrap_or(drops);
+        let more = drops.wrapping_sub(before);
+        if more < 1 << 31 { more.into() } else { 0 }
+    }
 }
 
 /// What is kept of one exporter.

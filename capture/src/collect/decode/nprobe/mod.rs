@@ -21,6 +21,7 @@ use foldhash::fast::RandomState;
 use header::{Form, Header};
 use keys::Keys;
 use record::Records;
+use serde::Deserialize;
 use std::collections::HashMap;
 
 /// Octets that a payload may become: hundreds of times what nProbe sends.
@@ -64,6 +65,27 @@ pub(super) struct Nprobe {
     topics: [u64; Topic::ALL.len()],
     inflated: Vec<u8>,
 }
+
+/// What an event tells of losses, since the nProbe began.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Event {
+    packet_drops: u64,
+    drops: Drops,
+}
+
+/// Flows that an nProbe gave up. What it dropped on the way to others than this collector is none of ours.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Drops {
+    export_queue_full: u64,
+    too_many_flows: u64,
+    flow_collection_drops: u64,
+}
+
+/// The sources of an nProbe's drops, by what they count.
+const PACKETS: u64 = 0;
+const RECORDS: u64 = 1;
 
 /// What came of nProbes: of messages and elements, how many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,16 +137,21 @@ impl Decoder {
         }
         let mut inflated = std::mem::take(&mut self.nprobe.inflated);
         let mut records = self.heard(info, received_ns, octets, take);
-        if header.topic == Topic::Flow {
-            match plain(payload, &header, &mut inflated) {
-                Ok(payload) if header.form == Form::Json => json::read(payload, &mut records),
-                Ok(payload) => {
-                    if let Err(cause) = tlv::read(payload, &mut records) {
-                        records.count(cause);
-                    }
-                }
-                Err(cause) => records.count(cause),
+        let read = match header.topic {
+            Topic::Flow | Topic::Event => plain(payload, &header, &mut inflated),
+            _ => Ok(&[][..]),
+        };
+        let read = read.and_then(|payload| match (header.topic, header.form) {
+            (Topic::Flow, Form::Json) => {
+                json::read(payload, &mut records);
+                Ok(())
             }
+            (Topic::Flow, Form::Tlv) => tlv::read(payload, &mut records),
+            (Topic::Event, _) => event(payload, &mut records),
+            _ => Ok(()),
+        });
+        if let Err(cause) = read {
+            records.count(cause);
         }
         self.nprobe.inflated = inflated;
     }
@@ -156,6 +183,19 @@ impl Decoder {
         let (exporters, limits, left_out) = (&mut self.exporters, &self.limits, &mut self.nprobe.left_out);
         Records { exporters, limits, left_out, from, moment, take }
     }
+}
+
+/// Reads an event, which is JSON in every version.
+fn event<T>(payload: &[u8], records: &mut Records<'_, T>) -> Result<(), Cause> {
+    let event: Event = serde_json::from_slice(payload.trim_ascii()).map_err(|_| Cause::BadJson)?;
+    let Drops { export_queue_full, too_many_flows, flow_collection_drops } = event.drops;
+    let dropped = export_queue_full.wrapping_add(too_many_flows).wrapping_add(flow_collection_drops);
+    let exporter = records.exporters.get(&records.from, records.limits);
+    // Of the low 32 bits the difference is right, too.
+    let now_ms = records.moment.received_ms;
+    exporter.counts.exporter_drops += exporter.source(PACKETS, now_ms, records.limits).more(event.packet_drops as u32);
+    exporter.counts.exporter_records_dropped += exporter.source(RECORDS, now_ms, records.limits).more(dropped as u32);
+    Ok(())
 }
 
 fn info(address: Address, domain: u32) -> ExporterInfo {

@@ -321,6 +321,32 @@ fn other_topics_are_counted_and_bad_frames_too() {
     assert_eq!(cause(&decoder, Cause::BadJson), 0);
 }
 
+#[test]
+fn events_tell_what_an_nprobe_dropped() {
+    let mut decoder = Decoder::default();
+    let mut head = header(2, 0, 0);
+    head[..16].fill(0);
+    head[..5].copy_from_slice(b"event");
+    let mut tell = |text: String| {
+        zmq(&mut decoder, &head, text.as_bytes());
+        (
+            decoder.counts().exporter_drops,
+            decoder.counts().exporter_records_dropped,
+            decoder.counts().of(Cause::BadJson),
+        )
+    };
+    let event = |packets: u64, flows: u64| {
+        format!(r#"{{"packet_drops":{packets},"drops":{{"export_queue_full":{flows},"elk_flow_drops":9}},"x":[]}}"#)
+    };
+    // What was before is of before; a nProbe that begins anew counts from 0.
+    assert_eq!(tell(event(100, 7)), (0, 0, 0));
+    assert_eq!(tell(event(130, 9)), (30, 2, 0));
+    assert_eq!(tell(event(5, 0)), (30, 2, 0));
+    assert_eq!(tell(event(6, 1)), (31, 3, 0));
+    assert_eq!(tell("{\"packet_drops\":".to_owned()), (31, 3, 1));
+    assert_eq!(tell("{}".to_owned()), (31, 3, 1));
+}
+
 fn flow() -> impl Strategy<Value = proto::Flow> {
     let address = prop_oneof![prop::collection::vec(any::<u8>(), 4), prop::collection::vec(any::<u8>(), 16)];
     let address = (address.clone(), any::<[u8; 16]>());
