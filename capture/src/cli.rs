@@ -89,6 +89,9 @@ pub enum Command {
         after_help = "Example:\n  weir-probe bench-decode --protocol ipfix --metered --flows 100000"
     )]
     BenchDecode(BenchDecodeArgs),
+    /// Measure what exporting costs, over generated records in memory
+    #[command(hide = true, after_help = "Example:\n  weir-probe bench-export --form ipfix")]
+    BenchExport(BenchExportArgs),
 }
 
 const RUN_HELP: &str = "\
@@ -433,6 +436,17 @@ pub struct BenchDecodeArgs {
     /// Write the datagrams to a file instead, each after its length in two octets, higher one first
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
+}
+
+/// Options of `bench-export`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchExportArgs {
+    /// ipfix, netflow-v9, json or json-compressed
+    #[arg(long, value_name = "NAME", default_value = "ipfix")]
+    pub form: String,
+    /// Records to export, both directions of a flow in each
+    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    pub records: u64,
 }
 
 const BLAST_HELP: &str = "\
