@@ -162,6 +162,11 @@ def nfcapd(capture: Path, form: str, options: list[str], folder: Path) -> Volume
     port, flows = free_port(), folder / "flows"
     flows.mkdir()
     through(["nfcapd", "-b", "127.0.0.1", "-p", str(port), "-w", str(flows)], port, capture, form, options)
+    return stored_by_nfcapd(flows)
+
+
+def stored_by_nfcapd(flows: Path) -> Volumes:
+    """What nfcapd stored in a folder."""
     shown = subprocess.run(["nfdump", "-R", str(flows), "-o", "json"], capture_output=True, text=True, check=True)
     records = []
     for one in json.loads(shown.stdout or "[]"):
