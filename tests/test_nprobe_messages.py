@@ -184,7 +184,8 @@ def test_consumers_of_kafka_read_every_field(stack: RunningStack, capture: Path,
         "five-parts": [*as_nprobe, "--kafka", f"{brokers};five-parts;options;1;gzip", "--json-labels"],
     }
     topics = [NewTopic(topic, num_partitions=1) for topic in commands]
-    for created in AdminClient({"bootstrap.servers": brokers}).create_topics(topics).values():
+    admin = AdminClient({"bootstrap.servers": brokers})
+    for created in admin.create_topics(topics).values():
         created.result(30)
     for topic, command in commands.items():
         done = subprocess.run(command, capture_output=True, text=True, check=False)
