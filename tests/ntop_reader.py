@@ -14,8 +14,12 @@ import json
 import re
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, Literal
+
+import zmq
 
 #: char url[16]; u8 version; u8 source_id; u16 size; u32 msg_id, the last two big endian.
 HEADER = struct.Struct("!16sBBHI")
@@ -316,6 +320,41 @@ class Reader:
         else:
             CHECKS[topic](payload)
         return Message(topic, source, number, compressed, len(body), payload, form)
+
+
+class Subscriber:
+    """Subscribed to a publisher on this machine as ntopng is: to each topic, with room for whatever comes."""
+
+    def __init__(self, port: int) -> None:
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.SUB)
+        self.socket.set(zmq.RCVHWM, 0)
+        for topic in TOPICS:
+            self.socket.subscribe(topic)
+        self.socket.connect(f"tcp://127.0.0.1:{port}")
+        self.reader = Reader()
+        self.messages: list[Message] = []
+
+    def __enter__(self) -> Subscriber:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close(linger=0)
+        self.context.term()
+
+    def receive(self, more: Callable[[], bool]) -> list[Message]:
+        """Read while more is to come, and then what came until a second is quiet; everything so far. Raises FormatError."""
+        while more() or self.socket.poll(1000):
+            if self.socket.poll(100):
+                self.messages.append(self.reader.read(self.socket.recv_multipart()))
+        return self.messages
+
+
+def flows(messages: list[Message]) -> list[Record]:
+    """The records among messages."""
+    return [record for message in messages if message.topic == "flow" for record in message.payload]
 
 
 def expand(body: bytes) -> tuple[bytes, bool]:

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zmq
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ntop_reader
 from harness import AGENT, RunningStack, free_ports
 from nprobe_capture import ACK, FIN, RST, SYN, make
-from ntop_reader import MANDATORY, Message, Reader
+from ntop_reader import MANDATORY, Message, Subscriber, flows
 
 #: Everything that a record has something to say for.
 TEMPLATE = (
@@ -134,32 +133,16 @@ def compare(records: list[dict[str, Any]], lines: list[Line], template: set[str]
 
 
 def subscribed(command: list[str], port: int) -> list[Message]:
-    """Run an agent and read what it publishes, as ntopng does: subscribed to each topic, two frames a message."""
-    context = zmq.Context()
-    socket = context.socket(zmq.SUB)
-    socket.set(zmq.RCVHWM, 0)
-    for topic in ntop_reader.TOPICS:
-        socket.subscribe(topic)
-    socket.connect(f"tcp://127.0.0.1:{port}")
-    reader, messages = Reader(), []
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        # What was sent before it ended is in the socket by a second after.
-        while process.poll() is None or socket.poll(1000):
-            if socket.poll(100):
-                messages.append(reader.read(socket.recv_multipart()))
-        assert process.stderr is not None
-        assert process.returncode == 0, process.stderr.read()
-    finally:
-        process.kill()
-        process.communicate()
-        socket.close(linger=0)
-        context.term()
+    """Run an agent and read what it publishes."""
+    with Subscriber(port) as subscriber:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            messages = subscriber.receive(lambda: process.poll() is None)
+        finally:
+            process.kill()
+            _, said = process.communicate()
+    assert process.returncode == 0, said
     return messages
-
-
-def flows(messages: list[Message]) -> list[dict[str, Any]]:
-    return [record for message in messages if message.topic == "flow" for record in message.payload]
 
 
 @pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
@@ -201,7 +184,8 @@ def test_consumers_of_kafka_read_every_field(stack: RunningStack, capture: Path,
         "five-parts": [*as_nprobe, "--kafka", f"{brokers};five-parts;options;1;gzip", "--json-labels"],
     }
     topics = [NewTopic(topic, num_partitions=1) for topic in commands]
-    for created in AdminClient({"bootstrap.servers": brokers}).create_topics(topics).values():
+    admin = AdminClient({"bootstrap.servers": brokers})
+    for created in admin.create_topics(topics).values():
         created.result(30)
     for topic, command in commands.items():
         done = subprocess.run(command, capture_output=True, text=True, check=False)
