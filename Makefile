@@ -130,7 +130,7 @@ bench-store: build ## What the store costs: octets of a record, inserts, questio
 check-captures: build ## Every public capture through the agent, held against tshark
 	cd tests && PYTHONPATH=../stack $(PYTHON) check_captures.py
 
-check-peers: build ## What the agent exports as IPFIX and NetFlow v9, as nfcapd, nfacctd, goflow2 and tshark read it
+check-peers: build ## What the agent exports, as nfcapd, nfacctd, goflow2 and tshark read it; what others export, as we do
 	$(PYTHON) tests/check_peers.py
 
 check-exports: build ## Exports of NetFlow, IPFIX and sFlow within captures, held against tshark (CAPTURES='files')

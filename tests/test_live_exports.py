@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from bench_live import PROBE, Broker, Link, running
 from capture_traces import packets_of
-from check_peers import free_port, stored_by_nfcapd, waiting
+from check_peers import free_port, shown_by_nfdump, waiting
 from harness import decoded, eventually, free_ports, live_possible
 from nprobe_capture import make
 from ntop_reader import Message, Subscriber, flows
@@ -130,7 +130,7 @@ def test_collectors_are_told_what_the_ledger_has(tmp_path: Path) -> None:
     assert summary["dropped"]["kernel"] == 0
     assert captured(broker) == sent
     for form, (_, folder) in binary.items():
-        told = stored_by_nfcapd(folder)
+        told = shown_by_nfdump(folder)
         assert (told.packets.total(), told.octets.total()) == sent, form
     assert volume(messages[0]) == volume(messages[1]) == sent
     assert flows(messages[0]) == flows(messages[1])

@@ -338,7 +338,7 @@ impl Listening {
         self.close(true)?;
         Ok(Outcome {
             published: Published::default(),
-            counts: self.decoder.counts(),
+            counts: self.counts(),
             clamped: self.table.clamped(),
             without_sampling_rate: self.without_sampling_rate,
             exporters: self.decoder.exporters().count(),
@@ -412,6 +412,13 @@ impl Listening {
         Ok(())
     }
 
+    /// What came of all, and what did not even come to the decoder.
+    fn counts(&mut self) -> Counts {
+        let mut counts = self.decoder.counts();
+        counts.causes[Cause::SocketFull as usize] = self.ports.dropped();
+        counts
+    }
+
     /// What came of each exporter since this was last asked.
     fn exporters(&mut self) -> Vec<proto::Exporter> {
         let mut all = Vec::new();
@@ -439,7 +446,7 @@ impl Listening {
             }
         }
         // Of nobody in particular: what is in the sum of all and of no exporter.
-        let mut strange = self.decoder.counts().causes;
+        let mut strange = self.counts().causes;
         strange.iter_mut().zip(&sum).for_each(|(all, known)| *all = all.saturating_sub(*known));
         let of_nobody = refused(&strange, &self.said_strange);
         self.said_strange = strange;

@@ -34,11 +34,13 @@ pub enum Cause {
     OptionsForgotten,
     /// Exporters forgotten for newer ones.
     ExportersForgotten,
+    /// Datagrams that came while the collector's socket was full: counted by the kernel, of whom is not known.
+    SocketFull,
 }
 
 impl Cause {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Cause; 15] = [
+    pub const ALL: [Cause; 16] = [
         Cause::UnknownVersion,
         Cause::Truncated,
         Cause::BadLength,
@@ -54,6 +56,7 @@ impl Cause {
         Cause::TemplatesForgotten,
         Cause::OptionsForgotten,
         Cause::ExportersForgotten,
+        Cause::SocketFull,
     ];
 
     /// What the cause means, and what is counted, for a person.
@@ -74,6 +77,7 @@ impl Cause {
             Cause::TemplatesForgotten => "templates forgotten for newer ones",
             Cause::OptionsForgotten => "sampling rates and sFlow sources forgotten for newer ones",
             Cause::ExportersForgotten => "exporters forgotten for newer ones",
+            Cause::SocketFull => "datagrams that found the collector's socket full; of whom is not known",
         }
     }
 
@@ -95,6 +99,7 @@ impl Cause {
             Cause::TemplatesForgotten => "templates_forgotten",
             Cause::OptionsForgotten => "options_forgotten",
             Cause::ExportersForgotten => "exporters_forgotten",
+            Cause::SocketFull => "socket_full",
         }
     }
 }
