@@ -44,6 +44,7 @@ if [[ ${1:-} == --tests ]]; then
   need tshark tshark
   need tcpdump tcpdump
   need nfcapd nfdump
+  need softflowd softflowd
 fi
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 

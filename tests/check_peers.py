@@ -1,7 +1,9 @@
-"""What the agent exports, as others read it: nfcapd, nfacctd, goflow2 and tshark, each beside what was in the capture.
+"""What the agent exports, as others read it, and what others export, as `weir-probe collect` reads it.
 
-`make check-peers`. A capture is made here, packet by packet, so that every flow's packets and octets are known. The agent
-reads it and exports it as IPFIX and NetFlow v9; each peer's records, added up by flow, must be those of the capture.
+`make check-peers` prints a table of each. A capture is made here, packet by packet, so that every flow's packets and
+octets are known. The agent reads it and exports it as IPFIX and NetFlow v9 to nfcapd, nfacctd, goflow2 and tshark; each
+peer's records, added up by flow, must be those of the capture. Then softflowd, pmacctd and nfpcapd read it and export it;
+the collector's records must be those that the peer itself says it made, and those of the capture.
 `test_peers.py` does the same with those peers that are installed.
 """
 
@@ -12,6 +14,7 @@ import ipaddress
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -162,6 +165,11 @@ def nfcapd(capture: Path, form: str, options: list[str], folder: Path) -> Volume
     port, flows = free_port(), folder / "flows"
     flows.mkdir()
     through(["nfcapd", "-b", "127.0.0.1", "-p", str(port), "-w", str(flows)], port, capture, form, options)
+    return shown_by_nfdump(flows)
+
+
+def shown_by_nfdump(flows: Path) -> Volumes:
+    """Records of a folder, as nfdump shows them."""
     shown = subprocess.run(["nfdump", "-R", str(flows), "-o", "json"], capture_output=True, text=True, check=True)
     records = []
     for one in json.loads(shown.stdout or "[]"):
@@ -184,6 +192,11 @@ def nfacctd(capture: Path, form: str, options: list[str], folder: Path) -> Volum
         f"print_output_file: {output}\nprint_output_file_append: true\n"
     )
     through(["nfacctd", "-f", str(config)], port, capture, form, options)
+    return printed_by_pmacct(output)
+
+
+def printed_by_pmacct(output: Path) -> Volumes:
+    """Records as pmacct's plugin print writes them."""
     records = []
     for line in output.read_text().splitlines():
         one = json.loads(line)
@@ -340,29 +353,202 @@ TRIPS = [
 ]
 
 
+# ---- others' exports into ours ----
+
+
+def without_six(volumes: Volumes) -> Volumes:
+    """What NetFlow v5 can tell of: IPv4."""
+    packets, octets = (
+        Counter({flow: count for flow, count in of.items() if ":" not in flow[0]})
+        for of in (volumes.packets, volumes.octets)
+    )
+    return Volumes(packets, octets, volumes.records)
+
+
+def said_by(command: list[str]) -> str:
+    """Run a peer to its end; all that it says."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout + done.stderr
+
+
+def by_softflowd(capture: Path, version: str, port: int, folder: Path) -> Volumes:
+    """Send what softflowd makes of a capture; what it says of each flow that it expires."""
+    control = ["-c", str(folder / "ctl"), "-p", str(folder / "pid")]
+    said = said_by(
+        ["softflowd", "-D", "-a", *control, "-r", str(capture), "-n", f"127.0.0.1:{port}", "-v", version],
+    )
+    end = r"\[(\S+)\]:(\d+)"
+    line = rf"EXPIRED: seq:\d+ {end} <> {end} proto:(\d+) octets>:(\d+) packets>:(\d+) octets<:(\d+) packets<:(\d+)"
+    records = []
+    for source, source_port, destination, destination_port, *numbers in re.findall(line, said):
+        protocol, octets, packets, answered, answers = map(int, numbers)
+        ends, ports = (source, destination), (int(source_port), int(destination_port))
+        records.append(((*ends, *ports, protocol), packets, octets))
+        records.append(((*ends[::-1], *ports[::-1], protocol), answers, answered))
+    return gather(records)
+
+
+def by_pmacctd(capture: Path, version: str, port: int, folder: Path) -> Volumes:
+    """Send what pmacctd's plugin nfprobe makes of a capture; what its plugin print says of the same packets."""
+    config, output = folder / "pmacctd.conf", folder / "pmacctd.json"
+    config.write_text(
+        f"daemonize: false\npcap_savefile: {capture}\nplugins: nfprobe[send], print[say]\n"
+        f"aggregate: src_host, dst_host, src_port, dst_port, proto\n"
+        f"nfprobe_receiver[send]: 127.0.0.1:{port}\nnfprobe_version[send]: {version}\n"
+        f"print_output[say]: json\nprint_output_file[say]: {output}\nprint_refresh_time[say]: 3600\n"
+    )
+    said_by(["pmacctd", "-f", str(config)])
+    eventually(output.exists, "pmacctd says what it added up")
+    return printed_by_pmacct(output)
+
+
+def by_nfreplay(capture: Path, version: str, port: int, folder: Path) -> Volumes:
+    """Have nfpcapd make flows of a capture and nfreplay send them; what nfdump says of them."""
+    flows = folder / "flows"
+    flows.mkdir()
+    said_by(["nfpcapd", "-r", str(capture), "-w", str(flows), "-t", "86400"])
+    for file in sorted(flows.iterdir()):
+        said_by(["nfreplay", "-r", str(file), "-H", "127.0.0.1", "-p", str(port), "-v", version, "-d", "500"])
+    return shown_by_nfdump(flows)
+
+
+def collected(path: Path) -> Volumes:
+    """The collector's records, each direction a flow of its own."""
+    records = []
+    lines = path.read_text().splitlines()
+    for line in lines:
+        one = json.loads(line)
+        ends, ports = (one["src_addr"], one["dst_addr"]), (one["src_port"], one["dst_port"])
+        records.append(((*ends, *ports, one["protocol"]), number(one, "fwd_packets"), number(one, "fwd_octets")))
+        back = (*ends[::-1], *ports[::-1], one["protocol"])
+        records.append((back, number(one, "rev_packets"), number(one, "rev_octets")))
+    volumes = gather(records)
+    return Volumes(volumes.packets, volumes.octets, len(lines))
+
+
+VERSIONS = {"netflow-v5": "5", "netflow-v9": "9", "ipfix": "10"}
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One peer's export by one form, into `weir-probe collect`."""
+
+    peer: str
+    needs: tuple[str, ...]
+    form: str
+    send: Callable[[Path, str, int, Path], Volumes]
+
+    def name(self) -> str:
+        """What the table calls it."""
+        return f"{self.peer}, {self.form}"
+
+    def missing(self) -> str | None:
+        """A program that it needs and that is not there."""
+        path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+        return next((program for program in self.needs if not shutil.which(program, path=path)), None)
+
+    def expected(self, volumes: Volumes) -> Volumes:
+        """What of a capture this form can tell of."""
+        return without_six(volumes) if self.form == "netflow-v5" else volumes
+
+    def run(self, capture: Path) -> tuple[Volumes, Volumes]:
+        """What the collector made of it, and what the peer says that it sent."""
+        port = free_port()
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            output, log = folder / "collected.jsonl", folder / "log"
+            command = [str(AGENT), "collect", "--netflow", f"127.0.0.1:{port}", "--to", "jsonl"]
+            with output.open("w") as to, log.open("w") as told:
+                collector = subprocess.Popen([*command, "--state-dir", str(folder / "state")], stdout=to, stderr=told)
+            try:
+                # The socket is there before the collector is ready to be asked to end.
+                eventually(lambda: "listening on" in log.read_text() or collector.poll() is not None, "it listens")
+                said = self.send(capture, VERSIONS[self.form], port, folder)
+            finally:
+                # It takes in what waits in its socket before it ends.
+                collector.send_signal(signal.SIGINT)
+                try:
+                    status = collector.wait(60)
+                except subprocess.TimeoutExpired:
+                    collector.kill()
+                    collector.wait()
+                    raise
+            if status:
+                raise AssertionError(f"the collector ended with {status}: {log.read_text()}")
+            return collected(output), self.expected(said)
+
+
+ARRIVALS = [
+    *(Arrival("softflowd", ("softflowd",), form, by_softflowd) for form in VERSIONS),
+    *(Arrival("pmacctd", ("pmacctd",), form, by_pmacctd) for form in VERSIONS),
+    *(
+        Arrival("nfpcapd and nfreplay", ("nfpcapd", "nfreplay", "nfdump"), form, by_nfreplay)
+        for form in ("netflow-v5", "netflow-v9")
+    ),
+]
+
+LINE = "{:<46} {:>8} {:>8} {:>9} {:>12}  {}"
+
+
+def row(name: str, volumes: Volumes, verdict: str = "") -> None:
+    """Print a row of a table."""
+    records = volumes.records or ""
+    sums = (len(volumes.packets), volumes.packets.total(), volumes.octets.total())
+    print(LINE.format(name, records, *sums, verdict), flush=True)
+
+
+def ours_into_theirs(capture: Path, expected: Volumes) -> int:
+    """Print what peers read; how many read something else."""
+    wrong = 0
+    print(LINE.format("ours into theirs: peer and form", "records", "flows", "packets", "octets", "verdict"))
+    row("the capture itself", expected)
+    for trip in TRIPS:
+        if not trip.installed():
+            print(LINE.format(trip.name(), "", "", "", "", f"skipped: {trip.needs} is not installed"))
+            continue
+        found = trip.run(capture)
+        wrong += found != expected
+        row(trip.name(), found, "equal" if found == expected else "DIFFERS")
+    return wrong
+
+
+def theirs_into_ours(capture: Path, made: Volumes) -> int:
+    """Print what peers say that they sent and what the collector made of it; how often these differ."""
+    wrong = 0
+    print(LINE.format("theirs into ours: peer and form", "records", "flows", "packets", "octets", "verdict"))
+    row("the capture itself", made)
+    row("its IPv4, of which NetFlow v5 can tell", without_six(made))
+    for arrival in ARRIVALS:
+        if missing := arrival.missing():
+            print(LINE.format(arrival.name(), "", "", "", "", f"skipped: {missing} is not installed"))
+            continue
+        found, said = arrival.run(capture)
+        expected = arrival.expected(made)
+        verdict = "equal" if found == said else "DIFFERS from what it says"
+        if said != expected:
+            verdict += "; the capture has other"
+        wrong += found != said
+        row(f"{arrival.name()}: it says", Volumes(said.packets, said.octets))
+        row("    weir-probe collect says", found, verdict)
+    return wrong
+
+
 def main() -> int:
-    """Print the table; 1 where a peer reads something else."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    """Print the tables; 1 where one reads something else than the other sent."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else "", epilog="Example: make check-peers"
+    )
     parser.add_argument("--flows", type=int, default=400, help="flows of the capture that is made")
     arguments = parser.parse_args()
     os.environ["PATH"] += ":/usr/sbin:/sbin"
-    wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         capture = Path(folder) / "made.pcap"
-        expected = make_capture(capture, arguments.flows)
-        line = "{:<46} {:>8} {:>8} {:>9} {:>12}  {}"
-        print(line.format("peer and form", "records", "flows", "packets", "octets", "verdict"))
-        sums = [len(expected.packets), expected.packets.total(), expected.octets.total()]
-        print(line.format("the capture itself", "", *sums, ""))
-        for trip in TRIPS:
-            if not trip.installed():
-                print(line.format(trip.name(), "", "", "", "", f"skipped: {trip.needs} is not installed"))
-                continue
-            found = trip.run(capture)
-            verdict = "equal" if found == expected else "DIFFERS"
-            wrong += found != expected
-            sums = [found.records, len(found.packets), found.packets.total(), found.octets.total()]
-            print(line.format(trip.name(), *sums, verdict), flush=True)
+        made = make_capture(capture, arguments.flows)
+        wrong = ours_into_theirs(capture, made)
+        print()
+        wrong += theirs_into_ours(capture, made)
     return 1 if wrong else 0
 
 

@@ -1,10 +1,10 @@
-"""Other collectors read what the agent exports: the same flows, packets and octets, by every peer that is installed."""
+"""Others read what the agent exports, and the collector what others do: the same flows, packets and octets."""
 
 from pathlib import Path
 
 import pytest
 
-from check_peers import TRIPS, Trip, Volumes, make_capture
+from check_peers import ARRIVALS, TRIPS, Arrival, Trip, Volumes, make_capture
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +23,18 @@ def test_a_peer_reads_what_was_captured(trip: Trip, made: tuple[Path, Volumes]) 
     found = trip.run(capture)
     assert found.packets == expected.packets
     assert found.octets == expected.octets
+
+
+@pytest.mark.parametrize("arrival", ARRIVALS, ids=Arrival.name)
+def test_the_collector_reads_what_a_peer_sent(
+    arrival: Arrival, made: tuple[Path, Volumes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Added up by flow, its records are those that the peer says it made, and the capture's packets."""
+    if missing := arrival.missing():
+        pytest.skip(f"{missing} is not installed")
+    monkeypatch.setenv("PATH", "/usr/sbin:/sbin", prepend=":")
+    capture, all_of_it = made
+    found, said = arrival.run(capture)
+    assert (found.packets, found.octets) == (said.packets, said.octets)
+    expected = arrival.expected(all_of_it)
+    assert (found.packets, found.octets) == (expected.packets, expected.octets)

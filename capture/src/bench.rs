@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Has messages encoded as Kafka would get them, and keeps nothing.
-struct Encode;
+pub(crate) struct Encode;
 
 impl Sink for Encode {
     fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {

@@ -86,8 +86,14 @@ pub enum Command {
         ports: Vec<u16>,
     },
     /// Measure what decoding costs, over generated datagrams in memory
-    #[command(hide = true, after_help = "Example:\n  weir-probe bench-decode --protocol ipfix")]
+    #[command(
+        hide = true,
+        after_help = "Example:\n  weir-probe bench-decode --protocol ipfix --metered --flows 100000"
+    )]
     BenchDecode(BenchDecodeArgs),
+    /// Measure what exporting costs, over generated records in memory
+    #[command(hide = true, after_help = "Example:\n  weir-probe bench-export --form ipfix")]
+    BenchExport(BenchExportArgs),
 }
 
 const RUN_HELP: &str = "\
@@ -427,12 +433,32 @@ pub struct BenchDecodeArgs {
     /// netflow5, netflow9, ipfix, sflow or nprobe
     #[arg(long, value_name = "NAME", default_value = "ipfix")]
     pub protocol: String,
-    /// Records to decode
+    /// Records to decode, or a few more
     #[arg(long, value_name = "N", default_value_t = 20_000_000)]
     pub records: u64,
+    /// Flows, of each of which an interval has two records, one for each direction
+    #[arg(long, value_name = "N", default_value_t = 12_000, value_parser = clap::value_parser!(u32).range(12..=10_000_000))]
+    pub flows: u32,
+    /// How long the flows of records lasted, ms; more than 9000 reaches into further intervals
+    #[arg(long, value_name = "MS", default_value_t = 8000, value_parser = clap::value_parser!(u32).range(..=86_000_000))]
+    pub lasting: u32,
+    /// Also add the records up and encode what is published
+    #[arg(long)]
+    pub metered: bool,
     /// Write the datagrams to a file instead, each after its length in two octets, higher one first
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
+}
+
+/// Options of `bench-export`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchExportArgs {
+    /// ipfix, netflow-v9, json or json-compressed
+    #[arg(long, value_name = "NAME", default_value = "ipfix")]
+    pub form: String,
+    /// Records to export, both directions of a flow in each
+    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    pub records: u64,
 }
 
 const BLAST_HELP: &str = "\

@@ -433,7 +433,7 @@ impl Listening {
             nprobe_messages: topics.filter(|(_, count)| *count > 0).collect(),
             left_out: left_out.into_iter().collect(),
             published: Published::default(),
-            counts: self.decoder.counts(),
+            counts: self.counts(),
             clamped: self.table.clamped(),
             without_sampling_rate: self.without_sampling_rate,
             exporters: self.decoder.exporters().count(),
@@ -507,6 +507,13 @@ impl Listening {
         Ok(())
     }
 
+    /// What came of all, and what did not even come to the decoder.
+    fn counts(&mut self) -> Counts {
+        let mut counts = self.decoder.counts();
+        counts.causes[Cause::SocketFull as usize] = self.ports.dropped();
+        counts
+    }
+
     /// What came of each exporter since this was last asked.
     fn exporters(&mut self) -> Vec<proto::Exporter> {
         let mut all = Vec::new();
@@ -534,7 +541,7 @@ impl Listening {
             }
         }
         // Of nobody in particular: what is in the sum of all and of no exporter.
-        let mut strange = self.decoder.counts().causes;
+        let mut strange = self.counts().causes;
         strange.iter_mut().zip(&sum).for_each(|(all, known)| *all = all.saturating_sub(*known));
         let of_nobody = refused(&strange, &self.said_strange);
         self.said_strange = strange;

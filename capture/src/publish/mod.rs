@@ -2,6 +2,7 @@
 //!
 //! A [`Publisher`] numbers and fills the messages of one worker; a [`Sink`] takes them somewhere.
 
+pub mod bench;
 pub mod collector;
 pub mod destination;
 pub mod element_list;

@@ -34,6 +34,8 @@ pub enum Cause {
     OptionsForgotten,
     /// Exporters forgotten for newer ones.
     ExportersForgotten,
+    /// Datagrams that came while the collector's socket was full: counted by the kernel, of whom is not known.
+    SocketFull,
     /// Payloads, or lines, that are no JSON, or break off.
     BadJson,
     /// Values that their elements cannot have: left out, the record is taken without them.
@@ -44,7 +46,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Cause; 18] = [
+    pub const ALL: [Cause; 19] = [
         Cause::UnknownVersion,
         Cause::Truncated,
         Cause::BadLength,
@@ -60,6 +62,7 @@ impl Cause {
         Cause::TemplatesForgotten,
         Cause::OptionsForgotten,
         Cause::ExportersForgotten,
+        Cause::SocketFull,
         Cause::BadJson,
         Cause::BadValue,
         Cause::BadCompression,
@@ -83,6 +86,7 @@ impl Cause {
             Cause::TemplatesForgotten => "templates forgotten for newer ones",
             Cause::OptionsForgotten => "sampling rates and sFlow sources forgotten for newer ones",
             Cause::ExportersForgotten => "exporters forgotten for newer ones",
+            Cause::SocketFull => "datagrams that found the collector's socket full; of whom is not known",
             Cause::BadJson => "payloads or lines of nProbe's that are no JSON, or break off",
             Cause::BadValue => "values that their elements cannot have; the record is taken without them",
             Cause::BadCompression => "payloads that zlib did not make, or that become longer than 16 MiB",
@@ -107,6 +111,7 @@ impl Cause {
             Cause::TemplatesForgotten => "templates_forgotten",
             Cause::OptionsForgotten => "options_forgotten",
             Cause::ExportersForgotten => "exporters_forgotten",
+            Cause::SocketFull => "socket_full",
             Cause::BadJson => "bad_json",
             Cause::BadValue => "bad_value",
             Cause::BadCompression => "bad_compression",
