@@ -419,7 +419,8 @@ impl Listening {
                 }
             }
             // What waits in the sockets is taken, but exporters that never pause do not keep it from its end.
-            if since.is_some_and(|since| !more || since.elapsed() > DRAIN) {
+            let ended = !more && self.inbox.as_ref().is_none_or(Inbox::has_ended);
+            if since.is_some_and(|since| ended || since.elapsed() > DRAIN) {
                 break;
             }
         }

@@ -130,6 +130,11 @@ impl Inbox {
         !self.messages.is_empty()
     }
 
+    /// Whether nothing will come any more.
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished) && self.messages.is_empty()
+    }
+
     /// Has what came decoded, up to a fair number.
     pub fn hear(&mut self, decoder: &mut Decoder, take: &mut impl FnMut(&ExporterInfo, &Imported<'_>)) {
         let mut count = [0; 8];

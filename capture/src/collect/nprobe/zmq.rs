@@ -17,6 +17,8 @@ const PATIENCE_MS: i64 = 100;
 /// Messages that ZeroMQ keeps for us, and the longest: what nProbe publishes is 64 KiB at most in most versions.
 const WAITING: i32 = 2000;
 const LONGEST: i64 = 512 << 10;
+/// How long it takes in what had come when it was to stop.
+const DRAIN: Duration = Duration::from_millis(500);
 /// When it says that nothing came yet.
 const SILENT: Duration = Duration::from_secs(30);
 
@@ -90,8 +92,10 @@ pub(super) fn read(endpoint: &Endpoint, outbox: Outbox, stop: Arc<AtomicBool>) -
 fn run(endpoint: &Endpoint, socket: &zmq::Socket, mut outbox: Outbox, stop: &AtomicBool) {
     let publisher = endpoint.publisher();
     let mut silent = Some(Instant::now());
+    let mut asked = None;
     loop {
         let stopping = stop.load(Ordering::Relaxed);
+        let since = stopping.then(|| *asked.get_or_insert_with(Instant::now));
         let came = socket.poll(zmq::POLLIN, if stopping { 0 } else { PATIENCE_MS }).unwrap_or(0) > 0;
         if came && silent.take().is_some() {
             tracing::info!("nProbe publishes on {endpoint}");
@@ -109,7 +113,7 @@ fn run(endpoint: &Endpoint, socket: &zmq::Socket, mut outbox: Outbox, stop: &Ato
             }
         }
         // At the end what has come is taken, but publishers that never pause do not keep it.
-        if !outbox.flush() || stopping {
+        if !outbox.flush() || since.is_some_and(|since| !came || since.elapsed() > DRAIN) {
             return;
         }
     }
