@@ -124,6 +124,9 @@ bench-flink: build ## Records per second of each job and of all together, from K
 bench-capture: $(AGENT) venv-stack ## The agent beside its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
 	PYTHONPATH=stack $(PYTHON) tests/bench_capture.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 
+bench-collect: $(AGENT) venv-stack ## What the collector costs a record, beside goflow2, nfcapd and nfacctd (ARGS='--quick --only ipfix')
+	PYTHONPATH=stack $(PYTHON) tests/bench_collect.py $(ARGS)
+
 bench-store: build ## What the store costs: octets of a record, inserts, questions over years (ARGS='--quick')
 	cd tests && PYTHONPATH=../stack $(PYTHON) bench_store.py $(ARGS)
 
@@ -152,4 +155,4 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test build setup setup-tests clean docs help lint lock venv-stack venv-clickhouse venv-superset \
-  bench-capture bench-flink bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end
+  bench-capture bench-collect bench-flink bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end

@@ -5,7 +5,8 @@ use crate::filter::{FilterCounts, FilterSets};
 use crate::meter::Volume;
 use crate::proto;
 use crate::proto::flow_message::Body;
-use crate::publish::{BATCH_RECORDS, Encoded, Identity, MAJOR, Published, Sink, counter};
+use crate::publish::encode::BatchEncoder;
+use crate::publish::{Encoded, Identity, MAJOR, Published, Sink, counter};
 use prost::Message as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub struct Publisher {
     published: Published,
     clamped: u64,
     filters: FilterCounts,
+    batch: BatchEncoder,
 }
 
 impl Publisher {
@@ -59,6 +61,7 @@ impl Publisher {
             published: Published::default(),
             clamped: 0,
             filters: FilterCounts::new(filters),
+            batch: BatchEncoder::default(),
         }
     }
 
@@ -72,21 +75,21 @@ impl Publisher {
     /// # Errors
     /// Where the sink cannot go on.
     pub fn flows(&mut self, flows: &Flows, sink: &mut dyn Sink) -> anyhow::Result<()> {
-        let mut batch = Vec::with_capacity(BATCH_RECORDS.min(flows.len()));
         let mut here = Since::default();
         for record in flows.records() {
             record.count(&mut self.filters);
-            here.volume += record.sent[0] + record.sent[1];
+            let [lower, upper] = record.sent();
+            here.volume += lower + upper;
             here.records += 1;
-            batch.push(record.flow);
-            if batch.len() == BATCH_RECORDS {
+            record.encode(&mut self.batch);
+            if self.batch.is_full() {
                 here.batches += 1;
-                batch = self.batch(flows.start_ms, batch, sink)?;
+                self.batch(flows.start_ms, sink)?;
             }
         }
-        if !batch.is_empty() {
+        if !self.batch.is_empty() {
             here.batches += 1;
-            self.batch(flows.start_ms, batch, sink)?;
+            self.batch(flows.start_ms, sink)?;
         }
         let since = self.since.entry(flows.start_ms).or_default();
         since.batches += here.batches;
@@ -98,22 +101,15 @@ impl Publisher {
         Ok(())
     }
 
-    fn batch(
-        &mut self,
-        start_ms: i64,
-        flows: Vec<proto::Flow>,
-        sink: &mut dyn Sink,
-    ) -> anyhow::Result<Vec<proto::Flow>> {
-        let records = flows.len();
-        let message = self.message(start_ms, Body::Batch(proto::FlowBatch { flows }));
-        sink.flows(Encoded { worker: message.worker, is_batch: true, records, octets: &message.encode_to_vec() })?;
-        let Some(Body::Batch(proto::FlowBatch { mut flows })) = message.body else { return Ok(Vec::new()) };
-        flows.clear();
-        Ok(flows)
+    fn batch(&mut self, start_ms: i64, sink: &mut dyn Sink) -> anyhow::Result<()> {
+        let header = self.message(start_ms, None);
+        let records = self.batch.len();
+        let octets = self.batch.message(&header);
+        sink.flows(Encoded { worker: header.worker, is_batch: true, records, octets })
     }
 
     /// Numbers and addresses a message.
-    fn message(&mut self, start_ms: i64, body: Body) -> proto::FlowMessage {
+    fn message(&mut self, start_ms: i64, body: Option<Body>) -> proto::FlowMessage {
         let sequence = self.sequence;
         self.sequence += 1;
         proto::FlowMessage {
@@ -125,7 +121,7 @@ impl Publisher {
             sequence,
             interval_start_ms: start_ms.max(0) as u64,
             interval_ms: self.identity.interval_ms,
-            body: Some(body),
+            body,
         }
     }
 
@@ -175,7 +171,7 @@ impl Publisher {
             ..proto::ClosingRecord::default()
         };
         let counters = self.counters(closing.start_ms, &record.exporters);
-        let message = self.message(closing.start_ms, Body::Closing(record));
+        let message = self.message(closing.start_ms, Some(Body::Closing(record)));
         self.first_sequence = self.sequence;
         sink.flows(Encoded { worker: message.worker, is_batch: false, records: 0, octets: &message.encode_to_vec() })?;
         sink.counters(&counters)

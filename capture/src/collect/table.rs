@@ -6,17 +6,22 @@
 
 use super::record::{Imported, Sent};
 use super::split::Spread;
+use crate::filter::FilterCounts;
 use crate::meter::Volume;
-use crate::meter::key::{Compact as _, End, Key, V4, V6, is_icmp};
+use crate::meter::key::{Compact, End, Key, V4, V6, is_icmp};
 use crate::packet::{self, Address, tcp};
-use crate::proto;
+use crate::publish::encode::BatchEncoder;
 use foldhash::fast::RandomState;
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
+use hashbrown::hash_table::Entry;
+use hashbrown::{HashMap, HashTable};
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hash};
+use std::sync::Arc;
 
 /// Octets of a server name or DNS name that are kept.
 const MAX_NAME: usize = 255;
+/// Octets that a record takes at most without its names: 28 numbers with their keys, three addresses, keys and lengths.
+const NUMBERS_ROOM: usize = 28 * 12 + 3 * 19 + 2 * 5;
 
 /// What the table keeps to.
 #[derive(Clone, Copy, Debug)]
@@ -38,13 +43,27 @@ pub struct Clamped {
     pub old: u64,
 }
 
-/// One flow of one exporter, at one sampling rate. A router's cards, which are observation domains, may each see one
+/// Who told of a flow, and at which sampling rate. A router's cards, which are observation domains, may each see one
 /// direction of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct FlowKey {
-    key: Key,
+struct Origin {
     exporter: Address,
     sampling: u32,
+}
+
+/// One flow of one origin, which is a number in the list of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FlowKey<K> {
+    key: K,
+    origin: u32,
+}
+
+impl<K: Hash> Hash for FlowKey<K> {
+    #[inline]
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.key.hash(state);
+        state.write_u32(self.origin);
+    }
 }
 
 /// What one end sent in one interval.
@@ -57,14 +76,15 @@ struct Side {
     lone_syn: bool,
     fin: u32,
     rst: u32,
-    retransmissions: u64,
-    out_of_order: u64,
     /// When the earliest flow began that it sent in, ms; 0 where it sent nothing.
     began_ms: i64,
 }
 
+/// What few exporters tell of.
 #[derive(Clone, Debug, Default)]
-struct Names {
+struct Rare {
+    retransmissions: [u64; 2],
+    out_of_order: [u64; 2],
     server: Box<[u8]>,
     query: Box<[u8]>,
 }
@@ -81,31 +101,60 @@ struct Cell {
     interfaces: (End, u32, u32),
     rtt_us: u32,
     application_id: u16,
-    names: Option<Box<Names>>,
+    rare: Option<Box<Rare>>,
+}
+
+/// The flows of an interval, those of each IP version apart: most are of IPv4, whose keys are small.
+#[derive(Default)]
+struct Cells {
+    four: List<V4>,
+    six: List<V6>,
+}
+
+/// Flows in the order they came, so that new ones are written where the last one was, and where each is by its key.
+struct List<K> {
+    /// A flow's hash and its place.
+    places: HashTable<(u32, u32)>,
+    flows: Vec<(FlowKey<K>, Cell)>,
 }
 
 /// The flows of one interval.
 pub struct Flows {
     /// Start of the interval, ms.
     pub start_ms: i64,
-    cells: HashMap<FlowKey, Cell, RandomState>,
+    cells: Cells,
+    origins: Arc<[Origin]>,
 }
 
 /// The open interval and those before it of which something came.
 pub struct Table {
     options: TableOptions,
     open_ms: i64,
-    flows: BTreeMap<i64, HashMap<FlowKey, Cell, RandomState>>,
+    flows: BTreeMap<i64, Cells>,
     entries: usize,
     clamped: Clamped,
-    /// A table that was emptied, for the next interval: its memory stays.
-    spare: Option<HashMap<FlowKey, Cell, RandomState>>,
+    /// Whoever told of what is there, and the number of each.
+    origins: Vec<Origin>,
+    numbers: HashMap<Origin, u32, RandomState>,
+    hasher: RandomState,
+    /// What was emptied, for further intervals, the largest last: its memory stays, for as many entries as there may be.
+    spare: Vec<Cells>,
 }
 
 impl Table {
     /// An empty one whose open interval begins at `open_ms`.
     pub fn new(options: TableOptions, open_ms: i64) -> Table {
-        Table { options, open_ms, flows: BTreeMap::new(), entries: 0, clamped: Clamped::default(), spare: None }
+        Table {
+            options,
+            open_ms,
+            flows: BTreeMap::new(),
+            entries: 0,
+            clamped: Clamped::default(),
+            origins: Vec::new(),
+            numbers: HashMap::default(),
+            hasher: RandomState::default(),
+            spare: Vec::new(),
+        }
     }
 
     /// Start of the open interval, ms.
@@ -136,15 +185,27 @@ impl Table {
     /// Takes all that is there, the oldest interval first.
     pub fn take(&mut self) -> Vec<Flows> {
         self.entries = 0;
-        std::mem::take(&mut self.flows).into_iter().map(|(start_ms, cells)| Flows { start_ms, cells }).collect()
+        self.numbers.clear();
+        let origins: Arc<[Origin]> = std::mem::take(&mut self.origins).into();
+        let flows = std::mem::take(&mut self.flows).into_iter();
+        flows.map(|(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(&origins) }).collect()
     }
 
     /// Gives the memory of published flows back.
-    pub fn recycle(&mut self, mut flows: Flows) {
-        if self.spare.as_ref().is_none_or(|spare| spare.capacity() < flows.cells.capacity()) {
-            flows.cells.clear();
-            self.spare = Some(flows.cells);
-        }
+    pub fn recycle(&mut self, flows: Flows) {
+        let mut cells = flows.cells;
+        cells.clear();
+        let at = self.spare.partition_point(|spare| spare.capacity() < cells.capacity());
+        self.spare.insert(at, cells);
+        // The smallest ones are the least loss.
+        let mut kept = 0;
+        let all = self.spare.iter().rev();
+        let most = all.take_while(|spare| {
+            kept += spare.capacity();
+            kept <= 2 * self.options.max_entries
+        });
+        let most = most.count().max(1);
+        self.spare.drain(..self.spare.len() - most);
     }
 
     /// Adds a record of an exporter; returns the packets and octets that it stands for, scaled.
@@ -168,7 +229,8 @@ impl Table {
         let scale = u64::from(record.sampling.unwrap_or(1).max(1));
         let scaled = record.sent.map(|sent| (sent.packets.saturating_mul(scale), sent.octets.saturating_mul(scale)));
         let arriving = Arriving { record, sender, start_ms: first, first_ms: first, last_ms: last };
-        let key = FlowKey { key, exporter: *exporter, sampling: record.sampling.unwrap_or(0) };
+        let origin = self.origin(Origin { exporter: *exporter, sampling: record.sampling.unwrap_or(0) });
+        let key = FlowKey { key, origin };
         let start = first.div_euclid(interval_ms) * interval_ms;
         if last < start + interval_ms {
             self.put(key, start, &Part { of: &arriving, sent: scaled, first_ms: first, last_ms: last });
@@ -178,7 +240,18 @@ impl Table {
         Volume { packets: scaled[0].0.saturating_add(scaled[1].0), octets: scaled[0].1.saturating_add(scaled[1].1) }
     }
 
-    fn split(&mut self, key: FlowKey, mut start: i64, arriving: &Arriving<'_>, scaled: [(u64, u64); 2]) {
+    /// The number of an origin. There are no more of them than entries.
+    fn origin(&mut self, origin: Origin) -> u32 {
+        if self.origins.last() == Some(&origin) {
+            return self.origins.len() as u32 - 1;
+        }
+        *self.numbers.entry(origin).or_insert_with(|| {
+            self.origins.push(origin);
+            self.origins.len() as u32 - 1
+        })
+    }
+
+    fn split(&mut self, key: FlowKey<Key>, mut start: i64, arriving: &Arriving<'_>, scaled: [(u64, u64); 2]) {
         let length = self.options.interval_ms;
         let spreads = scaled.map(|(packets, octets)| Spread::new(packets, octets, arriving.first_ms, arriving.last_ms));
         let mut before = [(0, 0); 2];
@@ -196,19 +269,77 @@ impl Table {
         }
     }
 
-    fn put(&mut self, key: FlowKey, start: i64, part: &Part<'_>) {
+    fn put(&mut self, FlowKey { key, origin }: FlowKey<Key>, start: i64, part: &Part<'_>) {
         if part.sent == [(0, 0); 2] {
             return;
         }
-        let spare = &mut self.spare;
-        let cells = self.flows.entry(start).or_insert_with(|| spare.take().unwrap_or_default());
-        match cells.entry(key) {
-            Entry::Occupied(mut cell) => cell.get_mut().add(part),
+        let (spare, is_open) = (&mut self.spare, start == self.open_ms);
+        let cells = self.flows.entry(start).or_insert_with(|| match spare.len() {
+            0 => Cells::default(),
+            // Most is of the open interval.
+            all => spare.remove(if is_open { all - 1 } else { 0 }),
+        });
+        let is_new = match key.version {
+            4 => cells.four.add(FlowKey { key: V4::of(&key), origin }, &self.hasher, part),
+            _ => cells.six.add(FlowKey { key: V6::of(&key), origin }, &self.hasher, part),
+        };
+        self.entries += usize::from(is_new);
+    }
+}
+
+impl<K> Default for List<K> {
+    fn default() -> List<K> {
+        List { places: HashTable::new(), flows: Vec::new() }
+    }
+}
+
+impl<K: Compact> List<K> {
+    /// Adds a part of a record; whether it is the first of its flow.
+    #[inline]
+    fn add(&mut self, key: FlowKey<K>, hasher: &RandomState, part: &Part<'_>) -> bool {
+        let short = hasher.hash_one(key) as u32;
+        let flows = &mut self.flows;
+        let is_it = |&(other, place): &(u32, u32)| other == short && flows[place as usize].0 == key;
+        match self.places.entry(spread(short), is_it, |&(other, _)| spread(other)) {
+            Entry::Occupied(place) => {
+                flows[place.get().1 as usize].1.add(part);
+                false
+            }
             Entry::Vacant(place) => {
-                self.entries += 1;
-                place.insert(Cell::new(part)).add(part);
+                place.insert((short, flows.len() as u32));
+                flows.push((key, Cell::new(part)));
+                if let Some((_, cell)) = flows.last_mut() {
+                    cell.add(part);
+                }
+                true
             }
         }
+    }
+
+    fn clear(&mut self) {
+        self.places.clear();
+        self.flows.clear();
+    }
+}
+
+/// A hash of 64 bits, of which tables use both ends, from 32 that are kept.
+#[inline]
+fn spread(short: u32) -> u64 {
+    u64::from(short).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Cells {
+    fn len(&self) -> usize {
+        self.four.flows.len() + self.six.flows.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.four.flows.capacity() + self.six.flows.capacity()
+    }
+
+    fn clear(&mut self) {
+        self.four.clear();
+        self.six.clear();
     }
 }
 
@@ -258,7 +389,7 @@ impl Cell {
             interfaces: (part.of.sender, record.input_interface, record.output_interface),
             rtt_us: 0,
             application_id: 0,
-            names: None,
+            rare: None,
         }
     }
 
@@ -280,8 +411,11 @@ impl Cell {
             if begins {
                 side.syn = side.syn.saturating_add(u32::from(flags & tcp::SYN != 0));
                 side.lone_syn |= flags & (tcp::SYN | tcp::ACK) == tcp::SYN;
-                side.retransmissions += u64::from(retransmissions);
-                side.out_of_order += u64::from(out_of_order);
+                if retransmissions | out_of_order != 0 {
+                    let (rare, end) = (self.rare.get_or_insert_default(), usize::from(sender) ^ direction);
+                    rare.retransmissions[end] += u64::from(retransmissions);
+                    rare.out_of_order[end] += u64::from(out_of_order);
+                }
             }
             if ends {
                 side.fin = side.fin.saturating_add(u32::from(flags & tcp::FIN != 0));
@@ -301,14 +435,14 @@ impl Cell {
             self.application_id = record.application_id;
         }
         if !record.server_name.is_empty() || !record.dns_query.is_empty() {
-            let names = self.names.get_or_insert_default();
+            let rare = self.rare.get_or_insert_default();
             let keep = |to: &mut Box<[u8]>, name: &[u8]| {
                 if to.is_empty() && !name.is_empty() {
                     *to = name[..name.len().min(MAX_NAME)].into();
                 }
             };
-            keep(&mut names.server, record.server_name);
-            keep(&mut names.query, record.dns_query);
+            keep(&mut rare.server, record.server_name);
+            keep(&mut rare.query, record.dns_query);
         }
     }
 
@@ -344,30 +478,38 @@ impl Flows {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
+        self.cells.len() == 0
     }
 
-    /// Each as a record of its own, with its volume and what filters need to know of it.
-    pub fn records(&self) -> impl Iterator<Item = Record> + '_ {
-        self.cells.iter().map(|(key, cell)| record(self.start_ms, key, cell))
+    /// Each as a record of its own.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        let record = |key: Key, origin: u32, cell| {
+            let origin = &self.origins[origin as usize];
+            Record { interval_ms: self.start_ms, key, origin, cell }
+        };
+        let four = self.cells.four.flows.iter().map(move |(of, cell)| record(of.key.key(), of.origin, cell));
+        let six = self.cells.six.flows.iter().map(move |(of, cell)| record(of.key.key(), of.origin, cell));
+        four.chain(six)
     }
 }
 
 /// A record to be published.
-pub struct Record {
-    /// The record.
-    pub flow: proto::Flow,
-    /// Its identity.
-    pub key: Key,
-    /// What its lower and its upper end sent.
-    pub sent: [Volume; 2],
+pub struct Record<'a> {
+    interval_ms: i64,
+    key: Key,
+    origin: &'a Origin,
+    cell: &'a Cell,
 }
 
-impl Record {
+impl Record<'_> {
+    /// What its lower and its upper end sent.
+    pub fn sent(&self) -> [Volume; 2] {
+        self.cell.sides.each_ref().map(|side| Volume { packets: side.packets, octets: side.octets })
+    }
+
     /// Has the filters count it.
-    pub fn count(&self, filters: &mut crate::filter::FilterCounts) {
-        for end in 0..2 {
-            let volume = self.sent[usize::from(end)];
+    pub fn count(&self, filters: &mut FilterCounts) {
+        for (end, volume) in (0..2).zip(self.sent()) {
             if volume.packets > 0 {
                 match self.key.version {
                     4 => filters.flow(&V4::of(&self.key), end, volume),
@@ -376,61 +518,71 @@ impl Record {
             }
         }
     }
-}
 
-fn record(interval_ms: i64, FlowKey { key, exporter, sampling }: &FlowKey, cell: &Cell) -> Record {
-    let (end, guess) = cell.initiator(key);
-    let (src, dst) = (usize::from(end), usize::from(1 - end));
-    let (forward, reverse) = (&cell.sides[src], &cell.sides[dst]);
-    let octets = |address: &Address| if key.version == 4 { address[12..].to_vec() } else { address.to_vec() };
-    let (seen_by, input, output) = cell.interfaces;
-    let (input, output) = if seen_by == end { (input, output) } else { (output, input) };
-    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-    let flow = proto::Flow {
-        src_addr: octets(&key.addresses[src]),
-        dst_addr: octets(&key.addresses[dst]),
-        src_port: u32::from(key.source_port(end)),
-        dst_port: u32::from(key.ports[dst]),
-        protocol: u32::from(key.protocol),
-        ip_version: u32::from(key.version),
-        vlan: u32::from(key.vlan),
-        fwd_packets: forward.packets,
-        fwd_octets: forward.octets,
-        rev_packets: reverse.packets,
-        rev_octets: reverse.octets,
-        first_seen_offset_ms: cell.first_ms - interval_ms,
-        last_seen_offset_ms: (cell.last_ms - cell.first_ms).max(0) as u64,
-        flow_age_ms: (cell.first_ms - cell.start_ms).max(0) as u64,
-        initiator_guess: guess,
-        // The answer's SYN is a SYN-ACK.
-        fwd_tcp_syn: u64::from(forward.syn),
-        rev_tcp_synack: u64::from(reverse.syn),
-        fwd_tcp_fin: u64::from(forward.fin),
-        rev_tcp_fin: u64::from(reverse.fin),
-        fwd_tcp_rst: u64::from(forward.rst),
-        rev_tcp_rst: u64::from(reverse.rst),
-        fwd_tcp_retransmissions: forward.retransmissions,
-        rev_tcp_retransmissions: reverse.retransmissions,
-        fwd_tcp_out_of_order: forward.out_of_order,
-        rev_tcp_out_of_order: reverse.out_of_order,
-        tcp_handshake_rtt_us: cell.rtt_us,
-        application_id: u32::from(cell.application_id),
-        server_name: cell.names.as_ref().map(|names| text(&names.server)).unwrap_or_default(),
-        dns_query: cell.names.as_ref().map(|names| text(&names.query)).unwrap_or_default(),
-        exporter_addr: packet::shortest(exporter).to_vec(),
-        sampling_rate: *sampling,
-        input_interface: input,
-        output_interface: output,
-        ..proto::Flow::default()
-    };
-    let sent = cell.sides.map(|side| Volume { packets: side.packets, octets: side.octets });
-    Record { flow, key: *key, sent }
+    /// Adds it to a batch, as `flow.proto` has it.
+    pub fn encode(&self, batch: &mut BatchEncoder) {
+        let Record { interval_ms, key, origin, cell } = self;
+        let (end, guess) = cell.initiator(key);
+        let (src, dst) = (usize::from(end), usize::from(1 - end));
+        let (forward, reverse) = (&cell.sides[src], &cell.sides[dst]);
+        let (seen_by, input, output) = cell.interfaces;
+        let (input, output) = if seen_by == end { (input, output) } else { (output, input) };
+        let text = |name: fn(&Rare) -> &[u8]| cell.rare.as_deref().map(|rare| String::from_utf8_lossy(name(rare)));
+        let names = [text(|rare| &rare.server), text(|rare| &rare.query)];
+        let room = NUMBERS_ROOM + names.iter().flatten().map(|name| name.len()).sum::<usize>();
+        batch.record(room, |batch| {
+            batch.address::<1>(&key.addresses[src], key.version);
+            batch.address::<2>(&key.addresses[dst], key.version);
+            batch.number::<3>(u64::from(key.source_port(end)));
+            batch.number::<4>(u64::from(key.ports[dst]));
+            batch.number::<5>(u64::from(key.protocol));
+            batch.number::<6>(u64::from(key.version));
+            batch.number::<7>(u64::from(key.vlan));
+            batch.number::<8>(forward.packets);
+            batch.number::<9>(forward.octets);
+            batch.number::<10>(reverse.packets);
+            batch.number::<11>(reverse.octets);
+            batch.signed::<12>(cell.first_ms - interval_ms);
+            batch.number::<13>((cell.last_ms - cell.first_ms).max(0) as u64);
+            batch.number::<14>((cell.first_ms - cell.start_ms).max(0) as u64);
+            batch.number::<15>(u64::from(guess));
+            // The answer's SYN is a SYN-ACK.
+            batch.number::<20>(u64::from(forward.syn));
+            batch.number::<23>(u64::from(reverse.syn));
+            batch.number::<24>(u64::from(forward.fin));
+            batch.number::<25>(u64::from(reverse.fin));
+            batch.number::<26>(u64::from(forward.rst));
+            batch.number::<27>(u64::from(reverse.rst));
+            if let Some(rare) = &cell.rare {
+                batch.number::<28>(rare.retransmissions[src]);
+                batch.number::<29>(rare.retransmissions[dst]);
+                batch.number::<30>(rare.out_of_order[src]);
+                batch.number::<31>(rare.out_of_order[dst]);
+            }
+            batch.number::<32>(u64::from(cell.rtt_us));
+            batch.number::<50>(u64::from(cell.application_id));
+            let [server, query] = names.each_ref().map(|name| name.as_deref().filter(|name| !name.is_empty()));
+            if let Some(server) = server {
+                batch.bytes::<51>(server.as_bytes());
+            }
+            if let Some(query) = query {
+                batch.bytes::<52>(query.as_bytes());
+            }
+            batch.bytes::<60>(packet::shortest(&origin.exporter));
+            batch.number::<61>(u64::from(origin.sampling));
+            batch.number::<62>(u64::from(input));
+            batch.number::<63>(u64::from(output));
+        });
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto;
+    use crate::proto::flow_message::Body;
     use proptest::prelude::*;
+    use prost::Message as _;
 
     const OPEN: i64 = 1_700_000_000_000;
     const OPTIONS: TableOptions = TableOptions { interval_ms: 10_000, max_entries: 1000, oldest_ms: 3_600_000 };
@@ -459,7 +611,20 @@ mod tests {
 
     /// All records, by interval.
     fn taken(table: &mut Table) -> Vec<(i64, Vec<proto::Flow>)> {
-        table.take().iter().map(|flows| (flows.start_ms, flows.records().map(|record| record.flow).collect())).collect()
+        table
+            .take()
+            .iter()
+            .map(|flows| (flows.start_ms, flows.records().map(|record| encoded(&record)).collect()))
+            .collect()
+    }
+
+    /// As generated code reads it.
+    fn encoded(record: &Record<'_>) -> proto::Flow {
+        let mut batch = BatchEncoder::default();
+        record.encode(&mut batch);
+        let message = proto::FlowMessage::decode(batch.message(&proto::FlowMessage::default())).unwrap();
+        let Some(Body::Batch(mut batch)) = message.body else { panic!("no batch") };
+        batch.flows.remove(0)
     }
 
     fn only(table: &mut Table) -> proto::Flow {
@@ -546,6 +711,24 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_is_given_back_has_nothing_of_before_and_is_bounded() {
+        let mut table = Table::new(TableOptions { max_entries: 4, ..OPTIONS }, OPEN);
+        for round in 1..=9 {
+            let record = imported(7 * round, 70, OPEN - 25_000, OPEN);
+            table.add(&mapped(8), &record);
+            table.add(&mapped(9), &Imported { sampling: Some(2), ..record });
+            assert_eq!(table.entries(), 8);
+            let all = table.take();
+            let packets = |flow: proto::Flow| flow.fwd_packets / u64::from(flow.sampling_rate.max(1));
+            let sum: u64 = all.iter().flat_map(Flows::records).map(|record| packets(encoded(&record))).sum();
+            assert_eq!(sum, 2 * 7 * round);
+            all.into_iter().for_each(|flows| table.recycle(flows));
+            let kept: usize = table.spare.iter().map(Cells::capacity).sum();
+            assert!(table.spare.len() == 1 || kept <= 8, "{kept}");
+        }
+    }
+
+    #[test]
     fn absurd_times_are_counted_at_the_nearest() {
         let mut table = Table::new(OPTIONS, OPEN);
         let hour = 3_600_000;
@@ -580,7 +763,8 @@ mod tests {
             prop_assert_eq!(flows.iter().map(Flows::len).sum::<usize>(), entries);
             let mut published = Volume::default();
             for interval in &flows {
-                for Record { flow, sent, .. } in interval.records() {
+                for record in interval.records() {
+                    let (flow, sent) = (encoded(&record), record.sent());
                     published.packets += flow.fwd_packets + flow.rev_packets;
                     published.octets += flow.fwd_octets + flow.rev_octets;
                     prop_assert_eq!(sent[0].packets + sent[1].packets, flow.fwd_packets + flow.rev_packets);

@@ -61,6 +61,18 @@ impl BatchEncoder {
         self.end_record(begins);
     }
 
+    /// Adds a record of others' making, whose fields `fill` adds in the order of their numbers and in `room` octets.
+    #[inline]
+    pub fn record(&mut self, room: usize, fill: impl FnOnce(&mut BatchEncoder)) {
+        // With what begins a record, and one more.
+        if self.octets.len() < self.at + room + 4 {
+            self.octets.resize(self.at + room + 4, 0);
+        }
+        let begins = self.begin_record();
+        fill(self);
+        self.end_record(begins);
+    }
+
     /// Adds an overflow record, which is rare.
     pub fn overflow(&mut self, record: &OverflowRecord, interval_start_ms: u64) {
         let begins = self.begin_record();
@@ -136,8 +148,7 @@ impl BatchEncoder {
         self.number::<10>(u64::from(reverse.packets));
         self.number::<11>(u64::from(reverse.octets));
         let first_offset_ms = record.first_ms - interval_start_ms as i64;
-        // sint64: the sign is the lowest bit.
-        self.number::<12>((first_offset_ms << 1 ^ first_offset_ms >> 63) as u64);
+        self.signed::<12>(first_offset_ms);
         self.number::<13>(record.last_ms.saturating_sub(record.first_ms).max(0) as u64);
         self.number::<14>(record.first_ms.saturating_sub(record.start_ms).max(0) as u64);
         self.number::<15>(u64::from(record.initiator.guess));
@@ -195,8 +206,9 @@ impl BatchEncoder {
         self.bytes::<42>(&message.encode_to_vec());
     }
 
+    /// An address, in 4 octets where it is one of IPv4.
     #[inline]
-    fn address<const FIELD: u32>(&mut self, address: &Address, version: u8) {
+    pub fn address<const FIELD: u32>(&mut self, address: &Address, version: u8) {
         if version == 4 {
             self.bytes::<FIELD>(&address[12..16]);
         } else {
@@ -206,15 +218,22 @@ impl BatchEncoder {
 
     /// A number, left out where it is 0.
     #[inline]
-    fn number<const FIELD: u32>(&mut self, value: u64) {
+    pub fn number<const FIELD: u32>(&mut self, value: u64) {
         if value != 0 {
             self.key::<FIELD>(VARINT);
             self.varint(value);
         }
     }
 
+    /// A sint64, left out where it is 0: the sign is the lowest bit.
     #[inline]
-    fn bytes<const FIELD: u32>(&mut self, octets: &[u8]) {
+    pub fn signed<const FIELD: u32>(&mut self, value: i64) {
+        self.number::<FIELD>((value << 1 ^ value >> 63) as u64);
+    }
+
+    /// Octets or text, empty or not.
+    #[inline]
+    pub fn bytes<const FIELD: u32>(&mut self, octets: &[u8]) {
         self.key::<FIELD>(LENGTH_DELIMITED);
         self.varint(octets.len() as u64);
         self.raw(octets);
