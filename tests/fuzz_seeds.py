@@ -9,6 +9,7 @@ import hashlib
 import random
 import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -198,9 +199,35 @@ def is_export(octets: bytes) -> bool:
     return len(octets) > 20 and (octets[:2] in (b"\0\5", b"\0\x09", b"\0\x0a") or octets[:4] == b"\0\0\0\5")
 
 
+def nprobe() -> None:
+    """Messages as nProbe and netflow2ng write them."""
+    named = (
+        b'{"IPV4_SRC_ADDR":"10.0.0.1","IPV4_DST_ADDR":"10.0.0.2","L4_SRC_PORT":40000,"L4_DST_PORT":443,"PROTOCOL":6,'
+        b'"IN_PKTS":3,"IN_BYTES":300,"OUT_PKTS":2,"OUT_BYTES":2000,"FIRST_SWITCHED":1599999990,"L7_PROTO":"91.178",'
+        b'"SERVER_NW_LATENCY_MS":1.5,"TLS_SERVER_NAME":"example.org","EXPORTER_IPV4_ADDRESS":"192.0.2.1"}'
+    )
+    numbered = (
+        b'{"27":"2001:db8::1","28":"2001:db8::2","1":"9","152":1599999990123,"35632.188":"a\\u00e9","61":0,"x":[{}]}'
+    )
+    tlv = b"\x01\x01\x24\x08\x0a\0\0\x01\x2b\x0c\0\x0810.0.0.2\x23\x01\x01\x2c\xba\0\x0935632.124\0\0\xc0\x3f\x01"
+    for text in (named, numbered, b"[" + named + b"," + numbered + b"]", named + b"\n" + numbered):
+        seed("nprobe_json", text)
+    topic = b"flow".ljust(16, b"\0")
+    small = zlib.compress(b"[" + named + b"]")
+    four = struct.pack("<16sBBHII", topic, 4, 4, 0, 400, len(small)) + struct.pack(">II", 1, 0)
+    for header, payload in (
+        (topic + b"\x02\x01\x01\0\0\0\0\x01", b"[" + named + b"]"),
+        (topic + b"\x02\x01\x01\0\0\0\0\x02", b"\0" + small),
+        (topic + b"\x03\x01\0\x40\0\0\0\x03", tlv),
+        (topic + b"\x02\0\x01\0\0\0\0\x04\x05\0\0\0", b"[" + numbered + b"]"),
+        (four, small),
+    ):
+        seed("nprobe_zmq", bytes([len(header)]) + header + struct.pack("<H", len(payload)) + payload)
+
+
 def main(folder: Path) -> None:
     """Write all seeds."""
-    for target in ("packet", "captures", "fragments", "names", "netflow", "sflow"):
+    for target in ("packet", "captures", "fragments", "names", "netflow", "sflow", "nprobe_json", "nprobe_zmq"):
         (CORPUS / target).mkdir(parents=True, exist_ok=True)
     dice = random.Random(1)
     paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
@@ -222,6 +249,7 @@ def main(folder: Path) -> None:
         seed("captures", struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1) + records)
     for some in exports(dice):
         from_exports(some)
+    nprobe()
     for kind in range(64):
         seed("fragments", bytes([kind % 2]) + dice.randbytes(8 * (kind + 1)))
     for corpus in sorted(CORPUS.iterdir()):

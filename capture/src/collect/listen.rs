@@ -55,6 +55,8 @@ pub struct Ports {
     dropped: Vec<(u32, u64)>,
     listeners: Vec<TcpListener>,
     streams: Vec<Stream>,
+    /// What becomes readable when there is something else to do.
+    wake: Option<RawFd>,
     buffer: Box<[u8]>,
     broken: u64,
 }
@@ -79,7 +81,7 @@ impl Ports {
         let listeners = tcp.collect::<anyhow::Result<_>>()?;
         let buffer = vec![0; LONGEST].into_boxed_slice();
         let dropped = vec![(0, 0); sockets.len()];
-        Ok(Ports { sockets, dropped, listeners, streams: Vec::new(), buffer, broken: 0 })
+        Ok(Ports { sockets, dropped, listeners, streams: Vec::new(), wake: None, buffer, broken: 0 })
     }
 
     /// The UDP ports that it listens on, as the system gave them.
@@ -88,6 +90,11 @@ impl Ports {
     /// What the system says.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.sockets.iter().map(UdpSocket::local_addr).collect()
+    }
+
+    /// Has waiting end when this descriptor is readable, too; it must be open for as long as these ports are polled.
+    pub fn wake_by(&mut self, wake: Option<RawFd>) {
+        self.wake = wake;
     }
 
     /// Connections that were closed because what they carried was no IPFIX.
@@ -114,6 +121,7 @@ impl Ports {
         let mut polled: Vec<libc::pollfd> = (self.sockets.iter().map(|socket| socket.as_raw_fd()))
             .chain(self.listeners.iter().map(|listener| listener.as_raw_fd()))
             .chain(self.streams.iter().map(|stream| stream.stream.as_raw_fd()))
+            .chain(self.wake)
             .map(listening)
             .collect();
         let timeout = patience.as_millis().min(1000) as libc::c_int;

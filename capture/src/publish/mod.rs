@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod collector;
 pub mod destination;
+pub mod element_list;
 pub mod elements;
 pub mod encode;
 pub mod export;

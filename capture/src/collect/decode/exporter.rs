@@ -21,11 +21,14 @@ pub enum Protocol {
     Ipfix,
     /// sFlow version 5.
     Sflow,
+    /// nProbe's records, over ZeroMQ or Kafka.
+    Nprobe,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Protocol; 4] = [Protocol::NetflowV5, Protocol::NetflowV9, Protocol::Ipfix, Protocol::Sflow];
+    pub const ALL: [Protocol; 5] =
+        [Protocol::NetflowV5, Protocol::NetflowV9, Protocol::Ipfix, Protocol::Sflow, Protocol::Nprobe];
 
     /// The protocol as metrics and saved states name it.
     pub fn name(self) -> &'static str {
@@ -34,6 +37,7 @@ impl Protocol {
             Protocol::NetflowV9 => "netflow9",
             Protocol::Ipfix => "ipfix",
             Protocol::Sflow => "sflow",
+            Protocol::Nprobe => "nprobe",
         }
     }
 }
@@ -47,13 +51,14 @@ impl fmt::Display for Protocol {
 /// Who sent a record. The port it was sent from is no part of it: an exporter that starts anew has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExporterInfo {
-    /// Where its datagrams came from.
+    /// Where its datagrams came from, or what records of nProbe's name as their exporter.
     pub address: Address,
     /// What it calls itself, in sFlow, which forwarders pass on; else zeros.
     pub agent: Address,
     /// What it speaks.
     pub protocol: Protocol,
-    /// Observation domain (IPFIX), source id (v9), engine type * 256 + id (v5), sub-agent id (sFlow).
+    /// Observation domain (IPFIX), source id (v9), engine type * 256 + id (v5), sub-agent id (sFlow), source id
+    /// (nProbe over ZeroMQ).
     pub domain: u32,
 }
 
@@ -74,7 +79,7 @@ pub struct Counts {
     pub counter_samples: u64,
     /// Packets that an sFlow agent says it could not sample.
     pub exporter_drops: u64,
-    /// By sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow.
+    /// By sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow, messages of nProbe.
     pub losses: Losses,
     /// By sequence numbers: flow samples of sFlow.
     pub samples: Losses,
