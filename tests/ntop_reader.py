@@ -323,12 +323,12 @@ class Reader:
 
 
 class Subscriber:
-    """Subscribed to a publisher on this machine as ntopng is: to each topic, with room for whatever comes."""
+    """Subscribed to a publisher on this machine as ntopng is: to each topic. At most so many messages wait (0: any number)."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, waiting: int = 0) -> None:
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.SUB)
-        self.socket.set(zmq.RCVHWM, 0)
+        self.socket.set(zmq.RCVHWM, waiting)
         for topic in TOPICS:
             self.socket.subscribe(topic)
         self.socket.connect(f"tcp://127.0.0.1:{port}")

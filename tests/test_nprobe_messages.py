@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ntop_reader
-from harness import AGENT, RunningStack, free_ports
+from capture_traces import new_flows
+from harness import AGENT, RunningStack, eventually, free_ports
 from nprobe_capture import ACK, FIN, RST, SYN, make
-from ntop_reader import MANDATORY, Message, Subscriber, flows
+from ntop_reader import HEADER, MANDATORY, Message, Subscriber, flows
 
 #: Everything that a record has something to say for.
 TEMPLATE = (
@@ -170,6 +172,31 @@ def test_weir_probe_nprobe_publishes_the_same(capture: Path, lines: list[Line]) 
     words = ["-i", str(capture), "-n", "none", "--zmq", f"tcp://127.0.0.1:{port}", "-T", "@NTOPNG@", "--json-labels"]
     messages = subscribed([str(AGENT), "nprobe", *words], port)
     compare(flows(messages), lines, {element["name"] for element in messages[0].payload})
+
+
+def test_a_replay_waits_for_a_subscriber_that_is_slow(tmp_path: Path) -> None:
+    """More messages than may wait for it, and it reads nothing until long after the first ones were made."""
+    capture, port, records = tmp_path / "many.pcap", free_ports(1)[0], 300_000
+    new_flows(capture, records)
+    found, numbers = 0, []
+    with Subscriber(port, waiting=100) as subscriber:
+        words = ["read", str(capture), "--export", f"nprobe-zmq=tcp://127.0.0.1:{port}"]
+        process = subprocess.Popen([str(AGENT), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            eventually(lambda: subscriber.socket.poll(0), "the first message")
+            time.sleep(5)
+            while process.poll() is None or subscriber.socket.poll(1000):
+                if subscriber.socket.poll(100):
+                    head, body = subscriber.socket.recv_multipart()
+                    numbers.append(HEADER.unpack(head)[-1])
+                    found += len(json.loads(body)) if head.startswith(b"flow") else 0
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0
+    assert found == records
+    assert len(numbers) > 10_000
+    assert numbers == list(range(len(numbers)))
 
 
 def test_consumers_of_kafka_read_every_field(stack: RunningStack, capture: Path, lines: list[Line]) -> None:

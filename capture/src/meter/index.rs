@@ -78,6 +78,12 @@ impl Index {
         self.len += 1;
     }
 
+    /// Removes all numbers; the memory stays.
+    pub fn clear(&mut self) {
+        self.slots.fill(0);
+        self.len = 0;
+    }
+
     fn put(&mut self, slot: u64) {
         let mut at = self.home(slot);
         while self.slots[at] != 0 {
@@ -191,5 +197,7 @@ mod tests {
         assert_eq!(index.find(hash(100_000), |_| true), None);
         index.remove(hash(7), 7);
         assert_eq!((index.find(hash(7), |_| true), index.len()), (None, 99_999));
+        index.clear();
+        assert_eq!((index.find(hash(8), |_| true), index.len()), (None, 0));
     }
 }

@@ -8,7 +8,7 @@ pub mod fragments;
 pub(crate) mod index;
 pub mod interval;
 pub mod key;
-mod memory;
+pub(crate) mod memory;
 pub mod overflow;
 pub mod record;
 pub mod sketch;

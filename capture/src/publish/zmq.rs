@@ -17,11 +17,12 @@ use super::nprobe_json::JsonForm;
 use crate::config::ToNtopng;
 use crate::proto;
 use crate::proto::flow_message::Body;
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::ffi::c_int;
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -37,10 +38,13 @@ const TEMPLATE_EVERY: Duration = Duration::from_secs(60);
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(30);
 /// How long after the first topic that it subscribes to a subscriber's other ones have come.
 const ALL_TOPICS_WITHIN: Duration = Duration::from_millis(100);
-/// Messages that wait for a subscriber that is slow; past them ZeroMQ drops, and ntopng sees the gap.
+/// Messages that wait for a subscriber that is slow, 80 MiB at most. Past them a live capture drops for that subscriber
+/// alone, and ntopng sees the gap; a replay waits.
 const WAITING: i32 = 10_000;
-/// How long messages may take to leave at the end, ms.
-const LINGER_MS: i32 = 2000;
+/// How long messages of a live capture may take to leave at the end.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long a replay waits for a subscriber that reads nothing, within the capture and at its end.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Captured by a worker since the epoch's start.
 #[derive(Clone, Copy, Default)]
@@ -57,6 +61,8 @@ pub(super) struct Publisher {
     connect: bool,
     compress: bool,
     source: u8,
+    /// A subscriber that is slow is waited for.
+    wait: bool,
     socket: Option<zmq::Socket>,
     subscribers: usize,
     next_id: u32,
@@ -93,6 +99,7 @@ impl Publisher {
             connect: to.connect,
             compress: to.compress,
             source: to.source,
+            wait: false,
             socket: None,
             subscribers: 0,
             next_id: 0,
@@ -127,7 +134,16 @@ impl Publisher {
         let payload = if self.compress && json.len() <= ROOM { compressed(json) } else { json.to_vec() };
         let Ok(octets) = u16::try_from(payload.len()) else { return account.shed("too_long", records) };
         let frames = [header(topic, self.source, octets, self.next_id).to_vec(), payload];
-        match socket.send_multipart(&frames, zmq::DONTWAIT) {
+        let deadline = Instant::now() + PATIENCE;
+        let sent = loop {
+            match socket.send_multipart(&frames, zmq::DONTWAIT) {
+                Err(zmq::Error::EAGAIN) if self.wait && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                sent => break sent,
+            }
+        };
+        match sent {
             Ok(()) => {
                 self.next_id = self.next_id.wrapping_add(1);
                 self.exported += records;
@@ -138,6 +154,11 @@ impl Publisher {
                 account.shed("not_sent", records);
             }
         }
+    }
+
+    /// How long messages may take to leave at the end.
+    fn linger(&self) -> Duration {
+        if self.wait { PATIENCE } else { LINGER }
     }
 
     fn publish_flows(&mut self, account: &Account) {
@@ -217,6 +238,19 @@ impl Sums {
     }
 }
 
+/// Has sending fail where a subscriber's queue is full, and not drop: an option that the library's wrapper does not have.
+fn never_drop(socket: &mut zmq::Socket) -> anyhow::Result<()> {
+    let on: c_int = 1;
+    let option = zmq_sys::ZMQ_XPUB_NODROP as c_int;
+    // SAFETY: the socket is open, and the option's value is an int of the length that is given.
+    let status =
+        unsafe { zmq_sys::zmq_setsockopt(socket.as_mut_ptr(), option, (&raw const on).cast(), size_of::<c_int>()) };
+    if status != 0 {
+        bail!("ZeroMQ cannot wait for subscribers: it is older than 4.1");
+    }
+    Ok(())
+}
+
 /// The interface's name, or the file's, without what ntopng has no room for.
 fn interface(source: &str) -> &str {
     let name = source.split_once(':').map_or(source, |(_, name)| name);
@@ -235,9 +269,13 @@ pub(super) fn compressed(json: &[u8]) -> Vec<u8> {
 
 impl Exporter for Publisher {
     fn connect(&mut self, wait: bool) -> anyhow::Result<()> {
-        let socket = zmq::Context::new().socket(zmq::XPUB)?;
+        let mut socket = zmq::Context::new().socket(zmq::XPUB)?;
+        self.wait = wait;
+        if wait {
+            never_drop(&mut socket)?;
+        }
         socket.set_sndhwm(WAITING)?;
-        socket.set_linger(LINGER_MS)?;
+        socket.set_linger(self.linger().as_millis() as i32)?;
         socket.set_ipv6(true)?;
         let reached = if self.connect { socket.connect(&self.address) } else { socket.bind(&self.address) };
         let what = if self.connect { "connect to" } else { "listen on" };
@@ -301,7 +339,11 @@ impl Exporter for Publisher {
     fn finish(&mut self, account: &Account, _: &AtomicBool) {
         self.flush(account);
         // Closing it waits for what is still to leave.
+        let began = Instant::now();
         self.socket = None;
+        if began.elapsed() >= self.linger() {
+            account.failed(&anyhow!("subscribers had not read everything after {} s", self.linger().as_secs()));
+        }
     }
 }
 
