@@ -10,7 +10,7 @@ CREATE OR REPLACE VIEW v_exporters
     domain UInt32 COMMENT 'Observation domain (IPFIX), source id (NetFlow v9), engine (v5) or sub-agent (sFlow)',
     records UInt64 COMMENT 'Records that came of it',
     lost UInt64 COMMENT 'What it sent and did not come, by its sequence numbers, in units of lost_unit',
-    lost_unit LowCardinality(String) COMMENT 'What its sequence numbers count: records, datagrams, samples; empty where nothing was lost',
+    lost_unit LowCardinality(String) COMMENT 'What its sequence numbers count: records, datagrams, samples, messages; empty where nothing was lost',
     without_sampling_rate UInt64 COMMENT 'Of records, those that came before it said its sampling rate: they are counted as they came',
     refused UInt64 COMMENT 'What of it could not be read',
     refused_causes Map(String, UInt64) COMMENT 'The same, by cause'
