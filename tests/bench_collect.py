@@ -192,9 +192,14 @@ def goflow2_accepted(of: Receiving) -> float:
     """Records by its own metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{of.web_port}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    names = r"goflow2_flow_process_(?:nf_flowset_records|sf_samples)_total"
+    # Of NetFlow v5 each record is a set of its own.
+    names = r"goflow2_flow_process_(nf_flowset_records|nf_flowset|sf_samples)_total"
     counted = re.findall(rf"^{names}(\{{.*\}}) (\S+)$", text, re.MULTILINE)
-    return sum(float(value) for labels, value in counted if "Template" not in labels)
+    return sum(
+        float(value)
+        for name, labels, value in counted
+        if "Template" not in labels and (name != "nf_flowset" or 'version="5"' in labels)
+    )
 
 
 def nfdump_s(of: Receiving, form: Form) -> list[str]:
