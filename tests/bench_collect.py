@@ -1,6 +1,6 @@
 """What `weir-probe collect` costs a record: `make bench-collect`.
 
-In memory: generated datagrams of NetFlow v5 and v9, IPFIX and sFlow are decoded; decoded, added up and encoded as messages
+In memory: generated datagrams of NetFlow v5 and v9, IPFIX and sFlow, and nProbe's JSON, are decoded; decoded, added up and encoded as messages
 for Kafka, which go nowhere; and the same with flows that lasted a minute, which are split over seven intervals. Records a
 second of one core and of CPU, and instructions a record where valgrind is installed.
 
@@ -62,9 +62,9 @@ class Form:
     name: str
     #: Records a second of one core, decoded and metered.
     target: int
-    #: Records of a datagram; where its header's sequence number is, and what that counts: datagrams or records.
+    #: Records of a datagram; where its header's sequence number is, and by how much a datagram moves it.
     records: int
-    sequence: tuple[int, int]
+    sequence: tuple[int, int] = (0, 0)
 
 
 FORMS = [
@@ -72,6 +72,8 @@ FORMS = [
     Form("netflow9", 1_000_000, 24, (12, 1)),
     Form("ipfix", 1_000_000, 24, (8, 24)),
     Form("sflow", 500_000, 8, (16, 1)),
+    # JSON comes by ZeroMQ or Kafka: in memory alone.
+    Form("nprobe", 300_000, 24),
 ]
 
 
@@ -417,7 +419,8 @@ def main() -> int:
     tables = [aligned(IN_MEMORY, [row.cells for row in alone])]
     beside: list[Row] = []
     if not options.no_peers:
-        beside = [row for form in forms for row in beside_peers(form, runs, rounds)]
+        beside = [row for form in forms if form.name in OURS.forms for row in beside_peers(form, runs, rounds)]
+    if beside:
         tables.append(aligned(BESIDE, [row.cells for row in beside]))
     text = "\n\n".join(tables)
     print(text)

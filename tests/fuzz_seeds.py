@@ -9,6 +9,7 @@ import hashlib
 import random
 import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,11 +113,121 @@ def from_frames(link: int, some: list[bytes], dice: random.Random) -> None:
     named = [octets for frame in some if (octets := payload(link, frame)) and is_named(octets, frame)]
     for octets in named[:4]:
         seed("names", octets[:MOST])
+    for octets in [octets for frame in some if frame[23:24] == b"\x11" and is_export(octets := payload(link, frame))][
+        :8
+    ]:
+        from_exports([octets])
+
+
+def datagram(octets: bytes, exporter: int = 0) -> bytes:
+    """A datagram in an input of the target `netflow`, a second after the one before it."""
+    return struct.pack(">BHH", exporter, 125, len(octets)) + octets
+
+
+def a_set(number: int, *parts: bytes) -> bytes:
+    """A FlowSet of NetFlow v9 (RFC 3954, section 5), or a Set of IPFIX (RFC 7011, section 3.3)."""
+    body = b"".join(parts)
+    return struct.pack(">HH", number, 4 + len(body)) + body
+
+
+def version9(sequence: int, *sets: bytes) -> bytes:
+    """A packet of NetFlow v9 (RFC 3954, section 5.1)."""
+    return struct.pack(">HHIIII", 9, len(sets), 3_600_000, 1_700_000_000, sequence, 7) + b"".join(sets)
+
+
+def ipfix(sequence: int, *sets: bytes) -> bytes:
+    """A message of IPFIX (RFC 7011, section 3.1)."""
+    body = b"".join(sets)
+    return struct.pack(">HHIII", 10, 16 + len(body), 1_700_000_000, sequence, 7) + body
+
+
+def exports(dice: random.Random) -> Iterator[list[bytes]]:
+    """Datagrams as exporters send them, in the order in which they come."""
+
+    def fields(*pairs: tuple[int, int]) -> bytes:
+        return b"".join(struct.pack(">HH", *pair) for pair in pairs)
+
+    header = struct.pack(">HHIIIIBBH", 5, 2, 3_600_000, 1_700_000_000, 0, 1, 1, 1, 0x4064)
+    yield [header + dice.randbytes(96)]
+    addresses = ((8, 4), (12, 4), (7, 2), (11, 2), (4, 1))
+    template = a_set(0, struct.pack(">HH", 256, 9), fields(*addresses, (2, 4), (1, 4), (22, 4), (21, 4)))
+    data = a_set(256, dice.randbytes(29 * 3), bytes(1))
+    options = a_set(1, struct.pack(">HHH", 257, 4, 8), fields((1, 4), (34, 4), (35, 1)), bytes(2))
+    rate = a_set(257, struct.pack(">IIB", 7, 100, 1), bytes(3))
+    yield [version9(1, template, options, rate), version9(2, data)]
+    yield [version9(1, data), version9(2, template), version9(9, data, data)]  # data that wait, and a gap
+    # Milliseconds, a reverse counter (RFC 5103), two of ntop's elements, names of any length.
+    more = ((2 | 0x8000, 8), (118 | 0x8000, 2), (188 | 0x8000, 0xFFFF))
+    enterprises = (29_305, 35_632, 35_632)
+    own = b"".join(struct.pack(">HHI", *pair, pen) for pair, pen in zip(more, enterprises, strict=True))
+    plain = fields(*addresses, (2, 8), (1, 8), (152, 8), (153, 8))
+    template = a_set(2, struct.pack(">HH", 256, 12), plain, own)
+    six = a_set(2, struct.pack(">HH", 258, 5), fields((27, 16), (28, 16), (2, 8), (1, 8), (34, 4)))
+    names = (b"\x0bexample.org", b"\0", b"\xff\0\x0bexample.net")
+    times = struct.pack(">QQ", 1_699_999_970_000, 1_700_000_000_000)
+    counts = struct.pack(">QQ", 10, 1000)
+    records = [dice.randbytes(13) + counts + times + struct.pack(">QH", 3, 91) + name for name in names]
+    options = a_set(3, struct.pack(">HHH", 257, 2, 1), fields((149, 4), (305, 4)))
+    rate = a_set(257, struct.pack(">II", 7, 1000))
+    data = a_set(256, *records)
+    yield [ipfix(0, template, six, options), ipfix(0, rate, data, a_set(258, dice.randbytes(52)))]
+    withdrawn = a_set(2, struct.pack(">HH", 256, 0))
+    yield [ipfix(0, data), ipfix(3, template), ipfix(3, data), ipfix(6, withdrawn), ipfix(6, data)]
+    # A counter sample and a flow sample that holds the header of a packet (sFlow version 5, section 5.3).
+    frame = next(made_frames(dice, 1))[:126]
+    frame += bytes(-len(frame) % 4)
+    raw = struct.pack(">IIIIII", 1, 16 + len(frame), 1, 1500, 4, len(frame)) + frame
+    flow = struct.pack(">IIIIIIII", 1, 3, 512, 51_200, 0, 1, 2, 1) + raw
+    interface = struct.pack(">IIIII", 1, 3, 1, 1, 88) + bytes(88)
+    samples = b"".join(struct.pack(">II", kind, len(one)) + one for kind, one in ((1, flow), (2, interface)))
+    yield [struct.pack(">IIIIIII", 5, 1, 0xC0000201, 0, 1, 1000, 2) + samples]
+
+
+def from_exports(some: list[bytes]) -> None:
+    """The inputs that an exporter's datagrams make, and those that have something lost or of another exporter."""
+    if some[0][:4] == struct.pack(">I", 5):
+        seed("sflow", b"".join(struct.pack(">H", len(one) - 4) + one[4:] for one in some)[:MOST])
+        return
+    whole = [datagram(one) for one in some]
+    seed("netflow", b"".join(whole)[:MOST])
+    seed("netflow", b"".join(reversed(whole))[:MOST])
+    seed("netflow", b"".join(datagram(one, 4 | number % 3) for number, one in enumerate(some * 2))[:MOST])
+
+
+def is_export(octets: bytes) -> bool:
+    """Whether a datagram may be one of NetFlow, IPFIX or sFlow."""
+    return len(octets) > 20 and (octets[:2] in (b"\0\5", b"\0\x09", b"\0\x0a") or octets[:4] == b"\0\0\0\5")
+
+
+def nprobe() -> None:
+    """Messages as nProbe and netflow2ng write them."""
+    named = (
+        b'{"IPV4_SRC_ADDR":"10.0.0.1","IPV4_DST_ADDR":"10.0.0.2","L4_SRC_PORT":40000,"L4_DST_PORT":443,"PROTOCOL":6,'
+        b'"IN_PKTS":3,"IN_BYTES":300,"OUT_PKTS":2,"OUT_BYTES":2000,"FIRST_SWITCHED":1599999990,"L7_PROTO":"91.178",'
+        b'"SERVER_NW_LATENCY_MS":1.5,"TLS_SERVER_NAME":"example.org","EXPORTER_IPV4_ADDRESS":"192.0.2.1"}'
+    )
+    numbered = (
+        b'{"27":"2001:db8::1","28":"2001:db8::2","1":"9","152":1599999990123,"35632.188":"a\\u00e9","61":0,"x":[{}]}'
+    )
+    tlv = b"\x01\x01\x24\x08\x0a\0\0\x01\x2b\x0c\0\x0810.0.0.2\x23\x01\x01\x2c\xba\0\x0935632.124\0\0\xc0\x3f\x01"
+    for text in (named, numbered, b"[" + named + b"," + numbered + b"]", named + b"\n" + numbered):
+        seed("nprobe_json", text)
+    topic = b"flow".ljust(16, b"\0")
+    small = zlib.compress(b"[" + named + b"]")
+    four = struct.pack("<16sBBHII", topic, 4, 4, 0, 400, len(small)) + struct.pack(">II", 1, 0)
+    for header, payload in (
+        (topic + b"\x02\x01\x01\0\0\0\0\x01", b"[" + named + b"]"),
+        (topic + b"\x02\x01\x01\0\0\0\0\x02", b"\0" + small),
+        (topic + b"\x03\x01\0\x40\0\0\0\x03", tlv),
+        (topic + b"\x02\0\x01\0\0\0\0\x04\x05\0\0\0", b"[" + numbered + b"]"),
+        (four, small),
+    ):
+        seed("nprobe_zmq", bytes([len(header)]) + header + struct.pack("<H", len(payload)) + payload)
 
 
 def main(folder: Path) -> None:
     """Write all seeds."""
-    for target in ("packet", "captures", "fragments", "names"):
+    for target in ("packet", "captures", "fragments", "names", "netflow", "sflow", "nprobe_json", "nprobe_zmq"):
         (CORPUS / target).mkdir(parents=True, exist_ok=True)
     dice = random.Random(1)
     paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
@@ -136,6 +247,9 @@ def main(folder: Path) -> None:
         from_frames(1, pieces, dice)
         records = b"".join(struct.pack("<IIII", 1_600_000_000, 0, len(frame), len(frame)) + frame for frame in made[:8])
         seed("captures", struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1) + records)
+    for some in exports(dice):
+        from_exports(some)
+    nprobe()
     for kind in range(64):
         seed("fragments", bytes([kind % 2]) + dice.randbytes(8 * (kind + 1)))
     for corpus in sorted(CORPUS.iterdir()):

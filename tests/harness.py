@@ -43,6 +43,18 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
+def live_possible() -> bool:
+    """Whether this machine lets us make network namespaces."""
+    if os.geteuid() or not shutil.which("ip"):
+        return False
+    made = (
+        subprocess.run(["ip", "netns", "add", f"weir-try-{os.getpid()}"], capture_output=True, check=False).returncode
+        == 0
+    )
+    subprocess.run(["ip", "netns", "delete", f"weir-try-{os.getpid()}"], capture_output=True, check=False)
+    return made
+
+
 def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     """Ask until the answer is true and return it; fail with `what` when time is up."""
     end = time.monotonic() + seconds

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,19 +9,7 @@ from pathlib import Path
 import pytest
 from weir.demo_traffic import write_capture
 
-from harness import BUILT, CHECKOUT, RunningStack, run
-
-
-def live_possible() -> bool:
-    """Whether this machine lets us make network namespaces."""
-    if os.geteuid() or not shutil.which("ip"):
-        return False
-    made = (
-        subprocess.run(["ip", "netns", "add", f"weir-try-{os.getpid()}"], capture_output=True, check=False).returncode
-        == 0
-    )
-    subprocess.run(["ip", "netns", "delete", f"weir-try-{os.getpid()}"], capture_output=True, check=False)
-    return made
+from harness import BUILT, CHECKOUT, RunningStack, live_possible, run
 
 
 def test_demo_once() -> None:

@@ -1,6 +1,8 @@
 //! The command line.
 
 use crate::collect::listen::Listen;
+use crate::collect::nprobe::kafka::FromTopic;
+use crate::collect::nprobe::zmq::Endpoint;
 use crate::config::{Config, check_probe};
 use crate::meter::interval::IntervalLength;
 use crate::source::replay::Speed;
@@ -33,7 +35,7 @@ pub enum Command {
     /// Read capture files (pcap, pcapng, both also compressed with gzip)
     #[command(after_help = READ_HELP)]
     Read(ReadArgs),
-    /// Take in flow records of others: NetFlow v5 and v9, IPFIX, sFlow v5
+    /// Take in flow records of others: NetFlow v5 and v9, IPFIX, sFlow v5, nProbe over ZeroMQ or Kafka
     #[command(after_help = COLLECT_HELP)]
     Collect(CollectArgs),
     /// Capture or read, and export, by the common options of nProbe (also where this program is called `nprobe`)
@@ -89,6 +91,9 @@ pub enum Command {
         after_help = "Example:\n  weir-probe bench-decode --protocol ipfix --metered --flows 100000"
     )]
     BenchDecode(BenchDecodeArgs),
+    /// Measure what exporting costs, over generated records in memory
+    #[command(hide = true, after_help = "Example:\n  weir-probe bench-export --form ipfix")]
+    BenchExport(BenchExportArgs),
 }
 
 const RUN_HELP: &str = "\
@@ -114,6 +119,7 @@ const COLLECT_HELP: &str = "\
 Examples:
   weir-probe collect --netflow :2055 --ipfix :4739 --sflow :6343 --config weir-probe.toml
   weir-probe collect --netflow :2055 --to jsonl --state-dir /tmp | head
+  weir-probe collect --nprobe-zmq tcp://192.0.2.1:5556 --nprobe-kafka '192.0.2.9:9092;flows' --probe nprobes
 
 Every port takes every protocol; IPFIX comes over UDP and TCP. A flow that lasted longer than an interval is split over \
 the intervals that it lasted, in proportion and exact in its sums; what belongs to intervals that are closed already is \
@@ -134,6 +140,15 @@ pub struct CollectArgs {
     /// Where sFlow comes in by UDP
     #[arg(long, value_name = "[ADDRESS]:PORT")]
     pub sflow: Vec<Listen>,
+    /// Topic that an nProbe writes JSON to, as its --kafka has it; may be repeated
+    #[arg(long, value_name = "BROKERS;TOPIC")]
+    pub nprobe_kafka: Vec<FromTopic>,
+    /// Property of librdkafka for those, such as of TLS; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub nprobe_kafka_conf: Vec<String>,
+    /// Publisher that an nProbe is with --zmq: `tcp://192.0.2.1:5556`; `tcp://*:5556c` listens for those in probe mode
+    #[arg(long, value_name = "ENDPOINT")]
+    pub nprobe_zmq: Vec<Endpoint>,
     /// Configuration file: probe, interval, kafka, spool, limits, filters, metrics and export are read
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -415,7 +430,7 @@ pub struct BenchArgs {
 /// Options of `bench-decode`.
 #[derive(Args, Clone, Debug)]
 pub struct BenchDecodeArgs {
-    /// netflow5, netflow9, ipfix or sflow
+    /// netflow5, netflow9, ipfix, sflow or nprobe
     #[arg(long, value_name = "NAME", default_value = "ipfix")]
     pub protocol: String,
     /// Records to decode, or a few more
@@ -433,6 +448,17 @@ pub struct BenchDecodeArgs {
     /// Write the datagrams to a file instead, each after its length in two octets, higher one first
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
+}
+
+/// Options of `bench-export`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchExportArgs {
+    /// ipfix, netflow-v9, json or json-compressed
+    #[arg(long, value_name = "NAME", default_value = "ipfix")]
+    pub form: String,
+    /// Records to export, both directions of a flow in each
+    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    pub records: u64,
 }
 
 const BLAST_HELP: &str = "\

@@ -235,6 +235,9 @@ pub struct ToNtopng {
     /// Compress with zlib.
     #[serde(default)]
     pub compress: bool,
+    /// Tells agents apart that connect to one ntopng, which numbers the messages of each by itself.
+    #[serde(default)]
+    pub source: u8,
     /// Template; empty: `@NTOPNG@`.
     #[serde(default)]
     pub template: String,

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use weir_probe::app::list;
 use weir_probe::cli::{Cli, Command, ListForm};
-use weir_probe::{Exit, Failure, bench, blast, collect, config, generate, interfaces, nprobe, read, reference, run};
+use weir_probe::{
+    Exit, Failure, bench, blast, collect, config, generate, interfaces, nprobe, publish, read, reference, run,
+};
 
 fn main() -> ExitCode {
     let arguments = nprobe::arguments(std::env::args_os().map(|one| one.to_string_lossy().into_owned()));
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Blast(args) => blast::blast(&args),
         Command::Decode { files, ports } => collect::print::decode(&files, &ports),
         Command::BenchDecode(args) => collect::bench::bench(&args),
+        Command::BenchExport(args) => publish::bench::bench(&args),
         Command::Applications { to } => applications(to),
         Command::ConfigExample => print(config::EXAMPLE.as_bytes()),
         Command::Docs => print(reference::markdown().as_bytes()),

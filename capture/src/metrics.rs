@@ -1,5 +1,6 @@
 //! What the agent says of itself to Prometheus.
 
+use crate::collect::decode::{Heard, Topic};
 use crate::meter::Volume;
 use crate::packet::Cause;
 use crate::proto;
@@ -53,6 +54,16 @@ struct ByExporterAndCause {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByTopic {
+    topic: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByElement {
+    element: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByExport {
     export: String,
 }
@@ -99,6 +110,8 @@ struct Inner {
     exporter_lost: Family<ByExporter, Counter>,
     exporter_unsampled: Family<ByExporter, Counter>,
     exporter_refused: Family<ByExporterAndCause, Counter>,
+    nprobe_messages: Family<ByTopic, Counter>,
+    nprobe_left_out: Family<ByElement, Counter>,
     export_records: Family<ByExport, Counter>,
     export_messages: Family<ByExport, Counter>,
     export_octets: Family<ByExport, Counter>,
@@ -173,7 +186,7 @@ impl Metrics {
         registry.register("exporter_records", "Records that came of an exporter", inner.exporter_records.clone());
         registry.register(
             "exporter_lost",
-            "What an exporter sent and did not come: records, datagrams (netflow9) or samples (sflow)",
+            "Sent by exporters and lost: records, datagrams (netflow9), samples (sflow), messages (nprobe)",
             inner.exporter_lost.clone(),
         );
         registry.register(
@@ -185,6 +198,16 @@ impl Metrics {
             "exporter_refused",
             "What of an exporter could not be read, by cause",
             inner.exporter_refused.clone(),
+        );
+        registry.register(
+            "nprobe_messages",
+            "Messages that nProbes published over ZeroMQ, by topic; records are in those of flow",
+            inner.nprobe_messages.clone(),
+        );
+        registry.register(
+            "nprobe_elements_left_out",
+            "Values of nProbe's that have no place in a record, by element; past 256 unknown names, other",
+            inner.nprobe_left_out.clone(),
         );
         let mut export = |name: &str, help: &str, family: &Family<ByExport, Counter>| {
             registry.register(name, help, family.clone());
@@ -242,6 +265,23 @@ impl Metrics {
                 let ByExporter { exporter, protocol } = by.clone();
                 let by = ByExporterAndCause { exporter, protocol, cause: cause.clone() };
                 inner.exporter_refused.get_or_create(&by).inc_by(*count);
+            }
+        }
+    }
+
+    /// Counts what came of nProbes since before.
+    pub fn nprobes(&self, now: &Heard, before: &Heard) {
+        for topic in Topic::ALL {
+            let since = now.topics[topic as usize] - before.topics[topic as usize];
+            if since > 0 {
+                self.0.nprobe_messages.get_or_create(&ByTopic { topic: topic.name() }).inc_by(since);
+            }
+        }
+        for (element, count) in &now.left_out {
+            let known = before.left_out.iter().find(|(name, _)| name == element);
+            let since = count - known.map_or(0, |(_, count)| *count);
+            if since > 0 {
+                self.0.nprobe_left_out.get_or_create(&ByElement { element: element.clone() }).inc_by(since);
             }
         }
     }

@@ -94,7 +94,7 @@ fn exports(args: &NprobeArgs) -> anyhow::Result<Vec<ExportConfig>> {
     for address in &args.zmq {
         let (address, connect) = (address.clone(), args.zmq_probe_mode);
         let json_labels = args.json_labels;
-        let to = ToNtopng { address, connect, compress: false, template: template.clone(), json_labels };
+        let to = ToNtopng { address, connect, template: template.clone(), json_labels, ..ToNtopng::default() };
         exports.push(ExportConfig::NprobeZmq(to));
     }
     for kafka in &args.kafka {

@@ -1,6 +1,7 @@
 //! `weir-probe docs`: the reference in Markdown, from what the program itself knows.
 
 use crate::cli::command;
+use crate::collect::decode;
 use crate::config;
 use crate::metrics::Metrics;
 use crate::packet::Cause;
@@ -61,6 +62,10 @@ pub fn markdown() -> String {
     for cause in Cause::ALL {
         let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
     }
+    page += "\n## What of an exporter is in no record, or mended\n\n| cause | what is counted |\n|---|---|\n";
+    for cause in decode::Cause::ALL {
+        let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
+    }
     let _ = write!(page, "\n## Configuration\n\n```toml\n{}```\n", config::EXAMPLE);
     page += "\n## Metrics\n\nOn `GET /metrics` at `[metrics] listen`, in OpenMetrics' text format; counters end in `_total`.\n\n";
     page += "| metric | type | meaning |\n|---|---|---|\n";
@@ -82,6 +87,7 @@ mod tests {
             "--keep-time",
             "max_records_per_interval",
             "`own_export`",
+            "`socket_full`",
             "| `weir_probe_queue_octets` | gauge |",
         ] {
             assert!(page.contains(needle), "{needle}\n{page}");

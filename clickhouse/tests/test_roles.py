@@ -66,6 +66,7 @@ def test_a_dashboard_reads_views_alone(server: Server, sql: str) -> None:
         "v_indicators",
         "v_counters",
         "v_ledger",
+        "v_exporters",
         "v_completeness",
         "v_counter_means",
         "v_baseline",

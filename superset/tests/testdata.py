@@ -153,19 +153,23 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
         INSERT INTO ledger (ts, interval_ms, probe, worker, version, state, epoch, epochs, on_interface_packets, captured_packets,
             captured_octets, dropped, flow_packets, flow_octets, not_metered_packets, published_batches, published_records,
             received_batches, received_records, received_packets, received_octets, missing_batches, agent_version, source, cpu_permille,
-            rss_octets, updated_at)
+            rss_octets, exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused, updated_at)
         SELECT ts, {INTERVAL * 1000}, probe, 0, 1,
             multiIf(silent, 'closing_missing', short, 'batches_missing', 'closed'), 1, 1,
             if(silent, 0, p + lost + ring + card + 3), if(silent, 0, p + lost + 3), o,
             if(probe = 'east', map('kernel', 0, 'ring', ring, 'interface', card), map('kernel', 0, 'ring', 0)),
             if(silent, 0, p + lost), o, if(silent, map(), map('not_ip', 3)), 1, n, 1, n, p, o, short, '0.1.0', 'af_packet:eth0',
             180 + 60 * sin(back / 60) + 5 * length(probe), 61000000 + 1000000 * length(probe) + (back + 2000) * 300,
+            if(routers, map('netflow9 192.0.2.1 domain 7', n * 2, 'ipfix 2001:db8:0:0:0:0:0:1 domain 0', n), map()),
+            if(routers AND back % 20 = 0, map('netflow9 192.0.2.1 domain 7, datagrams', 3), map()),
+            if(routers, map('ipfix 2001:db8:0:0:0:0:0:1 domain 0', n), map()),
+            if(routers AND back % 30 = 0, map('netflow9 192.0.2.1 domain 7, unknown_template', 2, 'unknown ? domain 0, socket_full', 40), map()),
             toDateTime64(ts, 3) + {INTERVAL} + 11 + cityHash64(ts, probe) % 40 / 10
         FROM
         (
             SELECT ts, probe, count() AS n, sum(fwd_packets + rev_packets) AS p, sum(fwd_octets + rev_octets) AS o,
                 intDiv(toInt64(toUnixTimestamp(ts)) - {start}, {INTERVAL}) - {minutes * 60 // INTERVAL} AS back,
-                probe = 'south' AND back = -60 AS silent, probe = 'south' AND back = -90 AS short, if(short, 500, 0) AS lost,
+                probe = 'north' AS routers, probe = 'south' AND back = -60 AS silent, probe = 'south' AND back = -90 AS short, if(short, 500, 0) AS lost,
                 if(probe = 'east' AND back BETWEEN -110 AND -95, intDiv(p, 50), 0) AS ring,
                 if(probe = 'east' AND back BETWEEN -102 AND -99, intDiv(p, 80), 0) AS card
             FROM flows GROUP BY ts, probe

@@ -21,6 +21,11 @@ mod host;
 pub mod meter;
 #[path = "../../src/packet/mod.rs"]
 pub mod packet;
+/// The names of elements alone.
+#[path = "../../src/publish"]
+pub mod publish {
+    pub mod element_list;
+}
 #[path = "../../src/source/mod.rs"]
 pub mod source;
 #[path = "../targets/mod.rs"]

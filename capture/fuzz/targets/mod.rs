@@ -7,6 +7,7 @@ pub mod captures;
 pub mod fragments;
 pub mod names;
 pub mod netflow;
+pub mod nprobe;
 pub mod packet;
 pub mod sflow;
 

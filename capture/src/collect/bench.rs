@@ -4,7 +4,7 @@
 //! answers. One round of them is an interval: with `--metered` its records go through the table and the publisher of
 //! `weir-probe collect`, which encodes them for Kafka; only nothing is sent.
 
-use super::decode::{Decoder, Protocol};
+use super::decode::{Decoder, ExporterInfo, Protocol};
 use super::publish::{Closing, Publisher};
 use super::record::Imported;
 use super::table::{Table, TableOptions};
@@ -12,7 +12,10 @@ use crate::bench::Encode;
 use crate::cli::BenchDecodeArgs;
 use crate::filter::FilterSets;
 use crate::packet::Address;
+use crate::proto;
 use crate::publish::Identity;
+use crate::publish::elements::{Template, View};
+use crate::publish::nprobe_json::JsonForm;
 use crate::run::config_or_default;
 use crate::source::wall_clock_ns;
 use crate::{Exit, Failure, host};
@@ -20,6 +23,7 @@ use anyhow::Context as _;
 use serde_json::json;
 use std::hint::black_box;
 use std::io::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -64,7 +68,7 @@ const FIELDS: [(u16, u16); 18] = [
 pub fn bench(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == args.protocol);
     let protocol = protocol
-        .with_context(|| format!("{:?} is no protocol: netflow5, netflow9, ipfix or sflow", args.protocol))
+        .with_context(|| format!("{:?} is no protocol: netflow5, netflow9, ipfix, sflow or nprobe", args.protocol))
         .map_err(Failure::start)?;
     // Who is written for knows the time.
     let now = if args.write.is_some() { (wall_clock_ns() / 1_000_000_000) as u32 } else { NOW };
@@ -84,11 +88,25 @@ pub fn bench(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     let mut decoder = Decoder::default();
     let received_ns = i64::from(NOW) * 1_000_000_000;
     let decode = |data: &[u8], receiver: &mut Receiver| {
-        decoder.datagram(Address::default(), received_ns, data, &mut |info, record| {
+        decode_one(&mut decoder, protocol, received_ns, data, &mut |info, record| {
             receiver.record(&info.address, record);
         });
     };
     measure(args, protocol.name(), &first, &datagrams, decode)
+}
+
+/// Decodes what an exporter of this protocol sent.
+fn decode_one(
+    decoder: &mut Decoder,
+    protocol: Protocol,
+    received_ns: i64,
+    data: &[u8],
+    take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+) {
+    match protocol {
+        Protocol::Nprobe => decoder.nprobe_json(Address::default(), received_ns, data, take),
+        _ => decoder.datagram(Address::default(), received_ns, data, take),
+    }
 }
 
 /// Hands the datagrams to `decode`, round after round, until there were enough records; prints what came of them.
@@ -199,7 +217,7 @@ impl Exporting {
         match protocol {
             Protocol::NetflowV9 => self.message(protocol, 0, 0, &body),
             Protocol::Ipfix => self.message(protocol, 0, 2, &body),
-            Protocol::NetflowV5 | Protocol::Sflow => Vec::new(),
+            Protocol::NetflowV5 | Protocol::Sflow | Protocol::Nprobe => Vec::new(),
         }
     }
 
@@ -223,7 +241,46 @@ impl Exporting {
                 self.message(protocol, sequence, 256, &body)
             }
             Protocol::Sflow => self.sflow(number),
+            Protocol::Nprobe => self.nprobe(records),
         }
+    }
+
+    /// What nProbe sends for `@NTOPNG@`: an array of records with numbers for keys.
+    fn nprobe(&self, records: Range<u32>) -> Vec<u8> {
+        let form = JsonForm::new(Template::parse("@NTOPNG@", true).unwrap_or_else(|_| unreachable!()), false);
+        let mut json = vec![b'['];
+        for record in records {
+            let value = |id| self.value(id, record);
+            let address = |id| (value(id) as u32).to_be_bytes().to_vec();
+            let flow = proto::Flow {
+                src_addr: address(8),
+                dst_addr: address(12),
+                src_port: value(7) as u32,
+                dst_port: value(11) as u32,
+                protocol: 6,
+                ip_version: 4,
+                fwd_packets: value(2),
+                fwd_octets: value(1),
+                rev_packets: value(2) * 2,
+                rev_octets: value(1) * 9,
+                fwd_tcp_syn: 1,
+                rev_tcp_synack: 1,
+                tcp_handshake_rtt_us: value(2) as u32 * 317,
+                application_id: 91,
+                server_name: format!("host-{}.example.org", record % 1000),
+                first_seen_offset_ms: -i64::from(BEFORE_MS + self.lasting_ms),
+                last_seen_offset_ms: u64::from(self.lasting_ms),
+                input_interface: value(10) as u32,
+                output_interface: value(14) as u32,
+                exporter_addr: vec![192, 0, 2, 1],
+                ..proto::Flow::default()
+            };
+            form.write(&View::both(&flow, u64::from(self.now) * 1000), &mut json);
+            json.push(b',');
+        }
+        json.pop();
+        json.push(b']');
+        json
     }
 
     /// The value of an element in a record.
@@ -328,7 +385,7 @@ mod tests {
                     std::iter::once(exporter.template(protocol)).filter(|data| !data.is_empty()).chain(datagrams)
                 {
                     let received_ns = i64::from(NOW) * 1_000_000_000;
-                    decoder.datagram(Address::default(), received_ns, &data, &mut |info, record| {
+                    decode_one(&mut decoder, protocol, received_ns, &data, &mut |info, record| {
                         let client = usize::from(record.addresses[0][12] != 10);
                         assert_eq!((record.ports[1 - client], record.protocol), (443, 6));
                         assert!(record.last_ms <= i64::from(NOW) * 1000);

@@ -18,6 +18,9 @@ const AT_ONCE: usize = 256;
 const LONGEST: usize = 65_535;
 /// Connections at once.
 const MOST_STREAMS: usize = 1024;
+/// Numbers that the system tells of a socket, and the one that counts what it dropped (linux/sock_diag.h).
+const MEMINFO: usize = 9;
+const MEMINFO_DROPS: usize = 8;
 
 /// An address to listen on: `:2055`, `2055` (all addresses, IPv4 and IPv6), `192.0.2.1:2055`, `[2001:db8::1]:2055`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +51,12 @@ struct Stream {
 /// What one worker listens on.
 pub struct Ports {
     sockets: Vec<UdpSocket>,
+    /// What each socket had dropped when it was last asked; the system counts in 32 bits.
+    dropped: Vec<(u32, u64)>,
     listeners: Vec<TcpListener>,
     streams: Vec<Stream>,
+    /// What becomes readable when there is something else to do.
+    wake: Option<RawFd>,
     buffer: Box<[u8]>,
     broken: u64,
 }
@@ -66,14 +73,15 @@ impl Ports {
             let _ = socket.set_recv_buffer_size(BUFFER);
             Ok(UdpSocket::from(socket))
         });
-        let sockets = udp.collect::<anyhow::Result<_>>()?;
+        let sockets = udp.collect::<anyhow::Result<Vec<_>>>()?;
         let tcp = tcp.iter().map(|listen| {
             let listener = bound(listen.0, Type::STREAM).and_then(|socket| socket.listen(128).map(|()| socket));
             Ok(TcpListener::from(listener.with_context(|| cannot(listen.0, "TCP"))?))
         });
         let listeners = tcp.collect::<anyhow::Result<_>>()?;
         let buffer = vec![0; LONGEST].into_boxed_slice();
-        Ok(Ports { sockets, listeners, streams: Vec::new(), buffer, broken: 0 })
+        let dropped = vec![(0, 0); sockets.len()];
+        Ok(Ports { sockets, dropped, listeners, streams: Vec::new(), wake: None, buffer, broken: 0 })
     }
 
     /// The UDP ports that it listens on, as the system gave them.
@@ -84,9 +92,24 @@ impl Ports {
         self.sockets.iter().map(UdpSocket::local_addr).collect()
     }
 
+    /// Has waiting end when this descriptor is readable, too; it must be open for as long as these ports are polled.
+    pub fn wake_by(&mut self, wake: Option<RawFd>) {
+        self.wake = wake;
+    }
+
     /// Connections that were closed because what they carried was no IPFIX.
     pub fn broken(&self) -> u64 {
         self.broken
+    }
+
+    /// Datagrams that came while a socket was full, since it was opened. To be asked before 2^32 more have come.
+    pub fn dropped(&mut self) -> u64 {
+        for (socket, (told, sum)) in self.sockets.iter().zip(&mut self.dropped) {
+            let now = drops(socket).unwrap_or(*told);
+            *sum += u64::from(now.wrapping_sub(*told));
+            *told = now;
+        }
+        self.dropped.iter().map(|(_, sum)| sum).sum()
     }
 
     /// Waits until something comes, and hands it over with where it came from. True where more may be there already.
@@ -98,6 +121,7 @@ impl Ports {
         let mut polled: Vec<libc::pollfd> = (self.sockets.iter().map(|socket| socket.as_raw_fd()))
             .chain(self.listeners.iter().map(|listener| listener.as_raw_fd()))
             .chain(self.streams.iter().map(|stream| stream.stream.as_raw_fd()))
+            .chain(self.wake)
             .map(listening)
             .collect();
         let timeout = patience.as_millis().min(1000) as libc::c_int;
@@ -129,6 +153,16 @@ impl Ports {
         }
         Ok(more)
     }
+}
+
+/// How many datagrams the system dropped at a socket, in 32 bits; none where it does not say.
+fn drops(socket: &UdpSocket) -> Option<u32> {
+    let mut told = [0_u32; MEMINFO];
+    let mut octets = size_of_val(&told) as libc::socklen_t;
+    let to = told.as_mut_ptr().cast::<libc::c_void>();
+    // SAFETY: as many octets as are said, at an address that is valid while the call lasts.
+    let done = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, to, &raw mut octets) };
+    (done == 0 && octets as usize == size_of_val(&told)).then_some(told[MEMINFO_DROPS])
 }
 
 /// Hands over what a socket holds, up to a fair number; true where more may be there.
@@ -227,6 +261,21 @@ mod tests {
         assert_eq!(parsed("192.0.2.1:9").unwrap(), "192.0.2.1:9");
         assert_eq!(parsed("[2001:db8::1]:9").unwrap(), "[2001:db8::1]:9");
         assert!(parsed("eth0").unwrap_err().contains("write :2055"));
+    }
+
+    #[test]
+    fn what_a_full_socket_drops_is_counted() {
+        let mut ports = Ports::open(&[local()], &[]).unwrap();
+        assert_eq!(ports.dropped(), 0);
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let udp = ports.addresses().unwrap()[0];
+        let sent = 2 * BUFFER / 50_000;
+        for _ in 0..sent {
+            sender.send_to(&[0; 50_000], udp).unwrap();
+        }
+        let dropped = ports.dropped();
+        assert!(dropped > 0 && ports.dropped() == dropped);
+        assert_eq!(heard(&mut ports, sent - dropped as usize).len() as u64 + dropped, sent as u64);
     }
 
     #[test]

@@ -65,6 +65,11 @@ impl Publisher {
         }
     }
 
+    /// The worker whose messages they are.
+    pub fn worker(&self) -> u32 {
+        self.identity.worker
+    }
+
     /// What was published since the epoch's start.
     pub fn published(&self) -> &Published {
         &self.published

@@ -1,8 +1,11 @@
 //! `weir-probe collect`: workers that listen to exporters.
 
-use super::decode::{Cause, Counts, Decoder, ExporterInfo, Limits, Losses, Protocol};
+use super::decode::{Cause, Counts, Decoder, ExporterInfo, Heard, Limits, Losses, Protocol, Topic};
 use super::listen::Ports;
+use super::nprobe::kafka::{Committer, Taken};
+use super::nprobe::{Inbox, Sources};
 use super::publish::{Closing, Publisher};
+use super::record::Imported;
 use super::table::{Clamped, Flows, Table, TableOptions};
 use crate::cli::{CollectArgs, SummaryForm, Target};
 use crate::filter::FilterSets;
@@ -18,9 +21,9 @@ use crate::state::new_epoch;
 use crate::throttle::Throttle;
 use crate::{Exit, Failure};
 use anyhow::{Context as _, anyhow};
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +43,8 @@ const OLDEST_MS: i64 = 3_600_000;
 const WAITING: usize = 4;
 /// How long it takes in what had come when it was asked to stop.
 const DRAIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether Kafka may be told how far nProbe's topics were read.
+const COMMIT_EVERY: Duration = Duration::from_millis(200);
 /// How often the workers are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -54,10 +59,12 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
         config.state_dir.clone_from(state_dir);
     }
     let udp = [&args.netflow[..], &args.ipfix, &args.sflow].concat();
-    if udp.is_empty() {
-        return Err(Failure::start(anyhow!("nothing to listen on: give --netflow, --ipfix or --sflow")));
+    if udp.is_empty() && args.nprobe_kafka.is_empty() && args.nprobe_zmq.is_empty() {
+        let inputs = "--netflow, --ipfix, --sflow, --nprobe-kafka or --nprobe-zmq";
+        return Err(Failure::start(anyhow!("nothing to listen on: give {inputs}")));
     }
     let workers = args.workers;
+    let sources = sources(args).map_err(Failure::start)?;
     let ports = (0..workers).map(|_| Ports::open(&udp, &args.ipfix)).collect::<anyhow::Result<Vec<_>>>();
     let ports = ports.map_err(Failure::start)?;
     let states = States::open(&config.state_dir, &config.probe).map_err(Failure::start)?;
@@ -72,10 +79,18 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
 
     let started = Instant::now();
     let epoch = new_epoch(0);
-    let listed: Vec<String> = ports[0].addresses()?.iter().map(ToString::to_string).collect();
+    let addresses = ports[0].addresses()?;
+    let listed: Vec<String> = (addresses.iter().map(ToString::to_string))
+        .chain(args.nprobe_kafka.iter().map(ToString::to_string))
+        .chain(args.nprobe_zmq.iter().map(ToString::to_string))
+        .collect();
     let running: Vec<Worker> = (0..)
-        .zip(ports)
-        .map(|(number, ports)| {
+        .zip(ports.into_iter().zip(sources))
+        .map(|(number, (mut ports, sources))| {
+            let inbox = (!sources.kafka.is_empty() || !sources.zmq.is_empty())
+                .then(|| Inbox::open(&sources, &config.probe, &asked.stop))
+                .transpose()?;
+            ports.wake_by(inbox.as_ref().map(Inbox::wakes));
             let options = Options {
                 identity: Identity {
                     probe: config.probe.clone(),
@@ -92,20 +107,26 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
                 metrics: metrics.clone(),
                 stop: Arc::clone(&asked.stop),
             };
-            Worker::start(ports, target.sink(), options)
+            Worker::start(ports, inbox, target.sink(), options)
         })
-        .collect::<anyhow::Result<_>>()?;
+        .collect::<anyhow::Result<_>>()
+        .map_err(Failure::start)?;
     tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "listening on {}", listed.join(", "));
     // A worker that fails takes the others with it: half of the exporters must not look like all.
     while !running.iter().any(Worker::is_finished) {
         std::thread::sleep(LOOK_EVERY);
     }
     asked.stop.store(true, Ordering::SeqCst);
-    let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(Worker::join).collect();
+    let outcomes: Vec<anyhow::Result<(Outcome, Uncommitted)>> = running.into_iter().map(Worker::join).collect();
     let flushed = target.finish();
     let mut sum = Outcome::default();
     for outcome in outcomes {
-        sum.add(&outcome?);
+        let (outcome, mut uncommitted) = outcome?;
+        sum.add(&outcome);
+        // What did not arrive is read again by the next collector.
+        if flushed.is_ok() {
+            uncommitted.commit(true);
+        }
     }
     match args.summary {
         SummaryForm::Json if args.to == Target::Jsonl => eprintln!("{}", sum.json(epoch, started.elapsed())),
@@ -114,6 +135,25 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     }
     flushed?;
     Ok(Exit::Done)
+}
+
+/// What each worker reads of nProbes: every topic, which Kafka shares out by partition, and some of the publishers, each of
+/// which sends everything to whoever subscribes.
+fn sources(args: &CollectArgs) -> anyhow::Result<Vec<Sources>> {
+    let mut kafka = args.nprobe_kafka.clone();
+    for property in &args.nprobe_kafka_conf {
+        let (key, value) =
+            property.split_once('=').with_context(|| format!("--nprobe-kafka-conf {property:?} is no key=value"))?;
+        for from in &mut kafka {
+            from.properties.insert(key.to_owned(), value.to_owned());
+        }
+    }
+    let workers = args.workers as usize;
+    let mut all = vec![Sources { kafka, zmq: Vec::new() }; workers];
+    for (number, endpoint) in args.nprobe_zmq.iter().enumerate() {
+        all[number % workers].zmq.push(endpoint.clone());
+    }
+    Ok(all)
 }
 
 /// Where templates, sampling rates and sequence numbers outlast a run: a file for each worker.
@@ -172,6 +212,27 @@ struct Options {
 enum Work {
     Flows(Vec<Flows>),
     Close(Closing),
+    /// All that came of nProbe's topics up to there was sent before.
+    Taken(Taken),
+}
+
+/// How far topics were read that Kafka was not told of yet.
+#[derive(Default)]
+struct Uncommitted {
+    committer: Committer,
+    taken: Taken,
+}
+
+impl Uncommitted {
+    /// Tells it, and waits for the answer where `wait` says so.
+    fn commit(&mut self, wait: bool) {
+        if self.taken.is_empty() {
+            return;
+        }
+        if let Err(error) = self.committer.commit(std::mem::take(&mut self.taken), wait) {
+            tracing::warn!("{error:#}: after a restart it is read again");
+        }
+    }
 }
 
 /// What a worker came to.
@@ -182,27 +243,32 @@ struct Outcome {
     clamped: Clamped,
     without_sampling_rate: u64,
     exporters: usize,
+    /// By topic of ZeroMQ, and by name of the element.
+    nprobe_messages: BTreeMap<&'static str, u64>,
+    left_out: BTreeMap<String, u64>,
 }
 
 /// A running worker: a thread that listens, and one that publishes.
 struct Worker {
     listening: JoinHandle<anyhow::Result<Outcome>>,
-    publishing: JoinHandle<anyhow::Result<Published>>,
+    publishing: JoinHandle<anyhow::Result<(Published, Uncommitted)>>,
 }
 
 impl Worker {
-    fn start(ports: Ports, sink: Box<dyn Sink>, options: Options) -> anyhow::Result<Worker> {
+    fn start(ports: Ports, inbox: Option<Inbox>, sink: Box<dyn Sink>, options: Options) -> anyhow::Result<Worker> {
         let number = options.identity.worker;
         let (work, waiting) = crossbeam_channel::bounded(WAITING);
         let (give_back, recycled) = crossbeam_channel::unbounded();
         let publishing = {
             let publisher = Publisher::new(options.identity.clone(), Arc::clone(&options.filters));
             let metrics = options.metrics.clone();
+            let committer = inbox.as_ref().map(Inbox::committer).unwrap_or_default();
+            let uncommitted = Uncommitted { committer, taken: Taken::default() };
             let spawn = std::thread::Builder::new().name(format!("publish-{number}"));
-            spawn.spawn(move || publish(publisher, sink, &metrics, number, &waiting, &give_back))?
+            spawn.spawn(move || publish(publisher, sink, &metrics, uncommitted, &waiting, &give_back))?
         };
         let spawn = std::thread::Builder::new().name(format!("collect-{number}"));
-        let listening = spawn.spawn(move || Listening::new(ports, options, work, recycled).run())?;
+        let listening = spawn.spawn(move || Listening::new(ports, inbox, options, work, recycled).run())?;
         Ok(Worker { listening, publishing })
     }
 
@@ -210,12 +276,12 @@ impl Worker {
         self.listening.is_finished()
     }
 
-    fn join(self) -> anyhow::Result<Outcome> {
+    fn join(self) -> anyhow::Result<(Outcome, Uncommitted)> {
         let failed = |_| anyhow!("a worker failed; the message above says where");
         let outcome = self.listening.join().map_err(failed)?;
         // The publisher knows better why there was nobody to take what came.
-        let published = self.publishing.join().map_err(failed)??;
-        Ok(Outcome { published, ..outcome? })
+        let (published, uncommitted) = self.publishing.join().map_err(failed)??;
+        Ok((Outcome { published, ..outcome? }, uncommitted))
     }
 }
 
@@ -223,12 +289,23 @@ fn publish(
     mut publisher: Publisher,
     mut sink: Box<dyn Sink>,
     metrics: &Metrics,
-    worker: u32,
+    mut uncommitted: Uncommitted,
     waiting: &Receiver<Work>,
     give_back: &Sender<Flows>,
-) -> anyhow::Result<Published> {
-    for work in waiting {
+) -> anyhow::Result<(Published, Uncommitted)> {
+    let worker = publisher.worker();
+    loop {
+        // What waits in memory alone would be lost with it.
+        if sink.queued_octets() == 0 {
+            uncommitted.commit(false);
+        }
+        let work = match waiting.recv_timeout(COMMIT_EVERY) {
+            Ok(work) => work,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
         match work {
+            Work::Taken(taken) => uncommitted.taken.extend(taken),
             Work::Flows(all) => {
                 for flows in all {
                     publisher.flows(&flows, sink.as_mut())?;
@@ -247,7 +324,7 @@ fn publish(
             }
         }
     }
-    Ok(*publisher.published())
+    Ok((*publisher.published(), uncommitted))
 }
 
 /// What of an exporter closing records have said.
@@ -261,6 +338,9 @@ struct Said {
 /// The listening half.
 struct Listening {
     ports: Ports,
+    inbox: Option<Inbox>,
+    /// What of nProbes the metrics know.
+    heard: Heard,
     options: Options,
     decoder: Decoder,
     table: Table,
@@ -279,7 +359,13 @@ struct Listening {
 }
 
 impl Listening {
-    fn new(ports: Ports, options: Options, work: Sender<Work>, recycled: Receiver<Flows>) -> Listening {
+    fn new(
+        ports: Ports,
+        inbox: Option<Inbox>,
+        options: Options,
+        work: Sender<Work>,
+        recycled: Receiver<Flows>,
+    ) -> Listening {
         let mut decoder = Decoder::new(Limits::default());
         options.states.restore(options.identity.worker, &mut decoder);
         let interval_ms = i64::from(options.identity.interval_ms);
@@ -287,6 +373,8 @@ impl Listening {
         let keeps = TableOptions { interval_ms, max_entries: options.max_entries, oldest_ms: OLDEST_MS };
         let mut listening = Listening {
             ports,
+            inbox,
+            heard: Heard::default(),
             table: Table::new(keeps, now_ms.div_euclid(interval_ms) * interval_ms),
             options,
             decoder,
@@ -336,9 +424,16 @@ impl Listening {
             }
         }
         self.close(true)?;
+        if let Some(inbox) = self.inbox.take() {
+            inbox.close();
+        }
+        let Heard { topics, left_out } = self.decoder.nprobes();
+        let topics = Topic::ALL.into_iter().map(|topic| (topic.name(), topics[topic as usize]));
         Ok(Outcome {
+            nprobe_messages: topics.filter(|(_, count)| *count > 0).collect(),
+            left_out: left_out.into_iter().collect(),
             published: Published::default(),
-            counts: self.decoder.counts(),
+            counts: self.counts(),
             clamped: self.table.clamped(),
             without_sampling_rate: self.without_sampling_rate,
             exporters: self.decoder.exporters().count(),
@@ -347,27 +442,19 @@ impl Listening {
 
     /// Takes in what has come; true where more may be there.
     fn hear(&mut self, patience: Duration) -> bool {
-        let Listening { ports, decoder, table, unsampled, .. } = self;
+        let Listening { ports, inbox, decoder, table, unsampled, .. } = self;
+        let mut adding = Adding { table, unsampled, last: None };
+        let patience = if inbox.as_ref().is_some_and(Inbox::has_more) { Duration::ZERO } else { patience };
         let heard = ports.poll(patience, &mut |from: Address, data: &[u8]| {
-            let mut last: Option<(ExporterInfo, u64)> = None;
-            decoder.datagram(from, wall_clock_ns(), data, &mut |info, record| {
-                table.add(&info.address, record);
-                if record.sampling.is_none() {
-                    match &mut last {
-                        Some((of, count)) if of == info => *count += 1,
-                        _ => {
-                            if let Some((of, count)) = last.replace((*info, 1)) {
-                                *unsampled.entry(of).or_default() += count;
-                            }
-                        }
-                    }
-                }
-            });
-            if let Some((of, count)) = last {
-                *unsampled.entry(of).or_default() += count;
-            }
+            decoder.datagram(from, wall_clock_ns(), data, &mut |info, record| adding.add(info, record));
         });
-        heard.unwrap_or_else(|error| {
+        let mut more = false;
+        if let Some(inbox) = inbox {
+            inbox.hear(decoder, &mut |info, record| adding.add(info, record));
+            more = inbox.has_more();
+        }
+        adding.end();
+        more | heard.unwrap_or_else(|error| {
             if self.throttle.allow(&error.to_string()) {
                 tracing::warn!("cannot listen: {error}; tried again");
             }
@@ -391,6 +478,14 @@ impl Listening {
 
     fn close(&mut self, last: bool) -> anyhow::Result<()> {
         self.hand_over()?;
+        if let Some(inbox) = &mut self.inbox {
+            let taken = inbox.taken();
+            let heard = self.decoder.nprobes();
+            self.options.metrics.nprobes(&heard, &std::mem::replace(&mut self.heard, heard.clone()));
+            if !taken.is_empty() {
+                self.send(Work::Taken(taken))?;
+            }
+        }
         let exporters = self.exporters();
         let clamped = self.table.clamped();
         let before = std::mem::replace(&mut self.clamped, clamped);
@@ -410,6 +505,13 @@ impl Listening {
             tracing::warn!("{error:#}: after a restart exporters would have to send their templates again");
         }
         Ok(())
+    }
+
+    /// What came of all, and what did not even come to the decoder.
+    fn counts(&mut self) -> Counts {
+        let mut counts = self.decoder.counts();
+        counts.causes[Cause::SocketFull as usize] = self.ports.dropped();
+        counts
     }
 
     /// What came of each exporter since this was last asked.
@@ -439,7 +541,7 @@ impl Listening {
             }
         }
         // Of nobody in particular: what is in the sum of all and of no exporter.
-        let mut strange = self.decoder.counts().causes;
+        let mut strange = self.counts().causes;
         strange.iter_mut().zip(&sum).for_each(|(all, known)| *all = all.saturating_sub(*known));
         let of_nobody = refused(&strange, &self.said_strange);
         self.said_strange = strange;
@@ -448,6 +550,36 @@ impl Listening {
         }
         self.unsampled.clear();
         all
+    }
+}
+
+/// Adds records to the table, and counts those without a sampling rate by exporter.
+struct Adding<'a> {
+    table: &'a mut Table,
+    unsampled: &'a mut HashMap<ExporterInfo, u64>,
+    /// Whose came last, and how many: most come of one.
+    last: Option<(ExporterInfo, u64)>,
+}
+
+impl Adding<'_> {
+    #[inline]
+    fn add(&mut self, info: &ExporterInfo, record: &Imported<'_>) {
+        self.table.add(&info.address, record);
+        if record.sampling.is_none() {
+            match &mut self.last {
+                Some((of, count)) if of == info => *count += 1,
+                _ => {
+                    self.end();
+                    self.last = Some((*info, 1));
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some((of, count)) = self.last.take() {
+            *self.unsampled.entry(of).or_default() += count;
+        }
     }
 }
 
@@ -462,6 +594,7 @@ fn unit(protocol: Protocol) -> &'static str {
         Protocol::NetflowV5 | Protocol::Ipfix => "records",
         Protocol::NetflowV9 => "datagrams",
         Protocol::Sflow => "samples",
+        Protocol::Nprobe => "messages",
     }
 }
 
@@ -479,6 +612,11 @@ impl Outcome {
         self.clamped.old += other.clamped.old;
         self.without_sampling_rate += other.without_sampling_rate;
         self.exporters += other.exporters;
+        other
+            .nprobe_messages
+            .iter()
+            .for_each(|(topic, count)| *self.nprobe_messages.entry(topic).or_default() += count);
+        other.left_out.iter().for_each(|(name, count)| *self.left_out.entry(name.clone()).or_default() += count);
     }
 
     fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
@@ -495,6 +633,9 @@ impl Outcome {
             "octets_received": self.counts.octets,
             "records_received": self.counts.records,
             "without_sampling_rate": self.without_sampling_rate,
+            "nprobe": {"messages": self.nprobe_messages, "elements_left_out": self.left_out},
+            "dropped_by_exporters":
+                {"packets": self.counts.exporter_drops, "records": self.counts.exporter_records_dropped},
             "lost": {"records_or_datagrams": self.counts.losses.lost, "samples": self.counts.samples.lost},
             "refused": causes,
             "packets": self.published.flow.packets,
@@ -524,12 +665,25 @@ impl Outcome {
         if lost > 0 {
             text += &format!("  lost before they came, by sequence numbers: {lost}\n");
         }
+        let (packets, records) = (self.counts.exporter_drops, self.counts.exporter_records_dropped);
+        if packets + records > 0 {
+            text += &format!("  dropped by exporters, as they say: {packets} packets, {records} records\n");
+        }
         if self.without_sampling_rate > 0 {
             text +=
                 &format!("  without a sampling rate, counted as they came: {} records\n", self.without_sampling_rate);
         }
         for (name, count) in self.causes() {
             text += &format!("  {name}: {count}\n");
+        }
+        if !self.nprobe_messages.is_empty() {
+            let messages: Vec<String> =
+                self.nprobe_messages.iter().map(|(topic, count)| format!("{count} {topic}")).collect();
+            text += &format!("  nProbe's messages: {}\n", messages.join(", "));
+        }
+        if !self.left_out.is_empty() {
+            let names: Vec<String> = self.left_out.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            text += &format!("  values without a place in a record, by element: {}\n", names.join(", "));
         }
         text
     }

@@ -72,7 +72,7 @@ impl ExportConfig {
             }
             ExportConfig::NprobeZmq(to) => {
                 let (template, left_out) = json_template(&to.template)?;
-                let exporter = Publisher::new(&to.address, to.connect, to.compress, template, to.json_labels)?;
+                let exporter = Publisher::new(to, template)?;
                 Ok(Built { exporter: Box::new(exporter), left_out })
             }
         }
@@ -95,9 +95,7 @@ impl ExportConfig {
                 let (brokers, topic, properties) = nprobe_kafka::parse(&address)?;
                 ExportConfig::NprobeKafka(ToKafka { brokers, topic, properties, template, json_labels })
             }
-            "nprobe-zmq" => {
-                ExportConfig::NprobeZmq(ToNtopng { address, connect: false, compress: false, template, json_labels })
-            }
+            "nprobe-zmq" => ExportConfig::NprobeZmq(ToNtopng { address, template, json_labels, ..ToNtopng::default() }),
             _ => bail!("{form:?} is no form of export: there are ipfix, netflow-v9, nprobe-kafka and nprobe-zmq"),
         };
         config.check()?;

@@ -2,8 +2,10 @@
 //!
 //! A [`Publisher`] numbers and fills the messages of one worker; a [`Sink`] takes them somewhere.
 
+pub mod bench;
 pub mod collector;
 pub mod destination;
+pub mod element_list;
 pub mod elements;
 pub mod encode;
 pub mod export;

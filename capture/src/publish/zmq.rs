@@ -4,10 +4,17 @@
 //! message), then JSON, or a 0 and JSON compressed with zlib. Messages of all topics are numbered together without gaps:
 //! a gap is what ntopng counts as lost. Topics: `flow` (an array of records), `event` (sums of the agent, each interval),
 //! `counter` (counters of interfaces), `template` (what records say).
+//!
+//! Two topics of nProbe's are not for this agent to send, as ntopng's receiver shows. `hello` comes from an nProbe that
+//! blocks traffic: ntopng reads nothing in it and answers with the rules of what to block. An agent that takes no rules
+//! has nothing to ask for, and to those ntopng that do not subscribe to it each one would be a gap. `option` gives names
+//! to values of a field, one value a message, for applications that an exporter numbered itself. Applications here have
+//! nDPI's numbers, which ntopng names by itself.
 
 use super::elements::{Template, View};
 use super::export::{Account, Exporter};
 use super::nprobe_json::JsonForm;
+use crate::config::ToNtopng;
 use crate::proto;
 use crate::proto::flow_message::Body;
 use anyhow::{Context as _, bail};
@@ -19,12 +26,17 @@ use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Octets of JSON in a message of records, about: a header can state 65,535 of a payload.
-const FLOWS_OCTETS: usize = 32_768;
+/// Octets of JSON that ntopng always has room for: it expands a compressed payload into the larger of this and five times
+/// the payload, and gives up what is longer. Records compress by more than that.
+pub(super) const ROOM: usize = 8192;
+/// Octets of an interface's name that ntopng keeps.
+const NAME: usize = 31;
 /// How often the template is told again: who subscribes late is to know it too.
 const TEMPLATE_EVERY: Duration = Duration::from_secs(60);
 /// How long a replay waits for someone to subscribe.
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(30);
+/// How long after the first topic that it subscribes to a subscriber's other ones have come.
+const ALL_TOPICS_WITHIN: Duration = Duration::from_millis(100);
 /// Messages that wait for a subscriber that is slow; past them ZeroMQ drops, and ntopng sees the gap.
 const WAITING: i32 = 10_000;
 /// How long messages may take to leave at the end, ms.
@@ -44,6 +56,7 @@ pub(super) struct Publisher {
     address: String,
     connect: bool,
     compress: bool,
+    source: u8,
     socket: Option<zmq::Socket>,
     subscribers: usize,
     next_id: u32,
@@ -52,27 +65,22 @@ pub(super) struct Publisher {
     flows: (Vec<u8>, u64),
     exported: u64,
     workers: BTreeMap<u32, Sums>,
-    probe: String,
 }
 
 /// The frame that goes before a payload.
-fn header(topic: &str, octets: u16, id: u32) -> [u8; 24] {
+fn header(topic: &str, source: u8, octets: u16, id: u32) -> [u8; 24] {
     let mut header = [0; 24];
     header[..topic.len()].copy_from_slice(topic.as_bytes());
     header[16] = 2;
+    header[17] = source;
     header[18..20].copy_from_slice(&octets.to_be_bytes());
     header[20..].copy_from_slice(&id.to_be_bytes());
     header
 }
 
 impl Publisher {
-    pub(super) fn new(
-        address: &str,
-        connect: bool,
-        compress: bool,
-        template: Template,
-        labels: bool,
-    ) -> anyhow::Result<Publisher> {
+    pub(super) fn new(to: &ToNtopng, template: Template) -> anyhow::Result<Publisher> {
+        let address = &to.address[..];
         let port = address.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':'));
         if !port.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
             && !address.starts_with("ipc://")
@@ -80,10 +88,11 @@ impl Publisher {
             bail!("{address:?} is no endpoint such as \"tcp://*:5556\"");
         }
         Ok(Publisher {
-            form: JsonForm::new(template, labels),
+            form: JsonForm::new(template, to.json_labels),
             address: address.to_owned(),
-            connect,
-            compress,
+            connect: to.connect,
+            compress: to.compress,
+            source: to.source,
             socket: None,
             subscribers: 0,
             next_id: 0,
@@ -91,7 +100,6 @@ impl Publisher {
             flows: (Vec::new(), 0),
             exported: 0,
             workers: BTreeMap::new(),
-            probe: String::new(),
         })
     }
 
@@ -116,9 +124,9 @@ impl Publisher {
         if self.subscribers == 0 {
             return account.shed("no_subscriber", records);
         }
-        let payload = if self.compress { compressed(json) } else { json.to_vec() };
+        let payload = if self.compress && json.len() <= ROOM { compressed(json) } else { json.to_vec() };
         let Ok(octets) = u16::try_from(payload.len()) else { return account.shed("too_long", records) };
-        let frames = [header(topic, octets, self.next_id).to_vec(), payload];
+        let frames = [header(topic, self.source, octets, self.next_id).to_vec(), payload];
         match socket.send_multipart(&frames, zmq::DONTWAIT) {
             Ok(()) => {
                 self.next_id = self.next_id.wrapping_add(1);
@@ -157,14 +165,14 @@ impl Publisher {
         self.workers.insert(message.worker, Sums { packets: captured.packets, octets: captured.octets, dropped });
         let now = self.workers.values().fold(Sums::default(), Sums::plus);
         let seconds = f64::from(message.interval_ms) / 1000.0;
-        let source = closing.source.split_once(':').map_or(&closing.source[..], |(_, name)| name);
+        let source = interface(&closing.source);
         let interval_s = message.interval_ms / 1000;
         let event = json!({
             "bytes": now.octets,
             "packets": now.packets,
             "packet_drops": now.dropped,
             "iface": {"name": source, "speed": 0, "ip": ""},
-            "probe": {"ip": "", "public_ip": "", "version": closing.agent_version, "osname": "", "instance": self.probe},
+            "probe": {"ip": "", "public_ip": "", "version": closing.agent_version, "osname": std::env::consts::OS},
             "time": (message.interval_start_ms + u64::from(message.interval_ms)) / 1000,
             "avg": {
                 "bps": ((now.octets - before.octets.min(now.octets)) as f64 * 8.0 / seconds) as u64,
@@ -209,8 +217,16 @@ impl Sums {
     }
 }
 
+/// The interface's name, or the file's, without what ntopng has no room for.
+fn interface(source: &str) -> &str {
+    let name = source.split_once(':').map_or(source, |(_, name)| name);
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let end = (0..=name.len().min(NAME)).rev().find(|&end| name.is_char_boundary(end));
+    &name[..end.unwrap_or(0)]
+}
+
 /// A 0 and what zlib makes of it.
-fn compressed(json: &[u8]) -> Vec<u8> {
+pub(super) fn compressed(json: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(vec![0], Compression::fast());
     let written = encoder.write_all(json);
     debug_assert!(written.is_ok(), "memory takes whatever is written");
@@ -234,6 +250,9 @@ impl Exporter for Publisher {
             }
             std::thread::sleep(Duration::from_millis(10));
             self.listen();
+            if self.subscribers > 0 {
+                std::thread::sleep(ALL_TOPICS_WITHIN);
+            }
         }
         Ok(())
     }
@@ -253,17 +272,20 @@ impl Exporter for Publisher {
         self.tell_template(account);
         match &message.body {
             Some(Body::Batch(batch)) => {
+                let mut record = Vec::new();
                 for flow in &batch.flows {
-                    self.flows.0.push(if self.flows.1 == 0 { b'[' } else { b',' });
-                    self.form.write(&View::both(flow, message.interval_start_ms), &mut self.flows.0);
-                    self.flows.1 += 1;
-                    if self.flows.0.len() > FLOWS_OCTETS {
+                    record.clear();
+                    self.form.write(&View::both(flow, message.interval_start_ms), &mut record);
+                    // With the brackets or comma around it.
+                    if self.flows.0.len() + record.len() + 2 > ROOM {
                         self.publish_flows(account);
                     }
+                    self.flows.0.push(if self.flows.1 == 0 { b'[' } else { b',' });
+                    self.flows.0.append(&mut record);
+                    self.flows.1 += 1;
                 }
             }
             Some(Body::Closing(closing)) => {
-                self.probe.clone_from(&message.probe);
                 self.publish_flows(account);
                 self.tell_sums(message, closing, account);
             }
@@ -291,8 +313,8 @@ mod tests {
 
     #[test]
     fn a_header_has_24_octets_in_network_order() {
-        let expected = b"flow\0\0\0\0\0\0\0\0\0\0\0\0\x02\0\x01\x02\0\x01\0\x02";
-        assert_eq!(&header("flow", 0x0102, 0x0001_0002), expected);
+        let expected = b"flow\0\0\0\0\0\0\0\0\0\0\0\0\x02\x03\x01\x02\0\x01\0\x02";
+        assert_eq!(&header("flow", 3, 0x0102, 0x0001_0002), expected);
     }
 
     #[test]
@@ -304,9 +326,17 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_is_named_as_far_as_there_is_room() {
+        assert_eq!((interface("af_packet:eth0"), interface("file:/data/monday.pcap")), ("eth0", "monday.pcap"));
+        assert_eq!(interface(&format!("file:{}é.pcap", "x".repeat(30))), "x".repeat(30));
+    }
+
+    #[test]
     fn endpoints_are_checked() {
-        let new =
-            |address: &str| Publisher::new(address, false, false, Template::parse("@NTOPNG@", true).unwrap(), false);
+        let new = |address: &str| {
+            let to = ToNtopng { address: address.to_owned(), ..ToNtopng::default() };
+            Publisher::new(&to, Template::parse("@NTOPNG@", true).unwrap())
+        };
         assert!(new("tcp://*:5556").is_ok() && new("ipc:///run/weir").is_ok());
         assert!(new("5556").is_err() && new("tcp://*").is_err() && new("tcp://:5556").is_err());
     }

@@ -8,13 +8,15 @@ type Check = fn(&[u8]);
 
 #[test]
 fn what_fuzzing_found_stays_found() {
-    let checks: [(&str, Check); 6] = [
+    let checks: [(&str, Check); 8] = [
         ("packet", targets::packet::check),
         ("captures", targets::captures::check),
         ("fragments", targets::fragments::check),
         ("names", targets::names::check),
         ("netflow", targets::netflow::check),
         ("sflow", targets::sflow::check),
+        ("nprobe_json", targets::nprobe::check_json),
+        ("nprobe_zmq", targets::nprobe::check_zmq),
     ];
     for (target, check) in checks {
         // Beginnings of nothing in particular, so that each target runs at all.

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Cause {
-    /// Datagrams that are neither NetFlow v5, v9, IPFIX nor sFlow v5.
+    /// Datagrams that are neither NetFlow v5, v9, IPFIX nor sFlow v5, and messages in a form that nProbe has not.
     UnknownVersion,
     /// Datagrams and messages that end before their headers or records do.
     Truncated,
@@ -34,11 +34,19 @@ pub enum Cause {
     OptionsForgotten,
     /// Exporters forgotten for newer ones.
     ExportersForgotten,
+    /// Datagrams that came while the collector's socket was full: counted by the kernel, of whom is not known.
+    SocketFull,
+    /// Payloads, or lines, that are no JSON, or break off.
+    BadJson,
+    /// Values that their elements cannot have: left out, the record is taken without them.
+    BadValue,
+    /// Payloads that zlib did not make, or that become longer than 16 MiB.
+    BadCompression,
 }
 
 impl Cause {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Cause; 15] = [
+    pub const ALL: [Cause; 19] = [
         Cause::UnknownVersion,
         Cause::Truncated,
         Cause::BadLength,
@@ -54,12 +62,16 @@ impl Cause {
         Cause::TemplatesForgotten,
         Cause::OptionsForgotten,
         Cause::ExportersForgotten,
+        Cause::SocketFull,
+        Cause::BadJson,
+        Cause::BadValue,
+        Cause::BadCompression,
     ];
 
     /// What the cause means, and what is counted, for a person.
     pub fn meaning(self) -> &'static str {
         match self {
-            Cause::UnknownVersion => "datagrams that are neither NetFlow v5, v9, IPFIX nor sFlow v5",
+            Cause::UnknownVersion => "datagrams that are neither NetFlow, IPFIX nor sFlow, messages not of nProbe's",
             Cause::Truncated => "datagrams and messages that end before their headers or records do",
             Cause::BadLength => "sets, samples and messages with an impossible length",
             Cause::UnknownSet => "sets with a reserved id",
@@ -74,6 +86,10 @@ impl Cause {
             Cause::TemplatesForgotten => "templates forgotten for newer ones",
             Cause::OptionsForgotten => "sampling rates and sFlow sources forgotten for newer ones",
             Cause::ExportersForgotten => "exporters forgotten for newer ones",
+            Cause::SocketFull => "datagrams that found the collector's socket full; of whom is not known",
+            Cause::BadJson => "payloads or lines of nProbe's that are no JSON, or break off",
+            Cause::BadValue => "values that their elements cannot have; the record is taken without them",
+            Cause::BadCompression => "payloads that zlib did not make, or that become longer than 16 MiB",
         }
     }
 
@@ -95,6 +111,10 @@ impl Cause {
             Cause::TemplatesForgotten => "templates_forgotten",
             Cause::OptionsForgotten => "options_forgotten",
             Cause::ExportersForgotten => "exporters_forgotten",
+            Cause::SocketFull => "socket_full",
+            Cause::BadJson => "bad_json",
+            Cause::BadValue => "bad_value",
+            Cause::BadCompression => "bad_compression",
         }
     }
 }

@@ -21,11 +21,14 @@ pub enum Protocol {
     Ipfix,
     /// sFlow version 5.
     Sflow,
+    /// nProbe's records, over ZeroMQ or Kafka.
+    Nprobe,
 }
 
 impl Protocol {
     /// Every protocol.
-    pub const ALL: [Protocol; 4] = [Protocol::NetflowV5, Protocol::NetflowV9, Protocol::Ipfix, Protocol::Sflow];
+    pub const ALL: [Protocol; 5] =
+        [Protocol::NetflowV5, Protocol::NetflowV9, Protocol::Ipfix, Protocol::Sflow, Protocol::Nprobe];
 
     /// The protocol as metrics and saved states name it.
     pub fn name(self) -> &'static str {
@@ -34,6 +37,7 @@ impl Protocol {
             Protocol::NetflowV9 => "netflow9",
             Protocol::Ipfix => "ipfix",
             Protocol::Sflow => "sflow",
+            Protocol::Nprobe => "nprobe",
         }
     }
 }
@@ -47,13 +51,14 @@ impl fmt::Display for Protocol {
 /// Who sent a record. The port it was sent from is no part of it: an exporter that starts anew has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExporterInfo {
-    /// Where its datagrams came from.
+    /// Where its datagrams came from, or what records of nProbe's name as their exporter.
     pub address: Address,
     /// What it calls itself, in sFlow, which forwarders pass on; else zeros.
     pub agent: Address,
     /// What it speaks.
     pub protocol: Protocol,
-    /// Observation domain (IPFIX), source id (v9), engine type * 256 + id (v5), sub-agent id (sFlow).
+    /// Observation domain (IPFIX), source id (v9), engine type * 256 + id (v5), sub-agent id (sFlow), source id
+    /// (nProbe over ZeroMQ).
     pub domain: u32,
 }
 
@@ -72,9 +77,11 @@ pub struct Counts {
     pub templates: u64,
     /// sFlow's samples of counters: read over.
     pub counter_samples: u64,
-    /// Packets that an sFlow agent says it could not sample.
+    /// Packets that an sFlow agent says it could not sample, or an nProbe that it could not capture.
     pub exporter_drops: u64,
-    /// By sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow.
+    /// Records that an nProbe says it gave up.
+    pub exporter_records_dropped: u64,
+    /// By sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow, messages of nProbe.
     pub losses: Losses,
     /// By sequence numbers: flow samples of sFlow.
     pub samples: Losses,
@@ -103,6 +110,7 @@ impl Counts {
         self.templates += other.templates;
         self.counter_samples += other.counter_samples;
         self.exporter_drops += other.exporter_drops;
+        self.exporter_records_dropped += other.exporter_records_dropped;
         for (to, from) in [(&mut self.losses, &other.losses), (&mut self.samples, &other.samples)] {
             to.lost += from.lost;
             to.late += from.late;
@@ -126,8 +134,17 @@ const FORGET_AGAIN_MS: i64 = 600_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
     pub(super) sequence: Sequence,
-    pub(super) drops: Option<u32>,
+    drops: Option<u32>,
     pub(super) heard_ms: i64,
+}
+
+impl Source {
+    /// How many more drops there are than were told before; none where the exporter began to count anew.
+    pub(super) fn more(&mut self, drops: u32) -> u64 {
+        let before = self.drops.replace(drops).unwrap_or(drops);
+        let more = drops.wrapping_sub(before);
+        if more < 1 << 31 { more.into() } else { 0 }
+    }
 }
 
 /// What is kept of one exporter.

@@ -1,7 +1,7 @@
 //! The values of one record, as its fields give them one by one, and what they make together.
 
 use super::element::{Clock, PEN_NTOP, What};
-use super::template::Template;
+use super::template::Shape;
 use super::{Cause, Limits};
 use crate::collect::record::Imported;
 use crate::packet::Address;
@@ -116,7 +116,7 @@ pub(super) struct Values<'a> {
     duration_ms: u64,
     icmp: u16,
     biflow: u8,
-    latency_ms: u32,
+    rtt_us: u32,
     /// When the exporter booted, ms from the Unix epoch; 0 where it does not say.
     pub(super) boot_ms: u64,
     /// Of sampling.
@@ -133,44 +133,6 @@ impl<'a> Values<'a> {
             What::Destination4 => copy(&mut self.four[1], octets),
             What::Source6 => copy(&mut self.six[0], octets),
             What::Destination6 => copy(&mut self.six[1], octets),
-            What::SourcePort => record.ports[0] |= number(octets) as u16,
-            What::DestinationPort => record.ports[1] |= number(octets) as u16,
-            What::Protocol => record.protocol = number(octets) as u8,
-            What::Version => record.version = number(octets) as u8,
-            What::Vlan => record.vlan = number(octets) as u16 & 0xfff,
-            What::Octets => record.sent[0].octets = number(octets),
-            What::ReverseOctets => record.sent[1].octets = number(octets),
-            What::Packets => record.sent[0].packets = number(octets),
-            What::ReversePackets => record.sent[1].packets = number(octets),
-            What::Flags => record.sent[0].tcp_flags = number(octets) as u8,
-            What::ReverseFlags => record.sent[1].tcp_flags = number(octets) as u8,
-            What::Retransmissions => record.sent[0].retransmissions = number32(octets),
-            What::ReverseRetransmissions => record.sent[1].retransmissions = number32(octets),
-            What::OutOfOrder => record.sent[0].out_of_order = number32(octets),
-            What::ReverseOutOfOrder => record.sent[1].out_of_order = number32(octets),
-            What::First(_) => self.first = number(octets),
-            What::Last(_) => self.last = number(octets),
-            What::DurationMilliseconds => self.duration_ms = number(octets),
-            What::DurationMicroseconds => self.duration_ms = number(octets) / 1000,
-            What::Observed => self.observed = number(octets),
-            What::Boot => self.boot_ms = number(octets),
-            What::Icmp => self.icmp |= number(octets) as u16,
-            What::IcmpType => self.icmp |= (number(octets) as u16) << 8,
-            What::IcmpCode => self.icmp |= number(octets) as u16 & 0xff,
-            What::InputInterface => record.input_interface = number32(octets),
-            What::OutputInterface => record.output_interface = number32(octets),
-            What::Biflow => self.biflow = number(octets) as u8,
-            What::SamplingInterval => {
-                if self.sampled.interval == 0 {
-                    self.sampled.interval = number(octets);
-                }
-            }
-            What::Sampler => self.sampled.sampler = Some(number(octets)),
-            What::PacketInterval => self.sampled.packet_interval = number(octets),
-            What::PacketSpace => self.sampled.packet_space = Some(number(octets)),
-            What::SamplingSize => self.sampled.size = number(octets),
-            What::SamplingPopulation => self.sampled.population = number(octets),
-            What::Application => record.application_id = u16::try_from(number(octets)).unwrap_or(0),
             What::ApplicationTag => {
                 if let [NDPI_ENGINE, a, b, c, d, selector @ ..] = octets
                     && u32::from_be_bytes([*a, *b, *c, *d]) == PEN_NTOP
@@ -179,13 +141,89 @@ impl<'a> Values<'a> {
                     record.application_id = u16::try_from(number(selector)).unwrap_or(0);
                 }
             }
-            What::Latency => self.latency_ms = self.latency_ms.saturating_add(number32(octets)),
             What::ServerName => replace(&mut record.server_name, text(octets)),
             What::ServerLocator => replace(&mut record.server_name, host(text(octets))),
             What::DnsQuery => record.dns_query = text(octets),
-            // A template's steps have none of these.
-            What::PostOctets | What::PostPackets | What::Skip => {}
+            _ => self.number(what, number(octets)),
         }
+    }
+
+    /// Takes in the address of an end.
+    pub(super) fn address(&mut self, end: usize, address: &Address) {
+        match address {
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => self.four[end] = [*a, *b, *c, *d],
+            _ => self.six[end] = *address,
+        }
+    }
+
+    /// Adds half a round trip, as one of an end and the exporter is exported, ms.
+    pub(super) fn half_round_trip(&mut self, ms: f64) {
+        // What is not a number, or negative, becomes 0.
+        self.rtt_us = self.rtt_us.saturating_add((ms * 2000.0).round() as u32);
+    }
+
+    /// Takes in one field that is a number.
+    #[inline]
+    pub(super) fn number(&mut self, what: What, number: u64) {
+        let record = &mut self.record;
+        match what {
+            What::SourcePort => record.ports[0] |= number as u16,
+            What::DestinationPort => record.ports[1] |= number as u16,
+            What::Protocol => record.protocol = number as u8,
+            What::Version => record.version = number as u8,
+            What::Vlan => record.vlan = number as u16 & 0xfff,
+            What::Octets => record.sent[0].octets = number,
+            What::ReverseOctets => record.sent[1].octets = number,
+            What::Packets => record.sent[0].packets = number,
+            What::ReversePackets => record.sent[1].packets = number,
+            What::Flags => record.sent[0].tcp_flags = number as u8,
+            What::ReverseFlags => record.sent[1].tcp_flags = number as u8,
+            What::Retransmissions => record.sent[0].retransmissions = at_most_32(number),
+            What::ReverseRetransmissions => record.sent[1].retransmissions = at_most_32(number),
+            What::OutOfOrder => record.sent[0].out_of_order = at_most_32(number),
+            What::ReverseOutOfOrder => record.sent[1].out_of_order = at_most_32(number),
+            What::First(_) => self.first = number,
+            What::Last(_) => self.last = number,
+            What::DurationMilliseconds => self.duration_ms = number,
+            What::DurationMicroseconds => self.duration_ms = number / 1000,
+            What::Observed => self.observed = number,
+            What::Boot => self.boot_ms = number,
+            What::Icmp => self.icmp |= number as u16,
+            What::IcmpType => self.icmp |= (number as u16) << 8,
+            What::IcmpCode => self.icmp |= number as u16 & 0xff,
+            What::InputInterface => record.input_interface = at_most_32(number),
+            What::OutputInterface => record.output_interface = at_most_32(number),
+            What::Biflow => self.biflow = number as u8,
+            What::SamplingInterval => {
+                if self.sampled.interval == 0 {
+                    self.sampled.interval = number;
+                }
+            }
+            What::Sampler => self.sampled.sampler = Some(number),
+            What::PacketInterval => self.sampled.packet_interval = number,
+            What::PacketSpace => self.sampled.packet_space = Some(number),
+            What::SamplingSize => self.sampled.size = number,
+            What::SamplingPopulation => self.sampled.population = number,
+            What::Application => record.application_id = u16::try_from(number).unwrap_or(0),
+            What::Latency => self.rtt_us = self.rtt_us.saturating_add(at_most_32(number).saturating_mul(2000)),
+            // What is no number, and what a template's steps have none of.
+            What::Source4
+            | What::Destination4
+            | What::Source6
+            | What::Destination6
+            | What::ApplicationTag
+            | What::ServerName
+            | What::ServerLocator
+            | What::DnsQuery
+            | What::PostOctets
+            | What::PostPackets
+            | What::Skip => {}
+        }
+    }
+
+    /// Whether the destination is known to have sent packets.
+    pub(super) fn is_answered(&self) -> bool {
+        self.record.sent[1].packets > 0
     }
 
     /// The interface that an option is about; `None` where it names none.
@@ -200,12 +238,12 @@ impl<'a> Values<'a> {
     #[inline]
     pub(super) fn record(
         &self,
-        template: &Template,
+        shape: &Shape,
         moment: &Moment,
         limits: &Limits,
     ) -> Result<(Imported<'a>, bool), Cause> {
         let mut record = self.record;
-        let is_four = match (template.four, template.six) {
+        let is_four = match (shape.four, shape.six) {
             (true, false) => true,
             (false, true) => false,
             (true, true) => match record.version {
@@ -224,11 +262,11 @@ impl<'a> Values<'a> {
             let message = if self.icmp > 0 { self.icmp } else { record.ports[1] };
             record.ports = [0, message];
         }
-        record.handshake_rtt_us = self.latency_ms.saturating_mul(2000);
-        record.initiator_known = template.initiator_known;
+        record.handshake_rtt_us = self.rtt_us;
+        record.initiator_known = shape.initiator_known;
         self.turn(&mut record);
         let mended;
-        (record.first_ms, record.last_ms, mended) = self.times(template, moment, limits);
+        (record.first_ms, record.last_ms, mended) = self.times(shape, moment, limits);
         Ok((record, mended))
     }
 
@@ -249,11 +287,11 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn times(&self, template: &Template, moment: &Moment, limits: &Limits) -> (i64, i64, bool) {
+    fn times(&self, shape: &Shape, moment: &Moment, limits: &Limits) -> (i64, i64, bool) {
         let boot_ms = i64::try_from(self.boot_ms).ok().filter(|&boot| boot > 0).or(moment.boot_ms);
         let moment = Moment { boot_ms, ..*moment };
-        let mut first = template.first.and_then(|clock| moment.ms(clock, self.first));
-        let mut last = template.last.and_then(|clock| moment.ms(clock, self.last));
+        let mut first = shape.first.and_then(|clock| moment.ms(clock, self.first));
+        let mut last = shape.last.and_then(|clock| moment.ms(clock, self.last));
         let duration = i64::try_from(self.duration_ms).unwrap_or(i64::MAX);
         match (first, last) {
             (Some(first), None) => last = Some(first.saturating_add(duration)),
@@ -297,17 +335,17 @@ fn number(octets: &[u8]) -> u64 {
 }
 
 #[inline]
-fn number32(octets: &[u8]) -> u32 {
-    u32::try_from(number(octets)).unwrap_or(u32::MAX)
+fn at_most_32(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Text, up to the zeros that fill its field.
-fn text(octets: &[u8]) -> &[u8] {
+pub(super) fn text(octets: &[u8]) -> &[u8] {
     &octets[..memchr::memchr(0, octets).unwrap_or(octets.len())]
 }
 
 /// The host in a locator such as `http://host:80/path` or `host/path`; empty where there is none.
-fn host(locator: &[u8]) -> &[u8] {
+pub(super) fn host(locator: &[u8]) -> &[u8] {
     let after = memchr::memmem::find(locator, b"://").map_or(0, |at| at + 3);
     let locator = &locator[after..];
     &locator[..memchr::memchr2(b'/', b':', locator).unwrap_or(locator.len())]

@@ -1,4 +1,4 @@
-//! NetFlow v5 and v9, IPFIX, sFlow v5: datagrams in, [`Imported`] records out.
+//! NetFlow v5 and v9, IPFIX, sFlow v5, nProbe: datagrams and messages in, [`Imported`] records out.
 //!
 //! Our own, and no library's: netflow_parser 1.0.6 makes 0.8 million (v9) and 1.5 million (IPFIX) records of 18 fields a
 //! second of lists of generic fields, before anything is looked up in them; here a template becomes a list of steps once.
@@ -11,6 +11,7 @@ mod element;
 mod exporter;
 mod fields;
 mod netflow5;
+mod nprobe;
 mod sampling;
 mod saved;
 mod sequence;
@@ -20,6 +21,7 @@ mod template;
 
 pub use cause::Cause;
 pub use exporter::{Counts, ExporterInfo, Protocol};
+pub use nprobe::{Heard, Topic};
 pub use saved::readable;
 pub use sequence::Losses;
 
@@ -90,6 +92,7 @@ pub struct Decoder {
     strange: Counts,
     /// Whose sets were shed by the datagram at hand.
     shed: Vec<ExporterInfo>,
+    nprobe: nprobe::Nprobe,
 }
 
 /// Octets of a header.

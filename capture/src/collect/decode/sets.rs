@@ -154,7 +154,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
             };
             data = &data[octets..];
             count += 1;
-            match values.record(template, &moment, self.limits) {
+            match values.record(&template.shape, &moment, self.limits) {
                 Ok((mut record, mended)) => {
                     if mended {
                         counts.count(Cause::TimeClamped);

@@ -131,12 +131,9 @@ fn follow(exporter: &mut Exporter, sample: &Sample<'_>, now_ms: i64, limits: &Li
     let mut losses = exporter.counts.samples;
     let source = exporter.source(sample.source, now_ms, limits);
     source.sequence.hear(sample.sequence, Some(1), &mut losses);
-    let more = sample.drops.wrapping_sub(source.drops.unwrap_or(sample.drops));
-    source.drops = Some(sample.drops);
+    let more = source.more(sample.drops);
     exporter.counts.samples = losses;
-    if more < 1 << 31 {
-        exporter.counts.exporter_drops += u64::from(more);
-    }
+    exporter.counts.exporter_drops += more;
 }
 
 /// The packet of a sample: of its header where it was sent, else as the agent read it.

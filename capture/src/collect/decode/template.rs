@@ -58,13 +58,9 @@ struct Step {
     what: What,
 }
 
-/// How records are read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Template {
-    /// How many of the fields are scopes; `None` for records of flows.
-    pub(super) scopes: Option<u16>,
-    /// The fields as they were sent.
-    pub(super) fields: Vec<Field>,
+/// What the fields of a record are together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape {
     /// Both addresses of IPv4 are there; of IPv6.
     pub(super) four: bool,
     pub(super) six: bool,
@@ -73,6 +69,16 @@ pub(super) struct Template {
     pub(super) last: Option<Clock>,
     /// The source is the initiator.
     pub(super) initiator_known: bool,
+}
+
+/// How records are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Template {
+    /// How many of the fields are scopes; `None` for records of flows.
+    pub(super) scopes: Option<u16>,
+    /// The fields as they were sent.
+    pub(super) fields: Vec<Field>,
+    pub(super) shape: Shape,
     /// When it was last sent, ms from the Unix epoch.
     pub(super) heard_ms: i64,
     steps: Vec<Step>,
@@ -111,18 +117,14 @@ impl Template {
         let is_of = |pen: u32| fields.iter().any(|field| field.pen == pen);
         let two_way = has(What::ReverseOctets) || has(What::ReversePackets);
         let connection = fields.iter().any(|field| field.pen == 0 && matches!(field.id, 231 | 298));
-        Ok(Template {
+        let shape = Shape {
             four: has(What::Source4) && has(What::Destination4),
             six: has(What::Source6) && has(What::Destination6),
             first: clock(What::First(Clock::Uptime)).and_then(What::clock),
             last: clock(What::Last(Clock::Uptime)).and_then(What::clock),
             initiator_known: two_way && (is_of(PEN_NTOP) || connection) && scopes.is_none(),
-            heard_ms,
-            scopes,
-            fields,
-            steps,
-            octets,
-        })
+        };
+        Ok(Template { scopes, fields, shape, heard_ms, steps, octets })
     }
 
     /// Reads the record that `data` begins with; its octets, or `None` where it ends before the record does.

@@ -1,0 +1,136 @@
+//! The first frame of a message over ZeroMQ: what the second one is.
+//!
+//! Settled from public sources: ntopng's structures and its receiver (headers of 40, 24 and 28 octets, versions 0 to 3),
+//! ntop's ipt_geofence (the 28 octets' order) and netflow2ng, which publishes to ntopng (36 octets, version 4: its flags,
+//! and which numbers are in which order of octets). 24 octets are: topic (16), version, source, length of the payload (2),
+//! number of the message (4). 28: as before but the source, which follows in 4 octets. 36: topic, version, flags, 2 of
+//! padding, length before and after compression, number, source.
+
+use crate::collect::decode::Cause;
+
+/// What messages are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Topic {
+    /// Records of flows.
+    Flow,
+    /// What the nProbe came to.
+    Event,
+    /// Counters of interfaces.
+    Counter,
+    /// What records say.
+    Template,
+    /// Options of exporters.
+    Option,
+    /// An nProbe that began.
+    Hello,
+    /// Ports that are listened on.
+    ListeningPorts,
+    /// Names of interfaces.
+    SnmpInterfaces,
+    /// None of those.
+    Other,
+}
+
+impl Topic {
+    /// Every topic, in the order of its discriminants.
+    pub const ALL: [Topic; 9] = [
+        Topic::Flow,
+        Topic::Event,
+        Topic::Counter,
+        Topic::Template,
+        Topic::Option,
+        Topic::Hello,
+        Topic::ListeningPorts,
+        Topic::SnmpInterfaces,
+        Topic::Other,
+    ];
+
+    /// The topic as messages, metrics and the summary name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Topic::Flow => "flow",
+            Topic::Event => "event",
+            Topic::Counter => "counter",
+            Topic::Template => "template",
+            Topic::Option => "option",
+            Topic::Hello => "hello",
+            Topic::ListeningPorts => "listening-ports",
+            Topic::SnmpInterfaces => "snmp-ifaces",
+            Topic::Other => "other",
+        }
+    }
+}
+
+/// How a payload is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Tlv,
+}
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) topic: Topic,
+    pub(super) form: Form,
+    /// The payload is compressed whatever it begins with.
+    pub(super) compressed: bool,
+    /// The publisher's number of itself.
+    pub(super) source: u32,
+    /// The number of the message among all of that publisher; `None` in version 0, which has none.
+    pub(super) number: Option<u32>,
+}
+
+const LEGACY: usize = 40;
+const SHORT: usize = 24;
+const LONG: usize = 28;
+const WITH_FLAGS: usize = 36;
+/// Flags of version 4.
+const TLV: u8 = 2;
+const COMPRESSED: u8 = 4;
+
+impl Header {
+    /// Reads a header. The payload's length in it is not needed: ZeroMQ keeps frames apart, and what an agent of version 2
+    /// says of more than 65,535 octets is wrong.
+    ///
+    /// # Errors
+    /// [`Cause::BadLength`] for a frame of another size, [`Cause::UnknownVersion`] for a version that its size cannot have.
+    pub(super) fn read(frame: &[u8]) -> Result<Header, Cause> {
+        let at = if frame.len() == LEGACY { 32 } else { 16 };
+        let (topic, rest) = frame.split_at_checked(at).ok_or(Cause::BadLength)?;
+        let word = |at: usize| <[u8; 4]>::try_from(&rest[at..at + 4]).unwrap_or_default();
+        let json = Header { topic: topic_of(topic), form: Form::Json, compressed: false, source: 0, number: None };
+        match (frame.len(), rest.first().copied().unwrap_or_default()) {
+            (LEGACY, 0) => Ok(json),
+            // Numbered in the publisher's own order of octets, which is that of nearly all.
+            (SHORT, 1) => Ok(Header { number: Some(u32::from_le_bytes(word(4))), ..json }),
+            (SHORT, version @ (2 | 3)) => {
+                let number = Some(u32::from_be_bytes(word(4)));
+                Ok(Header { form: form(version == 3), source: u32::from(rest[1]), number, ..json })
+            }
+            (LONG, version @ (2 | 3)) => {
+                let (number, source) = (Some(u32::from_be_bytes(word(4))), u32::from_le_bytes(word(8)));
+                Ok(Header { form: form(version == 3), source, number, ..json })
+            }
+            (WITH_FLAGS, 4) => {
+                let (number, source) = (Some(u32::from_be_bytes(word(12))), u32::from_be_bytes(word(16)));
+                let flags = rest[1];
+                Ok(Header { form: form(flags & TLV != 0), compressed: flags & COMPRESSED != 0, source, number, ..json })
+            }
+            (LEGACY | SHORT | LONG | WITH_FLAGS, _) => Err(Cause::UnknownVersion),
+            _ => Err(Cause::BadLength),
+        }
+    }
+}
+
+fn form(tlv: bool) -> Form {
+    if tlv { Form::Tlv } else { Form::Json }
+}
+
+/// By the first letter, as ntopng tells topics apart.
+fn topic_of(topic: &[u8]) -> Topic {
+    let letter = topic.first().copied();
+    let known = Topic::ALL.into_iter().find(|topic| letter == topic.name().bytes().next());
+    known.unwrap_or(Topic::Other)
+}

@@ -1,0 +1,238 @@
+//! What nProbe sends to ntopng over ZeroMQ and to Kafka: records with both directions, as JSON or as nDPI serializes them.
+//!
+//! Our own reading of JSON is serde_json's, without a tree: every key is looked up where it stands in the payload.
+
+mod header;
+mod json;
+mod keys;
+mod record;
+#[cfg(test)]
+mod tests;
+mod tlv;
+
+pub use header::Topic;
+
+use super::fields::Moment;
+use super::{Cause, Decoder, ExporterInfo, Protocol};
+use crate::collect::record::Imported;
+use crate::packet::Address;
+use flate2::{Decompress, FlushDecompress, Status};
+use foldhash::fast::RandomState;
+use header::{Form, Header};
+use keys::Keys;
+use record::Records;
+use serde::Deserialize;
+use std::collections::HashMap;
+
+/// Octets that a payload may become: hundreds of times what nProbe sends.
+const MOST_OCTETS: usize = 16 << 20;
+/// Names of unknown elements that are told apart, and octets of one.
+const MOST_NAMES: usize = 256;
+const LONGEST_NAME: usize = 64;
+
+/// Elements that have no place in a record, by name.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    known: Vec<u64>,
+    unknown: HashMap<Box<str>, u64, RandomState>,
+    others: u64,
+}
+
+impl LeftOut {
+    fn count_known(&mut self, place: u16) {
+        if self.known.is_empty() {
+            self.known = vec![0; Keys::all().nowhere()];
+        }
+        self.known[usize::from(place)] += 1;
+    }
+
+    fn count(&mut self, name: &str) {
+        let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
+        if let Some(count) = self.unknown.get_mut(name) {
+            *count += 1;
+        } else if self.unknown.len() < MOST_NAMES {
+            self.unknown.insert(name.into(), 1);
+        } else {
+            self.others += 1;
+        }
+    }
+}
+
+/// What of nProbes is kept beside exporters.
+#[derive(Debug, Default)]
+pub(super) struct Nprobe {
+    pub(super) left_out: LeftOut,
+    topics: [u64; Topic::ALL.len()],
+    inflated: Vec<u8>,
+}
+
+/// What an event tells of losses, since the nProbe began.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Event {
+    packet_drops: u64,
+    drops: Drops,
+}
+
+/// Flows that an nProbe gave up. What it dropped on the way to others than this collector is none of ours.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Drops {
+    export_queue_full: u64,
+    too_many_flows: u64,
+    flow_collection_drops: u64,
+}
+
+/// The sources of an nProbe's drops, by what they count.
+const PACKETS: u64 = 0;
+const RECORDS: u64 = 1;
+
+/// What came of nProbes: of messages and elements, how many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Messages over ZeroMQ by [`Topic`] as index.
+    pub topics: [u64; Topic::ALL.len()],
+    /// Values whose elements have no place in a record, by the elements' names; past 256 unknown ones, `other`.
+    pub left_out: Vec<(String, u64)>,
+}
+
+impl Decoder {
+    /// Reads a message of nProbe's in Kafka: JSON. `from`: the broker; `sent_ns`: when it was written, ns from the Unix
+    /// epoch. Never fails: what cannot be read is counted.
+    pub fn nprobe_json(
+        &mut self,
+        from: Address,
+        sent_ns: i64,
+        data: &[u8],
+        take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    ) {
+        let info = info(from, 0);
+        json::read(data, &mut self.heard(info, sent_ns, data.len(), take));
+    }
+
+    /// Reads a message of nProbe's over ZeroMQ, in its two frames. `from`: its publisher; `received_ns`: when it came, ns
+    /// from the Unix epoch. Never fails: what cannot be read is counted.
+    pub fn nprobe_zmq(
+        &mut self,
+        from: Address,
+        received_ns: i64,
+        [header, payload]: [&[u8]; 2],
+        take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    ) {
+        let octets = header.len() + payload.len();
+        let header = match Header::read(header) {
+            Ok(header) => header,
+            Err(cause) => return self.heard(info(from, 0), received_ns, octets, take).count(cause),
+        };
+        self.nprobe.topics[header.topic as usize] += 1;
+        let info = info(from, header.source);
+        let exporter = self.exporters.get(&info, &self.limits);
+        if let Some(number) = header.number {
+            // One connection keeps the order: a lower number is of a publisher that began anew.
+            if exporter.sequence.next.is_some_and(|next| number < next) {
+                exporter.sequence.restart();
+                exporter.counts.losses.restarts += 1;
+            }
+            exporter.sequence.hear(number, Some(1), &mut exporter.counts.losses);
+        }
+        let mut inflated = std::mem::take(&mut self.nprobe.inflated);
+        let mut records = self.heard(info, received_ns, octets, take);
+        let read = match header.topic {
+            Topic::Flow | Topic::Event => plain(payload, &header, &mut inflated),
+            _ => Ok(&[][..]),
+        };
+        let read = read.and_then(|payload| match (header.topic, header.form) {
+            (Topic::Flow, Form::Json) => {
+                json::read(payload, &mut records);
+                Ok(())
+            }
+            (Topic::Flow, Form::Tlv) => tlv::read(payload, &mut records),
+            (Topic::Event, _) => event(payload, &mut records),
+            _ => Ok(()),
+        });
+        if let Err(cause) = read {
+            records.count(cause);
+        }
+        self.nprobe.inflated = inflated;
+    }
+
+    /// What came of nProbes so far.
+    pub fn nprobes(&self) -> Heard {
+        let Nprobe { left_out, topics, .. } = &self.nprobe;
+        let known = (0..).zip(&left_out.known).filter(|(_, count)| **count > 0);
+        let known = known.map(|(place, count)| (Keys::all().name(place).to_owned(), *count));
+        let unknown = left_out.unknown.iter().map(|(name, count)| (name.to_string(), *count));
+        let others = Some(("other".to_owned(), left_out.others)).filter(|(_, count)| *count > 0);
+        let mut all: Vec<_> = known.chain(unknown).chain(others).collect();
+        all.sort();
+        Heard { topics: *topics, left_out: all }
+    }
+
+    /// Counts a message.
+    fn heard<'m, T: FnMut(&ExporterInfo, &Imported<'_>)>(
+        &'m mut self,
+        from: ExporterInfo,
+        received_ns: i64,
+        octets: usize,
+        take: &'m mut T,
+    ) -> Records<'m, T> {
+        let received_ms = received_ns.div_euclid(1_000_000);
+        // Records state times since 1970, and messages none: a wrong clock of the nProbe's is not seen.
+        let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: None, boot_ms: None };
+        self.exporters.get(&from, &self.limits).hear(&moment, octets, &self.limits);
+        let (exporters, limits, left_out) = (&mut self.exporters, &self.limits, &mut self.nprobe.left_out);
+        Records { exporters, limits, left_out, from, moment, take }
+    }
+}
+
+/// Reads an event, which is JSON in every version.
+fn event<T>(payload: &[u8], records: &mut Records<'_, T>) -> Result<(), Cause> {
+    let event: Event = serde_json::from_slice(payload.trim_ascii()).map_err(|_| Cause::BadJson)?;
+    let Drops { export_queue_full, too_many_flows, flow_collection_drops } = event.drops;
+    let dropped = export_queue_full.wrapping_add(too_many_flows).wrapping_add(flow_collection_drops);
+    let exporter = records.exporters.get(&records.from, records.limits);
+    // Of the low 32 bits the difference is right, too.
+    let now_ms = records.moment.received_ms;
+    exporter.counts.exporter_drops += exporter.source(PACKETS, now_ms, records.limits).more(event.packet_drops as u32);
+    exporter.counts.exporter_records_dropped += exporter.source(RECORDS, now_ms, records.limits).more(dropped as u32);
+    Ok(())
+}
+
+fn info(address: Address, domain: u32) -> ExporterInfo {
+    ExporterInfo { address, agent: Address::default(), protocol: Protocol::Nprobe, domain }
+}
+
+/// The payload without its compression.
+fn plain<'a>(payload: &'a [u8], header: &Header, inflated: &'a mut Vec<u8>) -> Result<&'a [u8], Cause> {
+    // JSON never begins with a 0, and zlib's first octet is none either.
+    let zlib = match payload {
+        [0, zlib @ ..] if header.form == Form::Json || header.compressed => zlib,
+        _ if header.compressed => payload,
+        _ => return Ok(payload),
+    };
+    inflate(zlib, inflated)?;
+    Ok(inflated)
+}
+
+/// What zlib made smaller, up to [`MOST_OCTETS`].
+fn inflate(zlib: &[u8], inflated: &mut Vec<u8>) -> Result<(), Cause> {
+    inflated.clear();
+    inflated.reserve(zlib.len().saturating_mul(8).clamp(1 << 12, MOST_OCTETS));
+    let mut decompress = Decompress::new(true);
+    loop {
+        let read = usize::try_from(decompress.total_in()).unwrap_or(usize::MAX);
+        let rest = zlib.get(read..).unwrap_or_default();
+        let status = decompress.decompress_vec(rest, inflated, FlushDecompress::Finish);
+        match status {
+            Ok(Status::StreamEnd) => return Ok(()),
+            Ok(Status::Ok | Status::BufError) if inflated.len() == inflated.capacity() => {
+                if inflated.len() >= MOST_OCTETS {
+                    return Err(Cause::BadCompression);
+                }
+                let more = inflated.len().min(MOST_OCTETS - inflated.len());
+                inflated.reserve_exact(more.max(1));
+            }
+            _ => return Err(Cause::BadCompression),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Keys and values of a message, record by record, into records of flows.
+
+use super::LeftOut;
+use super::keys::{Key, Keys};
+use crate::collect::decode::element::{ALL, Clock, What};
+use crate::collect::decode::exporter::Exporters;
+use crate::collect::decode::fields::{Moment, Values, host, mapped, text};
+use crate::collect::decode::template::Shape;
+use crate::collect::decode::{Cause, ExporterInfo, Limits};
+use crate::collect::record::Imported;
+use crate::packet::{self, Address};
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+/// A value, whatever form it came in.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    Number(u64),
+    Float(f64),
+    Text(Cow<'a, str>),
+    /// None that an element has: negative, a truth value, an object.
+    Other,
+}
+
+impl Value<'_> {
+    /// As a number; text may hold one.
+    fn number(&self) -> Option<u64> {
+        match self {
+            Value::Number(number) => Some(*number),
+            Value::Float(_) | Value::Text(_) => match self {
+                Value::Text(text) if let Ok(number) = text.trim().parse() => Some(number),
+                _ => self.float().map(|float| float as u64),
+            },
+            Value::Other => None,
+        }
+    }
+
+    fn float(&self) -> Option<f64> {
+        let float = match self {
+            Value::Number(number) => *number as f64,
+            Value::Float(float) => *float,
+            Value::Text(text) => text.trim().parse().ok()?,
+            Value::Other => return None,
+        };
+        Some(float).filter(|float| float.is_finite() && *float >= 0.0)
+    }
+
+    fn address(&self) -> Option<Address> {
+        match self {
+            Value::Number(number) => u32::try_from(*number).ok().map(|number| mapped(number.to_be_bytes())),
+            Value::Text(text) => text.parse::<IpAddr>().ok().map(packet::address),
+            Value::Float(_) | Value::Other => None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Value::Text(text) if text.is_empty())
+    }
+}
+
+/// The elements of which several say the same: what the one said that holds.
+const RANKED: usize = 7;
+
+/// One record so far.
+#[derive(Clone, Debug)]
+pub(super) struct Fields<'a> {
+    values: Values<'static>,
+    /// The ranks of what holds.
+    ranks: [u8; RANKED],
+    /// Addresses that are there: of IPv4, of IPv6.
+    four: [bool; 2],
+    six: [bool; 2],
+    /// First and last packet are there.
+    times: [bool; 2],
+    /// It is not known who began the flow, and it says so.
+    unknown_initiator: bool,
+    server_name: Cow<'a, str>,
+    /// Where the name is a locator, not a name alone.
+    locator: Cow<'a, str>,
+    dns_query: Cow<'a, str>,
+    exporter: Option<Address>,
+    probe: Option<Address>,
+    /// Values that their elements cannot have.
+    bad_values: u64,
+}
+
+/// The records of one message, and what is to become of them.
+pub(super) struct Records<'m, T> {
+    pub(super) exporters: &'m mut Exporters,
+    pub(super) limits: &'m Limits,
+    pub(super) left_out: &'m mut LeftOut,
+    /// Who sent the message: the exporter of records that name none.
+    pub(super) from: ExporterInfo,
+    pub(super) moment: Moment,
+    pub(super) take: &'m mut T,
+}
+
+impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Records<'_, T> {
+    /// An empty record.
+    pub(super) fn begin<'a>(&self) -> Fields<'a> {
+        Fields {
+            values: Values::default(),
+            ranks: [ALL; RANKED],
+            four: [false; 2],
+            six: [false; 2],
+            times: [false; 2],
+            unknown_initiator: false,
+            server_name: Cow::Borrowed(""),
+            locator: Cow::Borrowed(""),
+            dns_query: Cow::Borrowed(""),
+            exporter: None,
+            probe: None,
+            bad_values: 0,
+        }
+    }
+
+    /// The key of this name or number, as text; `None` where it goes nowhere, which is counted.
+    #[inline]
+    pub(super) fn named(&mut self, key: &str) -> Option<Key> {
+        let found = Keys::all().find(key);
+        self.placed(found, || Cow::Borrowed(key))
+    }
+
+    /// The same for a number.
+    pub(super) fn numbered(&mut self, key: u64) -> Option<Key> {
+        let found = u32::try_from(key).ok().and_then(|key| Keys::all().numbered(key));
+        self.placed(found, || Cow::Owned(key.to_string()))
+    }
+
+    fn placed<'k>(&mut self, found: Option<Key>, name: impl FnOnce() -> Cow<'k, str>) -> Option<Key> {
+        match found {
+            Some(Key::Nowhere(place)) => self.left_out.count_known(place),
+            None => self.left_out.count(&name()),
+            Some(_) => return found,
+        }
+        None
+    }
+
+    /// Takes in a value. What an element cannot have is left out and counted; empty text is no value.
+    #[inline]
+    pub(super) fn set<'a>(&self, fields: &mut Fields<'a>, key: Key, value: Value<'a>) {
+        if !value.is_empty() && fields.set(key, value).is_none() {
+            fields.bad_values += 1;
+        }
+    }
+
+    /// Hands a record over.
+    pub(super) fn end(&mut self, fields: &Fields<'_>) {
+        let named = fields.exporter.or(fields.probe).unwrap_or(self.from.address);
+        let info = ExporterInfo { address: named, ..self.from };
+        let exporter = self.exporters.get(&info, self.limits);
+        exporter.heard_ms = exporter.heard_ms.max(self.moment.received_ms);
+        exporter.counts.causes[Cause::BadValue as usize] += fields.bad_values;
+        let [first, last] = fields.times.map(|is_there| is_there.then_some(Clock::Milliseconds));
+        let shape = Shape {
+            four: fields.four == [true; 2],
+            six: fields.six == [true; 2],
+            first,
+            last,
+            initiator_known: fields.values.is_answered() && !fields.unknown_initiator,
+        };
+        match fields.values.record(&shape, &self.moment, self.limits) {
+            Ok((mut record, mended)) => {
+                exporter.counts.records += 1;
+                exporter.counts.causes[Cause::TimeClamped as usize] += u64::from(mended);
+                record.sampling = fields.values.sampled.rate();
+                record.server_name = text(fields.server_name.as_bytes());
+                if record.server_name.is_empty() {
+                    record.server_name = host(text(fields.locator.as_bytes()));
+                }
+                record.dns_query = text(fields.dns_query.as_bytes());
+                (self.take)(&info, &record);
+            }
+            Err(cause) => exporter.counts.count(cause),
+        }
+    }
+
+    /// Counts what is wrong with the message.
+    pub(super) fn count(&mut self, cause: Cause) {
+        self.exporters.get(&self.from, self.limits).counts.count(cause);
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// `None` where the element cannot have the value.
+    fn set(&mut self, key: Key, value: Value<'a>) -> Option<()> {
+        let (what, rank) = match key {
+            Key::Part(what, rank) => (what, rank),
+            Key::Exporter => {
+                replace(&mut self.exporter, value.address()?);
+                return Some(());
+            }
+            Key::Probe => {
+                replace(&mut self.probe, value.address()?);
+                return Some(());
+            }
+            Key::Nowhere(_) => return Some(()),
+        };
+        match what {
+            What::Source4 | What::Source6 => self.address(0, &value.address()?),
+            What::Destination4 | What::Destination6 => self.address(1, &value.address()?),
+            What::ServerName => keep(&mut self.server_name, value)?,
+            What::ServerLocator => keep(&mut self.locator, value)?,
+            What::DnsQuery => keep(&mut self.dns_query, value)?,
+            What::Latency => self.values.half_round_trip(value.float()?),
+            What::Application => self.values.number(what, application(&value)?),
+            _ => self.number(what, rank, value.number()?)?,
+        }
+        Some(())
+    }
+
+    fn address(&mut self, end: usize, address: &Address) {
+        let of = if crate::collect::decode::fields::is_mapped(address) { &mut self.four } else { &mut self.six };
+        of[end] = true;
+        self.values.address(end, address);
+    }
+
+    fn number(&mut self, what: What, rank: u8, number: u64) -> Option<()> {
+        let most = match what {
+            What::SourcePort | What::DestinationPort | What::Icmp => u64::from(u16::MAX),
+            What::Protocol | What::Version | What::Biflow | What::IcmpType | What::IcmpCode => u64::from(u8::MAX),
+            What::Vlan => 0xfff,
+            _ => u64::MAX,
+        };
+        if number > most {
+            return None;
+        }
+        let time = match what {
+            What::First(_) => Some(0),
+            What::Last(_) => Some(1),
+            _ => None,
+        };
+        // A time that is not set leaves the others their say.
+        if time.is_some() && number == 0 {
+            return Some(());
+        }
+        if let Some(slot) = slot(what) {
+            if rank >= self.ranks[slot] {
+                return Some(());
+            }
+            self.ranks[slot] = rank;
+        }
+        let number = match time {
+            Some(end) => {
+                self.times[end] = true;
+                milliseconds(number)
+            }
+            None => number,
+        };
+        self.unknown_initiator |= what == What::Biflow && number == 0;
+        self.values.number(what, number);
+        Some(())
+    }
+}
+
+/// What of several elements says the same, in [`Fields::ranks`].
+fn slot(what: What) -> Option<usize> {
+    Some(match what {
+        What::Octets => 0,
+        What::Packets => 1,
+        What::ReverseOctets => 2,
+        What::ReversePackets => 3,
+        What::Flags => 4,
+        What::First(_) => 5,
+        What::Last(_) => 6,
+        _ => return None,
+    })
+}
+
+/// A time since 1970 as ms, by its size: until the year 5138 no number of one unit can be one of another.
+fn milliseconds(time: u64) -> u64 {
+    match time {
+        0..100_000_000_000 => time * 1000,
+        100_000_000_000..100_000_000_000_000 => time,
+        100_000_000_000_000..100_000_000_000_000_000 => time / 1000,
+        _ => time / 1_000_000,
+    }
+}
+
+/// nDPI's number: of `7.126`, a protocol and the application within it, the application.
+fn application(value: &Value<'_>) -> Option<u64> {
+    let number = match value {
+        Value::Text(text) if let Some((protocol, application)) = text.split_once('.') => {
+            match application.trim().parse().ok()? {
+                0 => protocol.trim().parse().ok()?,
+                application => application,
+            }
+        }
+        // As a number its zeros at the end are gone: the protocol alone can be told.
+        _ => value.number()?,
+    };
+    u16::try_from(number).ok().map(u64::from)
+}
+
+/// An address that says something stays.
+fn replace(address: &mut Option<Address>, with: Address) {
+    if with != mapped([0; 4]) && with != Address::default() {
+        address.get_or_insert(with);
+    }
+}
+
+/// The first name stays.
+fn keep<'a>(name: &mut Cow<'a, str>, value: Value<'a>) -> Option<()> {
+    let Value::Text(text) = value else { return None };
+    if name.is_empty() {
+        *name = text;
+    }
+    Some(())
+}

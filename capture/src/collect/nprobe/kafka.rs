@@ -1,0 +1,265 @@
+//! nProbe's JSON in topics of Kafka.
+//!
+//! A topic is read in a consumer group of the probe's own. How far it was read is told to Kafka once what came of it waits
+//! nowhere but on disk or in Kafka: whatever a collector does not get to is read again by the next one.
+
+use super::{Body, Message, Outbox};
+use crate::packet::{self, Address};
+use crate::publish::nprobe_kafka;
+use crate::source::wall_clock_ns;
+use crate::throttle::Throttle;
+use anyhow::Context as _;
+use rdkafka::client::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message as _;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::ToSocketAddrs as _;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long it waits for a record before it looks whether it is to stop.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long Kafka may take to answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// A topic that nProbe writes to: `brokers;topic`, what follows in nProbe's own spelling is not needed here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromTopic {
+    brokers: String,
+    topic: String,
+    /// Properties of librdkafka, such as those of TLS and SASL.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl FromStr for FromTopic {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FromTopic, String> {
+        let (brokers, topic, _) = nprobe_kafka::parse(text).map_err(|error| error.to_string())?;
+        Ok(FromTopic { brokers, topic, properties: BTreeMap::new() })
+    }
+}
+
+impl fmt::Display for FromTopic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{};{}", self.brokers, self.topic)
+    }
+}
+
+impl FromTopic {
+    /// Who is the exporter of records that name none: the first broker.
+    fn broker(&self) -> Address {
+        let first = self.brokers.split(',').next().unwrap_or_default().trim();
+        let with_port = if first.contains(':') { first.to_owned() } else { format!("{first}:9092") };
+        let resolved = with_port.to_socket_addrs().ok().and_then(|mut all| all.next());
+        resolved.map(|address| packet::address(address.ip())).unwrap_or_default()
+    }
+}
+
+/// A record's place: in which of the sources, in which partition, and the offset after it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    source: usize,
+    partition: i32,
+    next: i64,
+}
+
+/// How far topics were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken(HashMap<(usize, i32), i64>);
+
+impl Taken {
+    pub(super) fn add(&mut self, place: Place) {
+        self.0.insert((place.source, place.partition), place.next);
+    }
+
+    /// Takes in what was read after this.
+    pub fn extend(&mut self, later: Taken) {
+        self.0.extend(later.0);
+    }
+
+    /// Whether nothing was read.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Says what Kafka's client reports.
+pub(super) struct Context {
+    source: String,
+    throttle: Throttle,
+    /// Partitions were given to it that it has not looked at.
+    assigned: AtomicBool,
+}
+
+impl ClientContext for Context {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(facility, "{message}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        if self.throttle.allow(&error.to_string()) {
+            tracing::warn!("cannot read from {}: {reason}; tried again", self.source);
+        }
+    }
+}
+
+impl ConsumerContext for Context {
+    fn post_rebalance(&self, _: &BaseConsumer<Context>, rebalance: &Rebalance<'_>) {
+        if let Rebalance::Assign(partitions) = rebalance {
+            tracing::info!("reading {} of {} partitions", self.source, partitions.count());
+            self.assigned.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+type Consumer = Arc<BaseConsumer<Context>>;
+
+/// Tells Kafka how far topics were read.
+#[derive(Clone, Default)]
+pub struct Committer(Vec<(String, Consumer)>);
+
+impl Committer {
+    pub(super) fn add(&mut self, from: &FromTopic, consumer: &Consumer) {
+        self.0.push((from.topic.clone(), Arc::clone(consumer)));
+    }
+
+    /// Tells it, and waits for the answer where `wait` says so.
+    ///
+    /// # Errors
+    /// Where Kafka does not take it: what was read is read again after a restart.
+    pub fn commit(&self, taken: Taken, wait: bool) -> anyhow::Result<()> {
+        let mut lists: BTreeMap<usize, TopicPartitionList> = BTreeMap::new();
+        for ((source, partition), next) in taken.0 {
+            let list = lists.entry(source).or_default();
+            list.add_partition_offset(&self.0[source].0, partition, Offset::Offset(next))?;
+        }
+        for (source, list) in lists {
+            let (topic, consumer) = &self.0[source];
+            let committed = consumer.commit(&list, if wait { CommitMode::Sync } else { CommitMode::Async });
+            committed.with_context(|| format!("cannot tell Kafka how far {topic} was read"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A consumer in the group of the probe.
+pub(super) fn consumer(from: &FromTopic, probe: &str) -> anyhow::Result<Consumer> {
+    let mut config = ClientConfig::new();
+    config
+        .set("client.id", "weir-probe-collect")
+        // What is in a topic from before the first start is not of now.
+        .set("auto.offset.reset", "latest")
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        // It is not read while the worker is behind, which is no reason to leave the group.
+        .set("max.poll.interval.ms", "86400000")
+        .set("topic.metadata.refresh.interval.ms", "10000")
+        .set("queued.max.messages.kbytes", "16384");
+    for (key, value) in &from.properties {
+        config.set(key, value);
+    }
+    config.set("bootstrap.servers", &from.brokers).set("group.id", format!("weir-collect-{probe}"));
+    let context = Context { source: from.to_string(), throttle: Throttle::default(), assigned: AtomicBool::new(false) };
+    let consumer: BaseConsumer<Context> = config
+        .create_with_context(context)
+        .with_context(|| format!("{from} cannot be read: see --nprobe-kafka-conf"))?;
+    consumer.subscribe(&[&from.topic]).with_context(|| format!("cannot read from {from}"))?;
+    Ok(Arc::new(consumer))
+}
+
+/// Begins to read.
+pub(super) fn read(
+    from: FromTopic,
+    consumer: Consumer,
+    source: usize,
+    mut outbox: Outbox,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<JoinHandle<()>> {
+    let spawn = std::thread::Builder::new().name("nprobe-kafka".to_owned());
+    Ok(spawn.spawn(move || {
+        let broker = from.broker();
+        let throttle = Throttle::default();
+        while !stop.load(Ordering::Relaxed) {
+            let context = consumer.context();
+            if context.assigned.swap(false, Ordering::SeqCst)
+                && let Err(error) = begin(&consumer)
+            {
+                tracing::warn!("{from}: {error:#}; tried again");
+                context.assigned.store(true, Ordering::SeqCst);
+            }
+            let patience = if outbox.batch.is_empty() { PATIENCE } else { Duration::ZERO };
+            let goes_on = match consumer.poll(patience) {
+                Some(Ok(record)) => {
+                    let place = Place { source, partition: record.partition(), next: record.offset() + 1 };
+                    let now_ns = wall_clock_ns();
+                    let written_ns = record.timestamp().to_millis().filter(|&ms| ms > 0).map(|ms| ms * 1_000_000);
+                    let time_ns = written_ns.map_or(now_ns, |written| written.min(now_ns));
+                    let octets = record.payload().unwrap_or_default().to_vec();
+                    outbox.push(Message { from: broker, time_ns, body: Body::Record(octets, place) })
+                }
+                Some(Err(error)) => {
+                    if throttle.allow(&error.to_string()) {
+                        tracing::warn!("cannot read from {from}: {error}; tried again");
+                    }
+                    true
+                }
+                None => outbox.flush(),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+        outbox.flush();
+    })?)
+}
+
+/// Has the group begin where its topic ends now, in partitions of which it has read nothing yet: what comes from now on is
+/// read, whenever this collector ends.
+fn begin(consumer: &BaseConsumer<Context>) -> anyhow::Result<()> {
+    let committed = consumer.committed(ANSWER).context("cannot ask Kafka how far the topic was read")?;
+    let mut new = TopicPartitionList::new();
+    for partition in committed.elements().iter().filter(|partition| partition.offset() == Offset::Invalid) {
+        let (topic, number) = (partition.topic(), partition.partition());
+        let (_, end) =
+            consumer.fetch_watermarks(topic, number, ANSWER).context("cannot ask Kafka where the topic ends")?;
+        new.add_partition_offset(topic, number, Offset::Offset(end))?;
+    }
+    if new.count() > 0 {
+        consumer.commit(&new, CommitMode::Sync).context("cannot tell Kafka where the group begins")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_are_written_as_for_nprobe() {
+        let from: FromTopic = "127.0.0.1,b:9093;flows;1;snappy".parse().unwrap();
+        assert_eq!(
+            (from.to_string(), &from.broker()[12..]),
+            ("127.0.0.1,b:9093;flows".to_owned(), &[127, 0, 0, 1][..])
+        );
+        assert!("flows".parse::<FromTopic>().unwrap_err().contains("is no \"brokers;topic\""));
+    }
+
+    #[test]
+    fn what_is_taken_later_holds() {
+        let mut taken = Taken::default();
+        taken.add(Place { source: 0, partition: 1, next: 5 });
+        let mut later = Taken::default();
+        later.add(Place { source: 0, partition: 1, next: 9 });
+        later.add(Place { source: 1, partition: 1, next: 2 });
+        taken.extend(later);
+        assert_eq!(taken.0, HashMap::from([((0, 1), 9), ((1, 1), 2)]));
+    }
+}

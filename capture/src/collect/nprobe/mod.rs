@@ -1,0 +1,171 @@
+//! Where nProbes send to: topics of Kafka and publishers of ZeroMQ, each read by a thread of its own.
+//!
+//! What a thread reads waits in a channel for the worker, which is woken by a descriptor beside those of its sockets. While
+//! the channel is full nothing is read: Kafka keeps what comes, and what ZeroMQ drops is a gap in its messages' numbers.
+
+pub mod kafka;
+pub mod zmq;
+
+use crate::collect::decode::{Decoder, ExporterInfo};
+use crate::collect::record::Imported;
+use crate::packet::Address;
+use anyhow::Context as _;
+use crossbeam_channel::{Receiver, Sender};
+use kafka::{Committer, FromTopic, Place, Taken};
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+
+/// Batches that may wait, messages of one, and the octets that end it.
+const WAITING: usize = 16;
+const BATCH: usize = 256;
+const BATCH_OCTETS: usize = 1 << 20;
+/// Batches that are taken in one go before the clock is looked at.
+const AT_ONCE: usize = 4;
+
+/// What a message came by.
+enum Body {
+    /// The two frames of ZeroMQ.
+    Frames([Vec<u8>; 2]),
+    /// A record of Kafka.
+    Record(Vec<u8>, Place),
+}
+
+/// One message.
+struct Message {
+    from: Address,
+    /// When it came, or was written to Kafka, ns from the Unix epoch.
+    time_ns: i64,
+    body: Body,
+}
+
+/// Messages on their way to the worker.
+struct Outbox {
+    messages: Sender<Vec<Message>>,
+    wake: Arc<OwnedFd>,
+    batch: Vec<Message>,
+    octets: usize,
+}
+
+impl Outbox {
+    /// Adds a message; false where there is nobody any more to take it.
+    fn push(&mut self, message: Message) -> bool {
+        self.octets += match &message.body {
+            Body::Frames([header, payload]) => header.len() + payload.len(),
+            Body::Record(octets, _) => octets.len(),
+        };
+        self.batch.push(message);
+        (self.batch.len() < BATCH && self.octets < BATCH_OCTETS) || self.flush()
+    }
+
+    /// Hands over what is there, and waits while the worker is behind; false as above.
+    fn flush(&mut self) -> bool {
+        if self.batch.is_empty() {
+            return true;
+        }
+        self.octets = 0;
+        let sent = self.messages.send(std::mem::take(&mut self.batch)).is_ok();
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight octets of an event's descriptor that is open. It fails only where the worker is long since woken.
+        unsafe { libc::write(self.wake.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        sent
+    }
+}
+
+/// What is read for one worker.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Topics.
+    pub kafka: Vec<FromTopic>,
+    /// Publishers.
+    pub zmq: Vec<zmq::Endpoint>,
+}
+
+/// The worker's end.
+pub struct Inbox {
+    messages: Receiver<Vec<Message>>,
+    wake: Arc<OwnedFd>,
+    committer: Committer,
+    taken: Taken,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Inbox {
+    /// Begins to read; ends when `stop` is set.
+    ///
+    /// # Errors
+    /// One clear line about what to do. Brokers and publishers that cannot be reached are none: they are tried again.
+    pub fn open(sources: &Sources, probe: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<Inbox> {
+        // SAFETY: no pointers; the result is checked.
+        let wake = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if wake < 0 {
+            return Err(io::Error::last_os_error()).context("cannot make a descriptor to be woken by");
+        }
+        // SAFETY: a descriptor of nobody else's.
+        let wake = Arc::new(unsafe { OwnedFd::from_raw_fd(wake) });
+        let (messages, waiting) = crossbeam_channel::bounded(WAITING);
+        let outbox = || Outbox { messages: messages.clone(), wake: Arc::clone(&wake), batch: Vec::new(), octets: 0 };
+        let mut threads = Vec::new();
+        let mut committer = Committer::default();
+        for (number, from) in sources.kafka.iter().enumerate() {
+            let consumer = kafka::consumer(from, probe)?;
+            committer.add(from, &consumer);
+            threads.push(kafka::read(from.clone(), consumer, number, outbox(), Arc::clone(stop))?);
+        }
+        for endpoint in &sources.zmq {
+            threads.push(zmq::read(endpoint, outbox(), Arc::clone(stop))?);
+        }
+        Ok(Inbox { messages: waiting, wake, committer, taken: Taken::default(), threads })
+    }
+
+    /// What becomes readable when there is something to take.
+    pub fn wakes(&self) -> RawFd {
+        self.wake.as_raw_fd()
+    }
+
+    /// Whether something is there to take.
+    pub fn has_more(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    /// Has what came decoded, up to a fair number.
+    pub fn hear(&mut self, decoder: &mut Decoder, take: &mut impl FnMut(&ExporterInfo, &Imported<'_>)) {
+        let mut count = [0; 8];
+        // SAFETY: eight octets to write to. What it says is of no interest: the channel tells.
+        unsafe { libc::read(self.wake.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        for message in self.messages.try_iter().take(AT_ONCE).flatten() {
+            match message.body {
+                Body::Frames([header, payload]) => {
+                    decoder.nprobe_zmq(message.from, message.time_ns, [&header, &payload], take);
+                }
+                Body::Record(octets, place) => {
+                    decoder.nprobe_json(message.from, message.time_ns, &octets, take);
+                    self.taken.add(place);
+                }
+            }
+        }
+    }
+
+    /// How far topics were read since this was last asked.
+    pub fn taken(&mut self) -> Taken {
+        std::mem::take(&mut self.taken)
+    }
+
+    /// What tells Kafka how far they were.
+    pub fn committer(&self) -> Committer {
+        self.committer.clone()
+    }
+
+    /// Ends once the threads have.
+    pub fn close(self) {
+        // Whoever waits to hand something over has nobody to take it.
+        drop(self.messages);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("what read from an nProbe failed; the message above says where");
+            }
+        }
+    }
+}
