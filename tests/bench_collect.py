@@ -1,8 +1,8 @@
 """What `weir-probe collect` costs a record: `make bench-collect`.
 
-In memory: generated datagrams of NetFlow v5 and v9, IPFIX and sFlow, and nProbe's JSON, are decoded; decoded, added up and encoded as messages
-for Kafka, which go nowhere; and the same with flows that lasted a minute, which are split over seven intervals. Records a
-second of one core and of CPU, and instructions a record where valgrind is installed.
+In memory: generated datagrams of NetFlow v5 and v9, IPFIX and sFlow, and nProbe's JSON, are decoded; decoded, added up and
+encoded as messages for Kafka, which go nowhere; and the same with flows that lasted a minute, which are split over seven
+intervals. Records a second of one core and of CPU, and instructions a record where valgrind is installed.
 
 Beside peers: the same datagrams by UDP over loopback into `weir-probe collect`, goflow2, nfcapd or sfcapd, and nfacctd or
 sfacctd, one after the other. The sender waits while a receiver's socket holds more than a little, so that nobody loses any.
