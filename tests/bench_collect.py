@@ -1,8 +1,8 @@
 """What `weir-probe collect` costs a record: `make bench-collect`.
 
-In memory: generated datagrams of NetFlow v5 and v9, IPFIX and sFlow are decoded; decoded, added up and encoded as messages
-for Kafka, which go nowhere; and the same with flows that lasted a minute, which are split over seven intervals. Records a
-second of one core and of CPU, and instructions a record where valgrind is installed.
+In memory: generated datagrams of NetFlow v5 and v9, IPFIX and sFlow, and nProbe's JSON, are decoded; decoded, added up and
+encoded as messages for Kafka, which go nowhere; and the same with flows that lasted a minute, which are split over seven
+intervals. Records a second of one core and of CPU, and instructions a record where valgrind is installed.
 
 Beside peers: the same datagrams by UDP over loopback into `weir-probe collect`, goflow2, nfcapd or sfcapd, and nfacctd or
 sfacctd, one after the other. The sender waits while a receiver's socket holds more than a little, so that nobody loses any.
@@ -62,9 +62,9 @@ class Form:
     name: str
     #: Records a second of one core, decoded and metered.
     target: int
-    #: Records of a datagram; where its header's sequence number is, and what that counts: datagrams or records.
+    #: Records of a datagram; where its header's sequence number is, and by how much a datagram moves it.
     records: int
-    sequence: tuple[int, int]
+    sequence: tuple[int, int] = (0, 0)
 
 
 FORMS = [
@@ -72,6 +72,8 @@ FORMS = [
     Form("netflow9", 1_000_000, 24, (12, 1)),
     Form("ipfix", 1_000_000, 24, (8, 24)),
     Form("sflow", 500_000, 8, (16, 1)),
+    # JSON comes by ZeroMQ or Kafka: in memory alone.
+    Form("nprobe", 300_000, 24),
 ]
 
 
@@ -192,9 +194,14 @@ def goflow2_accepted(of: Receiving) -> float:
     """Records by its own metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{of.web_port}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    names = r"goflow2_flow_process_(?:nf_flowset_records|sf_samples)_total"
+    # Of NetFlow v5 each record is a set of its own.
+    names = r"goflow2_flow_process_(nf_flowset_records|nf_flowset|sf_samples)_total"
     counted = re.findall(rf"^{names}(\{{.*\}}) (\S+)$", text, re.MULTILINE)
-    return sum(float(value) for labels, value in counted if "Template" not in labels)
+    return sum(
+        float(value)
+        for name, labels, value in counted
+        if "Template" not in labels and (name != "nf_flowset" or 'version="5"' in labels)
+    )
 
 
 def nfdump_s(of: Receiving, form: Form) -> list[str]:
@@ -412,7 +419,8 @@ def main() -> int:
     tables = [aligned(IN_MEMORY, [row.cells for row in alone])]
     beside: list[Row] = []
     if not options.no_peers:
-        beside = [row for form in forms for row in beside_peers(form, runs, rounds)]
+        beside = [row for form in forms if form.name in OURS.forms for row in beside_peers(form, runs, rounds)]
+    if beside:
         tables.append(aligned(BESIDE, [row.cells for row in beside]))
     text = "\n\n".join(tables)
     print(text)
