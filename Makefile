@@ -134,7 +134,7 @@ check-captures: build ## Every public capture through the agent, held against ts
 	cd tests && PYTHONPATH=../stack $(PYTHON) check_captures.py
 
 check-peers: build ## What the agent exports, as nfcapd, nfacctd, goflow2 and tshark read it; what others export, as we do
-	$(PYTHON) tests/check_peers.py
+	PYTHONPATH=stack $(PYTHON) tests/check_peers.py
 
 check-exports: build ## Exports of NetFlow, IPFIX and sFlow within captures, held against tshark (CAPTURES='files')
 	cd tests && PYTHONPATH=../stack $(PYTHON) check_exports.py $(CAPTURES)
