@@ -31,7 +31,7 @@ EXPORTS = [
     "tcpdump/sflow_multiple_counter_30_pdus.pcap",
 ]
 #: Captures of which pmacctd makes exports.
-TRAFFIC = ["ndpi/bitcoin.pcap", "ndpi/KakaoTalk_chat.pcap"]
+TRAFFIC = ["ndpi/bitcoin.pcap", "ndpi/anyconnect-vpn.pcap"]
 FORMS = {
     "netflow5": ("nfprobe", "nfprobe_version: 5"),
     "netflow9": ("nfprobe", "nfprobe_version: 9"),
@@ -133,7 +133,9 @@ def flow_of_header(header: dict[str, Any]) -> Flow | None:
     if "ip.src" in ip:
         addresses, protocol, octets = (ip["ip.src"], ip["ip.dst"]), int(ip["ip.proto"]), int(ip["ip.len"])
     else:
-        addresses, protocol, octets = (ip["ipv6.src"], ip["ipv6.dst"]), int(ip["ipv6.nxt"]), int(ip["ipv6.plen"]) + 40
+        # What the last of the extension headers says that follows.
+        following = [int(part[name]) for part in dicts(ip) for name in part if name.endswith(".nxt")]
+        addresses, protocol, octets = (ip["ipv6.src"], ip["ipv6.dst"]), following[-1], int(ip["ipv6.plen"]) + 40
     both = (0, 0)
     for name in ("tcp", "udp"):
         if name in header:
@@ -193,8 +195,8 @@ def difference(path: Path) -> str:
 
 def check(path: Path) -> bool:
     """Compare one capture and print a line."""
-    wrong = difference(path)
     flows = ours(path)
+    wrong = difference(path) if flows else "no flows in it"
     packets = sum(flow[5] * count for flow, count in flows.items())
     octets = sum(flow[6] * count for flow, count in flows.items())
     print(f"{path.name}: {flows.total()} records, {packets} packets, {octets} octets: {wrong or 'equal'}", flush=True)

@@ -19,11 +19,12 @@ def test_public_exports_decode_as_tshark_decodes_them(name: str) -> None:
     assert difference(SHARED / name) == ""
 
 
+@pytest.mark.parametrize("name", TRAFFIC)
 @pytest.mark.parametrize("form", FORMS)
-def test_what_pmacctd_exports_decodes_as_tshark_decodes_it(form: str, tmp_path: Path) -> None:
+def test_what_pmacctd_exports_decodes_as_tshark_decodes_it(form: str, name: str, tmp_path: Path) -> None:
     """Another implementation's datagrams of a real capture."""
-    if not (SHARED / TRAFFIC[0]).is_file() or not shutil.which("tshark") or not shutil.which("pmacctd"):
-        pytest.skip(f"{SHARED / TRAFFIC[0]}, tshark or pmacctd is not here")
-    path = exported(SHARED / TRAFFIC[0], form, tmp_path)
+    if not (SHARED / name).is_file() or not shutil.which("tshark") or not shutil.which("pmacctd"):
+        pytest.skip(f"{SHARED / name}, tshark or pmacctd is not here")
+    path = exported(SHARED / name, form, tmp_path)
     assert theirs(path), "pmacctd exported nothing"
     assert difference(path) == ""
