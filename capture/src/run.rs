@@ -132,15 +132,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
         let bound = metrics.serve(listen).map_err(Failure::start)?;
         tracing::info!("metrics on http://{bound}/metrics");
     }
-    let options = KafkaOptions {
-        brokers: config.kafka.brokers.clone(),
-        properties: config.kafka.properties.clone(),
-        probe: config.probe.clone(),
-        workers,
-        queue_octets: config.queue_octets(),
-        wait: false,
-        spool: config.spool(),
-    };
+    let options = KafkaOptions::new(&config, workers, true);
     let kafka = match &config.kafka.brokers[..] {
         "" => None,
         _ => Some(Kafka::start(options, metrics.clone(), &asked).map_err(Failure::start)?),

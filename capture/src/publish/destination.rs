@@ -45,16 +45,7 @@ impl Destination {
             Target::None => Main::None,
             Target::Jsonl => Main::Jsonl(JsonlSink::new(Box::new(std::io::stdout()))),
             Target::Kafka => {
-                let options = KafkaOptions {
-                    brokers: config.kafka.brokers.clone(),
-                    properties: config.kafka.properties.clone(),
-                    probe: config.probe.clone(),
-                    workers,
-                    queue_octets: config.queue_octets(),
-                    wait: !live,
-                    spool: if live { config.spool() } else { None },
-                };
-                Main::Kafka(Kafka::start(options, metrics.clone(), asked)?)
+                Main::Kafka(Kafka::start(KafkaOptions::new(config, workers, live), metrics.clone(), asked)?)
             }
         };
         let exports = Exports::start(&config.export, !live, metrics, &Brokers::default(), asked)?;
