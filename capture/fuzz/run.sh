@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes each target (all of them, or those named) for MINUTES (20), from the seeds of tests/fuzz_seeds.py and what earlier runs found.
+# Fuzzes each target (all of them, or those named) for MINUTES (20), from the seeds of tests/lib/fuzz_seeds.py and what earlier runs found.
 # Prints a table; logs are in LOGS (target/logs). A target ends early where something was found: artifacts/TARGET/.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -11,7 +11,7 @@ targets=("$@")
 command -v cargo-fuzz > /dev/null || cargo install --quiet --locked cargo-fuzz
 rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal
 cargo +nightly fuzz build
-python3 ../../tests/fuzz_seeds.py ${PCAPS:+"$PCAPS"}
+python3 ../../tests/lib/fuzz_seeds.py ${PCAPS:+"$PCAPS"}
 mkdir -p "$logs"
 
 found=0

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from weir import kafka
-from weir.clickhouse import ClickHouse, connect
 
 import connection_logs
 import windows_sql
 from harness import RunningStack, eventually
+from weir import kafka
+from weir.clickhouse import ClickHouse, connect
 from window_traffic import COUNTRIES, INTERVAL_MS, SYSTEMS, TCP, Publisher, Seen, Way, address_file, day, flood, traffic
 
 WINDOW = 30

@@ -34,15 +34,15 @@ import psutil
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from weir import storage
-from weir.clickhouse import ClickHouse, connect
-from weir.errors import WeirError
 
 import store_captures
 import store_traffic
 from capture_traces import SHARED
 from harness import BUILT, CHECKOUT, RunningStack, eventually
 from store_traffic import Traffic
+from weir import storage
+from weir.clickhouse import ClickHouse, connect
+from weir.errors import WeirError
 
 FOLDER = BUILT / "bench"
 QUERIES = CHECKOUT / "superset/assets/queries"

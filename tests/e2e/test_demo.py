@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from weir.demo_traffic import write_capture
 
 from harness import BUILT, CHECKOUT, RunningStack, live_possible, run
+from weir.demo_traffic import write_capture
 
 
 def test_demo_once() -> None:

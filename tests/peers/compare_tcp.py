@@ -1,6 +1,6 @@
 """Round trips, retransmissions and out-of-order segments as the agent counts them, held against tshark's TCP analysis.
 
-`make check-tcp`, or `python tests/compare_tcp.py CAPTURE_OR_FOLDER ...`: for every capture with TCP, flow by flow and
+`make check-tcp`, or `python tests/peers/compare_tcp.py CAPTURE_OR_FOLDER ...`: for every capture with TCP, flow by flow and
 direction by direction, what `weir-probe read --to jsonl` says and what tshark's `tcp.analysis` fields say; then the causes
 of what differs, told from the segments themselves. Exit status 1 where a difference has no known cause.
 """

@@ -1,7 +1,7 @@
 """Captures to measure the agent with: ordinary traffic, floods, fragments, doubled segments.
 
 Every maker writes one pcap file (microseconds, Ethernet). Ordinary traffic is cut out of ../shared/pcaps where that is
-there; otherwise it is made. Example: python tests/capture_traces.py /tmp/traces
+there; otherwise it is made. Example: python tests/lib/capture_traces.py /tmp/traces
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-SHARED = Path(__file__).resolve().parents[2] / "shared/pcaps"
+SHARED = Path(__file__).resolve().parents[3] / "shared/pcaps"
 #: First packet of every trace, seconds from the Unix epoch.
 START = 1_600_000_000
 ETHERNET = bytes.fromhex("020000000001020000000009")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+import capture_traces
 from bench_live import PROBE, Broker, Link, running
 from capture_traces import packets_of
 from check_peers import free_port, shown_by_nfdump, waiting
@@ -122,7 +123,7 @@ def test_collectors_are_told_what_the_ledger_has(tmp_path: Path) -> None:
             eventually(functools.partial(subscriber.socket.poll, 0), "the agent publishes")
         before = link.received()
         inside = ["ip", "netns", "exec", link.sender, sys.executable, "-c", SENDER]
-        subprocess.run([*inside, "weir1", str(capture), str(Path(__file__).parent)], check=True)
+        subprocess.run([*inside, "weir1", str(capture), str(Path(capture_traces.__file__).parent)], check=True)
         eventually(lambda: link.received() - before >= sent[0], "all sent")
         eventually(lambda: captured(broker) >= sent, "all captured and published")
         summary = agent.stop()

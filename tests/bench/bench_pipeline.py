@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 from rich.console import Console
 from rich.table import Table
-from weir.demo import Traffic, namespaces
 
 from harness import AGENT, BUILT, RunningStack, run
+from weir.demo import Traffic, namespaces
 
 SERVICES = ["kafka", "flink", "clickhouse"]
 

@@ -1,6 +1,6 @@
 """Applications as the agent states them, held against ndpiReader's.
 
-`make check-applications`, or `python tests/compare_ndpi.py CAPTURE_OR_FOLDER ...`, reads each capture with `weir-probe read --to jsonl` and with
+`make check-applications`, or `python tests/peers/compare_ndpi.py CAPTURE_OR_FOLDER ...`, reads each capture with `weir-probe read --to jsonl` and with
 `ndpiReader -C`, joins flows by five-tuple and prints how many agree, and why the others do not. `--records FOLDER` takes
 the agent's records from FOLDER/CAPTURE.jsonl instead. Both must use the same version of nDPI.
 """
@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-AGENT = Path(__file__).resolve().parent.parent / "capture/target/release/weir-probe"
+AGENT = Path(__file__).resolve().parents[2] / "capture/target/release/weir-probe"
 
-SHARED = Path(__file__).resolve().parents[2] / "shared/pcaps/ndpi"
+SHARED = Path(__file__).resolve().parents[3] / "shared/pcaps/ndpi"
 
 # Protocols above IP with ports; flows of the others are told apart by their addresses alone.
 WITH_PORTS = {6, 17}

@@ -7,15 +7,15 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 import yaml
-from weir.clickhouse import ClickHouse, connect
 
 from harness import RunningStack, eventually
-from window_traffic import TCP, UDP, Publisher, Seen, Way
+from weir.clickhouse import ClickHouse, connect
+from window_traffic import Publisher, conversations_and_a_scan
 
 DAY = 86_400
 #: Three days ago, ten minutes before midnight: the traffic goes on into the next day.
@@ -33,20 +33,6 @@ def stack() -> Iterator[RunningStack]:
 def store(stack: RunningStack) -> ClickHouse:
     """The store, with all rights."""
     return connect(stack.stack, "admin")
-
-
-def traffic(chance: random.Random) -> Iterable[Seen]:
-    """Clients, servers, and a scan that nobody answers."""
-    for _ in range(60):
-        sent, back = chance.randint(1, 20), chance.randint(0, 30)
-        yield Seen(
-            f"10.0.{chance.randint(0, 9)}.{chance.randint(1, 250)}", f"198.51.100.{chance.randint(1, 250)}",
-            chance.randint(1024, 65_535), chance.choice([53, 80, 443, 9_999, 50_000]), chance.choice([TCP, UDP]),
-            Way(sent, 60 * sent), Way(back, 900 * back), first_ms=chance.randint(0, 9_000), application=chance.randint(0, 99),
-            age_ms=chance.choice([0, 0, 500_000]),
-        )  # fmt: skip
-    for host in range(30):
-        yield Seen("10.9.9.9", f"203.0.113.{host}", 40_000 + host, 22, TCP, Way(1, 40, syn=1), Way())
 
 
 def totals(store: ClickHouse) -> dict[str, list[dict[str, int]]]:
@@ -95,7 +81,7 @@ def test_totals_are_equal_in_every_tier(stack: RunningStack, store: ClickHouse) 
     sent = 0
     for tick in range(0, 1200, 10):
         for probe in probes:
-            flows = list(traffic(chance))
+            flows = list(conversations_and_a_scan(chance))
             sent += sum(flow.packets for flow in flows)
             probe.interval(1000 * (START + tick), [flow.record() for flow in flows], last=tick == 1190)
         if tick == 600:
@@ -121,7 +107,7 @@ def test_daily_lists_are_written_once_and_again_after_late_data(stack: RunningSt
     before = store.rows("SELECT * FROM talkers_daily ORDER BY ALL")
 
     late = Publisher(stack, "late")
-    late.interval(1000 * START, [flow.record() for flow in traffic(random.Random(6))], last=True)
+    late.interval(1000 * START, [flow.record() for flow in conversations_and_a_scan(random.Random(6))], last=True)
     eventually(lambda: store.rows("SELECT count() AS n FROM flows WHERE probe = 'late'")[0]["n"] == 90, "late records")
     eventually(windows, "windows of the late records", 90)
     check(store, "hosts_daily")
@@ -192,7 +178,7 @@ def test_room_is_made_by_budget_and_by_age(stack: RunningStack, store: ClickHous
     assert "the budget is spent" in out
     assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == 0
     late = Publisher(stack, "aged")
-    late.interval(1000 * START, [flow.record() for flow in traffic(random.Random(7))], last=True)
+    late.interval(1000 * START, [flow.record() for flow in conversations_and_a_scan(random.Random(7))], last=True)
     eventually(lambda: store.rows("SELECT count() AS n FROM flows")[0]["n"] == 90, "records again")
     time.sleep(1.1)
     assert "older than its tier is kept" in keep(raw_days=0.00001)

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+
+from harness import RunningStack, eventually
 from weir import forget
 from weir.clickhouse import ClickHouse, connect
 from weir.stages import Stages
-
-from harness import RunningStack, eventually
-from test_tiers import traffic
-from window_traffic import TCP, Publisher, Seen, Way
+from window_traffic import TCP, Publisher, Seen, Way, conversations_and_a_scan
 
 #: Whose traces are to go, and a neighbour of each, whose are to stay.
 GONE = ("10.66.0.6", "2001:db8:66::6")
@@ -89,7 +88,7 @@ def test_of_real_traffic_nothing_is_left(stack: RunningStack, store: ClickHouse)
     start = int(time.time()) // 60 * 60 - 600
     chance = random.Random(3)
     for tick in range(6):
-        flows = list(traffic(chance))
+        flows = list(conversations_and_a_scan(chance))
         for gone, kept in zip(GONE, KEPT, strict=True):
             server = "198.51.100.1" if ":" not in gone else "2001:db8:1::1"
             for port, host in enumerate((gone, kept), 2000):

@@ -1,6 +1,6 @@
 """Seeds for fuzzing: fills `capture/fuzz/corpus/TARGET/` from public captures, or from generated traffic where there are none.
 
-`python3 tests/fuzz_seeds.py [FOLDER]`; the folder is `../shared/pcaps` beside the checkout unless another one is named.
+`python3 tests/lib/fuzz_seeds.py [FOLDER]`; the folder is `../shared/pcaps` beside the checkout unless another one is named.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from capture_traces import SHARED, fragments_of, made_frames
 
-CORPUS = Path(__file__).resolve().parents[1] / "capture/fuzz/corpus"
+CORPUS = Path(__file__).resolve().parents[2] / "capture/fuzz/corpus"
 #: As in `capture/fuzz/src/packet.rs`.
 LINKS = [1, 101, 0, 113, 276, 9, 104, 107, 105, 127, 10, 239]
 #: Octets of an input at most, and frames of a capture that are looked at.

@@ -11,11 +11,18 @@ from capture_traces import SHARED
 from check_exports import EXPORTS, FORMS, TRAFFIC, difference, exported, theirs
 
 
+def needs(program: str, capture: str) -> None:
+    """Skip where the capture or the program is absent."""
+    if not (SHARED / capture).is_file():
+        pytest.skip("../shared is not here")
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed")
+
+
 @pytest.mark.parametrize("name", EXPORTS)
 def test_public_exports_decode_as_tshark_decodes_them(name: str) -> None:
     """Real agents' datagrams."""
-    if not (SHARED / name).is_file() or not shutil.which("tshark"):
-        pytest.skip(f"{SHARED / name} or tshark is not here")
+    needs("tshark", name)
     assert difference(SHARED / name) == ""
 
 
@@ -23,8 +30,8 @@ def test_public_exports_decode_as_tshark_decodes_them(name: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_what_pmacctd_exports_decodes_as_tshark_decodes_it(form: str, name: str, tmp_path: Path) -> None:
     """Another implementation's datagrams of a real capture."""
-    if not (SHARED / name).is_file() or not shutil.which("tshark") or not shutil.which("pmacctd"):
-        pytest.skip(f"{SHARED / name}, tshark or pmacctd is not here")
+    needs("tshark", name)
+    needs("pmacctd", name)
     path = exported(SHARED / name, form, tmp_path)
     assert theirs(path), "pmacctd exported nothing"
     assert difference(path) == ""

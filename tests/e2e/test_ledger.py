@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from weir.demo_traffic import write_capture
 
 from harness import RunningStack, batch_volume, decoded, eventually
+from weir.demo_traffic import write_capture
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def test_datagrams_whole_and_fragmented_are_the_same_flows(tmp_path: Path, traff
     elif SHARED.is_dir():
         ordinary(whole, PACKETS)
     else:
-        pytest.skip(f"there is no {SHARED}")
+        pytest.skip("../shared is not here")
     keys = ("flows", "datagrams", "layer4_octets")
     summary, flows = metered(whole)
     print(f"\n| {traffic} | packets | " + " | ".join(keys) + " |\n|---|---:|---:|---:|---:|")

@@ -15,12 +15,14 @@ import subprocess
 import threading
 import time
 import urllib.parse
+from pathlib import Path
 from typing import Any
 
 import pytest
-from weir import kafka
 
 from harness import AGENT, RunningStack, eventually, run
+from weir import kafka
+from weir.demo_traffic import write_capture
 
 KILLS = int(os.environ.get("WEIR_KILLS", "3"))
 
@@ -190,3 +192,50 @@ def test_started_without_state_nothing_is_a_false_repeat(hurt: tuple[RunningStac
     stack.start("flink")
     expected = before | {"fresh": (written["probes"]["fresh"]["records"], written["probes"]["fresh"]["octets"])}
     eventually(lambda: stored(stack) == expected, f"exactly {expected}", 120)
+
+
+def test_clickhouse_away_loses_nothing(hurt: tuple[RunningStack, HoldingProxy], tmp_path: Path) -> None:
+    stack, _ = hurt
+    packets = write_capture(tmp_path / "away.pcap", packets=6_000)
+    stack.enrol("away")
+    stack.stop("clickhouse")
+    try:
+        summary = stack.read("away", tmp_path / "away.pcap")
+        eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "the jobs to have read all while the store is away")
+    finally:
+        stack.start("clickhouse")
+    sums = stack.settled("away", packets, 120)
+    assert sums == {"records": summary["records"], "packets": packets, "octets": summary["octets"]["in_flow_records"]}
+
+
+def test_kafka_away_at_the_agents_start(hurt: tuple[RunningStack, HoldingProxy], tmp_path: Path) -> None:
+    stack, _ = hurt
+    packets = write_capture(tmp_path / "early.pcap", packets=2_000)
+    stack.enrol("early")
+    stack.stop("kafka")
+    try:
+        command = [
+            str(AGENT),
+            "read",
+            str(tmp_path / "early.pcap"),
+            "--to",
+            "kafka",
+            "--probe",
+            "early",
+            "--brokers",
+            stack.stack.brokers,
+            "--summary",
+            "json",
+        ]
+        waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            waiting.wait(5)
+            raise AssertionError(f"the agent gave up: {waiting.communicate()}")
+        except subprocess.TimeoutExpired:
+            pass
+    finally:
+        stack.start("kafka")
+    out, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, err
+    assert out
+    assert stack.settled("early", packets, 120)["packets"] == packets

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from weir.demo_traffic import write_capture
 
 from harness import AGENT, CHECKOUT, RunningStack, eventually, schemas
+from weir.demo_traffic import write_capture
 
 
 @pytest.fixture(scope="module")

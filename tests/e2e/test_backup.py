@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from weir.clickhouse import ClickHouse, connect
 
 from harness import RunningStack, eventually
-from test_tiers import traffic
-from window_traffic import Publisher
+from weir.clickhouse import ClickHouse, connect
+from window_traffic import Publisher, conversations_and_a_scan
 
 INTERVAL_S = 10
 
@@ -59,7 +58,7 @@ def publish(stack: RunningStack, store: ClickHouse, probe: str, seed: int) -> in
     chance, publisher, sent = random.Random(seed), Publisher(stack, probe), 0
     start = int(time.time()) // 600 * 600 - 3600
     for tick in range(12):
-        flows = list(traffic(chance))
+        flows = list(conversations_and_a_scan(chance))
         sent += len(flows)
         publisher.interval(1000 * (start + tick * INTERVAL_S), [flow.record() for flow in flows], last=tick == 11)
     eventually(

@@ -501,7 +501,7 @@ class Bench:
 
     def live_rows(self, link: bench_live.Link, broker: bench_live.Broker, seconds: float) -> None:
         """The grids, two workers, overdriven, idle."""
-        text = (HERE / "bench/filters-80.toml").read_text()
+        text = (HERE / "filters-80.toml").read_text()
         sets = ["[filters.sets." + part for part in text.split("[filters.sets.")[1:]]
         say("Ourmon's tables, live")
         self.grid("Ourmon's tables 2 to 6", bench_live.ourmon(link, broker, sets, seconds))

@@ -23,9 +23,9 @@ import httpx
 import psutil
 from rich.console import Console
 from rich.table import Table
-from weir.services import flink_memory
 
 from harness import AGENT, BUILT, CHECKOUT, RunningStack, free_ports, run
+from weir.services import flink_memory
 
 JAR = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
 WINDOWS = "topn,indicators,mixes"

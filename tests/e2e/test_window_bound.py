@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 
 import httpx
 import pytest
-from weir import kafka
-from weir.clickhouse import ClickHouse, connect
 
 from harness import RunningStack, eventually
+from weir import kafka
+from weir.clickhouse import ClickHouse, connect
 from window_traffic import INTERVAL_MS, TCP, Publisher, Seen, Way
 
 KEPT = 10_000

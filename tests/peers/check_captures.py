@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import AGENT, CHECKOUT
-from test_path import ip_volume
+from public_captures import ip_volume
 
 
 @dataclass

@@ -530,3 +530,17 @@ def _control(kind: int, size: int) -> bytes:
     """What says which kind of value follows, and how long it is."""
     short, more = (size, b"") if size < 29 else (29, bytes([size - 29]))
     return bytes([kind << 5 | short]) + more if kind < 8 else bytes([short, kind - 7]) + more
+
+
+def conversations_and_a_scan(chance: random.Random) -> Iterable[Seen]:
+    """Clients, servers, and a scan that nobody answers."""
+    for _ in range(60):
+        sent, back = chance.randint(1, 20), chance.randint(0, 30)
+        yield Seen(
+            f"10.0.{chance.randint(0, 9)}.{chance.randint(1, 250)}", f"198.51.100.{chance.randint(1, 250)}",
+            chance.randint(1024, 65_535), chance.choice([53, 80, 443, 9_999, 50_000]), chance.choice([TCP, UDP]),
+            Way(sent, 60 * sent), Way(back, 900 * back), first_ms=chance.randint(0, 9_000), application=chance.randint(0, 99),
+            age_ms=chance.choice([0, 0, 500_000]),
+        )  # fmt: skip
+    for host in range(30):
+        yield Seen("10.9.9.9", f"203.0.113.{host}", 40_000 + host, 22, TCP, Way(1, 40, syn=1), Way())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import importlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,26 +23,41 @@ from typing import Any
 
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
+
 from weir import config, kafka, ledger
 from weir.clickhouse import ClickHouse, connect
 from weir.services import all_services
 from weir.supervisor import Supervisor
 
-CHECKOUT = Path(__file__).resolve().parents[1]
-BUILT = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir"))
+CHECKOUT = Path(__file__).resolve().parents[2]
+BUILT = CHECKOUT / ".weir"
+#: Where `weir` finds what `make build` made.
+ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT / "kafka")}
+#: The environment variable that names the folder of a session of tests: its processes agree there.
+FOLDER = "WEIR_TEST_FOLDER"
+PORTS = range(11_000, 32_000)
 AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports that nothing listens on, below those the kernel gives to clients; a session hands out each one once."""
+    counter = Path(os.environ.get(FOLDER, tempfile.gettempdir())) / f"weir-ports-{os.getuid()}"
+    found: list[int] = []
+    with counter.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        port = int(file.read() or random.randrange(PORTS.start, PORTS.stop))
+        while len(found) < count:
+            port = port + 1 if port + 1 in PORTS else PORTS.start
+            with socket.socket() as one:
+                try:
+                    one.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            found.append(port)
+        file.truncate(0)
+        file.write(str(port))
+    return found
 
 
 def live_possible() -> bool:
@@ -77,15 +94,28 @@ class Done:
 
 
 class RunningStack:
-    """`weir up --detach` in a folder of its own; a context manager that takes it down again."""
+    """`weir up --detach` in a folder of its own; a context manager that takes it down again.
 
-    def __init__(self, *, superset: bool = False, proxied_clickhouse: bool = False, **flink: Any) -> None:
+    With `home` it is the stack that runs there already.
+    """
+
+    def __init__(
+        self, *, home: Path | None = None, superset: bool = False, proxied_clickhouse: bool = False, **flink: Any
+    ) -> None:
         # A folder of our own: Unix sockets want a short path, and another pytest session cleans up pytest's folders.
-        self.home = Path(tempfile.mkdtemp(prefix="weir-"))
+        self.home = home or Path(tempfile.mkdtemp(prefix="weir-", dir=os.environ.get(FOLDER)))
+        if home is None:
+            self._configure(superset, proxied_clickhouse, flink)
+        self.environment = os.environ | {"WEIR_HOME": str(self.home)} | ENVIRONMENT
+        os.environ.update(ENVIRONMENT)
+        self.stack = self._load()
+        self.ports: dict[str, int] = self.stack.config.ports.model_dump()
+        self.supervisor = Supervisor(self.stack)
+
+    def _configure(self, superset: bool, proxied_clickhouse: bool, flink: dict[str, Any]) -> None:
         names = list(config.Ports.model_fields)
-        self.ports = dict(zip(names, free_ports(len(names)), strict=True))
         settings: dict[str, Any] = {
-            "ports": self.ports,
+            "ports": dict(zip(names, free_ports(len(names)), strict=True)),
             "superset": {"enabled": superset},
             "flink": {"checkpoint_interval": "2s", **flink},
         }
@@ -93,14 +123,6 @@ class RunningStack:
             self.proxy_port = free_ports(1)[0]
             settings["flink"]["clickhouse_url"] = f"http://127.0.0.1:{self.proxy_port}"
         (self.home / "weir.yaml").write_text(yaml.safe_dump(settings))
-        self.environment = os.environ | {
-            "WEIR_HOME": str(self.home),
-            "WEIR_VENVS": str(BUILT / "venvs"),
-            "WEIR_KAFKA_JARS": str(BUILT / "kafka"),
-        }
-        os.environ["WEIR_VENVS"], os.environ["WEIR_KAFKA_JARS"] = str(BUILT / "venvs"), str(BUILT / "kafka")
-        self.stack = self._load()
-        self.supervisor = Supervisor(self.stack)
 
     def _load(self) -> config.Stack:
         before = os.environ.get("WEIR_HOME")
@@ -114,16 +136,24 @@ class RunningStack:
                 os.environ["WEIR_HOME"] = before
 
     def __enter__(self) -> RunningStack:
-        done = self.weir("up", "--detach", timeout=300)
-        if done.status:
-            self.keep_logs()
-            self.remove()
-            raise AssertionError(f"weir up failed:\n{done.out}\n{done.err}")
+        self.bring_up()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.take_down()
+
+    def bring_up(self) -> None:
+        """`weir up --detach`; where that fails nothing is left."""
+        done = self.weir("up", "--detach", timeout=300)
+        if done.status:
+            self.keep_logs()
+            self.remove()
+            raise AssertionError(f"weir up failed:\n{done.out}\n{done.err}")
+
+    def take_down(self) -> None:
+        """`weir down`, and the folder is gone; the logs are kept."""
         self.keep_logs()
         done = self.weir("down", timeout=120)
         self.remove()
@@ -134,8 +164,8 @@ class RunningStack:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def keep_logs(self) -> None:
-        """Copy the logs to where CI and people find them."""
-        target = BUILT / "test-logs"
+        """Copy the logs to where CI and people find them: a folder for each stack."""
+        target = BUILT / "test-logs" / self.home.name
         target.mkdir(parents=True, exist_ok=True)
         for log in (self.home / "logs").glob("*.log"):
             shutil.copy(log, target / log.name)
@@ -270,8 +300,10 @@ def schemas(name: str = "flow") -> Any:
     """The module generated from a file of `schemas/`, made anew for this run."""
     from grpc_tools import protoc
 
-    folder = tempfile.mkdtemp(prefix="weir-proto-")
-    assert protoc.main(["protoc", f"-I{CHECKOUT / 'schemas'}", f"--python_out={folder}", f"{name}.proto"]) == 0
+    folder = tempfile.mkdtemp(prefix="weir-proto-", dir=os.environ.get(FOLDER))
+    include = f"-I{Path(protoc.__file__).parent / '_proto'}"
+    words = ["protoc", f"-I{CHECKOUT / 'schemas'}", include, f"--python_out={folder}", "columns.proto", f"{name}.proto"]
+    assert protoc.main(words) == 0
     sys.path.insert(0, folder)
     try:
         return importlib.import_module(f"{name}_pb2")

@@ -1,0 +1,75 @@
+"""What the end-to-end tests stand on.
+
+They run side by side (`-n 4 --dist loadfile`): the tests of a file follow each other in one process. One stack without
+dashboards serves every test that leaves it well: the first process that needs it brings it up, the others attach to it,
+and the process that gathers the results takes it down. A test that hurts a stack, or wants other settings, has one of
+its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from harness import FOLDER, RunningStack
+
+#: Files whose tests take longest begin first; the seconds are those of a quiet machine with 2 cores.
+LONGEST_FIRST = {
+    "test_windows": 230,
+    "test_faults": 170,
+    "test_tiers": 150,
+    "test_health": 140,
+    "test_forget": 120,
+    "test_ledger": 120,
+    "test_backup": 110,
+    "test_demo": 100,
+    "test_window_bound": 70,
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One folder for all processes of this session."""
+    if not hasattr(config, "workerinput"):
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="weir-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Take down the shared stack, and those of tests that were interrupted."""
+    if hasattr(config, "workerinput"):
+        return
+    folder = Path(os.environ.pop(FOLDER))
+    for settings in folder.glob("*/weir.yaml"):
+        RunningStack(home=settings.parent).take_down()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first."""
+    items.sort(key=lambda item: -LONGEST_FIRST.get(item.path.stem, 0))
+
+
+@pytest.fixture(scope="session")
+def stack() -> RunningStack:
+    """The running stack that tests share: each uses probes of its own, and nobody stops or fills it."""
+    folder = Path(os.environ[FOLDER])
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "home").exists():
+            running = RunningStack()
+            running.bring_up()
+            (folder / "home").write_text(str(running.home))
+    return RunningStack(home=Path((folder / "home").read_text()))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of public captures beside the checkout; tests that want it skip where it is absent."""
+    folder = Path(__file__).resolve().parents[3] / "shared"
+    if not (folder / "pcaps").is_dir():
+        pytest.skip("../shared is not here")
+    return folder

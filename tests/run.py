@@ -1,0 +1,268 @@
+"""Run the tests, side by side, and say what was not done.
+
+`make check`, `make test` and `make test-long` call this. A list of parts is worked off by two lanes, since two cores are
+what a developer has at least; each part's output goes to `.weir/test-logs/<part>.log`, and where a part fails the end of
+it is shown. The last lines say how long each part took, and each test that was skipped, with its reason and its count.
+
+Example: python tests/run.py test --part e2e --only test_path
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+VENVS = CHECKOUT / ".weir/venvs"
+LOGS = CHECKOUT / ".weir/test-logs"
+STACK = VENVS / "stack/bin"
+TEMPORARY = tempfile.TemporaryDirectory(prefix="weir-tests-", ignore_cleanup_errors=True)
+#: Lines of a failed part's output that are shown.
+SHOWN = 120
+#: What a test may lack on a fresh Debian as root; any other reason is a test that should have run.
+MAY_LACK = re.compile(r"\.\./shared|kernel module")
+
+
+@dataclass
+class Part:
+    """Commands that run one after another.
+
+    select: what is appended to each command to run only tests whose name holds `{}`; a part without runs whole.
+    """
+
+    name: str
+    folder: str
+    commands: list[str]
+    select: str = ""
+    nice: int = 0
+    began: float = 0.0
+    seconds: float = 0.0
+    status: int | None = None
+    skipped: collections.Counter[str] = field(default_factory=collections.Counter)
+
+    @property
+    def log(self) -> Path:
+        """Where its output goes."""
+        return LOGS / f"{self.name}.log"
+
+    @property
+    def report(self) -> Path:
+        """What pytest says of each test (JUnit's XML)."""
+        return LOGS / f"{self.name}.xml"
+
+
+def pytest(part: str, python: Path, words: str) -> str:
+    """A command that runs pytest and reports as this part."""
+    # Sessions beside each other would tidy away each other's folders: each has its own, which is gone with the run.
+    places = f"--junitxml {shlex.quote(str(LOGS / part))}.xml --basetemp {TEMPORARY.name}/{part}"
+    return f"{shlex.quote(str(python))} -m pytest -q {places} {words}"
+
+
+def parts(what: str) -> list[Part]:
+    """The parts of `check`, `test` or `long`, the longest first."""
+    stack, clickhouse = VENVS / "stack/bin/python", VENVS / "clickhouse/bin/python"
+    quoted = shlex.quote(str(STACK))
+    select = "-k '{}'"
+    python = Part(
+        "lint",
+        ".",
+        [
+            f"{quoted}/ruff check --quiet stack tests docs clickhouse superset",
+            f"{quoted}/ruff format --quiet --check stack tests docs superset",
+            f"cd stack && {quoted}/mypy --no-error-summary weir",
+            f"cd tests && {quoted}/mypy --no-error-summary .",
+            f"cd superset && {quoted}/mypy --no-error-summary *.py tests/*.py",
+            f"cd clickhouse && {shlex.quote(str(VENVS))}/clickhouse/bin/mypy --no-error-summary",
+        ],
+    )
+    clippy = Part(
+        "clippy",
+        "capture",
+        [
+            "cargo fmt --check",
+            "cargo clippy --quiet --locked --all-targets -- -D warnings",
+            "cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib --bins --target-dir target",
+        ],
+        nice=5,
+    )
+    documents = pytest("documents", stack, "tests/test_docs.py tests/test_compose.py tests/test_copies.py tests/peers")
+    if what == "check":
+        return [
+            Part("rust", "capture", [*clippy.commands, "cargo test --locked --quiet --lib"], " {}"),
+            Part("java", "flink-jobs", ["mvn -o -q -B spotless:check test -Dgroups=unit"], " -Dtest='*{}*'"),
+            python,
+            Part("stack", "stack", [pytest("stack", stack, "tests")], select),
+            Part("assets", ".", [pytest("assets", stack, "superset/tests/test_assets.py")], select),
+            Part("store", "clickhouse", [pytest("store", clickhouse, "-m unit")], select),
+            Part("documents", ".", [documents], select),
+        ]
+    if what == "long":
+        return [
+            Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], select),
+            Part("captures", ".", ["make check-captures"]),
+            Part("exports", ".", ["make check-exports"]),
+            Part("tcp", ".", ["make check-tcp"]),
+            Part("applications", ".", ["make check-applications"]),
+            Part("fuzz", ".", ["make fuzz MINUTES=5"]),
+        ]
+    return [
+        Part("e2e", "tests", [pytest("e2e", stack, "-n 4 --dist loadfile --no-loadscope-reorder e2e")], select),
+        Part("superset", ".", [pytest("superset", stack, "superset/tests")], select),
+        Part("capture", "capture", ["cargo test --locked --quiet"], " {}", nice=5),
+        Part(
+            "flink-jobs",
+            "flink-jobs",
+            ["mvn -q -B verify"],
+            " -Dtest='*{}*' -Dsurefire.failIfNoSpecifiedTests=false",
+            5,
+        ),
+        Part("clickhouse", "clickhouse", [pytest("clickhouse", clickhouse, "")], select, 5),
+        clippy,
+        python,
+        Part("stack", "stack", [pytest("stack", stack, "tests")], select),
+        Part("documents", ".", [documents], select),
+    ]
+
+
+class Lanes:
+    """Works the parts off; `width` at once."""
+
+    def __init__(self, todo: list[Part], only: str | None, width: int) -> None:
+        self.todo, self.only, self.width = list(todo), only, width
+        self.lock = threading.Lock()
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.ended = False
+
+    def run(self) -> None:
+        """Until every part has ended, or somebody interrupts: then nothing that was started runs on."""
+        lanes = [threading.Thread(target=self._lane) for _ in range(self.width)]
+        for lane in lanes:
+            lane.start()
+        try:
+            for lane in lanes:
+                while lane.is_alive():
+                    lane.join(0.5)
+        except BaseException:
+            self.ended = True
+            for process in list(self.running.values()):
+                os.killpg(process.pid, signal.SIGINT)
+            for lane in lanes:
+                lane.join()
+            raise
+
+    def _lane(self) -> None:
+        while not self.ended:
+            with self.lock:
+                if not self.todo:
+                    return
+                part = self.todo.pop(0)
+            self._part(part)
+
+    def _part(self, part: Part) -> None:
+        part.began = time.monotonic()
+        say(f"▸ {part.name}")
+        part.report.unlink(missing_ok=True)
+        peers = CHECKOUT / ".weir/peers/bin"
+        environment = os.environ | {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin:{peers}"}
+        part.status = 0
+        with part.log.open("wb") as log:
+            for command in part.commands:
+                if self.only and part.select:
+                    command += " " + part.select.format(self.only)
+                log.write(f"$ {command}\n".encode())
+                log.flush()
+                process = subprocess.Popen(
+                    ["nice", "-n", str(part.nice), "bash", "-c", command],
+                    cwd=CHECKOUT / part.folder, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )  # fmt: skip
+                self.running[part.name] = process
+                status = process.wait()
+                # pytest says 5 where nothing matched: another part has the tests that were asked for.
+                if status and not (self.only and status == 5):
+                    part.status = status
+                    break
+        self.running.pop(part.name, None)
+        part.seconds = time.monotonic() - part.began
+        part.skipped = skipped(part)
+        say(f"{'✓' if not part.status else '✗'} {part.name} {part.seconds:.0f} s")
+        if part.status and not self.ended:
+            lines = part.log.read_text(errors="replace").splitlines()
+            say("\n".join(f"    {line}" for line in lines[-SHOWN:]))
+
+
+def skipped(part: Part) -> collections.Counter[str]:
+    """Why tests of a part did not run, and how many each: from pytest's and surefire's reports, and from lines
+    `SKIPPED <count> <reason>` in the output."""
+    found: collections.Counter[str] = collections.Counter()
+    surefire = [
+        path
+        for path in (CHECKOUT / part.folder / "target/surefire-reports").glob("*.xml")
+        if "mvn" in part.commands[-1]
+    ]
+    for report in [part.report, *surefire]:
+        if report.exists():
+            for one in ElementTree.parse(report).iter("skipped"):
+                found[one.get("message") or "no reason given"] += 1
+    for line in part.log.read_text(errors="replace").splitlines():
+        if said := re.fullmatch(r"SKIPPED (\d+) (.+)", line):
+            found[said[2]] += int(said[1])
+    return found
+
+
+def say(text: str) -> None:
+    """Print at once: several parts speak."""
+    print(text, flush=True)
+
+
+def main() -> int:
+    """Run what was asked for; 0 where all passed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["check", "test", "long"])
+    parser.add_argument("--part", help="only this part: --part list names them")
+    parser.add_argument("--only", help="only tests whose name holds this")
+    parser.add_argument("--lanes", type=int, default=2, help="parts at once (default 2)")
+    options = parser.parse_args()
+    todo = parts(options.what)
+    if options.part:
+        todo = [part for part in todo if part.name == options.part]
+        if not todo:
+            names = ", ".join(part.name for part in parts(options.what))
+            raise SystemExit(f"no part is called '{options.part}'; there are: {names}")
+    if options.only:
+        todo = [part for part in todo if part.select]
+    LOGS.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    Lanes(todo, options.only, options.lanes).run()
+    for part in todo:
+        for reason, count in sorted(part.skipped.items()):
+            said = "" if MAY_LACK.search(reason) else " (it should have run)"
+            say(f"skipped: {part.name}: {count}: {reason}{said}")
+    failed = [part.name for part in todo if part.status != 0]
+    took = time.monotonic() - began
+    times = ", ".join(f"{part.name} {part.seconds:.0f} s" for part in todo)
+    say(f"{sum(part.skipped.total() for part in todo)} tests skipped; {times}")
+    if failed:
+        say(f"FAILED after {took:.0f} s: {', '.join(failed)}; whole outputs are in {LOGS}")
+        return 1
+    say(f"all passed in {took:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted: everything that was started has ended")
