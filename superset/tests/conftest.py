@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-WEIR_HOME = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir"))
+VENVS = Path(os.environ.get("WEIR_VENVS", CHECKOUT / ".weir/venvs"))
 sys.path[:0] = [str(CHECKOUT / "superset"), str(Path(__file__).resolve().parent)]
 
 import testdata  # noqa: E402
@@ -30,7 +30,7 @@ MINUTES = 200
 
 def python_of(part: str) -> str:
     """The interpreter of a part's virtual environment; the tests that need it are skipped where it is not made."""
-    python = WEIR_HOME / "venvs" / part / "bin/python"
+    python = VENVS / part / "bin/python"
     if not python.exists():
         pytest.skip(f"{python} is missing: make venv-{part}")
     return str(python)
