@@ -146,8 +146,8 @@ class Stack:
         self.logs = home / "logs"
         self.run = home / "run"
         # What is built once can serve many homes, such as those of the tests.
-        self.venvs = Path(os.environ.get("WEIR_VENVS", home / "venvs"))
-        self.kafka_jars = Path(os.environ.get("WEIR_KAFKA_JARS", home / "kafka"))
+        self.venvs = Path(os.environ.get("WEIR_VENVS", CHECKOUT / ".weir/venvs"))
+        self.kafka_jars = Path(os.environ.get("WEIR_KAFKA_JARS", CHECKOUT / ".weir/kafka"))
         self.checkout = CHECKOUT
         self.agent_binary = CHECKOUT / "capture/target/release/weir-probe"
         self.flink_jar = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from rich.table import Table
+
 from weir import kafka
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
@@ -96,6 +98,16 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
     if left:
         names = ", ".join(one.table for one in left)
         raise WeirError(f"still named in {names}: it came again meanwhile", hint="run the command again", status=1)
+
+
+def table(found: list[Found]) -> Table:
+    """A row a table that names the address."""
+    drawn = Table(header_style="bold", box=None, pad_edge=False)
+    for title in ("table", "rows", "named in"):
+        drawn.add_column(title, justify="right" if title == "rows" else "left")
+    for one in found:
+        drawn.add_row(one.table, f"{one.rows:,}", ", ".join(f"{column} {n:,}" for column, n in one.columns.items()))
+    return drawn
 
 
 def elsewhere() -> list[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from rich.table import Table
 
 from weir import kafka
 from weir.clickhouse import ClickHouse, connect
@@ -198,6 +199,18 @@ def sorted_entries(entries: dict[str, Entry]) -> list[tuple[str, Entry]]:
         return network.version, int(network.network_address), network.prefixlen
 
     return sorted(entries.items(), key=place)
+
+
+def table(entries: dict[str, Entry]) -> Table:
+    """A row a prefix."""
+    drawn = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("prefix", "id", "customer", "site", "tags", "national"):
+        drawn.add_column(name)
+    for prefix, entry in sorted_entries(entries):
+        said = entry.description
+        national = "yes" if said.national else ""
+        drawn.add_row(prefix, str(entry.id), said.customer, said.site, " ".join(said.tags), national)
+    return drawn
 
 
 def declared(brokers: str) -> dict[str, Entry]:

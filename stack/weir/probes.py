@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.table import Table
 
 from weir import kafka
+from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 from weir.messages.probe_pb2 import Probe
 
@@ -47,3 +51,32 @@ def declare(
         if kafka.publish(brokers, TOPIC, [(name, message.SerializeToString())]) != 1:
             raise WeirError(f"{TOPIC} did not take the declaration of {name}", hint="try: weir status", status=1)
     return after
+
+
+def enrolled(store: ClickHouse) -> list[dict[str, Any]]:
+    """The enrolled probes, each with the time it was last heard and the version of its agent."""
+    return store.rows(
+        "SELECT p.probe AS probe, p.workers AS workers, p.interval_ms AS interval_ms, p.site AS site, p.rank AS rank, p.one_way AS one_way, "
+        "if(l.last = 0, '', formatDateTime(toDateTime(l.last, 'UTC'), '%Y-%m-%dT%H:%i:%SZ')) AS last_heard, l.version AS version "
+        "FROM (SELECT * FROM probes FINAL) AS p LEFT JOIN (SELECT probe, toUnixTimestamp(max(ts)) AS last, anyLast(agent_version) AS version "
+        "FROM ledger WHERE state IN ('closed', 'batches_missing') GROUP BY probe) AS l ON l.probe = p.probe ORDER BY probe"
+    )
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """A row a probe."""
+    drawn = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("probe", "workers", "interval", "site", "rank", "sees", "last heard (UTC)", "agent"):
+        drawn.add_column(name)
+    for row in rows:
+        drawn.add_row(
+            row["probe"],
+            str(row["workers"]),
+            f"{row['interval_ms'] / 1000:g} s",
+            row["site"],
+            str(row["rank"]),
+            "one way" if row["one_way"] else "both ways",
+            row["last_heard"] or "never",
+            row["version"],
+        )
+    return drawn

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from rich.table import Table
+
 from weir import kafka
 from weir.config import Stack
 from weir.services import Service, all_services
@@ -42,3 +44,29 @@ def all_statuses(stack: Stack) -> list[ServiceStatus]:
     """Every service of the configuration, whether it runs or not."""
     states = Supervisor(stack).states()
     return [_status(stack, service, states.get(service.name)) for service in all_services(stack)]
+
+
+def table(rows: list[ServiceStatus]) -> Table:
+    """A row a service; those that are not well in red."""
+    drawn = Table(header_style="bold", box=None, pad_edge=False)
+    for name in ("service", "state", "port", "pid", "up", "memory", "lag"):
+        drawn.add_column(name, justify="left" if name in ("service", "state") else "right")
+    for row in rows:
+        drawn.add_row(
+            row.service,
+            row.state,
+            str(row.port or ""),
+            str(row.pid or ""),
+            _span(row.up_seconds),
+            f"{row.memory_octets / 2**20:,.0f} MiB" if row.memory_octets else "",
+            "" if row.lag_messages is None else f"{row.lag_messages:,} messages",
+            style="" if row.state == "well" else "red",
+        )
+    return drawn
+
+
+def _span(seconds: int) -> str:
+    if seconds < 1:
+        return ""
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours}h{rest // 60:02}m" if hours else f"{rest // 60}m{rest % 60:02}s"

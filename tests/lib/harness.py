@@ -302,8 +302,8 @@ def schemas(name: str = "flow") -> Any:
 
     folder = tempfile.mkdtemp(prefix="weir-proto-", dir=os.environ.get(FOLDER))
     include = f"-I{Path(protoc.__file__).parent / '_proto'}"
-    words = ["protoc", f"-I{CHECKOUT / 'schemas'}", include, f"--python_out={folder}", "columns.proto", f"{name}.proto"]
-    assert protoc.main(words) == 0
+    files = sorted(path.name for path in (CHECKOUT / "schemas").glob("*.proto"))
+    assert protoc.main(["protoc", f"-I{CHECKOUT / 'schemas'}", include, f"--python_out={folder}", *files]) == 0
     sys.path.insert(0, folder)
     try:
         return importlib.import_module(f"{name}_pb2")

@@ -1,0 +1,83 @@
+"""Ask what is stored: SQL, the ledger, alerts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from weir import alerts as alerts_of
+from weir import ledger as ledgers
+from weir.clickhouse import connect
+from weir.commands import configured, console
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="One SQL statement; - reads it from standard input.")],
+    output: Annotated[
+        str | None,
+        typer.Option("--format", "-f", help="A ClickHouse format: CSVWithNames, JSONEachRow, Vertical, …"),
+    ] = None,
+    user: Annotated[str, typer.Option(help="Ask as this user.")] = "analyst",
+) -> None:
+    """Ask ClickHouse. Prints a table on a terminal and tab-separated text elsewhere.
+
+    Example: weir sql "SELECT src, sum(octets) AS o FROM v_flows GROUP BY src ORDER BY o DESC LIMIT 10"
+    """
+    text = sys.stdin.read() if query == "-" else query
+    form = output or ("PrettyCompactMonoBlock" if sys.stdout.isatty() else "TabSeparatedWithNames")
+    for chunk in connect(configured(), user).stream(text, default_format=form):
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
+
+
+def ledger(
+    since: Annotated[str, typer.Option(help="How far back: 90s, 10min, 1h, 2d.")] = "10min",
+    until: Annotated[
+        str,
+        typer.Option(help="Leave out what is younger than this; the newest intervals are still on their way."),
+    ] = "20s",
+    probe: Annotated[str | None, typer.Option(help="One probe alone.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the rows, the sums, the findings.")] = False,
+    limit: Annotated[int, typer.Option(help="Rows of the table.")] = 20,
+) -> None:
+    """Show where every packet went, interval by interval. Exit status 1 where something is missing.
+
+    Example: weir ledger --since 1h --probe border
+    """
+    store = connect(configured(), "analyst")
+    rows = ledgers.read(store, ledgers.condition(since, probe, until))
+    stale = ledgers.staleness(store)
+    if as_json:
+        found = [*ledgers.findings(rows), *([stale] if stale else [])]
+        shown = {"rows": rows, "sums": ledgers.totals(rows), "findings": [vars(one) for one in found]}
+        print(json.dumps(shown, indent=2))
+        raise typer.Exit(1 if any(one.loss for one in found) else 0)
+    sound = ledgers.show(console, rows, limit=limit)
+    if stale:
+        console.print(f"{stale.probe}: {stale.text}", style="red", highlight=False)
+    raise typer.Exit(0 if sound and not stale else 1)
+
+
+def alerts(
+    only_open: Annotated[bool, typer.Option("--open", help="Leave out those that are over.")] = False,
+    since: Annotated[str, typer.Option(help="How long ago one may have ended: 90s, 10min, 1h, 2d.")] = "1h",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show alerts on probes, open ones first. Exit status 1 where a critical one is open, or the jobs tell nothing.
+
+    Example: weir alerts --since 1d
+    """
+    store = connect(configured(), "analyst")
+    rows = alerts_of.read(store, since=None if only_open else since)
+    # Where the jobs are down nobody opens alerts.
+    stale = ledgers.staleness(store)
+    if as_json:
+        print(json.dumps({"alerts": rows, "stale": stale.text if stale else None}, indent=2))
+    else:
+        alerts_of.show(console, rows)
+        if stale:
+            console.print(f"alerts may be old: {stale.text}", style="red", highlight=False)
+    raise typer.Exit(1 if stale or alerts_of.counts(rows)["critical"] else 0)

@@ -1,0 +1,87 @@
+"""Back the store up, bring it back, remove an address from it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weir import backup as backups
+from weir import forget as forgetting
+from weir.clickhouse import connect
+from weir.commands import configured, console
+from weir.errors import WeirError
+from weir.stages import Stages
+
+
+def backup(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made where absent; each backup has its own.")],
+    base: Annotated[
+        Path | None, typer.Option(help="An earlier backup: what it holds is not written again. Keep both.")
+    ] = None,
+) -> None:
+    """Back up every table of the store, with a manifest to verify it by. Everything goes on meanwhile.
+
+    Where the stack is down, the store alone is started for it.
+
+    Example: weir backup /var/backups/weir/2026-11-22
+    """
+    with Stages(console) as stages:
+        entries = backups.backup(configured(), directory, stages, base)
+    console.print(
+        f"{directory}: {len(entries)} tables, {sum(entry.rows for entry in entries):,} rows. "
+        "Passwords are not in it: keep the folder secrets/ too.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def restore(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What weir backup wrote.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace what the store holds.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only verify the backup; nothing is changed.")] = False,
+) -> None:
+    """Put a backup in the place of what the store holds, once it is verified. The jobs stop meanwhile.
+
+    Where anything is wrong with it, what was there stays.
+
+    Example: weir restore /var/backups/weir/2026-11-22
+    """
+    with Stages(console) as stages:
+        entries = backups.restore(configured(), directory, stages, force=force, check=check)
+    rows = sum(entry.rows for entry in entries)
+    done = "is whole" if check else "is restored"
+    console.print(f"{directory} {done}: {len(entries)} tables, {rows:,} rows.", highlight=False, soft_wrap=True)
+
+
+def forget(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="An address, or a prefix: all addresses in it.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove an address from everything that is stored, and search for it again. There is no way back.
+
+    Example: weir forget 192.0.2.7 --dry-run
+    """
+    stack = configured()
+    store, wanted = connect(stack, "admin", patience=None), forgetting.network(address)
+    with Stages(console) as stages:
+        found = forgetting.search(store, wanted, stages)
+    name = wanted[0] if wanted.num_addresses == 1 else wanted
+    console.print(forgetting.table(found) if found else f"Nothing that is stored names {name}.", highlight=False)
+    if found and not dry_run:
+        if not yes:
+            if not sys.stdin.isatty():
+                raise WeirError(
+                    "nothing was removed: nobody was there to confirm it", hint="--yes removes without asking"
+                )
+            typer.confirm(f"Remove these rows for ever, of every table, because they name {name}?", abort=True)
+        with Stages(console) as stages:
+            forgetting.forget(store, wanted, stages, found)
+        rows = sum(one.rows for one in found)
+        console.print(f"{name} is removed: {rows:,} rows of {len(found)} tables.", highlight=False)
+    console.print("Where else it is, and what stays:")
+    for line in forgetting.elsewhere():
+        console.print(f"- {line}", highlight=False, soft_wrap=True)

@@ -1,0 +1,167 @@
+"""Start, stop and show a stack; prepare servers that run elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import time
+from typing import Annotated
+
+import typer
+
+from weir import alerts, kafka, ledger, storage
+from weir import status as statuses
+from weir.clickhouse import connect
+from weir.commands import configured, console
+from weir.errors import WeirError
+from weir.migrations import apply_access, compiled
+from weir.migrations import migrate as apply_migrations
+from weir.stack import bring_up, dashboard_url, enrol, take_down
+from weir.stages import Stages
+from weir.supervisor import Supervisor
+
+
+def up(
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when everything is well.")] = False,
+) -> None:
+    """Start Kafka, ClickHouse, Flink, Superset and the agents, and wait until each is well.
+
+    Stays until Ctrl-C, which stops everything again; with --detach it returns and `weir down` stops it.
+
+    Example: weir up --detach
+    """
+    stack = configured()
+    supervisor = Supervisor(stack)
+    begin = time.monotonic()
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    started = False
+    try:
+        with Stages(console) as stages:
+            if supervisor.running():
+                raise WeirError("this stack is up already", hint="'weir status' shows it, 'weir down' stops it")
+            started = True
+            bring_up(stack, supervisor, stages)
+        where = f" Dashboard: {dashboard_url(stack)}" if stack.config.superset.enabled else ""
+        console.print(f"Weir is up after {time.monotonic() - begin:.0f} s.{where}", highlight=False, soft_wrap=True)
+        if detach:
+            return
+        console.print("Ctrl-C stops it.")
+        while supervisor.running():
+            time.sleep(1)
+        started = False
+    except KeyboardInterrupt:
+        console.print()
+    except WeirError:
+        if started:
+            take_down(stack, supervisor, console)
+        raise
+    if started:
+        take_down(stack, supervisor, console)
+        console.print("Weir is down.")
+
+
+def _as_interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def down() -> None:
+    """Stop everything that `weir up` started, and nothing else.
+
+    Example: weir down
+    """
+    stack = configured()
+    supervisor = Supervisor(stack)
+    was = supervisor.running()
+    take_down(stack, supervisor, console)
+    console.print("Weir is down." if was else "Weir was not up.")
+
+
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts; the disk. Exit status 1 where a service is not well.
+
+    Example: weir status
+    """
+    stack = configured()
+    rows = statuses.all_statuses(stack)
+    minute: dict[str, int] = {}
+    opened: dict[str, int] = {}
+    stored: storage.Survey | None = None
+    if stack.config.clickhouse.url or any(row.service == "clickhouse" and row.state == "well" for row in rows):
+        store = connect(stack, "analyst")
+        minute = ledger.totals(ledger.read(store, ledger.condition("75s", None, "15s")))
+        opened = alerts.counts(alerts.read(store, since=None))
+        with contextlib.suppress(WeirError):  # A remote server may not know us as its administrator.
+            stored = storage.survey(stack, connect(stack, "admin"))
+    all_well = all(row.state == "well" for row in rows)
+    if as_json:
+        shown = {
+            "services": [vars(row) for row in rows],
+            "ledger_last_minute": minute,
+            "alerts_open": opened,
+            "storage": stored.as_json() if stored else None,
+        }
+        print(json.dumps(shown, indent=2))
+        raise typer.Exit(0 if all_well else 1)
+    console.print(statuses.table(rows))
+    memory = sum(row.memory_octets for row in rows) / 2**20
+    console.print(f"memory in all {memory:,.0f} MiB; logs in {stack.logs}", highlight=False, soft_wrap=True)
+    if minute:
+        console.print(
+            f"ledger, last minute: on the wire {minute['on_interface_packets']:,}, stored {minute['stored_packets']:,}, "
+            f"not metered {minute['not_metered_packets']:,}, dropped {minute['dropped_packets']:,}, lost {minute['lost_packets']:,}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if opened:
+        style = "red" if opened["critical"] else "yellow" if any(opened.values()) else ""
+        console.print(alerts.summary(opened), style=style, highlight=False)
+    if stored:
+        console.print(
+            f"store: {storage.show_octets(stored.used)} of {storage.show_octets(stored.budget)}. {stored.forecast()}",
+            style="yellow" if stored.part >= 1 else "",
+            highlight=False,
+            soft_wrap=True,
+        )
+    raise typer.Exit(0 if all_well else 1)
+
+
+def migrate(
+    cluster: Annotated[
+        str | None, typer.Option(help="Make them on this cluster, replicated and distributed. [clickhouse.cluster]")
+    ] = None,
+    only_print: Annotated[bool, typer.Option("--print", help="Print the statements; no server is asked.")] = False,
+) -> None:
+    """Apply the table definitions that are new. `weir up` does this by itself.
+
+    Example: WEIR_PASSWORD_ADMIN=… weir --config server.yaml migrate
+    """
+    stack = configured()
+    name = stack.config.clickhouse.cluster if cluster is None else cluster
+    if only_print:
+        for file, statements in compiled(stack.config.clickhouse.database, name):
+            print(f"-- {file}\n" if file else "", "\n\n".join(f"{one};" for one in statements), "\n", sep="")
+        return
+    applied = apply_migrations(connect(stack, "admin"), cluster=name)
+    print("\n".join(f"applied {name}" for name in applied) or "nothing new")
+
+
+def prepare(
+    probe: Annotated[list[str] | None, typer.Option(help="Enrol this probe, too; may be given again.")] = None,
+) -> None:
+    """Make topics, tables, users and roles on servers that run elsewhere. `weir up` needs none of this.
+
+    Example: weir --config servers.yaml prepare --probe border
+    """
+    stack = configured()
+    made = kafka.create_topics(stack.brokers)
+    print("\n".join(f"made {name}" for name in made) or "the shared topics were there already")
+    admin = connect(stack, "admin")
+    for name in apply_migrations(admin, cluster=stack.config.clickhouse.cluster):
+        print(f"applied {name}")
+    if stack.config.clickhouse.url:
+        count = apply_access(stack, admin)
+        print(f"applied {count} statements of {stack.access.name}")
+    for name in probe or []:
+        enrol(stack, name)
+        print(f"enrolled {name}")
