@@ -19,8 +19,11 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 CHECKOUT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(CHECKOUT / "schemas"))
+import flow_columns  # noqa: E402
+
 REFERENCE = CHECKOUT / "docs/reference"
-BUILT = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir"))
+VENVS = Path(os.environ.get("WEIR_VENVS", CHECKOUT / ".weir/venvs"))
 NOTE = "<!-- Written by docs/generate.py from {}; do not edit. -->\n\n"
 TYPES = {
     number: name.removeprefix("TYPE_").lower() for name, number in descriptor_pb2.FieldDescriptorProto.Type.items()
@@ -34,12 +37,14 @@ def schemas() -> str:
         arguments = [
             "protoc",
             f"-I{CHECKOUT / 'schemas'}",
+            f"-I{Path(protoc.__file__).parent / '_proto'}",
             "--include_source_info",
             f"--descriptor_set_out={file.name}",
         ]
         if protoc.main([*arguments, *names]):
             raise SystemExit("the schemas do not compile")
         files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
+    columns = flow_columns.by_field()
     text = NOTE.format("schemas/*.proto") + "# Messages\n\nWhat travels over Kafka, as protobuf (package `weir.v1`).\n"
     for one in files.file:
         comments = {
@@ -53,7 +58,7 @@ def schemas() -> str:
         head = comments.get((12,), "") or "\n".join(detached)
         text += f"\n## {one.name}\n\n" + "\n".join(line.removeprefix(" ") for line in head.splitlines()) + "\n"
         for index, message in enumerate(one.message_type):
-            text += _message(message, (4, index), comments, 3)
+            text += _message(message, (4, index), comments, 3, columns)
         for index, enum in enumerate(one.enum_type):
             text += _enum(enum, (5, index), comments, 3)
     return text
@@ -64,11 +69,17 @@ def _flat(comment: str) -> str:
 
 
 def _message(
-    message: descriptor_pb2.DescriptorProto, place: tuple[int, ...], comments: dict[tuple[int, ...], str], depth: int
+    message: descriptor_pb2.DescriptorProto,
+    place: tuple[int, ...],
+    comments: dict[tuple[int, ...], str],
+    depth: int,
+    columns: dict[tuple[str, str], flow_columns.Column],
 ) -> str:
     if message.options.map_entry:
         return ""
-    text = f"\n{'#' * depth} {message.name}\n\n{_flat(comments.get(place, ''))}\n\n| number | field | type | meaning |\n|---|---|---|---|\n"
+    text = f"\n{'#' * depth} {message.name}\n\n{_flat(comments.get(place, ''))}\n"
+    stored = any(name == message.name for name, _ in columns)
+    text += f"\n| number | field | type |{' column of `flows` |' if stored else ''} meaning |\n|---|---|---|{'---|' if stored else ''}---|\n"
     maps = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
     for index, field in enumerate(message.field):
         kind = field.type_name.rsplit(".", 1)[-1] or TYPES[field.type]
@@ -77,9 +88,11 @@ def _message(
             kind = f"map of {TYPES[key.type]} to {TYPES[value.type]}"
         elif field.label == field.LABEL_REPEATED:
             kind = f"repeated {kind}"
-        text += f"| {field.number} | `{field.name}` | {kind} | {_flat(comments.get((*place, 2, index), ''))} |\n"
+        column = columns.get((message.name, field.name))
+        where = f" `{column.name}` |" if column else " |" if stored else ""
+        text += f"| {field.number} | `{field.name}` | {kind} |{where} {_flat(comments.get((*place, 2, index), ''))} |\n"
     for index, nested in enumerate(message.nested_type):
-        text += _message(nested, (*place, 3, index), comments, depth + 1)
+        text += _message(nested, (*place, 3, index), comments, depth + 1, columns)
     for index, enum in enumerate(message.enum_type):
         text += _enum(enum, (*place, 4, index), comments, depth + 1)
     return text
@@ -108,7 +121,7 @@ def topics() -> str:
 
 def tables() -> str:
     """Tables and views with the comments of their columns, asked from the engine after all migrations."""
-    python = BUILT / "venvs/clickhouse/bin/python"
+    python = VENVS / "clickhouse/bin/python"
     return NOTE.format("clickhouse/migrations") + _run(
         [str(python), "-m", "weir_clickhouse", "tables-md", str(CHECKOUT / "clickhouse/migrations")],
         CHECKOUT / "clickhouse/embedded",

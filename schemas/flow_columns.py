@@ -1,0 +1,126 @@
+"""The columns of the table `flows`, as the options of `flow.proto` and `columns.proto` declare them.
+
+`python schemas/flow_columns.py` prints them as ClickHouse's column list; with `--migration` the statement that adds those no
+migration names yet, to be saved as the next file of `clickhouse/migrations`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor
+from grpc_tools import protoc
+
+FOLDER = Path(__file__).resolve().parent
+MIGRATIONS = FOLDER.parent / "clickhouse/migrations"
+#: The messages whose fields are columns, and fields of theirs that are messages of columns.
+MESSAGES = ("FlowMessage", "Flow", "Known")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: name, type, codecs (empty for the engine's default) and comment, as ClickHouse writes them."""
+
+    name: str
+    type: str
+    codec: str
+    comment: str
+
+    def definition(self) -> str:
+        """What stands in CREATE TABLE or after ADD COLUMN."""
+        comment = self.comment.replace("\\", "\\\\").replace("'", "\\'")
+        return f"{self.name} {self.type} COMMENT '{comment}'" + (
+            f" CODEC({self.codec})" if self.codec else ""
+        )
+
+
+def pool() -> descriptor_pool.DescriptorPool:
+    """Every schema, its options included. Raises SystemExit where one does not compile."""
+    names = sorted(path.name for path in FOLDER.glob("*.proto"))
+    with tempfile.NamedTemporaryFile() as file:
+        include = Path(protoc.__file__).parent / "_proto"
+        arguments = [
+            "protoc",
+            f"-I{FOLDER}",
+            f"-I{include}",
+            "--include_imports",
+            f"--descriptor_set_out={file.name}",
+        ]
+        if protoc.main([*arguments, *names]):
+            raise SystemExit("the schemas do not compile")
+        files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
+    made = descriptor_pool.DescriptorPool()
+    for one in files.file:
+        made.Add(one)
+    return made
+
+
+def by_field() -> dict[tuple[str, str], Column]:
+    """Every column by its message and field, in the order of the messages' declarations."""
+    schemas = pool()
+    options = message_factory.GetMessageClass(
+        schemas.FindMessageTypeByName("google.protobuf.FieldOptions")
+    )
+    extension: Any = schemas.FindExtensionByName("weir.v1.column")
+    found: dict[tuple[str, str], Column] = {}
+
+    def take(message: Descriptor) -> None:
+        for field in message.fields:
+            known = options.FromString(field.GetOptions().SerializeToString())
+            if known.HasExtension(extension):
+                said = known.Extensions[extension]
+                column = Column(
+                    said.name or field.name, said.type, said.codec, said.comment
+                )
+                found[message.name, field.name] = column
+            elif field.message_type and message.name == "Flow":
+                take(field.message_type)
+
+    for name in MESSAGES:
+        take(schemas.FindMessageTypeByName(f"weir.v1.{name}"))
+    return found
+
+
+def declared() -> list[Column]:
+    """Every column."""
+    return list(by_field().values())
+
+
+def migration(columns: list[Column]) -> str:
+    """The statement that adds the columns which no migration names; empty where there are none."""
+    text = "".join(path.read_text() for path in sorted(MIGRATIONS.glob("[0-9]*.sql")))
+    lines = []
+    for before, column in zip([None, *columns], columns, strict=False):
+        if not re.search(
+            rf"^\s*(ADD COLUMN (IF NOT EXISTS )?)?{column.name} ", text, re.MULTILINE
+        ):
+            place = f" AFTER {before.name}" if before else ""
+            lines.append(f"    ADD COLUMN IF NOT EXISTS {column.definition()}{place}")
+    return "ALTER TABLE flows\n" + ",\n".join(lines) + ";\n" if lines else ""
+
+
+def main() -> None:
+    """Print what was asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--migration",
+        action="store_true",
+        help="the statement that adds what no migration names",
+    )
+    columns = declared()
+    if parser.parse_args().migration:
+        print(migration(columns), end="")
+    else:
+        print(",\n".join(f"    {column.definition()}" for column in columns))
+
+
+if __name__ == "__main__":
+    main()
