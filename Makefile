@@ -118,6 +118,9 @@ check-tcp: build ## Round trips, retransmissions, out-of-order segments against 
 check-applications: build ## Applications of flows against ndpiReader (CAPTURES='files or folders')
 	$(TESTS) tests/peers/compare_ndpi.py $(CAPTURES)
 
+check-upgrade: setup-tests build ## A stack of an earlier version becomes one of this (FROM=v0.1.0)
+	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests tests/upgrade
+
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
 	capture/fuzz/run.sh
 
@@ -128,4 +131,4 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-capture bench-collect bench-flink bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications fuzz
+  bench-capture bench-collect bench-flink bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz

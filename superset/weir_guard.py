@@ -10,6 +10,10 @@ import json
 import re
 from typing import Any
 
+import weir_assets
+
+#: Where a customer's users arrive.
+CUSTOMER_PAGE = "/superset/dashboard/customer/"
 #: Where queries come in.
 PATHS = ("/api/v1/chart/", "/superset/explore_json", "/datasource/samples", "/api/v1/query/")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -78,3 +82,29 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, list):
         return [text for one in value for text in _texts(one)]
     return []
+
+
+def attach(app: Any, front_page: str) -> None:
+    """Have the application send visitors to their front page, and refuse viewers' requests that hold SQL."""
+    from flask import jsonify, redirect, request
+    from flask_login import current_user
+
+    def roles() -> set[str]:
+        return {role.name for role in current_user.roles} if current_user.is_authenticated else set()
+
+    @app.before_request  # type: ignore[untyped-decorator]
+    def arrive() -> Any:
+        if request.path in ("/", "/superset/welcome/"):
+            if any(role.startswith(weir_assets.CUSTOMER_ROLE) for role in roles()):
+                return redirect(CUSTOMER_PAGE)
+            if request.path == "/" and not current_user.is_authenticated:
+                return redirect(front_page)
+        return None
+
+    @app.before_request  # type: ignore[untyped-decorator]
+    def names_alone() -> Any:
+        if not request.path.startswith(PATHS) or "Admin" in roles():
+            return None
+        asked = [request.get_json(silent=True, force=True), request.form.to_dict(), request.args.to_dict()]
+        why = refused(asked)
+        return (jsonify({"message": f"Refused: {why}"}), 403) if why else None

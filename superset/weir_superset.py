@@ -72,9 +72,7 @@ def main() -> int:
 def fingerprint() -> str:
     """What the prepared state was made from: the sources, the libraries, the key and the administrator's password."""
     digest = hashlib.sha256()
-    sources = [
-        FOLDER / name for name in ("requirements.txt", "superset_config.py", "weir_guard.py", "weir_superset.py")
-    ]
+    sources = [FOLDER / "requirements.txt", *sorted(FOLDER.glob("*.py"))]
     for path in sources:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     for name, text in sorted(weir_assets.bundle().items()):

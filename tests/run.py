@@ -97,7 +97,11 @@ def parts(what: str) -> list[Part]:
         ],
         nice=5,
     )
-    documents = pytest("documents", stack, "tests/test_docs.py tests/test_compose.py tests/test_copies.py tests/peers")
+    documents = pytest(
+        "documents",
+        stack,
+        "tests/test_docs.py tests/test_compose.py tests/test_copies.py tests/test_makefile.py tests/test_schema.py tests/peers",
+    )
     if what == "check":
         return [
             Part("rust", "capture", [*clippy.commands, "cargo test --locked --quiet --lib"], " {}"),

@@ -1,0 +1,95 @@
+"""Functions that the datasets' SQL calls. The ends of the time range come as ISO 8601 text, or as None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import weir_assets
+
+# Whole minutes, hours and days divide evenly into the longer ones, and every interval of an agent up to 10 s into all.
+_BUCKETS = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+_MOST_POINTS = 240
+# An interval of 10 s, the 10 s over which it is published, a checkpoint, and some more.
+SETTLED_SECONDS = 30
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
+
+
+def bucket_seconds(since_text: str | None, until_text: str | None, shortest: int = _BUCKETS[0]) -> str:
+    """SQL for the length in seconds of one point of a time series, so that a range has at most 240 points.
+
+    `shortest` is the window of the data. Where that is 10 s, it is 30 s if a probe's own interval is longer than 10 s. A
+    range without both ends: an hour.
+    """
+    since, until = _moment(since_text), _moment(until_text)
+    wanted = (until - since).total_seconds() / _MOST_POINTS if since and until else 3600.0
+    seconds = next((bucket for bucket in _BUCKETS if bucket >= max(wanted, shortest)), _BUCKETS[-1])
+    if seconds == _BUCKETS[0]:
+        return f"if((SELECT max(interval_ms) FROM probes) > 10000, 30, {seconds})"
+    return str(seconds)
+
+
+def is_long(since_text: str | None, until_text: str | None) -> bool:
+    """Whether the range is more than a month: then days are read, not windows of five minutes."""
+    since, until = _moment(since_text), _moment(until_text)
+    return not since or not until or until - since > timedelta(days=31)
+
+
+def since_sql(since_text: str | None) -> str:
+    """SQL for the beginning of the time range: seconds from 1970."""
+    since = _moment(since_text)
+    return str(int(since.timestamp())) if since else "0"
+
+
+def until_sql(until_text: str | None) -> str:
+    """SQL for the end of the time range: seconds from 1970. Never newer than what has arrived, or curves end in a dip."""
+    until = _moment(until_text)
+    newest = f"toUnixTimestamp(now()) - {SETTLED_SECONDS}"
+    return f"least({int(until.timestamp())}, {newest})" if until else newest
+
+
+def scope_of(filter_values: Callable[..., list[Any]]) -> str:
+    """Which lists to read: those of probes or of customers where one is chosen, else those over all probes."""
+    if filter_values("probe"):
+        return "probe"
+    return "customer" if filter_values("customer_name") else "all"
+
+
+def chosen(filter_values: Callable[..., list[Any]], column: str) -> str:
+    """SQL for the first value that is chosen for a column, a text; empty without a choice."""
+    first = str(next(iter(filter_values(column)), "")).strip()
+    return "'" + first.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def chosen_host(filter_values: Callable[..., list[Any]]) -> str:
+    """SQL for the address that was chosen; without a choice, for the busiest of the last hour."""
+    if filter_values("host"):
+        return chosen(filter_values, "host")
+    return (
+        "(SELECT b.host FROM v_top_talkers AS b WHERE b.scope = 'all' AND b.list IN ('host_in', 'host_out') "
+        "AND b.ts >= now() - 3600 AND b.ts < now() GROUP BY b.host ORDER BY sum(b.octets) DESC LIMIT 1)"
+    )
+
+
+def host_link(host: str) -> str:
+    """SQL for a link that opens the dashboard Investigate for the address that the SQL `host` gives."""
+    before, between, after = weir_assets.address_with("investigate", "Address", "host")
+    value = f"replaceAll({host}, ':', '%3A')"
+    return f"concat('<a href=\"{before}', {value}, '{between}', {value}, '{after}\">', {host}, '</a>')"
+
+
+#: The functions by the names that datasets call them by.
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "bucket_seconds": bucket_seconds,
+    "chosen": chosen,
+    "chosen_host": chosen_host,
+    "host_link": host_link,
+    "is_long": is_long,
+    "scope_of": scope_of,
+    "since": since_sql,
+    "until": until_sql,
+}

@@ -1,0 +1,58 @@
+"""What viewers get: roles, sessions, limits on requests, and what the browser refuses."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from superset.utils.log import AbstractEventLogger
+
+# Everybody who reaches the port may look, unless WEIR_SUPERSET_PUBLIC=no; only the administrator may change. The datasets are
+# granted by weir_superset.py.
+WEIR_PUBLIC = os.environ.get("WEIR_SUPERSET_PUBLIC", "yes") != "no"
+AUTH_ROLE_PUBLIC = "Public"
+PUBLIC_ROLE_LIKE = "Public"
+SUPERSET_LOG_VIEW = False
+
+
+class _NoEvents(AbstractEventLogger):  # type: ignore[misc]
+    """Clicks are not recorded: every refresh of every viewer would write to Superset's own database."""
+
+    def log(self, *_args: Any, **_kwargs: Any) -> None:
+        """Do nothing with what was gathered."""
+
+    def log_with_context(self, *_args: Any, **_kwargs: Any) -> None:
+        """Gather nothing."""
+
+
+EVENT_LOGGER = _NoEvents()
+FAB_API_SWAGGER_UI = False
+WTF_CSRF_ENABLED = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_HTTPONLY = True
+ENABLE_UI_THEME_ADMINISTRATION = False
+# Guesses at the administrator's password are slowed down; a dashboard asks for forty things at once and is not.
+RATELIMIT_ENABLED = True
+RATELIMIT_APPLICATION = "400 per second"
+RATELIMIT_STORAGE_URI = "memory://"
+
+# Nothing may be asked from outside: the browser is told to refuse it.
+CONTENT_SECURITY_POLICY_WARNING = False
+TALISMAN_ENABLED = True
+TALISMAN_CONFIG = {
+    "content_security_policy": {
+        "base-uri": ["'self'"],
+        "default-src": ["'self'"],
+        "img-src": ["'self'", "blob:", "data:"],
+        "worker-src": ["'self'", "blob:"],
+        "connect-src": ["'self'"],
+        "object-src": "'none'",
+        "style-src": ["'self'", "'unsafe-inline'"],
+        "font-src": ["'self'"],
+        "script-src": ["'self'", "'strict-dynamic'"],
+        "frame-ancestors": ["'self'"],
+    },
+    "content_security_policy_nonce_in": ["script-src"],
+    "force_https": False,
+    "session_cookie_secure": False,
+}

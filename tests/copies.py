@@ -1,0 +1,75 @@
+"""Places of the sources that share six lines or more, white space, comments and imports aside.
+
+`python tests/copies.py` lists the pairs, the longest first; `test_copies.py` bounds how many there may be.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import subprocess
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+#: Lines that two places must share.
+RUN = 6
+#: A run that stands in more places than this is the language's way to say it, not a copy.
+MOST_PLACES = 8
+SOURCES = {".py", ".rs", ".java", ".sql", ".proto", ".sh", ".c", ".pyi"}
+#: Generated, or vectors of a test that must be read on their own.
+LEFT_OUT = re.compile(r"stack/weir/messages/|/tests/golden/|/cluster/")
+THIN = re.compile(r"[\W_]*|(use|import|from|package|pub use|mod|pub mod)\b.*|(//|#|--|\*|/\*|\"\"\").*")
+
+
+@dataclass(frozen=True, order=True)
+class Copy:
+    """Two places that share `lines` lines; a place is a file and its first line."""
+
+    lines: int
+    first: tuple[str, int]
+    second: tuple[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.lines:3} lines  {self.first[0]}:{self.first[1]}  {self.second[0]}:{self.second[1]}"
+
+
+def read(path: Path) -> list[tuple[int, str]]:
+    """The lines that count, with their numbers."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    folded = ((number, " ".join(line.split())) for number, line in enumerate(lines, 1))
+    return [(number, line) for number, line in folded if not THIN.fullmatch(line)]
+
+
+def copies(names: list[str]) -> list[Copy]:
+    """Every pair of places that share a run, the longest first; of two files that share several, each run."""
+    files = {name: read(CHECKOUT / name) for name in names}
+    places: dict[tuple[str, ...], list[tuple[str, int]]] = collections.defaultdict(list)
+    for name, lines in files.items():
+        for at in range(len(lines) - RUN + 1):
+            places[tuple(line for _, line in lines[at : at + RUN])].append((name, at))
+    pairs = {
+        pair for where in places.values() if 1 < len(where) <= MOST_PLACES for pair in combinations(sorted(where), 2)
+    }
+    found = []
+    for (a, i), (b, j) in pairs:
+        if ((a, i - 1), (b, j - 1)) in pairs or (a == b and j - i < RUN):
+            continue
+        length = 0
+        while ((a, i + length), (b, j + length)) in pairs:
+            length += 1
+        found.append(Copy(length + RUN - 1, (a, files[a][i][0]), (b, files[b][j][0])))
+    return sorted(found, reverse=True)
+
+
+def sources() -> list[str]:
+    """The files that git tracks and that people write."""
+    listed = subprocess.run(["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    return [name for name in listed.splitlines() if Path(name).suffix in SOURCES and not LEFT_OUT.search(name)]
+
+
+if __name__ == "__main__":
+    every = copies(sources())
+    print("\n".join(map(str, every)))
+    print(f"{len(every)} pairs of places")

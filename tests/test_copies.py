@@ -1,0 +1,29 @@
+"""The sources do not repeat themselves more than they did; a copy that goes lowers the bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import copies
+
+#: Pairs of places that share six lines or more. None may be in SQL.
+BOUND = 75
+IN_SQL = 48
+
+
+def test_the_sources_have_no_more_copies() -> None:
+    found = copies.copies(copies.sources())
+    listed = "\n".join(map(str, found))
+    assert len([one for one in found if one.first[0].endswith(".sql")]) <= IN_SQL, listed
+    assert len(found) <= BOUND, listed
+
+
+def test_a_copy_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "CHECKOUT", tmp_path)
+    shared = [f"    call({number})" for number in range(copies.RUN)]
+    (tmp_path / "a.py").write_text("\n".join(["import os", "", *shared, "end()"]))
+    (tmp_path / "b.py").write_text("\n".join(["# a comment", *(line.strip() for line in shared), "", "other()"]))
+    (tmp_path / "c.py").write_text("\n".join(shared[1:]))
+    assert copies.copies(["a.py", "b.py", "c.py"]) == [copies.Copy(copies.RUN, ("a.py", 3), ("b.py", 2))]

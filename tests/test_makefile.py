@@ -1,0 +1,57 @@
+"""`make` stays within the checkout, whatever the checkout's path holds."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import CHECKOUT
+
+
+#: What the targets of `make build` are made from, as far as make looks for it.
+NEEDED = [
+    "Makefile",
+    "clickhouse/embedded/requirements.txt",
+    "stack/kafka/pom.xml",
+    "stack/requirements.txt",
+    "superset/requirements.txt",
+]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A Makefile in a path of which make would see three words, the first of them a folder of somebody's."""
+    folder = tmp_path / "my weir ø" / "weir"
+    folder.mkdir(parents=True)
+    for name in NEEDED:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CHECKOUT / name, folder / name)
+    (tmp_path / "my").mkdir()
+    (tmp_path / "my/precious").touch()
+    for built in (".weir/venvs", "capture/target", "flink-jobs/target"):
+        (folder / built).mkdir(parents=True)
+    return folder
+
+
+def make(folder: Path, *words: str) -> str:
+    """What make prints."""
+    return subprocess.run(["make", *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_clean_removes_what_was_built_and_nothing_else(checkout: Path, tmp_path: Path) -> None:
+    make(checkout, "clean")
+    left = [str(path.relative_to(checkout)) for path in checkout.rglob("*") if path.is_file()]
+    assert sorted(left) == NEEDED
+    assert not list(checkout.rglob("target"))
+    assert (tmp_path / "my/precious").exists()
+
+
+def test_nothing_is_made_outside(checkout: Path) -> None:
+    commands = make(checkout, "--dry-run", "build")
+    assert ".weir/venvs/stack" in commands
+    # The one absolute path is quoted.
+    assert not re.search(rf'(?<!"){re.escape(str(checkout))}', commands)
