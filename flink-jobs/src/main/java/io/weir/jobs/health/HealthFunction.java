@@ -1,8 +1,7 @@
 package io.weir.jobs.health;
 
-import io.weir.jobs.ledger.LedgerEvent;
-import io.weir.jobs.ledger.LedgerFunction;
-import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.LedgerEvent;
 import java.time.Duration;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ValueState;
@@ -48,7 +47,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
       DataStream<LedgerEvent> events, DataStream<Enrolment> enrolments, Duration grace) {
     DataStream<LedgerEvent> enrolled =
         enrolments
-            .flatMap(LedgerFunction::enrolled)
+            .flatMap(LedgerEvent::enrolled)
             .returns(LedgerEvent.TYPE)
             .name("health-enrolled")
             .uid("health-enrolled");

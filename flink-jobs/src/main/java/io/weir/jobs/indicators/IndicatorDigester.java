@@ -1,6 +1,6 @@
 package io.weir.jobs.indicators;
 
-import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.message.Enrichment;
 import io.weir.jobs.window.Attempts;
 import io.weir.jobs.window.Best;
 import io.weir.jobs.window.Buckets;

@@ -1,6 +1,6 @@
 package io.weir.jobs.mixes;
 
-import io.weir.jobs.enrich.Direction;
+import io.weir.jobs.message.Direction;
 import io.weir.jobs.window.Digester;
 import io.weir.jobs.window.FlowTable;
 import io.weir.jobs.window.Flows;

@@ -1,6 +1,9 @@
 package io.weir.jobs.source;
 
-import io.weir.jobs.ledger.LedgerEvent;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.DeadLetter;
+import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.source.SeenSequences.Worker;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;

@@ -1,5 +1,7 @@
 package io.weir.jobs.source;
 
+import io.weir.jobs.message.DeadLetter;
+import io.weir.jobs.message.RawMessage;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;

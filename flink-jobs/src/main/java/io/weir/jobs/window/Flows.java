@@ -1,6 +1,6 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.message.Enrichment;
 import java.util.Arrays;
 import java.util.List;
 

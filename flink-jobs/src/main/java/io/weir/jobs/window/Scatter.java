@@ -1,9 +1,9 @@
 package io.weir.jobs.window;
 
 import com.google.protobuf.ByteString;
-import io.weir.jobs.enrich.Enrichment;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.Addresses;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Addresses;
+import io.weir.jobs.message.Enrichment;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
