@@ -41,7 +41,7 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
     tellsNames = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask() == 0;
     told = Known.Names.NONE;
     if (tellsNames) {
-      lookups.register(getRuntimeContext().getMetricGroup().addGroup("weir"));
+      lookups.register(getRuntimeContext().getMetricGroup());
     }
   }
 
