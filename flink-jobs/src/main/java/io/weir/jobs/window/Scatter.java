@@ -110,7 +110,7 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
       int src = key < 2 ? Buckets.of(entry[FlowTable.SRC], entry[FlowTable.SRC + 1]) : -1;
       int dst =
           key == 0 || key == 2 ? Buckets.of(entry[FlowTable.DST], entry[FlowTable.DST + 1]) : -1;
-      if (key == 3) {
+      if (key == FlowTable.PROTOCOL) {
         src = 0;
       }
       if (src >= 0) {
