@@ -61,9 +61,16 @@ class Flink(_Part):
     window: str = "30s"
     mix_window: str = "5m"
     top: int = Field(default=50, ge=10, le=100)
+    port_report: int = Field(default=1000, ge=1, le=60_000)
+    mix_top: int = Field(default=50, ge=1, le=10_000)
+    mix_top_as: int = Field(default=20, ge=1, le=10_000)
     window_flows: int = Field(default=4_000_000, ge=10_000)
+    answer_timeout: str = "10s"
     national_delay: str = "15s"
+    discovery_interval: str = "5s"
     max_pending: str = "1GiB"
+    retry_for: str = "7d"
+    topics: str = ".+"
     start: Literal["committed", "earliest", "latest"] = "committed"
     resume: str = "latest"
     clickhouse_url: str = ""

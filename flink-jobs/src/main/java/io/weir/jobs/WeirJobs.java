@@ -1,5 +1,7 @@
 package io.weir.jobs;
 
+import io.weir.jobs.graph.Job;
+import io.weir.jobs.graph.Options;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -30,11 +32,11 @@ public final class WeirJobs {
 
   private WeirJobs() {}
 
-  /** See {@link Options#help()}. */
+  /** See {@link Options#help}. */
   public static void main(String[] arguments) throws Exception {
     List<String> words = List.of(arguments);
     if (words.contains("--help") || words.contains("-h")) {
-      System.out.println(Options.help());
+      System.out.println(Options.help(Jobs.ALL));
       return;
     }
     if (words.contains("--docs")) {
@@ -43,7 +45,7 @@ public final class WeirJobs {
     }
     Options options;
     try {
-      options = Options.parse(arguments, System.getenv());
+      options = Options.parse(arguments, System.getenv(), Jobs.ALL);
     } catch (Options.BadOption e) {
       System.err.println("weir-flink-jobs: " + e.getMessage());
       System.exit(2);
@@ -64,9 +66,9 @@ public final class WeirJobs {
       environment = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
     }
     environment.setParallelism(options.parallelism);
-    new Pipeline(options, environment).build();
+    Pipeline.build(options, environment);
     String name =
-        options.jobs.stream().map(Options.Job::word).collect(Collectors.joining(",", "weir ", ""));
+        options.jobs.stream().map(Job::name).collect(Collectors.joining(",", "weir ", ""));
     if (!local) {
       environment.execute(name);
       return;
@@ -81,19 +83,11 @@ public final class WeirJobs {
     }
   }
 
-  /** {@code path} as a URI: Flink takes a bare path for one of its default file system. */
-  static String uri(String path) {
-    if (path.matches("[a-z][a-z0-9+.-]+:.*")) {
-      return path.replaceAll("/+$", "");
-    }
-    return Path.of(path).toAbsolutePath().normalize().toUri().toString().replaceAll("/+$", "");
-  }
-
   private static Configuration configuration(Options options) {
     Configuration configuration = new Configuration();
     configuration.set(StateBackendOptions.STATE_BACKEND, "hashmap");
     configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, options.checkpointInterval);
-    configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, uri(options.checkpoints));
+    configuration.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, Options.uri(options.checkpoints));
     configuration.set(
         CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
@@ -127,7 +121,7 @@ public final class WeirJobs {
     configuration.setString(
         "metrics.reporter.prometheus.scope.variables.excludes",
         "job_id;task_id;task_name;task_attempt_id;task_attempt_num;operator_id;tm_id;host");
-    Path directory = Checkpoints.local(uri(options.checkpoints));
+    Path directory = Checkpoints.local(Options.uri(options.checkpoints));
     Files.createDirectories(directory);
     Optional<Path> state;
     switch (options.resume) {

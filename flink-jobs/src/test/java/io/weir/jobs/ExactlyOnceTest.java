@@ -6,12 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.weir.jobs.sink.ClickHouse;
 import io.weir.jobs.sink.ClickHouseSink;
-import io.weir.jobs.sink.FakeClickHouse;
 import io.weir.jobs.sink.FakeClickHouse.Fate;
+import io.weir.jobs.sink.FakeClickHouse;
 import io.weir.jobs.sink.NativeBlock;
 import io.weir.jobs.sink.RowBlocks;
-import io.weir.jobs.sink.Table;
-import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.table.Table;
+import io.weir.jobs.table.TableRow;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.weir.jobs.sink.NativeBlock;
 import io.weir.jobs.sink.NativeReader;
-import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.table.TableRow;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.nio.file.Files;

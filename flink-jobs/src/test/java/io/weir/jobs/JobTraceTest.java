@@ -12,18 +12,18 @@ import io.weir.jobs.health.HealthAlert;
 import io.weir.jobs.health.HealthStages;
 import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.ingest.FlowBlocks;
-import io.weir.jobs.ledger.LedgerEvent;
 import io.weir.jobs.ledger.LedgerStages;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.DeadLetter;
+import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.mixes.Mixes;
 import io.weir.jobs.sink.NativeBlock;
-import io.weir.jobs.sink.TableRow;
 import io.weir.jobs.source.Accept;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.DeadLetter;
-import io.weir.jobs.source.RawMessage;
+import io.weir.jobs.table.TableRow;
 import io.weir.jobs.topn.Topn;
+import io.weir.jobs.window.WindowJob;
 import io.weir.jobs.window.WindowStages;
-import io.weir.jobs.window.Windows;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -94,19 +94,19 @@ class JobTraceTest {
   @ParameterizedTest
   @MethodSource("topn")
   void topn(Path trace) throws Exception {
-    check(trace, () -> new Windowed(Topn.job(WindowStages.WINDOW, 3)));
+    check(trace, () -> new Windowed(Topn.windowJob(WindowStages.WINDOW, 3)));
   }
 
   @ParameterizedTest
   @MethodSource("indicators")
   void indicators(Path trace) throws Exception {
-    check(trace, () -> new Windowed(Indicators.job(WindowStages.WINDOW, 3, 4)));
+    check(trace, () -> new Windowed(Indicators.windowJob(WindowStages.WINDOW, 3, 4)));
   }
 
   @ParameterizedTest
   @MethodSource("mixes")
   void mixes(Path trace) throws Exception {
-    check(trace, () -> new Windowed(Mixes.job(Duration.ofMinutes(1), 2, 1)));
+    check(trace, () -> new Windowed(Mixes.windowJob(Duration.ofMinutes(1), 2, 1)));
   }
 
   @ParameterizedTest
@@ -248,7 +248,7 @@ class JobTraceTest {
         Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
     private final WindowStages stages;
 
-    Windowed(Windows.Job job) throws Exception {
+    Windowed(WindowJob job) throws Exception {
       stages = new WindowStages(job);
     }
 

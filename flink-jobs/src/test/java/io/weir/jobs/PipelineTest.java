@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.weir.jobs.graph.Options;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -25,7 +26,7 @@ class PipelineTest {
     configuration.set(PipelineOptions.GENERIC_TYPES, false); // fails where Kryo would be used
     StreamExecutionEnvironment environment =
         StreamExecutionEnvironment.createLocalEnvironment(2, configuration);
-    new Pipeline(Options.parse(arguments, Map.of()), environment).build();
+    Pipeline.build(Options.parse(arguments, Map.of(), Jobs.ALL), environment);
     return environment.getStreamGraph();
   }
 

@@ -1,8 +1,8 @@
 package io.weir.jobs;
 
 import com.google.protobuf.ByteString;
-import io.weir.jobs.source.Enrolment;
-import io.weir.jobs.source.RawMessage;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.RawMessage;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;

@@ -1,10 +1,11 @@
 package io.weir.jobs.enrich;
 
 import com.google.protobuf.ByteString;
-import io.weir.jobs.sink.Table;
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.Addresses;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Addresses;
+import io.weir.jobs.message.Enrichment;
+import io.weir.jobs.table.Table;
+import io.weir.jobs.table.TableRow;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
 import java.util.List;
@@ -40,7 +41,7 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
     tellsNames = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask() == 0;
     told = Known.Names.NONE;
     if (tellsNames) {
-      lookups.register(getRuntimeContext().getMetricGroup().addGroup("weir"));
+      lookups.register(getRuntimeContext().getMetricGroup());
     }
   }
 

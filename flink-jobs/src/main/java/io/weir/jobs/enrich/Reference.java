@@ -1,6 +1,7 @@
 package io.weir.jobs.enrich;
 
 import io.weir.jobs.enrich.AddressFile.Kind;
+import io.weir.jobs.metrics.Metric;
 import java.io.Serializable;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -11,7 +12,6 @@ import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
-import org.apache.flink.metrics.Gauge;
 import org.apache.flink.metrics.MetricGroup;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -22,6 +22,22 @@ import org.slf4j.LoggerFactory;
  * systems and countries. Who reads sees a finished {@link Known} or the next one, and never waits.
  */
 public final class Reference {
+  private static final String OPERATOR = "enrich";
+  private static final Metric PREFIXES =
+      Metric.gauge("prefixes", OPERATOR, "Declared prefixes; of subtask 0's process");
+  private static final Metric SYSTEMS =
+      Metric.gauge("as_ranges", OPERATOR, "Ranges of addresses of the file of autonomous systems");
+  private static final Metric COUNTRIES =
+      Metric.gauge("country_ranges", OPERATOR, "Ranges of addresses of the file of countries");
+  private static final Metric REFUSED =
+      Metric.gauge(
+          "enrichment_refused",
+          OPERATOR,
+          "Declarations and files left out since the start, by `cause` (scope `weir_cause`)");
+
+  /** What a subtask of {@link Enrich} registers. */
+  public static final List<Metric> METRICS = List.of(PREFIXES, SYSTEMS, COUNTRIES, REFUSED);
+
   private static final Logger LOG = LoggerFactory.getLogger(Reference.class);
 
   /** How long a start waits until everything has been read. */
@@ -153,16 +169,10 @@ public final class Reference {
 
     @Override
     public void register(MetricGroup metrics) {
-      metrics.gauge("prefixes", (Gauge<Integer>) () -> known.prefixes.size());
-      metrics.gauge("as_ranges", (Gauge<Integer>) () -> known.systems.ranges());
-      metrics.gauge("country_ranges", (Gauge<Integer>) () -> known.countries.ranges());
-      refusals
-          .counts()
-          .forEach(
-              (cause, count) ->
-                  metrics
-                      .addGroup("cause", cause)
-                      .gauge("enrichment_refused", (Gauge<Long>) count::sum));
+      PREFIXES.register(metrics, () -> known.prefixes.size());
+      SYSTEMS.register(metrics, () -> known.systems.ranges());
+      COUNTRIES.register(metrics, () -> known.countries.ranges());
+      refusals.counts().forEach((cause, count) -> REFUSED.register(metrics, cause, count::sum));
     }
 
     @Override

@@ -1,10 +1,12 @@
 package io.weir.jobs.filters;
 
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ValueState;
@@ -24,6 +26,13 @@ import org.apache.flink.util.Collector;
 public final class CounterMeans extends KeyedProcessFunction<String, MeansMessage, TableRow> {
   private static final long serialVersionUID = 1;
   private static final long TICK_MS = 1_000;
+
+  private static final Metric DROPPED =
+      Metric.counter(
+          "counters_without_mean",
+          "means",
+          "Counters left out of a window (they are in `counters`), by `cause`: `too_late`, `too_many_labels`, `interval_too_long`");
+  static final List<Metric> METRICS = List.of(DROPPED);
 
   private final long delayMs;
 
@@ -68,7 +77,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
         getRuntimeContext().getState(new ValueStateDescriptor<>("means", new Means.Serializer()));
     timer =
         getRuntimeContext().getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
-    metrics = getRuntimeContext().getMetricGroup().addGroup("weir");
+    metrics = getRuntimeContext().getMetricGroup();
     dropped = new HashMap<>();
   }
 
@@ -108,9 +117,6 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   }
 
   private void drop(String cause, int count) {
-    dropped
-        .computeIfAbsent(
-            cause, key -> metrics.addGroup("cause", key).counter("counters_without_mean"))
-        .inc(count);
+    dropped.computeIfAbsent(cause, key -> DROPPED.register(metrics, key)).inc(count);
   }
 }

@@ -1,8 +1,8 @@
 package io.weir.jobs.filters;
 
-import io.weir.jobs.sink.Table;
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.Accepted;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.table.Table;
+import io.weir.jobs.table.TableRow;
 import io.weir.proto.Counter;
 import io.weir.proto.CounterMessage;
 import org.apache.flink.api.common.functions.FlatMapFunction;

@@ -2,10 +2,10 @@ package io.weir.jobs.filters;
 
 import io.weir.jobs.filters.MeansMessage.Counted;
 import io.weir.jobs.filters.MeansWindow.Cell;
+import io.weir.jobs.message.RangeSet;
 import io.weir.jobs.serde.WireSerializer;
-import io.weir.jobs.sink.Table;
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.RangeSet;
+import io.weir.jobs.table.Table;
+import io.weir.jobs.table.TableRow;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Comparator;

@@ -1,6 +1,6 @@
 package io.weir.jobs.filters;
 
-import io.weir.jobs.source.RangeSet;
+import io.weir.jobs.message.RangeSet;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;

@@ -1,8 +1,8 @@
 package io.weir.jobs.filters;
 
 import io.weir.jobs.filters.MeansMessage.Counted;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Enrolment;
 import io.weir.proto.Counter;
 import io.weir.proto.CounterMessage;
 import java.util.ArrayList;

@@ -1,7 +1,9 @@
 package io.weir.jobs.health;
 
 import java.nio.charset.StandardCharsets;
+import org.apache.flink.connector.base.DeliveryGuarantee;
 import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
+import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
 /** Alerts as Kafka records: the key is the alert's id, so that one alert's stay in order. */
@@ -10,6 +12,15 @@ public final class AlertRecords implements KafkaRecordSerializationSchema<Health
 
   /** The topic of all alerts. */
   public static final String TOPIC = "weir.alerts";
+
+  /** The sink of alerts. */
+  static KafkaSink<HealthAlert> sink(String brokers) {
+    return KafkaSink.<HealthAlert>builder()
+        .setBootstrapServers(brokers)
+        .setRecordSerializer(new AlertRecords())
+        .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        .build();
+  }
 
   @Override
   public ProducerRecord<byte[], byte[]> serialize(

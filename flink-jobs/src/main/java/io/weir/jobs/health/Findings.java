@@ -1,7 +1,7 @@
 package io.weir.jobs.health;
 
-import io.weir.jobs.ledger.LedgerEvent;
-import io.weir.jobs.source.RawMessage;
+import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.message.RawMessage;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.DropCount;
 import java.io.IOException;

@@ -2,8 +2,8 @@ package io.weir.jobs.health;
 
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
-import io.weir.jobs.sink.Table;
-import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.table.Table;
+import io.weir.jobs.table.TableRow;
 import io.weir.proto.Alert;
 import java.io.IOException;
 import java.util.Map;

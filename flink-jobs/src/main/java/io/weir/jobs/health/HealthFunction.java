@@ -1,9 +1,10 @@
 package io.weir.jobs.health;
 
-import io.weir.jobs.ledger.LedgerEvent;
-import io.weir.jobs.ledger.LedgerFunction;
-import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.metrics.Metric;
 import java.time.Duration;
+import java.util.List;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
@@ -23,6 +24,10 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
 
   /** How long after Kafka last listed a probe it is not enrolled any more. */
   static final long FORGET_MS = 3_600_000;
+
+  private static final Metric TOLD =
+      Metric.counter("alerts", "health", "Alerts opened, updated and closed");
+  static final List<Metric> METRICS = List.of(TOLD);
 
   private final long graceMs;
   private transient ValueState<ProbeHealth> state;
@@ -48,7 +53,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
       DataStream<LedgerEvent> events, DataStream<Enrolment> enrolments, Duration grace) {
     DataStream<LedgerEvent> enrolled =
         enrolments
-            .flatMap(LedgerFunction::enrolled)
+            .flatMap(LedgerEvent::enrolled)
             .returns(LedgerEvent.TYPE)
             .name("health-enrolled")
             .uid("health-enrolled");
@@ -66,7 +71,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
     var runtime = getRuntimeContext();
     state = runtime.getState(new ValueStateDescriptor<>("health", new ProbeHealth.Serializer()));
     timer = runtime.getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
-    told = runtime.getMetricGroup().addGroup("weir").counter("alerts");
+    told = TOLD.register(runtime.getMetricGroup());
   }
 
   @Override

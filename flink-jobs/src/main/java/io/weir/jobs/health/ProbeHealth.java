@@ -2,8 +2,7 @@ package io.weir.jobs.health;
 
 import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.health.Condition.Finding;
-import io.weir.jobs.ledger.LedgerEvent;
-import io.weir.jobs.ledger.LedgerFunction;
+import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Severity;
@@ -76,7 +75,7 @@ final class ProbeHealth {
     if (event.kind() == LedgerEvent.Kind.ENROLMENT) {
       if (event.interval() > checkedAt) {
         checkedAt = event.interval();
-        check(event.probe(), LedgerFunction.offsets(event.body()), checkedAt, grace, out);
+        check(event.probe(), LedgerEvent.offsets(event.body()), checkedAt, grace, out);
       }
       return;
     }

@@ -1,6 +1,6 @@
 package io.weir.jobs.health;
 
-import io.weir.jobs.ledger.LedgerEvent;
+import io.weir.jobs.message.LedgerEvent;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;

@@ -1,11 +1,10 @@
 package io.weir.jobs.indicators;
 
-import io.weir.jobs.enrich.Enrichment;
 import io.weir.jobs.window.Attempts;
 import io.weir.jobs.window.Best;
 import io.weir.jobs.window.Buckets;
 import io.weir.jobs.window.Digester;
-import io.weir.jobs.window.FlowTable;
+import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.Flows;
 import io.weir.jobs.window.Hosts;
 import io.weir.jobs.window.Sections;
@@ -124,7 +123,7 @@ final class IndicatorDigester implements Digester {
   /** One digest. */
   private final class Work {
     private final Flows flows;
-    private final long[] cells;
+    private final FlowCursor flow;
     private final Hosts hosts;
     private final long[] stats;
     private final Sums totals = new Sums(TOTAL_VALUES);
@@ -150,7 +149,7 @@ final class IndicatorDigester implements Digester {
 
     Work(Flows flows) {
       this.flows = flows;
-      cells = flows.cells();
+      flow = flows.cursor();
       hosts = flows.hosts();
       stats = new long[hosts.known() * HostStats.SIZE];
       portBounds = new int[2 * hosts.known()];
@@ -160,17 +159,13 @@ final class IndicatorDigester implements Digester {
     long[] digest() {
       long oneWay = 0;
       long syns = 0; // of senders that no record names, too
-      for (int flow = 0; flow < flows.size(); flow++) {
-        int at = flow * FlowTable.STRIDE;
-        end(hosts.of(flow, 0), at, true);
-        end(hosts.of(flow, 1), at, false);
-        boolean twoWay = (cells[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) == 0;
-        if (!twoWay && flows.owns(at)) {
-          oneWay += cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
-        }
-        long syn = cells[at + FlowTable.SYN];
-        if (syn != 0 && twoWay && isTcp(at) && flows.owns(at)) {
-          syns += (syn >>> 32) + (syn & 0xffffffffL);
+      while (flow.next()) {
+        end(hosts.of(flow, true), true);
+        end(hosts.of(flow, false), false);
+        if (flow.isOneWay()) {
+          oneWay += flow.isOwned() ? flow.packets() : 0;
+        } else if (kind(flow.protocol()) == 0 && flow.isOwned()) {
+          syns += flow.synSent(true) + flow.synSent(false);
         }
       }
       sketches();
@@ -231,84 +226,73 @@ final class IndicatorDigester implements Digester {
       return Math.min(report, 32 + 2 * report / Buckets.COUNT);
     }
 
-    private boolean isTcp(int at) {
-      return kind(FlowTable.protocol(cells[at + FlowTable.TUPLE])) == 0;
-    }
-
     private int customer(int host) {
       return (int) stats[host * HostStats.SIZE + HostStats.CUSTOMER];
     }
 
-    /** Counts what a flow's source or destination did. */
-    private void end(int host, int at, boolean source) {
+    /** Counts what the flow's source or destination did. */
+    private void end(int host, boolean source) {
       if (host < 0) {
         return;
       }
       int into = host * HostStats.SIZE;
-      long tuple = cells[at + FlowTable.TUPLE];
-      long attributes = cells[at + FlowTable.ATTRIBUTES];
-      int kind = kind(FlowTable.protocol(tuple));
-      int key = FlowTable.overflowKey(tuple);
-      boolean twoWay = (attributes & FlowTable.ONE_WAY) == 0;
-      long sent = cells[at + (source ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
-      long received = cells[at + (source ? FlowTable.REV_PACKETS : FlowTable.FWD_PACKETS)];
+      int kind = kind(flow.protocol());
+      boolean twoWay = !flow.isOneWay();
+      long sent = flow.packetsSent(source);
+      long received = flow.packetsSent(!source);
       if (kind == 0 && twoWay) {
-        for (int i = 0; i < 4; i++) {
-          long counts = cells[at + FlowTable.SYN + i];
-          if (counts != 0) {
-            long forward = counts >>> 32;
-            long reverse = counts & 0xffffffffL;
-            stats[into + HostStats.SYN_SENT + i] += source ? forward : reverse;
-            stats[into + HostStats.SYN_RECV + i] += source ? reverse : forward;
-          }
+        if (flow.hasTcpFlags()) {
+          stats[into + HostStats.SYN_SENT] += flow.synSent(source);
+          stats[into + HostStats.SYNACK_SENT] += flow.synackSent(source);
+          stats[into + HostStats.FIN_SENT] += flow.finSent(source);
+          stats[into + HostStats.RST_SENT] += flow.rstSent(source);
+          stats[into + HostStats.SYN_RECV] += flow.synSent(!source);
+          stats[into + HostStats.SYNACK_RECV] += flow.synackSent(!source);
+          stats[into + HostStats.FIN_RECV] += flow.finSent(!source);
+          stats[into + HostStats.RST_RECV] += flow.rstSent(!source);
         }
         stats[into + HostStats.TCP_SENT] += sent;
         stats[into + HostStats.TCP_RECV] += received;
       } else if (kind == 1 && twoWay) {
         stats[into + HostStats.UDP_SENT] += sent;
       }
-      long errors = cells[at + FlowTable.ICMP_ERRORS];
-      if (errors != 0) {
-        long errorsReceived = source ? errors & 0xffffffffL : errors >>> 32;
-        stats[into + HostStats.ICMP_SENT] += source ? errors >>> 32 : errors & 0xffffffffL;
-        stats[into + HostStats.ICMP_RECV] += errorsReceived;
-        if ((attributes & FlowTable.QUOTES_UDP) != 0) {
-          stats[into + HostStats.ICMP_RECV_UDP] += errorsReceived;
+      if (flow.hasIcmpErrors()) {
+        long errors = flow.icmpErrorsSent(!source);
+        stats[into + HostStats.ICMP_SENT] += flow.icmpErrorsSent(source);
+        stats[into + HostStats.ICMP_RECV] += errors;
+        if (flow.quotesUdp()) {
+          stats[into + HostStats.ICMP_RECV_UDP] += errors;
         }
       }
-      if (key != 0) {
+      if (flow.isOverflow()) {
         stats[into + HostStats.OVERFLOW] += sent + received;
         stats[into + HostStats.OVERFLOW_TCP] += kind == 0 && twoWay ? sent + received : 0;
       }
-      if (source && kind >= 0 && !FlowTable.isBack(tuple) && begins(at, kind)) {
+      if (source && kind >= 0 && begins(kind)) {
         stats[into + HostStats.BEGAN + kind]++;
         if (kind < 2) {
-          port(host, kind, FlowTable.dstPort(tuple));
+          port(host, kind, flow.port(false));
         }
       }
-      belongs(into, cells[at + FlowTable.CUSTOMER], attributes, source);
+      belongs(into, Integer.toUnsignedLong(flow.customer(source)), flow.isLocal(source));
     }
 
     /** Notes whose host it is, and whether it is a local one. */
-    private void belongs(int into, long customers, long flags, boolean source) {
-      long customer = source ? customers >>> 32 : customers & 0xffffffffL;
+    private void belongs(int into, long customer, boolean local) {
       stats[into + HostStats.CUSTOMER] = Math.max(stats[into + HostStats.CUSTOMER], customer);
-      int inside =
-          flows.national()
-              ? source ? Enrichment.SRC_NATIONAL : Enrichment.DST_NATIONAL
-              : source ? Enrichment.SRC_AT_SITE : Enrichment.DST_AT_SITE;
-      if ((flags & inside) != 0) {
+      if (local) {
         stats[into + HostStats.LOCAL] = 1;
       }
     }
 
     /** Whether the flow's source is known to have begun it, as far as its protocol can tell. */
-    private boolean begins(int at, int kind) {
-      return switch (kind) {
-        case 0 -> (cells[at + FlowTable.ATTRIBUTES] & FlowTable.GUESS) == 0;
-        case 1 -> true;
-        default -> cells[at + FlowTable.ICMP_ERRORS] == 0;
-      };
+    private boolean begins(int kind) {
+      return !flow.isBack()
+          && switch (kind) {
+            case 0 -> !flow.isGuess();
+            case 1 -> true;
+            default -> !flow.hasIcmpErrors();
+          };
     }
 
     private void sketches() {
@@ -332,14 +316,12 @@ final class IndicatorDigester implements Digester {
      */
     private void contacts(IntPredicate more) {
       Attempts attempts = flows.attempts();
-      long[] rows = attempts.rows();
       int[] last = new int[hosts.known()]; // attempt of the host + 1
       int[] previous = new int[attempts.size()];
       Sums judged = new Sums(0);
       for (int i = 0; i < attempts.size(); i++) {
-        int at = i * Attempts.STRIDE;
-        if (!attempts.answered(at)) {
-          judged.at(rows[at], rows[at + 1]);
+        if (!attempts.answered(i)) {
+          judged.at(attempts.high(i, true), attempts.low(i, true));
         }
       }
       for (int host = 0; host < hosts.known(); host++) {
@@ -351,13 +333,16 @@ final class IndicatorDigester implements Digester {
         return;
       }
       for (int i = 0; i < attempts.size(); i++) {
-        int at = i * Attempts.STRIDE;
-        if (judged.find(rows[at], rows[at + 1]) >= 0) {
-          int host = hosts.find(rows[at], rows[at + 1]);
+        long high = attempts.high(i, true);
+        long low = attempts.low(i, true);
+        if (judged.find(high, low) >= 0) {
+          int host = hosts.find(high, low);
           previous[i] = last[host];
           last[host] = i + 1;
           belongs(
-              host * HostStats.SIZE, rows[at + Attempts.CUSTOMER], rows[at + Attempts.FLAGS], true);
+              host * HostStats.SIZE,
+              Integer.toUnsignedLong(attempts.customer(i)),
+              attempts.isLocal(i, flows.national()));
         }
       }
       Sums contacts = new Sums(1);
@@ -366,9 +351,9 @@ final class IndicatorDigester implements Digester {
         int host = hosts.find(judged.cells()[at], judged.cells()[at + 1]);
         contacts.clear();
         for (int attempt = last[host] - 1; attempt >= 0; attempt = previous[attempt] - 1) {
-          int row = attempt * Attempts.STRIDE;
-          int into = contacts.at(rows[row + 2], rows[row + 3]) + Sums.KEY;
-          contacts.cells()[into] |= attempts.answered(row) ? 1 : 0;
+          long high = attempts.high(attempt, false);
+          int into = contacts.at(high, attempts.low(attempt, false)) + Sums.KEY;
+          contacts.cells()[into] |= attempts.answered(attempt) ? 1 : 0;
         }
         int answered = 0;
         for (int contact = 0; contact < contacts.size(); contact++) {
@@ -491,16 +476,12 @@ final class IndicatorDigester implements Digester {
       peers.clear();
       dstPorts.clear();
       for (int end = hosts.first(host); end >= 0; end = hosts.next(end)) {
-        int at = end / 2 * FlowTable.STRIDE;
-        long tuple = cells[at + FlowTable.TUPLE];
-        if (end % 2 == 0
-            && kind(FlowTable.protocol(tuple)) == kind
-            && !FlowTable.isBack(tuple)
-            && begins(at, kind)) {
-          if (FlowTable.overflowKey(tuple) == 0) {
-            peers.at(cells[at + FlowTable.DST], cells[at + FlowTable.DST + 1]);
+        flow.seek(Hosts.flow(end));
+        if (Hosts.isSource(end) && kind(flow.protocol()) == kind && begins(kind)) {
+          if (!flow.isOverflow()) {
+            peers.at(flow.high(false), flow.low(false));
           }
-          dstPorts.at(FlowTable.dstPort(tuple), 0);
+          dstPorts.at(flow.port(false), 0);
         }
       }
       int at = distinct.at(host, kind);
@@ -522,25 +503,19 @@ final class IndicatorDigester implements Digester {
       dstPorts.clear();
       srcPorts.clear();
       for (int end = hosts.first(host); end >= 0; end = hosts.next(end)) {
-        int at = end / 2 * FlowTable.STRIDE;
-        boolean source = end % 2 == 0;
-        long tuple = cells[at + FlowTable.TUPLE];
-        long sent = cells[at + (source ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
-        if (FlowTable.protocol(tuple) != PROTOCOLS[0]
-            || sent == 0
-            || (cells[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) != 0) {
+        flow.seek(Hosts.flow(end));
+        boolean source = Hosts.isSource(end);
+        long sent = flow.packetsSent(source);
+        if (flow.protocol() != PROTOCOLS[0] || sent == 0 || flow.isOneWay()) {
           continue;
         }
-        long first = FlowTable.firstSeen(cells[at + FlowTable.SEEN]);
-        int src = FlowTable.srcPort(tuple);
-        int dst = FlowTable.dstPort(tuple);
-        if (!FlowTable.isBack(tuple)) {
-          port(dstPorts, source ? dst : src, sent, first);
+        long first = flow.firstSeen();
+        if (!flow.isBack()) {
+          port(dstPorts, flow.port(!source), sent, first);
         }
-        if (FlowTable.overflowKey(tuple) == 0) {
-          int peer = at + (source ? FlowTable.DST : FlowTable.SRC);
-          peers.at(cells[peer], cells[peer + 1]);
-          port(srcPorts, source ? src : dst, sent, first);
+        if (!flow.isOverflow()) {
+          peers.at(flow.high(!source), flow.low(!source));
+          port(srcPorts, flow.port(source), sent, first);
         }
       }
       int at = host * HostStats.SIZE;

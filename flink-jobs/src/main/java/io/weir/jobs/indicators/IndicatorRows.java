@@ -2,7 +2,7 @@ package io.weir.jobs.indicators;
 
 import static io.weir.jobs.indicators.IndicatorDigester.*;
 
-import io.weir.jobs.sink.Table;
+import io.weir.jobs.table.Table;
 import io.weir.jobs.window.Cells;
 import io.weir.jobs.window.Digest;
 import io.weir.jobs.window.RowList;

@@ -1,13 +1,16 @@
 package io.weir.jobs.indicators;
 
-import io.weir.jobs.window.Windows;
+import io.weir.jobs.graph.Job;
+import io.weir.jobs.graph.Options;
+import io.weir.jobs.graph.Streams;
+import io.weir.jobs.window.WindowJob;
 import java.time.Duration;
 
 /**
  * The job {@code indicators}: the TCP port report, worm counts, SYN senders, scanners, ICMP errors
  * and UDP work weights of every window, for each probe and over all probes.
  */
-public final class Indicators {
+public final class Indicators implements Job {
   /**
    * Failed first contacts more than answered ones that call a scanner: the least n with (1 -
    * theta1) / (1 - theta0) to the power of n at least beta / alpha, for theta0 0.8, theta1 0.2,
@@ -15,11 +18,25 @@ public final class Indicators {
    */
   public static final int SCANNER = 4;
 
-  private Indicators() {}
+  @Override
+  public String name() {
+    return "indicators";
+  }
+
+  @Override
+  public String what() {
+    return "who scans, floods or behaves like a worm: the TCP port report and its lists";
+  }
+
+  @Override
+  public void attach(Streams streams) {
+    Options options = streams.options();
+    streams.window(windowJob(options.window, options.top, options.portReport));
+  }
 
   /** The job with lists of {@code top} and port reports of {@code report} hosts. */
-  public static Windows.Job job(Duration window, int top, int report) {
-    return new Windows.Job(
+  public static WindowJob windowJob(Duration window, int top, int report) {
+    return new WindowJob(
         "indicators",
         new IndicatorDigester(top, report, SCANNER),
         new IndicatorRows(top, report),

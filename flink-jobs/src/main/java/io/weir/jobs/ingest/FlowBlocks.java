@@ -1,13 +1,13 @@
 package io.weir.jobs.ingest;
 
 import com.google.protobuf.ByteString;
-import io.weir.jobs.enrich.Direction;
-import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Addresses;
+import io.weir.jobs.message.Direction;
+import io.weir.jobs.message.Enrichment;
 import io.weir.jobs.sink.BlockBuilder;
 import io.weir.jobs.sink.BlockOperator;
-import io.weir.jobs.sink.Table;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.Addresses;
+import io.weir.jobs.table.Table;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
 import io.weir.proto.Overflow;

@@ -1,6 +1,6 @@
 package io.weir.jobs.ledger;
 
-import io.weir.jobs.source.RangeSet;
+import io.weir.jobs.message.RangeSet;
 import java.io.IOException;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;

@@ -1,9 +1,8 @@
 package io.weir.jobs.ledger;
 
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.Enrolment;
-import io.weir.jobs.source.RawMessage;
-import java.nio.ByteBuffer;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ValueState;
@@ -43,7 +42,7 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
       boolean fromLatest) {
     DataStream<LedgerEvent> enrolled =
         enrolments
-            .flatMap(LedgerFunction::enrolled)
+            .flatMap(LedgerEvent::enrolled)
             .returns(LedgerEvent.TYPE)
             .name("ledger-enrolled")
             .uid("ledger-enrolled");
@@ -73,37 +72,5 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
     long now = context.timerService().currentProcessingTime();
     ledger.accept(event, now, graceMs, fromLatest, out::collect);
     state.update(ledger);
-  }
-
-  /** One event for each probe; the body is begin and end of each partition. */
-  public static void enrolled(Enrolment enrolment, Collector<LedgerEvent> out) {
-    for (Enrolment.Probe probe : enrolment.probes()) {
-      ByteBuffer body = ByteBuffer.allocate(probe.begin().length * 16);
-      for (int i = 0; i < probe.begin().length; i++) {
-        body.putLong(probe.begin()[i]).putLong(probe.end()[i]);
-      }
-      out.collect(
-          new LedgerEvent(
-              LedgerEvent.Kind.ENROLMENT,
-              probe.name(),
-              0,
-              0,
-              0,
-              enrolment.at(),
-              0,
-              LedgerEvent.NO_OFFSET,
-              RawMessage.NO_TIME,
-              0,
-              0,
-              0,
-              body.array()));
-    }
-  }
-
-  /** The numbers in the body of an {@link LedgerEvent.Kind#ENROLMENT}. */
-  public static long[] offsets(byte[] body) {
-    long[] offsets = new long[body.length / 8];
-    ByteBuffer.wrap(body).asLongBuffer().get(offsets);
-    return offsets;
   }
 }

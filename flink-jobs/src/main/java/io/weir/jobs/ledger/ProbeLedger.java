@@ -2,9 +2,10 @@ package io.weir.jobs.ledger;
 
 import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.ledger.Interval.Part;
+import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.serde.WireSerializer;
-import io.weir.jobs.sink.Table;
-import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.table.Table;
+import io.weir.jobs.table.TableRow;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.LateInterval;
 import java.io.IOException;
@@ -73,7 +74,7 @@ final class ProbeLedger {
   /** Looks at the clock: what should have come by now? */
   private void look(
       LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out) {
-    long[] offsets = LedgerFunction.offsets(event.body());
+    long[] offsets = LedgerEvent.offsets(event.body());
     int partitions = offsets.length / 2;
     for (int number = 0; number < partitions; number++) {
       WorkerLedger worker = workers.computeIfAbsent(number, key -> new WorkerLedger());

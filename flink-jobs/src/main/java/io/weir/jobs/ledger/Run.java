@@ -1,6 +1,6 @@
 package io.weir.jobs.ledger;
 
-import io.weir.jobs.source.RangeSet;
+import io.weir.jobs.message.RangeSet;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.InterfaceCounters;
 import java.io.IOException;

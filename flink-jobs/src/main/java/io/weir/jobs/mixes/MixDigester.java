@@ -1,8 +1,8 @@
 package io.weir.jobs.mixes;
 
-import io.weir.jobs.enrich.Direction;
+import io.weir.jobs.message.Direction;
 import io.weir.jobs.window.Digester;
-import io.weir.jobs.window.FlowTable;
+import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.Flows;
 import io.weir.jobs.window.Sums;
 import java.util.Map;
@@ -47,14 +47,10 @@ final class MixDigester implements Digester {
   public long[] digest(Flows flows) {
     // First by everything at once, which costs one look-up for each way of a flow, then by each.
     Sums ways = new Sums(WAY_VALUES);
-    long[] cells = flows.cells();
-    for (int flow = 0; flow < flows.size(); flow++) {
-      int at = flow * FlowTable.STRIDE;
-      if (flows.owns(at)) {
-        int flags = (int) cells[at + FlowTable.ATTRIBUTES];
-        Direction direction =
-            flows.national() ? Direction.ofNation(flags) : Direction.ofSite(flags);
-        flow(ways, cells, at, direction);
+    FlowCursor flow = flows.cursor();
+    while (flow.next()) {
+      if (flow.isOwned()) {
+        count(ways, flow, flow.direction());
       }
     }
     Sums sums = new Sums(VALUES);
@@ -67,60 +63,53 @@ final class MixDigester implements Digester {
 
   /** The flows of each customer, seen from there. */
   private static void customers(Flows flows, Sums sums) {
-    long[] cells = flows.cells();
+    FlowCursor flow = flows.cursor();
     Map<Integer, Sums> ways = new TreeMap<>();
-    for (int flow = 0; flow < flows.size(); flow++) {
-      int at = flow * FlowTable.STRIDE;
-      if (cells[at + FlowTable.CUSTOMER] == 0 || !flows.owns(at)) {
+    while (flow.next()) {
+      if (!flow.hasCustomer() || !flow.isOwned()) {
         continue;
       }
-      int src = (int) (cells[at + FlowTable.CUSTOMER] >>> 32);
-      int dst = (int) cells[at + FlowTable.CUSTOMER];
+      int src = flow.customer(true);
+      int dst = flow.customer(false);
       if (src != 0) {
         Direction direction = dst == src ? Direction.INTERNAL : Direction.OUT;
-        flow(ways.computeIfAbsent(src, key -> new Sums(WAY_VALUES)), cells, at, direction);
+        count(ways.computeIfAbsent(src, key -> new Sums(WAY_VALUES)), flow, direction);
       }
       if (dst != 0 && dst != src) {
-        flow(ways.computeIfAbsent(dst, key -> new Sums(WAY_VALUES)), cells, at, Direction.IN);
+        count(ways.computeIfAbsent(dst, key -> new Sums(WAY_VALUES)), flow, Direction.IN);
       }
     }
     ways.forEach((customer, own) -> spread(own, sums, customer));
   }
 
-  private static void flow(Sums ways, long[] cells, int at, Direction direction) {
-    boolean overflow = FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0;
-    int began = overflow ? 0 : FlowTable.began(cells[at + FlowTable.SEEN]);
-    boolean sent = cells[at + FlowTable.FWD_PACKETS] != 0;
+  private static void count(Sums ways, FlowCursor flow, Direction direction) {
+    int began = flow.isOverflow() ? 0 : flow.began();
+    boolean sent = flow.packetsForward() != 0;
     if (sent) {
-      way(ways, cells, at, true, direction, began);
+      way(ways, flow, true, direction, began);
     }
-    if (cells[at + FlowTable.REV_PACKETS] != 0) {
-      way(ways, cells, at, false, direction.back(), sent ? 0 : began);
+    if (flow.packetsReverse() != 0) {
+      way(ways, flow, false, direction.back(), sent ? 0 : began);
     }
   }
 
   private static void way(
-      Sums ways, long[] cells, int at, boolean forward, Direction direction, int began) {
-    long attributes = cells[at + FlowTable.ATTRIBUTES];
-    long as = cells[at + FlowTable.AS];
-    long customer = cells[at + FlowTable.CUSTOMER];
+      Sums ways, FlowCursor flow, boolean forward, Direction direction, int began) {
     // AS and country of the end outside, the sender's but for what goes out; the customer of the
     // end inside, the sender's but for what comes in.
     boolean outer = forward == (direction != Direction.OUT);
     boolean inner = forward == (direction != Direction.IN);
-    boolean overflow = FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0;
     long high =
-        (attributes >>> 48) << 32
-            | ((attributes >>> (outer ? 32 : 16)) & 0xffff) << 16
-            | (overflow ? 16 : 0)
-            | ((attributes & FlowTable.IPV6) != 0 ? 8 : 0)
+        (long) flow.application() << 32
+            | (long) flow.country(outer) << 16
+            | (flow.isOverflow() ? 16 : 0)
+            | (flow.isIpv6() ? 8 : 0)
             | direction.ordinal();
-    long low =
-        (outer ? as & ~0xffffffffL : as << 32) | (inner ? customer >>> 32 : customer & 0xffffffffL);
+    long low = (long) flow.system(outer) << 32 | (flow.customer(inner) & 0xffffffffL);
     int into = ways.at(high, low) + Sums.KEY;
     long[] sums = ways.cells();
-    sums[into] += cells[at + (forward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
-    sums[into + 1] += cells[at + (forward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
+    sums[into] += flow.octetsSent(forward);
+    sums[into + 1] += flow.packetsSent(forward);
     sums[into + 2] += began;
   }
 

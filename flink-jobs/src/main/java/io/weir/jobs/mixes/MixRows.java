@@ -1,6 +1,6 @@
 package io.weir.jobs.mixes;
 
-import io.weir.jobs.sink.Table;
+import io.weir.jobs.table.Table;
 import io.weir.jobs.window.Best;
 import io.weir.jobs.window.Cells;
 import io.weir.jobs.window.Digest;

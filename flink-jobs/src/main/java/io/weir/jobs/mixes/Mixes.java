@@ -1,17 +1,34 @@
 package io.weir.jobs.mixes;
 
-import io.weir.jobs.window.Windows;
+import io.weir.jobs.graph.Job;
+import io.weir.jobs.graph.Options;
+import io.weir.jobs.graph.Streams;
+import io.weir.jobs.window.WindowJob;
 import java.time.Duration;
 
 /**
  * The job {@code mixes}: totals, applications, AS, countries and customers of every window of some
  * minutes, after UNINETT's Appflow; for each probe, for each customer and over all probes.
  */
-public final class Mixes {
-  private Mixes() {}
+public final class Mixes implements Job {
+  @Override
+  public String name() {
+    return "mixes";
+  }
+
+  @Override
+  public String what() {
+    return "totals and shares of applications, AS, countries and customers";
+  }
+
+  @Override
+  public void attach(Streams streams) {
+    Options options = streams.options();
+    streams.window(windowJob(options.mixWindow, options.mixTop, options.mixTopAs));
+  }
 
   /** The job with this many applications (and customers) and AS in each direction. */
-  public static Windows.Job job(Duration window, int applications, int systems) {
-    return new Windows.Job("mixes", new MixDigester(), new MixRows(applications, systems), window);
+  public static WindowJob windowJob(Duration window, int applications, int systems) {
+    return new WindowJob("mixes", new MixDigester(), new MixRows(applications, systems), window);
   }
 }

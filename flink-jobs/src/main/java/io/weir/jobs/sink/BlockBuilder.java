@@ -1,5 +1,7 @@
 package io.weir.jobs.sink;
 
+import io.weir.jobs.table.ColumnType;
+import io.weir.jobs.table.Table;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;

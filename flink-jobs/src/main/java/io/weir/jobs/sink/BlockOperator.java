@@ -1,5 +1,6 @@
 package io.weir.jobs.sink;
 
+import io.weir.jobs.table.Table;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;

@@ -1,5 +1,6 @@
 package io.weir.jobs.sink;
 
+import io.weir.jobs.metrics.Metric;
 import java.io.DataInputStream;
 import java.io.FileNotFoundException;
 import java.io.IOException;
@@ -59,6 +60,23 @@ import org.slf4j.LoggerFactory;
 public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     implements OneInputStreamOperator<NativeBlock, Void> {
   private static final long serialVersionUID = 1;
+
+  private static final String OPERATOR = "store-<table>";
+  private static final Metric STORED =
+      Metric.counter("stored_rows", OPERATOR, "Rows that ClickHouse acknowledged");
+  private static final Metric INSERTS =
+      Metric.counter("inserts", OPERATOR, "Blocks that ClickHouse acknowledged");
+  private static final Metric RETRIES =
+      Metric.counter("insert_retries", OPERATOR, "Inserts tried again");
+  private static final Metric GONE =
+      Metric.counter(
+          "files_gone", OPERATOR, "Blocks of an old state whose file was gone; taken as stored");
+  private static final Metric PENDING_BYTES =
+      Metric.gauge("pending_bytes", OPERATOR, "Octets of rows on their way, compressed");
+  private static final Metric PENDING_FILES =
+      Metric.gauge("pending_files", OPERATOR, "Blocks waiting for ClickHouse");
+  public static final List<Metric> METRICS =
+      List.of(STORED, INSERTS, RETRIES, GONE, PENDING_BYTES, PENDING_FILES);
   private static final Logger LOG = LoggerFactory.getLogger(ClickHouseSinkOperator.class);
 
   /** A file with this many rows or octets is full. */
@@ -189,13 +207,13 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
   }
 
   private void registerMetrics() {
-    MetricGroup group = getMetricGroup().addGroup("weir");
-    stored = group.counter("stored_rows");
-    inserts = group.counter("inserts");
-    retries = group.counter("insert_retries");
-    gone = group.counter("files_gone");
-    group.gauge("pending_bytes", () -> pendingBytes);
-    group.gauge("pending_files", () -> committing.size());
+    MetricGroup group = getMetricGroup();
+    stored = STORED.register(group);
+    inserts = INSERTS.register(group);
+    retries = RETRIES.register(group);
+    gone = GONE.register(group);
+    PENDING_BYTES.register(group, () -> pendingBytes);
+    PENDING_FILES.register(group, () -> committing.size());
   }
 
   @Override

@@ -1,5 +1,7 @@
 package io.weir.jobs.sink;
 
+import io.weir.jobs.metrics.Metric;
+import java.util.List;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
@@ -10,12 +12,16 @@ public final class CountingSink extends AbstractStreamOperator<Void>
     implements OneInputStreamOperator<NativeBlock, Void> {
   private static final long serialVersionUID = 1;
 
+  private static final Metric ROWS =
+      Metric.counter("counted_rows", "store-<table>", "Rows counted in the store's place");
+  public static final List<Metric> METRICS = List.of(ROWS);
+
   private transient Counter rows;
 
   @Override
   public void open() throws Exception {
     super.open();
-    rows = getMetricGroup().addGroup("weir").counter("counted_rows");
+    rows = ROWS.register(getMetricGroup());
   }
 
   @Override

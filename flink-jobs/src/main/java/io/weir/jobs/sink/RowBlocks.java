@@ -1,5 +1,6 @@
 package io.weir.jobs.sink;
 
+import io.weir.jobs.table.TableRow;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /** Collects {@link TableRow}s into blocks. */

@@ -1,10 +1,15 @@
 package io.weir.jobs.source;
 
-import io.weir.jobs.ledger.LedgerEvent;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.DeadLetter;
+import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.message.RawMessage;
+import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.source.SeenSequences.Worker;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ListState;
@@ -32,6 +37,19 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   private static final Logger LOG = LoggerFactory.getLogger(Accept.class);
   private static final long LOG_EVERY_MS = 60_000;
   private static final byte[] EMPTY = {};
+
+  private static final String OPERATOR = "accept";
+  private static final Metric MESSAGES =
+      Metric.counter("received_messages", OPERATOR, "Messages read from Kafka");
+  private static final Metric RECORDS =
+      Metric.counter("received_records", OPERATOR, "Flow records in messages that were accepted");
+  private static final Metric REPEATED =
+      Metric.counter(
+          "repeated_messages", OPERATOR, "Messages dropped because they had come before");
+  private static final Metric SET_ASIDE =
+      Metric.counter(
+          "dead_letters", OPERATOR, "Messages set aside, by `cause` (scope `weir_cause`)");
+  public static final List<Metric> METRICS = List.of(MESSAGES, RECORDS, REPEATED, SET_ASIDE);
 
   /** Messages that could not be understood. */
   public static final OutputTag<DeadLetter> DEAD_LETTERS =
@@ -72,10 +90,10 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
 
   @Override
   public void open(OpenContext context) {
-    metrics = getRuntimeContext().getMetricGroup().addGroup("weir");
-    messages = metrics.counter("received_messages");
-    records = metrics.counter("received_records");
-    repeated = metrics.counter("repeated_messages");
+    metrics = getRuntimeContext().getMetricGroup();
+    messages = MESSAGES.register(metrics);
+    records = RECORDS.register(metrics);
+    repeated = REPEATED.register(metrics);
     deadLetters = new HashMap<>();
     logged = new HashMap<>();
   }
@@ -149,9 +167,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
 
   private void refuse(RawMessage raw, TopicKind kind, String cause, Context context) {
     String word = cause.substring(0, cause.indexOf(':'));
-    deadLetters
-        .computeIfAbsent(word, w -> metrics.addGroup("cause", w).counter("dead_letters"))
-        .inc();
+    deadLetters.computeIfAbsent(word, w -> SET_ASIDE.register(metrics, w)).inc();
     long now = System.currentTimeMillis();
     if (now - logged.getOrDefault(word, 0L) >= LOG_EVERY_MS) {
       logged.put(word, now);

@@ -2,6 +2,8 @@ package io.weir.jobs.source;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.RawMessage;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Counter;
 import io.weir.proto.CounterMessage;

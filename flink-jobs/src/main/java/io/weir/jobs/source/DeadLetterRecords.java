@@ -1,10 +1,15 @@
 package io.weir.jobs.source;
 
+import io.weir.jobs.message.DeadLetter;
+import io.weir.jobs.message.RawMessage;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Properties;
+import org.apache.flink.connector.base.DeliveryGuarantee;
 import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
+import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -22,6 +27,19 @@ public final class DeadLetterRecords implements KafkaRecordSerializationSchema<D
 
   /** Octets of a message that are kept; a record, with its headers, has at most 8 MiB. */
   static final int MAX_VALUE = 7 << 20;
+
+  /** The sink of dead letters. */
+  public static KafkaSink<DeadLetter> sink(String brokers) {
+    Properties properties = new Properties();
+    properties.setProperty("compression.type", "zstd");
+    properties.setProperty("max.request.size", Integer.toString(8 << 20));
+    return KafkaSink.<DeadLetter>builder()
+        .setBootstrapServers(brokers)
+        .setKafkaProducerConfig(properties)
+        .setRecordSerializer(new DeadLetterRecords())
+        .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        .build();
+  }
 
   @Override
   public ProducerRecord<byte[], byte[]> serialize(

@@ -1,5 +1,6 @@
 package io.weir.jobs.source;
 
+import io.weir.jobs.message.Enrolment;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;

@@ -1,5 +1,6 @@
 package io.weir.jobs.source;
 
+import io.weir.jobs.message.RangeSet;
 import io.weir.jobs.serde.WireSerializer;
 import java.io.IOException;
 import java.util.HashMap;

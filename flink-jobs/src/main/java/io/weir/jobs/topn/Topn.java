@@ -1,17 +1,34 @@
 package io.weir.jobs.topn;
 
-import io.weir.jobs.window.Windows;
+import io.weir.jobs.graph.Job;
+import io.weir.jobs.graph.Options;
+import io.weir.jobs.graph.Streams;
+import io.weir.jobs.window.WindowJob;
 import java.time.Duration;
 
 /**
  * The job {@code topn}: the largest flows, hosts, ports, AS and customers of every window, for each
  * probe, for each customer and over all probes.
  */
-public final class Topn {
-  private Topn() {}
+public final class Topn implements Job {
+  @Override
+  public String name() {
+    return "topn";
+  }
+
+  @Override
+  public String what() {
+    return "the largest flows, hosts, ports, AS and customers of each window";
+  }
+
+  @Override
+  public void attach(Streams streams) {
+    Options options = streams.options();
+    streams.window(windowJob(options.window, options.top));
+  }
 
   /** The job with lists of {@code top}. */
-  public static Windows.Job job(Duration window, int top) {
-    return new Windows.Job("topn", new TopnDigester(top), new TopnRows(top), window);
+  public static WindowJob windowJob(Duration window, int top) {
+    return new WindowJob("topn", new TopnDigester(top), new TopnRows(top), window);
   }
 }

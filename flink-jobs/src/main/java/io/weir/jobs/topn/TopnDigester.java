@@ -1,9 +1,8 @@
 package io.weir.jobs.topn;
 
 import io.weir.jobs.window.Best;
-import io.weir.jobs.window.Cells;
 import io.weir.jobs.window.Digester;
-import io.weir.jobs.window.FlowTable;
+import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.Flows;
 import io.weir.jobs.window.Hosts;
 import io.weir.jobs.window.Sections;
@@ -28,7 +27,7 @@ final class TopnDigester implements Digester {
   static final int HOSTS = 4;
   static final int ERROR = 5;
 
-  /** A row of flows: scope, list, value, key and octets and packets as in {@link FlowTable}. */
+  /** A row of flows: scope, list, value, then what {@link FlowCursor#addTo} appends. */
   static final int FLOW_KEY = 3;
 
   static final int FLOW_STRIDE = 12;
@@ -85,7 +84,7 @@ final class TopnDigester implements Digester {
   /** One digest. */
   private static final class Work {
     private final Flows flows;
-    private final long[] cells;
+    private final FlowCursor flow;
     private final int top;
     private final Sums totals = new Sums(TOTAL_VALUES);
     private final Sums keys = new Sums(VALUES);
@@ -95,23 +94,22 @@ final class TopnDigester implements Digester {
     Work(Flows flows, int top) {
       this.flows = flows;
       this.top = top;
-      cells = flows.cells();
+      flow = flows.cursor();
     }
 
     long[] digest() {
       Best[] all = flowLists(0);
-      for (int flow = 0; flow < flows.size(); flow++) {
-        int at = flow * FlowTable.STRIDE;
-        if (flows.owns(at)) {
-          int src = (int) (cells[at + FlowTable.CUSTOMER] >>> 32);
-          int dst = (int) cells[at + FlowTable.CUSTOMER];
-          flow(0, all, flow, at);
-          ends(0, CUSTOMER, src, dst, at);
+      while (flow.next()) {
+        if (flow.isOwned()) {
+          int src = flow.customer(true);
+          int dst = flow.customer(false);
+          count(0, all);
+          ends(0, CUSTOMER, src, dst);
           if (flows.national() && src != 0) {
-            flow(src, flowLists(src), flow, at);
+            count(src, flowLists(src));
           }
           if (flows.national() && dst != 0 && dst != src) {
-            flow(dst, flowLists(dst), flow, at);
+            count(dst, flowLists(dst));
           }
         }
       }
@@ -128,60 +126,53 @@ final class TopnDigester implements Digester {
           scope,
           key -> {
             Best[] lists = new Best[FLOW_LISTS];
-            Arrays.setAll(
-                lists,
-                list ->
-                    new Best(
-                        top,
-                        (a, b) ->
-                            Cells.before(cells, a * FlowTable.STRIDE, b * FlowTable.STRIDE, 5)));
+            Arrays.setAll(lists, list -> new Best(top, flows::before));
             return lists;
           });
     }
 
     /** Takes the flow into the lists and sums of a scope. */
-    private void flow(int scope, Best[] lists, int flow, int at) {
-      long tuple = cells[at + FlowTable.TUPLE];
-      long octets = cells[at + FlowTable.FWD_OCTETS] + cells[at + FlowTable.REV_OCTETS];
-      long packets = cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
-      int protocol = FlowTable.protocol(tuple);
+    private void count(int scope, Best[] lists) {
+      long octets = flow.octets();
+      long packets = flow.packets();
+      int protocol = flow.protocol();
       int total = totals.at(scope, 0) + Sums.KEY;
       long[] sums = totals.cells();
       sums[total + TOTAL_OCTETS] += octets;
       sums[total + TOTAL_PACKETS] += packets;
-      if (FlowTable.overflowKey(tuple) == 0) {
+      if (flow.isOverflow()) {
+        sums[total + TOTAL_OVERFLOW] += octets;
+      } else {
         sums[total + TOTAL_FLOWS]++;
-        lists[IP].offer(octets, flow);
-        lists[IP + 1].offer(packets, flow);
+        int number = flow.number();
+        lists[IP].offer(octets, number);
+        lists[IP + 1].offer(packets, number);
         int own = protocol == 6 ? TCP : protocol == 17 ? UDP : isIcmp(protocol) ? ICMP : -1;
         if (own >= 0) {
-          lists[own].offer(octets, flow);
-          lists[own + 1].offer(packets, flow);
+          lists[own].offer(octets, number);
+          lists[own + 1].offer(packets, number);
         }
-      } else {
-        sums[total + TOTAL_OVERFLOW] += octets;
       }
-      if ((protocol == 6 || protocol == 17) && FlowTable.overflowKey(tuple) != 3) {
+      if ((protocol == 6 || protocol == 17) && flow.namesPort()) {
         int kind = protocol == 6 ? PORT_TCP : PORT_UDP;
-        add(scope, kind, FlowTable.dstPort(tuple), at, FlowTable.isBack(tuple), true);
+        add(scope, kind, flow.port(false), flow.isBack(), true);
       }
-      long as = cells[at + FlowTable.AS];
-      ends(scope, AS, (int) (as >>> 32), (int) as, at);
+      ends(scope, AS, flow.system(true), flow.system(false));
     }
 
     /** Adds to the sums of what the source and the destination belong to, where that is known. */
-    private void ends(int scope, int kind, int src, int dst, int at) {
+    private void ends(int scope, int kind, int src, int dst) {
       if (src != 0) {
-        add(scope, kind, Integer.toUnsignedLong(src), at, true, true);
+        add(scope, kind, Integer.toUnsignedLong(src), true, true);
       }
       if (dst != 0) {
-        add(scope, kind, Integer.toUnsignedLong(dst), at, false, dst != src);
+        add(scope, kind, Integer.toUnsignedLong(dst), false, dst != src);
       }
     }
 
-    private void add(int scope, int kind, long key, int at, boolean source, boolean count) {
+    private void add(int scope, int kind, long key, boolean source, boolean count) {
       int sums = keys.at((long) scope << 8 | kind, key) + Sums.KEY;
-      end(keys.cells(), sums, cells, at, source, count);
+      end(keys.cells(), sums, flow, source, count);
     }
 
     /** The hosts whose bucket this is, whole. */
@@ -189,17 +180,17 @@ final class TopnDigester implements Digester {
       Hosts hosts = flows.hosts();
       long[] sums = new long[hosts.size() * VALUES];
       int[] customers = new int[hosts.size()];
-      for (int flow = 0; flow < flows.size(); flow++) {
-        int at = flow * FlowTable.STRIDE;
-        int src = hosts.of(flow, 0);
-        int dst = hosts.of(flow, 1);
+      FlowCursor each = flows.cursor();
+      while (each.next()) {
+        int src = hosts.of(each, true);
+        int dst = hosts.of(each, false);
         if (src >= 0) {
-          end(sums, src * VALUES, cells, at, true, true);
-          customers[src] = Math.max(customers[src], (int) (cells[at + FlowTable.CUSTOMER] >>> 32));
+          end(sums, src * VALUES, each, true, true);
+          customers[src] = Math.max(customers[src], each.customer(true));
         }
         if (dst >= 0) {
-          end(sums, dst * VALUES, cells, at, false, dst != src);
-          customers[dst] = Math.max(customers[dst], (int) cells[at + FlowTable.CUSTOMER]);
+          end(sums, dst * VALUES, each, false, dst != src);
+          customers[dst] = Math.max(customers[dst], each.customer(false));
         }
       }
       Best[] all = hostLists(0, hosts);
@@ -251,13 +242,12 @@ final class TopnDigester implements Digester {
       flowLists.forEach(
           (scope, lists) -> {
             for (int list = 0; list < FLOW_LISTS; list++) {
-              for (int flow : lists[list].take()) {
-                int at = flow * FlowTable.STRIDE;
-                int by = list % 2 == 0 ? FlowTable.FWD_OCTETS : FlowTable.FWD_PACKETS;
+              for (int number : lists[list].take()) {
+                flow.seek(number);
                 sections.add(scope);
                 sections.add(list);
-                sections.add(cells[at + by] + cells[at + by + 2]);
-                sections.add(cells, at, FlowTable.REV_PACKETS + 1);
+                sections.add(list % 2 == 0 ? flow.octets() : flow.packets());
+                flow.addTo(sections);
               }
             }
           });
@@ -266,16 +256,15 @@ final class TopnDigester implements Digester {
   }
 
   /** Adds what the source or the destination of a flow sent and received to its sums. */
-  private static void end(
-      long[] sums, int into, long[] cells, int at, boolean source, boolean count) {
-    int sent = at + (source ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS);
-    int received = at + (source ? FlowTable.REV_OCTETS : FlowTable.FWD_OCTETS);
-    sums[into + IN_OCTETS] += cells[received];
-    sums[into + IN_PACKETS] += cells[received + 1];
-    sums[into + OUT_OCTETS] += cells[sent];
-    sums[into + OUT_PACKETS] += cells[sent + 1];
-    if (FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0) {
-      sums[into + OVERFLOW] += cells[received] + cells[sent];
+  private static void end(long[] sums, int into, FlowCursor flow, boolean source, boolean count) {
+    long sent = flow.octetsSent(source);
+    long received = flow.octetsSent(!source);
+    sums[into + IN_OCTETS] += received;
+    sums[into + IN_PACKETS] += flow.packetsSent(!source);
+    sums[into + OUT_OCTETS] += sent;
+    sums[into + OUT_PACKETS] += flow.packetsSent(source);
+    if (flow.isOverflow()) {
+      sums[into + OVERFLOW] += received + sent;
     } else if (count) {
       sums[into + COUNT]++;
     }

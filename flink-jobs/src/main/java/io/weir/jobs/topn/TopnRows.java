@@ -1,10 +1,10 @@
 package io.weir.jobs.topn;
 
-import io.weir.jobs.sink.Table;
+import io.weir.jobs.table.Table;
 import io.weir.jobs.window.Best;
 import io.weir.jobs.window.Cells;
 import io.weir.jobs.window.Digest;
-import io.weir.jobs.window.FlowTable;
+import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.RowList;
 import io.weir.jobs.window.RowMaker;
 import io.weir.jobs.window.Sections;
@@ -73,26 +73,22 @@ final class TopnRows implements RowMaker {
         (group, places) -> {
           long[] data = flows.data();
           int scope = (int) group[0];
+          FlowCursor flow = FlowCursor.of(data);
           List<Object[]> rows = new ArrayList<>();
           for (int at : places) {
-            int key = at + TopnDigester.FLOW_KEY;
-            long tuple = data[key + FlowTable.TUPLE];
+            flow.place(at + TopnDigester.FLOW_KEY);
             Object[] row = flowRow(scope, national, (int) group[1] + 1, totals);
-            Table.TOP_FLOWS.set(row, "src_addr", Cells.address(data, key + FlowTable.SRC));
-            Table.TOP_FLOWS.set(row, "dst_addr", Cells.address(data, key + FlowTable.DST));
-            Table.TOP_FLOWS.set(row, "src_port", FlowTable.srcPort(tuple));
-            Table.TOP_FLOWS.set(row, "dst_port", FlowTable.dstPort(tuple));
-            Table.TOP_FLOWS.set(row, "protocol", FlowTable.protocol(tuple));
-            long fwdOctets = data[key + FlowTable.FWD_OCTETS];
-            long fwdPackets = data[key + FlowTable.FWD_PACKETS];
-            long revOctets = data[key + FlowTable.REV_OCTETS];
-            long revPackets = data[key + FlowTable.REV_PACKETS];
-            Table.TOP_FLOWS.set(row, "octets", fwdOctets + revOctets);
-            Table.TOP_FLOWS.set(row, "packets", fwdPackets + revPackets);
-            Table.TOP_FLOWS.set(row, "fwd_octets", fwdOctets);
-            Table.TOP_FLOWS.set(row, "fwd_packets", fwdPackets);
-            Table.TOP_FLOWS.set(row, "rev_octets", revOctets);
-            Table.TOP_FLOWS.set(row, "rev_packets", revPackets);
+            Table.TOP_FLOWS.set(row, "src_addr", flow.address(true));
+            Table.TOP_FLOWS.set(row, "dst_addr", flow.address(false));
+            Table.TOP_FLOWS.set(row, "src_port", flow.port(true));
+            Table.TOP_FLOWS.set(row, "dst_port", flow.port(false));
+            Table.TOP_FLOWS.set(row, "protocol", flow.protocol());
+            Table.TOP_FLOWS.set(row, "octets", flow.octets());
+            Table.TOP_FLOWS.set(row, "packets", flow.packets());
+            Table.TOP_FLOWS.set(row, "fwd_octets", flow.octetsForward());
+            Table.TOP_FLOWS.set(row, "fwd_packets", flow.packetsForward());
+            Table.TOP_FLOWS.set(row, "rev_octets", flow.octetsReverse());
+            Table.TOP_FLOWS.set(row, "rev_packets", flow.packetsReverse());
             rows.add(row);
           }
           lists.add(

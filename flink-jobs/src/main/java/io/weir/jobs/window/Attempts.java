@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.message.Enrichment;
 import java.util.Arrays;
 
 /**
@@ -13,14 +14,9 @@ import java.util.Arrays;
  * FlowTable#ATTRIBUTES} with the answer in {@link #ANSWERED}.
  */
 public final class Attempts {
-  /** Numbers of a row. */
-  public static final int STRIDE = FlowTable.KEY + 2;
-
-  /** Customers of source and destination in a row. */
-  public static final int CUSTOMER = FlowTable.KEY;
-
-  /** Flags in a row. */
-  public static final int FLAGS = FlowTable.KEY + 1;
+  private static final int STRIDE = FlowTable.KEY + 2;
+  private static final int CUSTOMER = FlowTable.KEY;
+  private static final int FLAGS = FlowTable.KEY + 1;
 
   private static final int TCP = 6;
 
@@ -42,13 +38,30 @@ public final class Attempts {
     return size;
   }
 
-  /** The rows. */
-  public long[] rows() {
-    return rows;
+  /** Upper half of the address of who tried ({@code source}), or of whom it tried to reach. */
+  public long high(int attempt, boolean source) {
+    return rows[attempt * STRIDE + (source ? FlowTable.SRC : FlowTable.DST)];
   }
 
-  /** Whether what the row at {@code at} tried to reach has answered. */
-  public boolean answered(int at) {
+  /** Lower half of that address. */
+  public long low(int attempt, boolean source) {
+    return rows[attempt * STRIDE + (source ? FlowTable.SRC : FlowTable.DST) + 1];
+  }
+
+  /** Customer of who tried, 0 for none. */
+  public int customer(int attempt) {
+    return (int) (rows[attempt * STRIDE + CUSTOMER] >>> 32);
+  }
+
+  /** Whether who tried is inside: at the probe's site, or over all probes inside the nation. */
+  public boolean isLocal(int attempt, boolean national) {
+    int inside = national ? Enrichment.SRC_NATIONAL : Enrichment.SRC_AT_SITE;
+    return (rows[attempt * STRIDE + FLAGS] & inside) != 0;
+  }
+
+  /** Whether whom the attempt tried to reach has answered. */
+  public boolean answered(int attempt) {
+    int at = attempt * STRIDE;
     return (rows[at + FLAGS] & ANSWERED) != 0 || isClosed(rows, at);
   }
 
@@ -75,18 +88,20 @@ public final class Attempts {
 
   /** Takes in the attempts among a probe's flows; later ones are for the next window. */
   void add(long[] cells, int from, int to) {
-    for (int at = from * FlowTable.STRIDE; at < to * FlowTable.STRIDE; at += FlowTable.STRIDE) {
-      if (cells[at + FlowTable.SYN] >>> 32 == 0 || !isAttempt(cells, at)) {
+    FlowCursor flow = new FlowCursor(cells);
+    for (int i = from; i < to; i++) {
+      flow.seek(i);
+      if (flow.synSent(true) == 0 || !isAttempt(flow)) {
         continue;
       }
-      if (FlowTable.firstSeen(cells[at + FlowTable.SEEN]) < edgeMs) {
+      if (flow.firstSeen() < edgeMs) {
         reserve(1);
-        row(cells, at, rows, size++ * STRIDE);
+        row(cells, flow.place(), rows, size++ * STRIDE);
       } else {
         if ((lateSize + 1) * STRIDE > late.length) {
           late = Arrays.copyOf(late, late.length * 2);
         }
-        row(cells, at, late, lateSize++ * STRIDE);
+        row(cells, flow.place(), late, lateSize++ * STRIDE);
       }
     }
   }
@@ -125,10 +140,10 @@ public final class Attempts {
     if (open.size() == 0) {
       return;
     }
-    for (int at = 0; at < flows * FlowTable.STRIDE; at += FlowTable.STRIDE) {
-      if ((int) cells[at + FlowTable.SYNACK] != 0
-          && (cells[at + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) == 0) {
-        int found = open.find(cells, at);
+    FlowCursor flow = new FlowCursor(cells);
+    for (int i = 0; i < flows; i++) {
+      if (flow.seek(i).synackSent(false) != 0 && !flow.isOneWay()) {
+        int found = open.find(cells, flow.place());
         if (found >= 0) {
           open.cells()[found * FlowTable.STRIDE + FlowTable.SYNACK] = 1;
         }
@@ -141,11 +156,12 @@ public final class Attempts {
     return found >= 0 && open.cells()[found * FlowTable.STRIDE + FlowTable.SYNACK] != 0;
   }
 
-  private boolean isAttempt(long[] cells, int at) {
-    return (cells[at + FlowTable.ATTRIBUTES] & (FlowTable.GUESS | FlowTable.ONE_WAY)) == 0
-        && FlowTable.protocol(cells[at + FlowTable.TUPLE]) == TCP
-        && FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) == 0
-        && Buckets.of(cells[at + FlowTable.SRC], cells[at + FlowTable.SRC + 1]) == bucket;
+  private boolean isAttempt(FlowCursor flow) {
+    return !flow.isGuess()
+        && !flow.isOneWay()
+        && flow.protocol() == TCP
+        && !flow.isOverflow()
+        && flow.isIn(bucket, true);
   }
 
   private static void row(long[] cells, int at, long[] into, int to) {

@@ -29,8 +29,8 @@ public final class Buckets {
     int address =
         switch (FlowTable.overflowKey(cells[at + FlowTable.TUPLE])) {
           case 0 -> srcFirst(cells, at) ? FlowTable.SRC : FlowTable.DST;
-          case 1 -> FlowTable.SRC;
-          case 2 -> FlowTable.DST;
+          case FlowTable.SOURCE_AND_PORT -> FlowTable.SRC;
+          case FlowTable.DESTINATION_AND_PORT -> FlowTable.DST;
           default -> -1;
         };
     return address < 0 ? 0 : of(cells[at + address], cells[at + address + 1]);

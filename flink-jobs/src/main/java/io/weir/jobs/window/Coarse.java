@@ -1,6 +1,6 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.message.Enrichment;
 import java.util.Arrays;
 import org.apache.datasketches.memory.XxHash;
 
@@ -15,10 +15,6 @@ import org.apache.datasketches.memory.XxHash;
  * come again and is then too small by what it had: at most the largest that went, each time.
  */
 final class Coarse {
-  private static final int SOURCE_AND_PORT = 1;
-  private static final int DESTINATION_AND_PORT = 2;
-  private static final int PROTOCOL = 3;
-
   /** Flows that went, of one host and protocol, from which on their destinations are sketched. */
   private static final int SKETCH_FROM = 64;
 
@@ -54,43 +50,41 @@ final class Coarse {
     long least = nth(cells, table.size(), true, limit * 3 / 4);
     largest = 0;
     Sums went = new Sums(1);
-    for (int at = 0; at < table.size() * FlowTable.STRIDE; at += FlowTable.STRIDE) {
-      if (FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0) {
-        coarse.add(cells, at);
-      } else if (octets(cells, at) >= least) {
-        kept.add(cells, at);
+    FlowCursor flow = new FlowCursor(cells).over(cells, table.size());
+    while (flow.next()) {
+      if (flow.isOverflow()) {
+        coarse.add(cells, flow.place());
+      } else if (flow.octets() >= least) {
+        kept.add(cells, flow.place());
       } else {
-        largest = Math.max(largest, octets(cells, at));
-        both(cells, at);
-        if (isHere(cells, at + FlowTable.SRC)) {
-          went.add(cells[at], host(cells, at), 0, 1);
+        largest = Math.max(largest, flow.octets());
+        both(flow, cells);
+        if (flow.isIn(bucket, true)) {
+          went.add(flow.high(true), host(flow), 0, 1);
         }
       }
     }
     sketch(cells, table.size(), least, went);
     long leastCoarse = nth(coarse.cells(), coarse.size(), false, limit / 4);
     long[] added = coarse.cells();
-    for (int at = 0; at < coarse.size() * FlowTable.STRIDE; at += FlowTable.STRIDE) {
-      int key = FlowTable.overflowKey(added[at + FlowTable.TUPLE]);
-      if (key != PROTOCOL && octets(added, at) < leastCoarse) {
-        protocol(added, at);
+    flow.over(added, coarse.size());
+    while (flow.next()) {
+      if (flow.namesPort() && flow.octets() < leastCoarse) {
+        protocol(added, flow.place());
       } else {
-        kept.add(added, at);
+        kept.add(added, flow.place());
       }
     }
-  }
-
-  private static long octets(long[] cells, int at) {
-    return cells[at + FlowTable.FWD_OCTETS] + cells[at + FlowTable.REV_OCTETS];
   }
 
   /** Octets that about {@code count} of the flows, or of the overflow records, have at least. */
   private static long nth(long[] cells, int size, boolean flows, int count) {
     long[] values = new long[size];
     int length = 0;
-    for (int at = 0; at < size * FlowTable.STRIDE; at += FlowTable.STRIDE) {
-      if ((FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) == 0) == flows) {
-        values[length++] = octets(cells, at);
+    FlowCursor flow = new FlowCursor(cells).over(cells, size);
+    while (flow.next()) {
+      if (flow.isOverflow() != flows) {
+        values[length++] = flow.octets();
       }
     }
     if (length <= count) {
@@ -101,28 +95,22 @@ final class Coarse {
     return values[length - count - 1] + 1;
   }
 
-  private boolean isHere(long[] cells, int at) {
-    return Buckets.of(cells[at], cells[at + 1]) == bucket;
-  }
-
-  /** The address's lower half with the protocol in it: enough to count by. */
-  private static long host(long[] cells, int at) {
-    return cells[at + 1] ^ (long) FlowTable.protocol(cells[at + FlowTable.TUPLE]) << 48;
+  /** The source's lower half with the protocol in it: enough to count by. */
+  private static long host(FlowCursor flow) {
+    return flow.low(true) ^ (long) flow.protocol() << 48;
   }
 
   /** Adds what both ends of a flow did, as far as they are in this bucket. */
-  private void both(long[] cells, int at) {
-    boolean owned = Buckets.owner(cells, at) == bucket;
-    boolean src = isHere(cells, at + FlowTable.SRC);
-    boolean dst = isHere(cells, at + FlowTable.DST);
-    int port = FlowTable.dstPort(cells[at + FlowTable.TUPLE]);
+  private void both(FlowCursor flow, long[] cells) {
+    boolean owned = Buckets.owner(cells, flow.place()) == bucket;
+    boolean src = flow.isIn(bucket, true);
     if (src) {
-      oneWay(cells, at, true, true, port, owned);
-      oneWay(cells, at, true, false, port, owned);
+      oneWay(flow, cells, true, true, owned);
+      oneWay(flow, cells, true, false, owned);
     }
-    if (dst) {
-      oneWay(cells, at, false, true, port, owned && !src);
-      oneWay(cells, at, false, false, port, owned && !src);
+    if (flow.isIn(bucket, false)) {
+      oneWay(flow, cells, false, true, owned && !src);
+      oneWay(flow, cells, false, false, owned && !src);
     }
   }
 
@@ -131,35 +119,36 @@ final class Coarse {
    * whether it is what the source sent.
    */
   private void oneWay(
-      long[] cells, int at, boolean source, boolean forward, int port, boolean owned) {
-    int octets = at + (forward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS);
-    if (cells[octets] == 0 && cells[octets + 1] == 0) {
+      FlowCursor flow, long[] cells, boolean source, boolean forward, boolean owned) {
+    long octets = flow.octetsSent(forward);
+    long packets = flow.packetsSent(forward);
+    if (octets == 0 && packets == 0) {
       return;
     }
+    int at = flow.place();
     boolean sends = source == forward;
-    int from = at + (source ? FlowTable.SRC : FlowTable.DST);
     int into = sends ? FlowTable.SRC : FlowTable.DST;
     Arrays.fill(entry, 0);
-    entry[into] = cells[from];
-    entry[into + 1] = cells[from + 1];
-    long attributes = cells[at + FlowTable.ATTRIBUTES];
+    entry[into] = flow.high(source);
+    entry[into + 1] = flow.low(source);
     entry[FlowTable.TUPLE] =
         FlowTable.tuple(
                 0,
-                port,
-                FlowTable.protocol(cells[at + FlowTable.TUPLE]),
-                sends ? SOURCE_AND_PORT : DESTINATION_AND_PORT)
-            | ((attributes & FlowTable.IPV6) != 0 ? FlowTable.OVERFLOW_IPV6 : 0)
+                flow.port(false),
+                flow.protocol(),
+                sends ? FlowTable.SOURCE_AND_PORT : FlowTable.DESTINATION_AND_PORT)
+            | (flow.isIpv6() ? FlowTable.OVERFLOW_IPV6 : 0)
             | (owned ? 0 : FlowTable.ELSEWHERE)
             | (forward ? 0 : FlowTable.BACK);
-    entry[FlowTable.FWD_OCTETS] = cells[octets];
-    entry[FlowTable.FWD_PACKETS] = cells[octets + 1];
+    entry[FlowTable.FWD_OCTETS] = octets;
+    entry[FlowTable.FWD_PACKETS] = packets;
     for (int i = FlowTable.SYN; i <= FlowTable.ICMP_ERRORS; i++) {
       entry[i] = forward ? cells[at + i] & ~0xffffffffL : cells[at + i] << 32;
     }
     entry[FlowTable.AS] = end(cells[at + FlowTable.AS], source, sends);
     entry[FlowTable.CUSTOMER] = end(cells[at + FlowTable.CUSTOMER], source, sends);
-    long country = attributes >>> (source ? 32 : 16) & 0xffff;
+    long attributes = cells[at + FlowTable.ATTRIBUTES];
+    long country = flow.country(source);
     entry[FlowTable.ATTRIBUTES] = country << (sends ? 32 : 16) | flags(attributes, source, sends);
     entry[FlowTable.SEEN] = cells[at + FlowTable.SEEN] & ~(0xffffL << 24);
     coarse.add(entry, 0);
@@ -190,7 +179,7 @@ final class Coarse {
     Arrays.fill(entry, 0);
     long tuple = cells[at + FlowTable.TUPLE];
     entry[FlowTable.TUPLE] =
-        FlowTable.tuple(0, 0, FlowTable.protocol(tuple), PROTOCOL)
+        FlowTable.tuple(0, 0, FlowTable.protocol(tuple), FlowTable.PROTOCOL)
             | (tuple & (FlowTable.OVERFLOW_IPV6 | FlowTable.ELSEWHERE));
     System.arraycopy(
         cells,
@@ -208,32 +197,33 @@ final class Coarse {
     Sums rows = new Sums(1);
     sketches = new long[0];
     int length = 0;
-    for (int at = 0; at < size * FlowTable.STRIDE; at += FlowTable.STRIDE) {
-      if (FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0
-          || octets(cells, at) >= least
-          || !isHere(cells, at + FlowTable.SRC)
-          || went.get(cells[at], host(cells, at), 0) < SKETCH_FROM) {
+    FlowCursor flow = new FlowCursor(cells).over(cells, size);
+    while (flow.next()) {
+      if (flow.isOverflow()
+          || flow.octets() >= least
+          || !flow.isIn(bucket, true)
+          || went.get(flow.high(true), host(flow), 0) < SKETCH_FROM) {
         continue;
       }
-      int row = rows.at(cells[at], host(cells, at)) + Sums.KEY;
+      int row = rows.at(flow.high(true), host(flow)) + Sums.KEY;
       if (rows.cells()[row] == 0) {
         sketches = Arrays.copyOf(sketches, Math.max(length + Sketches.STRIDE, 2 * length));
-        sketches[length] = cells[at];
-        sketches[length + 1] = cells[at + 1];
-        sketches[length + 2] = FlowTable.protocol(cells[at + FlowTable.TUPLE]);
+        sketches[length] = flow.high(true);
+        sketches[length + 1] = flow.low(true);
+        sketches[length + 2] = flow.protocol();
         length += Sketches.STRIDE;
         rows.cells()[row] = length;
       }
-      Sketches.insert(sketches, (int) rows.cells()[row] - Sketches.STRIDE, hash(cells, at));
+      Sketches.insert(sketches, (int) rows.cells()[row] - Sketches.STRIDE, hash(flow));
     }
     sketches = Arrays.copyOf(sketches, length);
   }
 
   /** xxHash64 with seed 0 of the destination as 16 octets, as flow.proto has it. */
-  private long hash(long[] cells, int at) {
+  private long hash(FlowCursor flow) {
     for (int i = 0; i < 8; i++) {
-      address[i] = (byte) (cells[at + FlowTable.DST] >>> (56 - 8 * i));
-      address[i + 8] = (byte) (cells[at + FlowTable.DST + 1] >>> (56 - 8 * i));
+      address[i] = (byte) (flow.high(false) >>> (56 - 8 * i));
+      address[i + 8] = (byte) (flow.low(false) >>> (56 - 8 * i));
     }
     return XxHash.hashByteArr(address, 0, address.length, 0);
   }

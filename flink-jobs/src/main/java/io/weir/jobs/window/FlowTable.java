@@ -1,30 +1,32 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.message.Enrichment;
 import java.util.Arrays;
 
 /**
  * What flows did in a window: an open hash table by five-tuple whose entries lie one after the
- * other in one array, {@link #STRIDE} numbers each, so that adding allocates nothing.
+ * other in one array, {@link #STRIDE} numbers each, so that adding allocates nothing. This class,
+ * {@link Packed} and {@link FlowCursor} know where in an entry a number lies; who reads flows uses
+ * the cursor.
  *
  * <p>What a flow has beside sums (application, AS, country, customer) is the largest value that any
  * of its records had: 0, unknown, gives way to what is known.
  */
-public final class FlowTable {
+final class FlowTable {
   /** Numbers of an entry. */
-  public static final int STRIDE = 18;
+  static final int STRIDE = 18;
 
   /** Numbers of its key: source, destination (two each), and {@link #TUPLE}. */
   static final int KEY = 5;
 
-  public static final int SRC = 0;
-  public static final int DST = 2;
+  static final int SRC = 0;
+  static final int DST = 2;
 
   /**
    * Source port, destination port (16 bits each), protocol (8), then {@link #overflowKey} and, for
    * overflow records, {@link #OVERFLOW_IPV6}.
    */
-  public static final int TUPLE = 4;
+  static final int TUPLE = 4;
 
   /** Of {@link #TUPLE}: an overflow record of IPv6. Its addresses may not tell. */
   static final long OVERFLOW_IPV6 = 1;
@@ -35,46 +37,52 @@ public final class FlowTable {
   /** Of {@link #TUPLE}, {@link Coarse} alone: what came back from the port, not what went to it. */
   static final long BACK = 4;
 
-  public static final int FWD_OCTETS = 5;
-  public static final int FWD_PACKETS = 6;
-  public static final int REV_OCTETS = 7;
-  public static final int REV_PACKETS = 8;
+  static final int FWD_OCTETS = 5;
+  static final int FWD_PACKETS = 6;
+  static final int REV_OCTETS = 7;
+  static final int REV_PACKETS = 8;
 
   /** Counts of both directions, 32 bits each, forward first. */
-  public static final int SYN = 9;
+  static final int SYN = 9;
 
-  public static final int SYNACK = 10;
-  public static final int FIN = 11;
-  public static final int RST = 12;
-  public static final int ICMP_ERRORS = 13;
+  static final int SYNACK = 10;
+  static final int FIN = 11;
+  static final int RST = 12;
+  static final int ICMP_ERRORS = 13;
 
   /** AS numbers of source and destination, 32 bits each. */
-  public static final int AS = 14;
+  static final int AS = 14;
 
   /** Customers of source and destination, 32 bits each. */
-  public static final int CUSTOMER = 15;
+  static final int CUSTOMER = 15;
 
   /** Application, country of source and of destination, flags; 16 bits each. */
-  public static final int ATTRIBUTES = 16;
+  static final int ATTRIBUTES = 16;
 
   /**
    * Times and counts: when the flow was first seen in the window, 24 bits, ms after {@link
    * #EARLIEST_MS} before the window's start; records that began the flow, 16 bits; sampling rate,
    * 24.
    */
-  public static final int SEEN = 17;
+  static final int SEEN = 17;
 
   /** Flags of {@link #ATTRIBUTES}; the lower six are those of {@link Enrichment#ends}. */
-  public static final int GUESS = 64;
+  static final int GUESS = 64;
 
-  public static final int QUOTES_UDP = 128;
-  public static final int IPV6 = 256;
+  static final int QUOTES_UDP = 128;
+  static final int IPV6 = 256;
 
   /** Seen by a probe that is declared to see one direction only. */
-  public static final int ONE_WAY = 1024;
+  static final int ONE_WAY = 1024;
 
   /** A packet may be clamped into an interval from this long before. */
   static final long EARLIEST_MS = 60_000;
+
+  /** What an overflow record counts by, as in {@code Overflow.Key}; 0 for a flow. */
+  static final int SOURCE_AND_PORT = 1;
+
+  static final int DESTINATION_AND_PORT = 2;
+  static final int PROTOCOL = 3;
 
   private static final long MAX_SEEN = (1 << 24) - 1;
   private static final int OVERFLOW_SHIFT = 22;
@@ -83,23 +91,23 @@ public final class FlowTable {
   private int[] slots; // 1 + number of the entry; 0 is free
   private int size;
 
-  public FlowTable() {
+  FlowTable() {
     cells = new long[64 * STRIDE];
     slots = new int[128];
   }
 
   /** Distinct five-tuples. */
-  public int size() {
+  int size() {
     return size;
   }
 
   /** The entries; only the first {@code size() * STRIDE} numbers count. */
-  public long[] cells() {
+  long[] cells() {
     return cells;
   }
 
   /** Forgets all entries, and what memory many of them took. */
-  public void clear() {
+  void clear() {
     if (slots.length > 1 << 20 && size < slots.length / 16) {
       cells = new long[64 * STRIDE];
       slots = new int[128];
@@ -110,32 +118,32 @@ public final class FlowTable {
   }
 
   /** The number of a key that stands for ports, protocol and what an overflow record counts by. */
-  public static long tuple(int srcPort, int dstPort, int protocol, int overflowKey) {
+  static long tuple(int srcPort, int dstPort, int protocol, int overflowKey) {
     return (long) srcPort << 48
         | (long) dstPort << 32
         | (long) protocol << 24
         | (long) overflowKey << OVERFLOW_SHIFT;
   }
 
-  public static int srcPort(long tuple) {
+  static int srcPort(long tuple) {
     return (int) (tuple >>> 48);
   }
 
-  public static int dstPort(long tuple) {
+  static int dstPort(long tuple) {
     return (int) (tuple >>> 32) & 0xffff;
   }
 
-  public static int protocol(long tuple) {
+  static int protocol(long tuple) {
     return (int) (tuple >>> 24) & 0xff;
   }
 
   /** 0 for a flow, else what an overflow record counts by, as in {@code Overflow.Key}. */
-  public static int overflowKey(long tuple) {
+  static int overflowKey(long tuple) {
     return (int) (tuple >>> OVERFLOW_SHIFT) & 3;
   }
 
   /** Whether it is what came back, of flows that are no longer told apart. */
-  public static boolean isBack(long tuple) {
+  static boolean isBack(long tuple) {
     return (tuple & BACK) != 0;
   }
 
@@ -147,17 +155,17 @@ public final class FlowTable {
   }
 
   /** When the flow was first seen, ms after the window's start. */
-  public static long firstSeen(long seen) {
+  static long firstSeen(long seen) {
     return (seen >>> 40) - EARLIEST_MS;
   }
 
   /** Records that began the flow. */
-  public static int began(long seen) {
+  static int began(long seen) {
     return (int) (seen >>> 24) & 0xffff;
   }
 
   /** One packet in this many was looked at; 0 and 1: all. */
-  public static int samplingRate(long seen) {
+  static int samplingRate(long seen) {
     return (int) seen & (int) MAX_SEEN;
   }
 
@@ -249,6 +257,52 @@ public final class FlowTable {
       }
       slots[slot] = entry + 1;
     }
+  }
+
+  /** Whether two entries are of one five-tuple. */
+  static boolean sameDirection(long[] cells, int a, int b) {
+    return cells[a] == cells[b]
+        && cells[a + 1] == cells[b + 1]
+        && cells[a + 2] == cells[b + 2]
+        && cells[a + 3] == cells[b + 3]
+        && cells[a + 4] == cells[b + 4];
+  }
+
+  /** Whether two entries are of one flow, in whichever direction. */
+  static boolean sameFlow(long[] cells, int a, int b) {
+    return sameDirection(cells, a, b)
+        || (cells[a] == cells[b + 2]
+            && cells[a + 1] == cells[b + 3]
+            && cells[a + 2] == cells[b]
+            && cells[a + 3] == cells[b + 1]
+            && cells[a + 4] == turned(cells[b + 4]));
+  }
+
+  private static long turned(long tuple) {
+    long srcPort = (tuple >>> 16) & 0xffff00000000L;
+    long dstPort = (tuple & 0xffff00000000L) << 16;
+    return (tuple & 0xffffffffL) | srcPort | dstPort;
+  }
+
+  /** A hash that is the same for both directions of a flow. */
+  static int hashOfBoth(long[] cells, int at) {
+    int src = Sums.hash(cells[at], cells[at + 1] ^ cells[at + 4] >>> 48 << 40);
+    int dst = Sums.hash(cells[at + 2], cells[at + 3] ^ (cells[at + 4] >>> 32 & 0xffff) << 40);
+    int h = (src + dst) * 0x9e3779b1 + (int) (cells[at + 4] >>> 24 & 0xff);
+    return h ^ h >>> 15;
+  }
+
+  /** Gives an entry a direction that it lacks, from one that has it in its own. */
+  static void join(long[] cells, int at, boolean forward, int from, boolean fromForward) {
+    int octets = at + (forward ? FWD_OCTETS : REV_OCTETS);
+    int fromOctets = from + (fromForward ? FWD_OCTETS : REV_OCTETS);
+    cells[octets] = cells[fromOctets];
+    cells[octets + 1] = cells[fromOctets + 1];
+    for (int count = SYN; count <= ICMP_ERRORS; count++) {
+      long value = fromForward ? cells[from + count] >>> 32 : cells[from + count] & 0xffffffffL;
+      cells[at + count] += forward ? value << 32 : value;
+    }
+    cells[at + ATTRIBUTES] &= ~ONE_WAY;
   }
 
   private static int hash(long[] key, int at) {

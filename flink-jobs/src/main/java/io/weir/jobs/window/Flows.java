@@ -1,6 +1,6 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.enrich.Enrichment;
+import io.weir.jobs.message.Enrichment;
 import java.util.Arrays;
 import java.util.List;
 
@@ -30,14 +30,21 @@ public final class Flows {
   private long errorOctets;
   private long[] sketches = {};
 
+  private FlowCursor one;
+  private FlowCursor other;
   private int[] observers = {};
   private int[] ranks = {};
   private int[] slots = {};
   private int[] next = {};
 
-  /** The entries as in {@link FlowTable}, each flow once; the first {@link #size} count. */
-  public long[] cells() {
-    return cells;
+  /** The flows, each once. */
+  public FlowCursor cursor() {
+    return new FlowCursor(cells, size, bucket, national);
+  }
+
+  /** Whether a flow's key comes before another's: an order that does not depend on arrival. */
+  public boolean before(int a, int b) {
+    return Cells.before(cells, a * FlowTable.STRIDE, b * FlowTable.STRIDE, FlowTable.KEY);
   }
 
   /** How many flows there are. */
@@ -76,21 +83,10 @@ public final class Flows {
   /** The hosts of the flows whose bucket this is. */
   public Hosts hosts() {
     if (!hostsLoaded) {
-      hosts.load(cells, size, bucket, attempts);
+      hosts.load(cursor(), size, bucket, attempts);
       hostsLoaded = true;
     }
     return hosts;
-  }
-
-  /**
-   * Whether what is counted once for each flow is to be counted here for the flow at {@code at}.
-   */
-  public boolean owns(int at) {
-    long tuple = cells[at + FlowTable.TUPLE];
-    // Each overflow record is in one bucket only.
-    return FlowTable.overflowKey(tuple) == 0
-        ? Buckets.owner(cells, at) == bucket
-        : (tuple & FlowTable.ELSEWHERE) == 0;
   }
 
   /**
@@ -242,15 +238,18 @@ public final class Flows {
     if (next.length < size) {
       next = new int[Math.max(size, 2 * next.length)];
     }
+    one = cursor();
+    other = cursor();
     int mask = capacity - 1;
     for (int i = 0; i < size; i++) {
       next[i] = -1;
       int at = i * FlowTable.STRIDE;
-      if (FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0) {
+      if (one.seek(i).isOverflow()) {
         continue;
       }
-      int slot = hash(at) & mask;
-      while (slots[slot] != 0 && !sameFlow((slots[slot] - 1) * FlowTable.STRIDE, at)) {
+      int slot = FlowTable.hashOfBoth(cells, at) & mask;
+      while (slots[slot] != 0
+          && !FlowTable.sameFlow(cells, (slots[slot] - 1) * FlowTable.STRIDE, at)) {
         slot = slot + 1 & mask;
       }
       next[i] = slots[slot] - 1;
@@ -272,8 +271,8 @@ public final class Flows {
           System.arraycopy(cells, at, cells, kept * FlowTable.STRIDE, FlowTable.STRIDE);
         }
         kept++;
-      } else if (owns(at)) {
-        duplicateOctets += cells[at + FlowTable.FWD_OCTETS] + cells[at + FlowTable.REV_OCTETS];
+      } else if (one.seek(i).isOwned()) {
+        duplicateOctets += one.octets();
       }
     }
     size = kept;
@@ -287,7 +286,7 @@ public final class Flows {
       }
     }
     int observer = observers[best];
-    if ((cells[best * FlowTable.STRIDE + FlowTable.ATTRIBUTES] & FlowTable.ONE_WAY) != 0) {
+    if (one.seek(best).isOneWay()) {
       joinDirections(first, best);
     }
     for (int i = first; i >= 0; i = next[i]) {
@@ -298,22 +297,19 @@ public final class Flows {
   }
 
   private boolean better(int a, int b) {
-    int atA = a * FlowTable.STRIDE;
-    int atB = b * FlowTable.STRIDE;
-    long flagsA = cells[atA + FlowTable.ATTRIBUTES];
-    long flagsB = cells[atB + FlowTable.ATTRIBUTES];
-    if ((flagsA & FlowTable.ONE_WAY) != (flagsB & FlowTable.ONE_WAY)) {
-      return (flagsA & FlowTable.ONE_WAY) == 0;
+    one.seek(a);
+    other.seek(b);
+    if (one.isOneWay() != other.isOneWay()) {
+      return !one.isOneWay();
     }
-    int rateA = Math.max(1, FlowTable.samplingRate(cells[atA + FlowTable.SEEN]));
-    int rateB = Math.max(1, FlowTable.samplingRate(cells[atB + FlowTable.SEEN]));
-    if (rateA != rateB) {
-      return rateA < rateB;
+    if (one.samplingRate() != other.samplingRate()) {
+      return one.samplingRate() < other.samplingRate();
     }
-    for (int site : new int[] {Enrichment.SRC_AT_SITE, Enrichment.DST_AT_SITE}) {
-      if ((flagsA & site) != (flagsB & site)) {
-        return (flagsA & site) != 0;
-      }
+    if (one.is(Enrichment.SRC_AT_SITE) != other.is(Enrichment.SRC_AT_SITE)) {
+      return one.is(Enrichment.SRC_AT_SITE);
+    }
+    if (one.is(Enrichment.DST_AT_SITE) != other.is(Enrichment.DST_AT_SITE)) {
+      return one.is(Enrichment.DST_AT_SITE);
     }
     int observerA = observers[a];
     int observerB = observers[b];
@@ -328,67 +324,26 @@ public final class Flows {
     int at = best * FlowTable.STRIDE;
     for (int direction = 0; direction < 2; direction++) {
       boolean forward = direction == 0;
-      if (cells[at + (forward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)] != 0) {
+      if (one.seek(best).packetsSent(forward) != 0) {
         continue;
       }
-      int other = -1;
+      int found = -1;
       for (int i = first; i >= 0; i = next[i]) {
-        boolean same = sameDirection(i * FlowTable.STRIDE, at);
-        int packets = forward == same ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS;
+        boolean same = FlowTable.sameDirection(cells, i * FlowTable.STRIDE, at);
         if (observers[i] != observers[best]
-            && cells[i * FlowTable.STRIDE + packets] != 0
-            && (other < 0 || better(i, other))) {
-          other = i;
+            && one.seek(i).packetsSent(forward == same) != 0
+            && (found < 0 || better(i, found))) {
+          found = i;
         }
       }
-      if (other >= 0) {
-        int from = other * FlowTable.STRIDE;
-        boolean fromForward = forward == sameDirection(from, at);
-        if (owns(at)) { // it will be among what is left out, which this is not
-          duplicateOctets -=
-              cells[from + (fromForward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
+      if (found >= 0) {
+        int from = found * FlowTable.STRIDE;
+        boolean fromForward = forward == FlowTable.sameDirection(cells, from, at);
+        if (one.seek(best).isOwned()) { // it will be among what is left out, which this is not
+          duplicateOctets -= one.seek(found).octetsSent(fromForward);
         }
-        cells[at + (forward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)] =
-            cells[from + (fromForward ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
-        cells[at + (forward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)] =
-            cells[from + (fromForward ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
-        for (int count = FlowTable.SYN; count <= FlowTable.ICMP_ERRORS; count++) {
-          long value = fromForward ? cells[from + count] >>> 32 : cells[from + count] & 0xffffffffL;
-          cells[at + count] += forward ? value << 32 : value;
-        }
-        cells[at + FlowTable.ATTRIBUTES] &= ~FlowTable.ONE_WAY;
+        FlowTable.join(cells, at, forward, from, fromForward);
       }
     }
-  }
-
-  private boolean sameDirection(int a, int b) {
-    return cells[a] == cells[b]
-        && cells[a + 1] == cells[b + 1]
-        && cells[a + 2] == cells[b + 2]
-        && cells[a + 3] == cells[b + 3]
-        && cells[a + 4] == cells[b + 4];
-  }
-
-  private boolean sameFlow(int a, int b) {
-    return sameDirection(a, b)
-        || (cells[a] == cells[b + 2]
-            && cells[a + 1] == cells[b + 3]
-            && cells[a + 2] == cells[b]
-            && cells[a + 3] == cells[b + 1]
-            && cells[a + 4] == turned(cells[b + 4]));
-  }
-
-  private static long turned(long tuple) {
-    long srcPort = (tuple >>> 16) & 0xffff00000000L;
-    long dstPort = (tuple & 0xffff00000000L) << 16;
-    return (tuple & 0xffffffffL) | srcPort | dstPort;
-  }
-
-  /** The same for both directions of a flow. */
-  private int hash(int at) {
-    int src = Sums.hash(cells[at], cells[at + 1] ^ cells[at + 4] >>> 48 << 40);
-    int dst = Sums.hash(cells[at + 2], cells[at + 3] ^ (cells[at + 4] >>> 32 & 0xffff) << 40);
-    int h = (src + dst) * 0x9e3779b1 + (int) (cells[at + 4] >>> 24 & 0xff);
-    return h ^ h >>> 15;
   }
 }

@@ -44,15 +44,12 @@ public final class Hosts {
     return at < 0 ? -1 : at / Sums.KEY;
   }
 
-  /**
-   * Number of the host that the flow's source ({@code end} 0) or destination (1) is, -1 where that
-   * is not in this bucket.
-   */
-  public int of(int flow, int end) {
-    return hostOf[2 * flow + end];
+  /** Number of the host that is an end of the flow, -1 where that is not in this bucket. */
+  public int of(FlowCursor flow, boolean source) {
+    return hostOf[2 * flow.number() + (source ? 0 : 1)];
   }
 
-  /** The first end of a host: 2 * flow + end. */
+  /** The first of the ends of flows that are a host's, -1 where it has none. */
   public int first(int host) {
     return head[host];
   }
@@ -62,22 +59,30 @@ public final class Hosts {
     return next[end];
   }
 
-  void load(long[] cells, int flows, int bucket, Attempts attempts) {
+  /** Number of the flow of an end. */
+  public static int flow(int end) {
+    return end / 2;
+  }
+
+  /** Whether an end is its flow's source. */
+  public static boolean isSource(int end) {
+    return end % 2 == 0;
+  }
+
+  void load(FlowCursor flow, int flows, int bucket, Attempts attempts) {
     index.clear();
     if (hostOf.length < 2 * flows) {
       hostOf = new int[2 * flows];
       next = new int[2 * flows];
     }
-    for (int flow = 0; flow < flows; flow++) {
-      int at = flow * FlowTable.STRIDE;
-      int key = FlowTable.overflowKey(cells[at + FlowTable.TUPLE]);
-      hostOf[2 * flow] = key < 2 ? host(cells, at + FlowTable.SRC, bucket) : -1;
-      hostOf[2 * flow + 1] = key == 0 || key == 2 ? host(cells, at + FlowTable.DST, bucket) : -1;
+    for (int end = 0; flow.next(); end += 2) {
+      hostOf[end] = flow.names(true) ? host(flow, true, bucket) : -1;
+      hostOf[end + 1] = flow.names(false) ? host(flow, false, bucket) : -1;
     }
     size = index.size();
-    for (int at = 0; at < attempts.before() * Attempts.STRIDE; at += Attempts.STRIDE) {
-      if (!attempts.answered(at)) {
-        index.at(attempts.rows()[at], attempts.rows()[at + 1]);
+    for (int attempt = 0; attempt < attempts.before(); attempt++) {
+      if (!attempts.answered(attempt)) {
+        index.at(attempts.high(attempt, true), attempts.low(attempt, true));
       }
     }
     if (head.length < index.size()) {
@@ -93,9 +98,9 @@ public final class Hosts {
     }
   }
 
-  private int host(long[] cells, int at, int bucket) {
-    return Buckets.of(cells[at], cells[at + 1]) == bucket
-        ? index.at(cells[at], cells[at + 1]) / Sums.KEY
+  private int host(FlowCursor flow, boolean source, int bucket) {
+    return flow.isIn(bucket, source)
+        ? index.at(flow.high(source), flow.low(source)) / Sums.KEY
         : -1;
   }
 }

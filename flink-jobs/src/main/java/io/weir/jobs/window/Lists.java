@@ -1,8 +1,8 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.serde.WireSerializer;
-import io.weir.jobs.sink.Table;
-import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.table.Table;
+import io.weir.jobs.table.TableRow;
 import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.List;

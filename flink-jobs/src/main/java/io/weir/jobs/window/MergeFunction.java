@@ -1,6 +1,6 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.Map;
 import java.util.TreeMap;

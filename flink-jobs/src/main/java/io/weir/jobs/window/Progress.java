@@ -1,7 +1,7 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.message.RangeSet;
 import io.weir.jobs.serde.WireSerializer;
-import io.weir.jobs.source.RangeSet;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;

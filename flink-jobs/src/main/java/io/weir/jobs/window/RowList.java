@@ -1,6 +1,6 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.sink.Table;
+import io.weir.jobs.table.Table;
 import java.util.List;
 
 /**

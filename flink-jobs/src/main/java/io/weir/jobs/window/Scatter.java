@@ -1,9 +1,9 @@
 package io.weir.jobs.window;
 
 import com.google.protobuf.ByteString;
-import io.weir.jobs.enrich.Enrichment;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.Addresses;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Addresses;
+import io.weir.jobs.message.Enrichment;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
@@ -110,7 +110,7 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
       int src = key < 2 ? Buckets.of(entry[FlowTable.SRC], entry[FlowTable.SRC + 1]) : -1;
       int dst =
           key == 0 || key == 2 ? Buckets.of(entry[FlowTable.DST], entry[FlowTable.DST + 1]) : -1;
-      if (key == 3) {
+      if (key == FlowTable.PROTOCOL) {
         src = 0;
       }
       if (src >= 0) {

@@ -1,7 +1,7 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.serde.WireSerializer;
-import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.table.TableRow;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;

@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.window.WindowState.Log;
 import io.weir.jobs.window.WindowState.Said;
 import java.time.Duration;
@@ -33,6 +34,24 @@ import org.apache.flink.util.Collector;
  */
 final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, Digest> {
   private static final long serialVersionUID = 1;
+
+  private static final String OPERATOR = "window-buckets";
+  private static final Metric LATE =
+      Metric.counter(
+          "window_too_late_records",
+          OPERATOR,
+          "Ends of flow records for a window that takes nothing in any more; the records are in `flows`");
+  private static final Metric DIGESTED =
+      Metric.counter(
+          "window_digested_flows", OPERATOR, "Flows that digests were made of, each time anew");
+  private static final Metric COARSENED =
+      Metric.counter(
+          "window_coarsened_entries",
+          OPERATOR,
+          "Ends of flows added up because windows had more than `--window-flows`");
+  private static final Metric ENTRIES =
+      Metric.gauge("window_entries", OPERATOR, "Ends of flows that windows hold");
+  static final List<Metric> METRICS = List.of(LATE, DIGESTED, COARSENED, ENTRIES);
 
   /** Least time between two digests of one window. */
   static final long AGAIN_MS = 5_000;
@@ -94,11 +113,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
             .getState(new ValueStateDescriptor<>("progress", new Progress.Serializer()));
     timer =
         getRuntimeContext().getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
-    MetricGroup group = getRuntimeContext().getMetricGroup().addGroup("weir");
-    late = group.counter("window_too_late_records");
-    digested = group.counter("window_digested_flows");
-    coarsened = group.counter("window_coarsened_entries");
-    group.gauge("window_entries", () -> all);
+    MetricGroup group = getRuntimeContext().getMetricGroup();
+    late = LATE.register(group);
+    digested = DIGESTED.register(group);
+    coarsened = COARSENED.register(group);
+    ENTRIES.register(group, () -> all);
     flows = new Flows();
     held = new HashMap<>();
     all = 0;

@@ -1,9 +1,9 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.Enrolment;
-import java.io.Serializable;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,16 +17,8 @@ import org.apache.flink.util.Collector;
  * kept until the window is complete, and digested there for each job; the digests become rows.
  */
 public final class Windows {
-  /**
-   * A job.
-   *
-   * @param name in lower case
-   * @param digester its part in the buckets
-   * @param maker its part behind them
-   * @param window length of its windows, a whole number of those of the buckets
-   */
-  public record Job(String name, Digester digester, RowMaker maker, Duration window)
-      implements Serializable {}
+  /** The metrics of the operators that windows share. */
+  public static final List<Metric> METRICS = WindowFunction.METRICS;
 
   private Windows() {}
 
@@ -45,7 +37,7 @@ public final class Windows {
       Duration delay,
       Duration answer,
       int maxEntries,
-      List<Job> jobs) {
+      List<WindowJob> jobs) {
     DataStream<WindowMessage> parts =
         messages
             .transform("window-scatter", WindowMessage.TYPE, new Scatter(window))
@@ -57,8 +49,8 @@ public final class Windows {
             .name("window-enrolled")
             .uid("window-enrolled");
     List<Digester> digesters = new ArrayList<>();
-    for (Job job : jobs) {
-      digesters.add(job.digester);
+    for (WindowJob job : jobs) {
+      digesters.add(job.digester());
     }
     SingleOutputStreamOperator<Digest> digests =
         parts
@@ -78,22 +70,22 @@ public final class Windows {
   }
 
   private static DataStream<TableRow> merged(
-      DataStream<Digest> digests, int number, Job job, Duration window, Duration delay) {
-    String name = job.name;
+      DataStream<Digest> digests, int number, WindowJob job, Duration window, Duration delay) {
+    String name = job.name();
     DataStream<Digest> own =
         digests
             .filter(digest -> digest.job() == number)
             .name(name + "-digests")
             .uid(name + "-digests");
-    int sums = job.digester.sums();
+    int sums = job.digester().sums();
     if (sums == 0) {
       return own.keyBy(MergeFunction::key, Types.STRING)
-          .process(new MergeFunction(window, job.maker))
+          .process(new MergeFunction(window, job.maker()))
           .returns(TableRow.TYPE)
           .name(name)
           .uid(name);
     }
-    SumFunction function = new SumFunction(window, job.window, delay, sums, job.maker);
+    SumFunction function = new SumFunction(window, job.window(), delay, sums, job.maker());
     return own.keyBy(function::key, Types.STRING)
         .process(function)
         .returns(TableRow.TYPE)

@@ -1,6 +1,6 @@
 package io.weir.jobs.enrich;
 
-import io.weir.jobs.source.RawMessage;
+import io.weir.jobs.message.RawMessage;
 import io.weir.proto.Prefix;
 import io.weir.proto.Probe;
 import java.net.InetAddress;

@@ -1,6 +1,7 @@
 package io.weir.jobs.enrich;
 
 import com.google.protobuf.ByteString;
+import io.weir.jobs.message.Enrichment;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowBatch;
 import io.weir.proto.FlowMessage;

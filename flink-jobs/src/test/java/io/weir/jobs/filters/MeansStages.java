@@ -1,9 +1,9 @@
 package io.weir.jobs.filters;
 
 import io.weir.jobs.Stage;
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

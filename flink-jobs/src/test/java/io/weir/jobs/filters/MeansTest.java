@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.weir.jobs.filters.MeansMessage.Counted;
-import io.weir.jobs.sink.TableRow;
+import io.weir.jobs.table.TableRow;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;

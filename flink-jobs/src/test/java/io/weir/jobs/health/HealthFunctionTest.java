@@ -4,9 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
 import io.weir.jobs.Stage;
-import io.weir.jobs.ledger.LedgerEvent;
 import io.weir.jobs.ledger.LedgerStages;
-import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.LedgerEvent;
 import io.weir.proto.Alert;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,6 +1,6 @@
 package io.weir.jobs.health;
 
-import io.weir.jobs.ledger.LedgerEvent;
+import io.weir.jobs.message.LedgerEvent;
 import java.time.Duration;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;

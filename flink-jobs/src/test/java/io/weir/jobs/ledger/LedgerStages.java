@@ -1,7 +1,8 @@
 package io.weir.jobs.ledger;
 
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -19,7 +20,7 @@ public final class LedgerStages {
 
   public static List<LedgerEvent> enrolled(Enrolment enrolment) {
     List<LedgerEvent> events = new ArrayList<>();
-    LedgerFunction.enrolled(
+    LedgerEvent.enrolled(
         enrolment,
         new Collector<>() {
           @Override

@@ -4,9 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
-import io.weir.jobs.sink.Table;
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.table.Table;
+import io.weir.jobs.table.TableRow;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
 import io.weir.proto.Exporter;

@@ -3,6 +3,7 @@ package io.weir.jobs.sink;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
+import io.weir.jobs.table.Table;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.weir.jobs.sink.FakeClickHouse.Fate;
+import io.weir.jobs.table.Table;
 import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;

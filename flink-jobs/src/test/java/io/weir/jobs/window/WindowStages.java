@@ -1,9 +1,9 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.Stage;
-import io.weir.jobs.sink.TableRow;
-import io.weir.jobs.source.Accepted;
-import io.weir.jobs.source.Enrolment;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,7 +22,7 @@ public final class WindowStages implements AutoCloseable {
   private final Stage<WindowMessage, Digest> buckets;
   private final Stage<Digest, TableRow> merge;
 
-  public WindowStages(Windows.Job job) throws Exception {
+  public WindowStages(WindowJob job) throws Exception {
     buckets =
         Stage.keyed(
             () ->
@@ -46,7 +46,7 @@ public final class WindowStages implements AutoCloseable {
                 TableRow.TYPE);
   }
 
-  private static SumFunction sum(Windows.Job job) {
+  private static SumFunction sum(WindowJob job) {
     return new SumFunction(WINDOW, job.window(), DELAY, job.digester().sums(), job.maker());
   }
 

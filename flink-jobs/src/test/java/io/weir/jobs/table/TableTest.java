@@ -1,4 +1,4 @@
-package io.weir.jobs.sink;
+package io.weir.jobs.table;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;

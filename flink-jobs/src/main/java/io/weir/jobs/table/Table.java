@@ -1,6 +1,6 @@
-package io.weir.jobs.sink;
+package io.weir.jobs.table;
 
-import static io.weir.jobs.sink.ColumnType.*;
+import static io.weir.jobs.table.ColumnType.*;
 
 import java.time.Instant;
 import java.time.LocalDate;

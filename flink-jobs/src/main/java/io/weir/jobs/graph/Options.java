@@ -1,16 +1,16 @@
-package io.weir.jobs;
+package io.weir.jobs.graph;
 
 import io.weir.jobs.sink.ClickHouse;
 import java.net.URI;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
@@ -22,42 +22,15 @@ public final class Options {
    * Environment variable that holds the password of {@code --user}: this and the user's name in
    * capitals.
    */
-  static final String PASSWORD = "WEIR_PASSWORD_";
-
-  /** The jobs, in the order that they are described in. */
-  public enum Job {
-    INGEST("stores every flow record, sets aside what cannot be understood, keeps the ledger"),
-    TOPN("the largest flows, hosts, ports, AS and customers of each window"),
-    INDICATORS("who scans, floods or behaves like a worm: the TCP port report and its lists"),
-    MIXES("totals and shares of applications, AS, countries and customers"),
-    FILTERS("stores the agents' counters, and their means for baselines"),
-    HEALTH("alerts on probes: silent, late, dropping, clock off, ledger incomplete, lag growing");
-
-    private final String what;
-
-    Job(String what) {
-      this.what = what;
-    }
-
-    String word() {
-      return name().toLowerCase(Locale.ROOT);
-    }
-
-    String what() {
-      return what;
-    }
-  }
+  public static final String PASSWORD = "WEIR_PASSWORD_";
 
   /** One option: its name, what its value looks like, its default and what it is for. */
-  record Option(String name, String value, String defaultValue, String what) {}
+  public record Option(String name, String value, String defaultValue, String what) {}
 
-  static final List<Option> ALL =
+  private static final String JOBS = "jobs";
+
+  private static final List<Option> OTHERS =
       List.of(
-          new Option(
-              "jobs",
-              "NAMES",
-              "ingest,topn,indicators,mixes,filters,health",
-              "Jobs of this process, with commas"),
           new Option("brokers", "HOST:PORT", "127.0.0.1:9092", "Kafka, several with commas"),
           new Option("group", "NAME", "weir", "Consumer group that read offsets are shown under"),
           new Option("topics", "REGEX", ".+", "Probes whose topics are read"),
@@ -135,45 +108,48 @@ public final class Options {
               "How long ClickHouse remembers a block: older ones are not tried again after a restart"));
 
   /** The command line is wrong; the message is one line for the user. */
-  static final class BadOption extends Exception {
+  public static final class BadOption extends Exception {
     private static final long serialVersionUID = 1;
 
-    BadOption(String message) {
+    public BadOption(String message) {
       super(message);
     }
   }
 
-  final Set<Job> jobs;
-  final String brokers;
-  final String group;
-  final String topics;
-  final ClickHouse.Endpoint clickhouse;
-  final String checkpoints;
-  final Duration checkpointInterval;
-  final int parallelism;
-  final String start;
-  final String resume;
-  final boolean counting;
-  final String listen;
-  final int restPort;
-  final int metricsPort;
-  final String asDatabase;
-  final String countryDatabase;
-  final Duration window;
-  final Duration mixWindow;
-  final int top;
-  final int portReport;
-  final int mixTop;
-  final int mixTopAs;
-  final int windowFlows;
-  final Duration answerTimeout;
-  final Duration nationalDelay;
-  final Duration discoveryInterval;
-  final long maxPending;
-  final Duration retryFor;
+  /** The chosen jobs, in the order of the registry. */
+  public final List<Job> jobs;
 
-  private Options(Map<String, String> values, Map<String, String> environment) throws BadOption {
-    jobs = jobs(values.get("jobs"));
+  public final String brokers;
+  public final String group;
+  public final String topics;
+  public final ClickHouse.Endpoint clickhouse;
+  public final String checkpoints;
+  public final Duration checkpointInterval;
+  public final int parallelism;
+  public final String start;
+  public final String resume;
+  public final boolean counting;
+  public final String listen;
+  public final int restPort;
+  public final int metricsPort;
+  public final String asDatabase;
+  public final String countryDatabase;
+  public final Duration window;
+  public final Duration mixWindow;
+  public final int top;
+  public final int portReport;
+  public final int mixTop;
+  public final int mixTopAs;
+  public final int windowFlows;
+  public final Duration answerTimeout;
+  public final Duration nationalDelay;
+  public final Duration discoveryInterval;
+  public final long maxPending;
+  public final Duration retryFor;
+
+  private Options(Map<String, String> values, Map<String, String> environment, List<Job> all)
+      throws BadOption {
+    jobs = jobs(values.get(JOBS), all);
     brokers = values.get("brokers");
     group = values.get("group");
     topics = values.get("topics");
@@ -226,10 +202,25 @@ public final class Options {
     retryFor = duration("retry-for", values);
   }
 
-  /** Reads arguments; {@code environment} is for the password. */
-  static Options parse(String[] arguments, Map<String, String> environment) throws BadOption {
+  /** The options that there are, where these are the jobs that there are. */
+  public static List<Option> all(List<Job> jobs) {
+    List<Option> options = new ArrayList<>();
+    String names = jobs.stream().map(Job::name).collect(Collectors.joining(","));
+    options.add(new Option(JOBS, "NAMES", names, "Jobs of this process, with commas"));
+    options.addAll(OTHERS);
+    return options;
+  }
+
+  /**
+   * Reads arguments.
+   *
+   * @param environment for the password
+   * @param all the jobs that there are
+   */
+  public static Options parse(String[] arguments, Map<String, String> environment, List<Job> all)
+      throws BadOption {
     Map<String, String> values = new LinkedHashMap<>();
-    for (Option option : ALL) {
+    for (Option option : all(all)) {
       values.put(option.name(), option.defaultValue());
     }
     for (int i = 0; i < arguments.length; i++) {
@@ -244,32 +235,31 @@ public final class Options {
       }
       values.put(name.substring(2), equals < 0 ? arguments[++i] : argument.substring(equals + 1));
     }
-    return new Options(values, environment);
+    return new Options(values, environment, all);
   }
 
-  boolean has(Job job) {
-    return jobs.contains(job);
+  /** {@code path} as a URI: Flink takes a bare path for one of its default file system. */
+  public static String uri(String path) {
+    if (path.matches("[a-z][a-z0-9+.-]+:.*")) {
+      return path.replaceAll("/+$", "");
+    }
+    return Path.of(path).toAbsolutePath().normalize().toUri().toString().replaceAll("/+$", "");
   }
 
-  /** Whether a job looks at windows of flows. */
-  boolean hasWindows() {
-    return has(Job.TOPN) || has(Job.INDICATORS) || has(Job.MIXES);
-  }
-
-  private static Set<Job> jobs(String text) throws BadOption {
-    Set<Job> jobs = EnumSet.noneOf(Job.class);
+  private static List<Job> jobs(String text, List<Job> all) throws BadOption {
+    Set<String> names = new TreeSet<>();
     for (String word : text.split(",", -1)) {
-      try {
-        jobs.add(Job.valueOf(word.strip().toUpperCase(Locale.ROOT)));
-      } catch (IllegalArgumentException e) {
+      String name = word.strip().toLowerCase(Locale.ROOT);
+      if (all.stream().noneMatch(job -> job.name().equals(name))) {
         throw new BadOption(
             "--jobs: no job is called '"
                 + word
                 + "'; there are "
-                + Arrays.stream(Job.values()).map(Job::word).collect(Collectors.joining(", ")));
+                + all.stream().map(Job::name).collect(Collectors.joining(", ")));
       }
+      names.add(name);
     }
-    return jobs;
+    return all.stream().filter(job -> names.contains(job.name())).toList();
   }
 
   private static void checkUrl(String url) throws BadOption {
@@ -359,7 +349,7 @@ public final class Options {
   }
 
   /** The text of {@code --help}. */
-  static String help() {
+  public static String help(List<Job> jobs) {
     List<String> lines = new ArrayList<>();
     lines.add("Weir's Flink jobs: from Kafka to ClickHouse.");
     lines.add("");
@@ -368,12 +358,12 @@ public final class Options {
     lines.add("  flink run weir-flink-jobs.jar --checkpoints DIR [options]     on a Flink cluster");
     lines.add("");
     lines.add("Jobs:");
-    for (Job job : Job.values()) {
-      lines.add(String.format("  %-10s%s", job.word(), job.what()));
+    for (Job job : jobs) {
+      lines.add(String.format("  %-12s%s", job.name(), job.what()));
     }
     lines.add("");
     lines.add("Options:");
-    for (Option option : ALL) {
+    for (Option option : all(jobs)) {
       String line = "  --" + option.name() + " " + option.value();
       String rest =
           option.what()

@@ -1,11 +1,12 @@
-package io.weir.jobs.ledger;
+package io.weir.jobs.message;
 
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
-import io.weir.jobs.source.RawMessage;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
+import org.apache.flink.util.Collector;
 
 /**
  * What the ledger hears of one message on a flows topic, or of Kafka as a whole.
@@ -23,7 +24,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param records of a batch
  * @param packets of a batch, both directions
  * @param octets of a batch, both directions
- * @param body a ClosingRecord or an {@link io.weir.jobs.source.Enrolment}, else empty
+ * @param body a ClosingRecord or an {@link Enrolment}, else empty
  */
 public record LedgerEvent(
     Kind kind,
@@ -64,6 +65,38 @@ public record LedgerEvent(
   /** A message of which only the place is known. */
   public static LedgerEvent read(String probe, int worker, long offset, long appended) {
     return new LedgerEvent(Kind.READ, probe, worker, 0, 0, 0, 0, offset, appended, 0, 0, 0, EMPTY);
+  }
+
+  /** One event for each probe; the body is begin and end of each partition. */
+  public static void enrolled(Enrolment enrolment, Collector<LedgerEvent> out) {
+    for (Enrolment.Probe probe : enrolment.probes()) {
+      ByteBuffer body = ByteBuffer.allocate(probe.begin().length * 16);
+      for (int i = 0; i < probe.begin().length; i++) {
+        body.putLong(probe.begin()[i]).putLong(probe.end()[i]);
+      }
+      out.collect(
+          new LedgerEvent(
+              Kind.ENROLMENT,
+              probe.name(),
+              0,
+              0,
+              0,
+              enrolment.at(),
+              0,
+              NO_OFFSET,
+              RawMessage.NO_TIME,
+              0,
+              0,
+              0,
+              body.array()));
+    }
+  }
+
+  /** The numbers in the body of an {@link Kind#ENROLMENT}. */
+  public static long[] offsets(byte[] body) {
+    long[] offsets = new long[body.length / 8];
+    ByteBuffer.wrap(body).asLongBuffer().get(offsets);
+    return offsets;
   }
 
   /** Writes a {@link LedgerEvent}. */

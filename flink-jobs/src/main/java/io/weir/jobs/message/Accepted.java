@@ -1,7 +1,6 @@
-package io.weir.jobs.source;
+package io.weir.jobs.message;
 
 import com.google.protobuf.InvalidProtocolBufferException;
-import io.weir.jobs.enrich.Enrichment;
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
 import io.weir.proto.CounterMessage;
@@ -13,8 +12,8 @@ import org.apache.flink.core.memory.DataOutputView;
 /**
  * A message that was understood and not seen before.
  *
- * @param flow set for {@link TopicKind#FLOWS}, else null
- * @param counter set for {@link TopicKind#COUNTERS}, else null
+ * @param flow of a flows topic, else null
+ * @param counter of a counters topic, else null
  * @param enrichment of the records of a batch, else null
  */
 public record Accepted(FlowMessage flow, CounterMessage counter, Enrichment enrichment) {

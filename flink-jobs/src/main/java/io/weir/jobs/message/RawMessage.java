@@ -1,4 +1,4 @@
-package io.weir.jobs.source;
+package io.weir.jobs.message;
 
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;

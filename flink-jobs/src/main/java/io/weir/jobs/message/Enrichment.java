@@ -1,4 +1,4 @@
-package io.weir.jobs.enrich;
+package io.weir.jobs.message;
 
 import java.io.IOException;
 import org.apache.flink.core.memory.DataInputView;

@@ -1,4 +1,4 @@
-package io.weir.jobs.source;
+package io.weir.jobs.message;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;

@@ -1,11 +1,11 @@
-package io.weir.jobs;
+package io.weir.jobs.graph;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.weir.jobs.Options.Job;
+import io.weir.jobs.Jobs;
 import java.time.Duration;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -15,21 +15,21 @@ import org.junit.jupiter.params.provider.ValueSource;
 class OptionsTest {
   @Test
   void theExampleOfTheHelpIsRead() throws Exception {
-    String help = Options.help();
+    String help = Options.help(Jobs.ALL);
     String example = help.substring(help.indexOf("--brokers 127.0.0.1:9092 --clickhouse"));
     String[] arguments = example.substring(0, example.indexOf('\n')).split(" ");
-    Options options = Options.parse(arguments, Map.of("WEIR_PASSWORD_WRITER", "secret"));
+    Options options = Options.parse(arguments, Map.of("WEIR_PASSWORD_WRITER", "secret"), Jobs.ALL);
     assertEquals("secret", options.clickhouse.password());
     assertFalse(options.clickhouse.toString().contains("secret"));
     assertEquals(Duration.ofSeconds(3), options.checkpointInterval);
     assertEquals(1L << 30, options.maxPending);
-    assertTrue(options.has(Job.INGEST) && options.has(Job.TOPN) && options.has(Job.FILTERS));
+    assertEquals(Jobs.ALL, options.jobs);
   }
 
   @Test
   void everyOptionIsInTheHelp() {
-    String help = Options.help();
-    for (Options.Option option : Options.ALL) {
+    String help = Options.help(Jobs.ALL);
+    for (Options.Option option : Options.all(Jobs.ALL)) {
       assertTrue(help.contains("--" + option.name() + " " + option.value()), option.name());
     }
   }
@@ -56,7 +56,7 @@ class OptionsTest {
   void wrongArgumentsAreRefusedInOneLine(String line) {
     String[] arguments = ("--checkpoints=/tmp/x " + line).split(" ");
     Options.BadOption error =
-        assertThrows(Options.BadOption.class, () -> Options.parse(arguments, Map.of()));
+        assertThrows(Options.BadOption.class, () -> Options.parse(arguments, Map.of(), Jobs.ALL));
     assertFalse(error.getMessage().contains("\n"));
     String name = line.split(" ")[0].split("=")[0];
     assertTrue(error.getMessage().contains(name), error.getMessage());
@@ -64,6 +64,6 @@ class OptionsTest {
 
   @Test
   void withoutADirectoryThereIsNoStart() {
-    assertThrows(Options.BadOption.class, () -> Options.parse(new String[0], Map.of()));
+    assertThrows(Options.BadOption.class, () -> Options.parse(new String[0], Map.of(), Jobs.ALL));
   }
 }

@@ -1,4 +1,4 @@
-package io.weir.jobs.sink;
+package io.weir.jobs.table;
 
 /**
  * How a column is written in ClickHouse's Native format. The server converts to the column's own

@@ -1,4 +1,4 @@
-package io.weir.jobs.source;
+package io.weir.jobs.message;
 
 import java.util.Arrays;
 

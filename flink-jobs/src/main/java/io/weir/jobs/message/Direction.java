@@ -1,4 +1,4 @@
-package io.weir.jobs.enrich;
+package io.weir.jobs.message;
 
 /**
  * Which way a flow goes, seen from the site of its probe or from the nation. It is the initiator's

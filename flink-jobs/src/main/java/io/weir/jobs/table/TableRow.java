@@ -1,4 +1,4 @@
-package io.weir.jobs.sink;
+package io.weir.jobs.table;
 
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;

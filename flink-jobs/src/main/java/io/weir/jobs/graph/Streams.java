@@ -1,0 +1,173 @@
+package io.weir.jobs.graph;
+
+import io.weir.jobs.enrich.Enrich;
+import io.weir.jobs.enrich.Reference;
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.sink.ClickHouseSink;
+import io.weir.jobs.sink.ClickHouseSinkOperator;
+import io.weir.jobs.sink.CountingSink;
+import io.weir.jobs.sink.NativeBlock;
+import io.weir.jobs.sink.RowBlocks;
+import io.weir.jobs.source.Accept;
+import io.weir.jobs.source.DeadLetterRecords;
+import io.weir.jobs.source.EnrolmentPoll;
+import io.weir.jobs.source.Messages;
+import io.weir.jobs.table.TableRow;
+import io.weir.jobs.window.WindowJob;
+import io.weir.jobs.window.Windows;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+
+/**
+ * What the jobs of one graph share: the messages, what is known of them, the list of probes, and
+ * the way into the store. Every operator has a uid: state finds its place by it.
+ */
+public final class Streams {
+  private final Options options;
+  private final SingleOutputStreamOperator<Accepted> received;
+  private final SingleOutputStreamOperator<Accepted> enriched;
+  private final DataStream<Enrolment> enrolments;
+  private final List<WindowJob> windowJobs = new ArrayList<>();
+  private boolean setsAside;
+
+  /** Joins source, checks and enrichment. */
+  public Streams(Options options, StreamExecutionEnvironment environment) {
+    this.options = options;
+    received =
+        environment
+            .fromSource(
+                Messages.source(
+                    options.brokers,
+                    options.group,
+                    options.jobs.stream().map(Job::reads).toList(),
+                    options.topics,
+                    options.start,
+                    options.discoveryInterval),
+                WatermarkStrategy.noWatermarks(),
+                "kafka")
+            .uid("kafka")
+            .process(new Accept())
+            .returns(Accepted.TYPE)
+            .name("accept")
+            .uid("accept");
+    Reference.Sources sources =
+        new Reference.Sources(options.brokers, options.asDatabase, options.countryDatabase);
+    enriched =
+        received
+            .process(new Enrich(() -> Reference.open(sources)))
+            .returns(Accepted.TYPE)
+            .name("enrich")
+            .uid("enrich");
+    enrolments = EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval);
+  }
+
+  /** The metrics of what is shared. */
+  public static List<Metric> metrics() {
+    return Stream.of(
+            Accept.METRICS,
+            Reference.METRICS,
+            Windows.METRICS,
+            ClickHouseSinkOperator.METRICS,
+            CountingSink.METRICS)
+        .flatMap(List::stream)
+        .toList();
+  }
+
+  /** What the command line says. */
+  public Options options() {
+    return options;
+  }
+
+  /** Each message, a batch with what is known of its records. */
+  public DataStream<Accepted> accepted() {
+    return enriched;
+  }
+
+  /** Rows of the names of autonomous systems. */
+  public DataStream<TableRow> autonomousSystems() {
+    return enriched.getSideOutput(Enrich.AUTONOMOUS_SYSTEMS);
+  }
+
+  /** What came, for the ledger and for alerts on probes. */
+  public DataStream<LedgerEvent> events() {
+    return received.getSideOutput(Accept.LEDGER);
+  }
+
+  /** The probes that are enrolled, every few seconds. */
+  public DataStream<Enrolment> enrolments() {
+    return enrolments;
+  }
+
+  /** How long after its end an interval may still close. */
+  public Duration grace() {
+    return options.nationalDelay.plus(options.discoveryInterval);
+  }
+
+  /** Sends to Kafka what could not be understood: once, however many jobs ask. */
+  public void setAside() {
+    if (!setsAside) {
+      setsAside = true;
+      received
+          .getSideOutput(Accept.DEAD_LETTERS)
+          .sinkTo(DeadLetterRecords.sink(options.brokers))
+          .name("dead-letters")
+          .uid("dead-letters");
+    }
+  }
+
+  /** Has a job look at windows of flows, which all such jobs share. */
+  public void window(WindowJob job) {
+    windowJobs.add(job);
+  }
+
+  /** Stores rows of tables that get few of them. */
+  public void storeRows(String name, DataStream<TableRow> rows) {
+    String uid = name + "-rows";
+    store(name, rows.transform(uid, NativeBlock.TYPE, new RowBlocks()).uid(uid));
+  }
+
+  /** Stores blocks of rows. */
+  public void store(String name, DataStream<NativeBlock> blocks) {
+    String uid = "store-" + name;
+    SingleOutputStreamOperator<Void> stored =
+        options.counting
+            ? blocks.transform(uid, Types.VOID, new CountingSink())
+            : blocks.transform(uid, Types.VOID, new ClickHouseSink(sink(name)));
+    stored.uid(uid).sinkTo(new DiscardingSink<>()).name(uid + "-end").uid(uid + "-end");
+  }
+
+  private ClickHouseSink.Config sink(String name) {
+    return new ClickHouseSink.Config(
+        options.clickhouse,
+        Options.uri(options.checkpoints) + "/rows/" + name,
+        options.maxPending / options.parallelism,
+        options.retryFor);
+  }
+
+  /** To be called when all jobs have attached themselves. */
+  public void complete() {
+    if (!windowJobs.isEmpty()) {
+      storeRows(
+          "windows",
+          Windows.rows(
+              enriched,
+              enrolments,
+              options.window,
+              options.nationalDelay,
+              options.answerTimeout,
+              options.windowFlows,
+              windowJobs));
+    }
+  }
+}

@@ -1,0 +1,36 @@
+package io.weir.jobs.health;
+
+import io.weir.jobs.graph.Job;
+import io.weir.jobs.graph.Streams;
+import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.table.TableRow;
+import java.util.List;
+import org.apache.flink.streaming.api.datastream.DataStream;
+
+/** The job {@code health}: alerts on probes, to the store and to Kafka. */
+public final class Health implements Job {
+  @Override
+  public String name() {
+    return "health";
+  }
+
+  @Override
+  public String what() {
+    return "alerts on probes: silent, late, dropping, clock off, ledger incomplete, lag growing";
+  }
+
+  @Override
+  public void attach(Streams streams) {
+    DataStream<HealthAlert> alerts =
+        HealthFunction.alerts(streams.events(), streams.enrolments(), streams.grace());
+    streams.storeRows(
+        "alerts",
+        alerts.map(HealthAlert::row).returns(TableRow.TYPE).name("health-rows").uid("health-rows"));
+    alerts.sinkTo(AlertRecords.sink(streams.options().brokers)).name("alerts").uid("alerts");
+  }
+
+  @Override
+  public List<Metric> metrics() {
+    return HealthFunction.METRICS;
+  }
+}

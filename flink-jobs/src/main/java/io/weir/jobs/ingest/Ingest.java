@@ -1,0 +1,35 @@
+package io.weir.jobs.ingest;
+
+import io.weir.jobs.graph.Job;
+import io.weir.jobs.graph.Streams;
+import io.weir.jobs.ledger.LedgerFunction;
+import io.weir.jobs.sink.NativeBlock;
+
+/** The job {@code ingest}: every record a row of {@code flows}, and the ledger. */
+public final class Ingest implements Job {
+  @Override
+  public String name() {
+    return "ingest";
+  }
+
+  @Override
+  public String what() {
+    return "stores every flow record, sets aside what cannot be understood, keeps the ledger";
+  }
+
+  @Override
+  public void attach(Streams streams) {
+    streams.setAside();
+    streams.store(
+        "flows",
+        streams.accepted().transform("flows", NativeBlock.TYPE, new FlowBlocks()).uid("flows"));
+    streams.storeRows("autonomous-systems", streams.autonomousSystems());
+    streams.storeRows(
+        "ledger",
+        LedgerFunction.rows(
+            streams.events(),
+            streams.enrolments(),
+            streams.grace(),
+            streams.options().start.equals("latest")));
+  }
+}

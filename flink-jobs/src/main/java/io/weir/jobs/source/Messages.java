@@ -1,0 +1,65 @@
+package io.weir.jobs.source;
+
+import io.weir.jobs.message.RawMessage;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.EnumSet;
+import java.util.Set;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import org.apache.flink.connector.kafka.source.KafkaSource;
+import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
+
+/** The messages of all probes' topics, as Kafka has them. */
+public final class Messages {
+  private Messages() {}
+
+  /**
+   * Makes the source.
+   *
+   * @param kinds of topics; at least one
+   * @param probes regular expression over the names of the probes
+   * @param start {@code committed}, {@code earliest} or {@code latest}, where there is no state
+   * @param discovery how often new topics are looked for
+   */
+  public static KafkaSource<RawMessage> source(
+      String brokers,
+      String group,
+      Collection<TopicKind> kinds,
+      String probes,
+      String start,
+      Duration discovery) {
+    Set<TopicKind> topics = EnumSet.copyOf(kinds);
+    String prefix =
+        topics.stream()
+            .map(kind -> Pattern.quote(kind.prefix()))
+            .collect(Collectors.joining("|", "(", ")"));
+    return KafkaSource.<RawMessage>builder()
+        .setBootstrapServers(brokers)
+        .setGroupId(group)
+        .setTopicPattern(Pattern.compile(prefix + "(" + probes + ")"))
+        .setStartingOffsets(offsets(start))
+        .setDeserializer(new RawMessageDeserializer())
+        .setProperty("client.id.prefix", group)
+        .setProperty("partition.discovery.interval.ms", Long.toString(discovery.toMillis()))
+        .setProperty("allow.auto.create.topics", "false")
+        .setProperty("commit.offsets.on.checkpoint", "true")
+        // A message is up to 4 MiB and holds 500 records: few at a time are enough, and memory
+        // stays bounded.
+        .setProperty("max.poll.records", "200")
+        .setProperty("max.partition.fetch.bytes", Integer.toString(4 << 20))
+        .setProperty("fetch.max.bytes", Integer.toString(16 << 20))
+        .build();
+  }
+
+  @SuppressWarnings("deprecation") // the connector takes no other type
+  private static OffsetsInitializer offsets(String start) {
+    return switch (start) {
+      case "earliest" -> OffsetsInitializer.earliest();
+      case "latest" -> OffsetsInitializer.latest();
+      default ->
+          OffsetsInitializer.committedOffsets(
+              org.apache.kafka.clients.consumer.OffsetResetStrategy.EARLIEST);
+    };
+  }
+}

@@ -1,0 +1,74 @@
+"""Each option of the jobs is set from `weir.yaml`, or is the stack's own to choose."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from weir import config
+from weir.services import Service, all_services
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+# What the stack chooses itself, and why nobody sets it.
+_OWN = {
+    "sink": "count is for measuring the jobs, never for running a stack",
+    "listen": "everything of a stack listens on 127.0.0.1",
+}
+
+# Options that the stack gives without a key of `flink`: they follow from other parts of the configuration.
+_FROM_ELSEWHERE = {
+    "brokers",
+    "group",
+    "clickhouse",
+    "database",
+    "user",
+    "checkpoints",
+    "rest-port",
+    "metrics-port",
+}
+
+
+def _documented() -> set[str]:
+    """The options that the jobs have, from the reference that a test of the documents holds against `--help`."""
+    page = (CHECKOUT / "docs/reference/flink-jobs.md").read_text()
+    return set(re.findall(r"^  --([a-z-]+) [^ ,]", page.split("Options:")[1].split("Example:")[0], re.M))
+
+
+def _flink(tmp_path: Path, **settings: object) -> Service:
+    stack = config.Stack(config.Config.model_validate({"flink": settings}), tmp_path)
+    return next(service for service in all_services(stack) if service.name == "flink")
+
+
+def _given(service: Service) -> dict[str, str]:
+    words = service.command
+    return {word[2:]: words[at + 1] for at, word in enumerate(words) if word.startswith("--")}
+
+
+def test_every_option_of_the_jobs_can_be_set(tmp_path: Path) -> None:
+    given = set(_given(_flink(tmp_path, as_database="/a.mmdb", country_database="/c.mmdb")))
+    assert given >= _FROM_ELSEWHERE
+    assert given | set(_OWN) == _documented()
+    assert {name.replace("-", "_") for name in given - _FROM_ELSEWHERE} <= set(config.Flink.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("port_report", 7),
+        ("mix_top", 8),
+        ("mix_top_as", 9),
+        ("answer_timeout", "4s"),
+        ("discovery_interval", "6s"),
+        ("retry_for", "2d"),
+        ("topics", "north-.*"),
+        ("top", 11),
+        ("window", "60s"),
+    ],
+)
+def test_a_value_of_the_configuration_reaches_the_jobs(tmp_path: Path, key: str, value: object) -> None:
+    option = key.replace("_", "-")
+    assert _given(_flink(tmp_path))[option] != str(value)
+    assert _given(_flink(tmp_path, **{key: value}))[option] == str(value)
