@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.weir.jobs.sink.ClickHouse;
 import io.weir.jobs.sink.ClickHouseSink;
-import io.weir.jobs.sink.FakeClickHouse.Fate;
 import io.weir.jobs.sink.FakeClickHouse;
+import io.weir.jobs.sink.FakeClickHouse.Fate;
 import io.weir.jobs.sink.NativeBlock;
 import io.weir.jobs.sink.RowBlocks;
 import io.weir.jobs.table.Table;

@@ -7,17 +7,24 @@ import io.weir.jobs.message.Direction;
 import io.weir.jobs.message.Enrichment;
 import io.weir.jobs.sink.BlockBuilder;
 import io.weir.jobs.sink.BlockOperator;
+import io.weir.jobs.table.ColumnType;
+import io.weir.jobs.table.FlowFields;
 import io.weir.jobs.table.Table;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
-import io.weir.proto.Overflow;
-import io.weir.proto.QuotedFlow;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.nio.charset.StandardCharsets;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /** The job {@code ingest}: every record of every batch becomes a row of {@code flows}. */
+@SuppressWarnings("UnusedMethod") // those that handles call
 public final class FlowBlocks extends BlockOperator<Accepted> {
   private static final long serialVersionUID = 1;
+
+  private static final MethodHandle FIELDS =
+      FlowFields.forEach(BlockBuilder.class, FlowBlocks::writer);
 
   private static final int TS = Table.FLOWS.index("ts");
   private static final int INTERVAL_MS = Table.FLOWS.index("interval_ms");
@@ -25,52 +32,6 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
   private static final int WORKER = Table.FLOWS.index("worker");
   private static final int EPOCH = Table.FLOWS.index("epoch");
   private static final int SEQUENCE = Table.FLOWS.index("sequence");
-  private static final int RECORD_KIND = Table.FLOWS.index("record_kind");
-  private static final int OVERFLOW_KEY = Table.FLOWS.index("overflow_key");
-  private static final int OVERFLOW_INBOUND = Table.FLOWS.index("overflow_inbound");
-  private static final int OVERFLOW_DISTINCT = Table.FLOWS.index("overflow_distinct");
-  private static final int SRC_ADDR = Table.FLOWS.index("src_addr");
-  private static final int DST_ADDR = Table.FLOWS.index("dst_addr");
-  private static final int SRC_PORT = Table.FLOWS.index("src_port");
-  private static final int DST_PORT = Table.FLOWS.index("dst_port");
-  private static final int PROTOCOL = Table.FLOWS.index("protocol");
-  private static final int IP_VERSION = Table.FLOWS.index("ip_version");
-  private static final int VLAN = Table.FLOWS.index("vlan");
-  private static final int INITIATOR_GUESS = Table.FLOWS.index("initiator_guess");
-  private static final int FIRST_SEEN_OFFSET_MS = Table.FLOWS.index("first_seen_offset_ms");
-  private static final int LAST_SEEN_OFFSET_MS = Table.FLOWS.index("last_seen_offset_ms");
-  private static final int FLOW_AGE_MS = Table.FLOWS.index("flow_age_ms");
-  private static final int FWD_PACKETS = Table.FLOWS.index("fwd_packets");
-  private static final int FWD_OCTETS = Table.FLOWS.index("fwd_octets");
-  private static final int REV_PACKETS = Table.FLOWS.index("rev_packets");
-  private static final int REV_OCTETS = Table.FLOWS.index("rev_octets");
-  private static final int FWD_TCP_SYN = Table.FLOWS.index("fwd_tcp_syn");
-  private static final int REV_TCP_SYN = Table.FLOWS.index("rev_tcp_syn");
-  private static final int FWD_TCP_SYNACK = Table.FLOWS.index("fwd_tcp_synack");
-  private static final int REV_TCP_SYNACK = Table.FLOWS.index("rev_tcp_synack");
-  private static final int FWD_TCP_FIN = Table.FLOWS.index("fwd_tcp_fin");
-  private static final int REV_TCP_FIN = Table.FLOWS.index("rev_tcp_fin");
-  private static final int FWD_TCP_RST = Table.FLOWS.index("fwd_tcp_rst");
-  private static final int REV_TCP_RST = Table.FLOWS.index("rev_tcp_rst");
-  private static final int FWD_RETRANSMISSIONS = Table.FLOWS.index("fwd_tcp_retransmissions");
-  private static final int REV_RETRANSMISSIONS = Table.FLOWS.index("rev_tcp_retransmissions");
-  private static final int FWD_OUT_OF_ORDER = Table.FLOWS.index("fwd_tcp_out_of_order");
-  private static final int REV_OUT_OF_ORDER = Table.FLOWS.index("rev_tcp_out_of_order");
-  private static final int HANDSHAKE_RTT = Table.FLOWS.index("tcp_handshake_rtt_us");
-  private static final int FWD_ICMP_ERRORS = Table.FLOWS.index("fwd_icmp_errors");
-  private static final int REV_ICMP_ERRORS = Table.FLOWS.index("rev_icmp_errors");
-  private static final int QUOTED_SRC_ADDR = Table.FLOWS.index("icmp_quoted_src_addr");
-  private static final int QUOTED_DST_ADDR = Table.FLOWS.index("icmp_quoted_dst_addr");
-  private static final int QUOTED_SRC_PORT = Table.FLOWS.index("icmp_quoted_src_port");
-  private static final int QUOTED_DST_PORT = Table.FLOWS.index("icmp_quoted_dst_port");
-  private static final int QUOTED_PROTOCOL = Table.FLOWS.index("icmp_quoted_protocol");
-  private static final int APPLICATION_ID = Table.FLOWS.index("application_id");
-  private static final int SERVER_NAME = Table.FLOWS.index("server_name");
-  private static final int DNS_QUERY = Table.FLOWS.index("dns_query");
-  private static final int EXPORTER_ADDR = Table.FLOWS.index("exporter_addr");
-  private static final int SAMPLING_RATE = Table.FLOWS.index("sampling_rate");
-  private static final int INPUT_INTERFACE = Table.FLOWS.index("input_interface");
-  private static final int OUTPUT_INTERFACE = Table.FLOWS.index("output_interface");
   private static final int SRC_AS = Table.FLOWS.index("src_as");
   private static final int DST_AS = Table.FLOWS.index("dst_as");
   private static final int SRC_COUNTRY = Table.FLOWS.index("src_country");
@@ -108,58 +69,38 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
     }
   }
 
+  /** Writes the fields of a record into the row's columns, as the schema declares them. */
   private static void write(Flow flow, BlockBuilder row) {
-    address(row, SRC_ADDR, flow.getSrcAddr());
-    address(row, DST_ADDR, flow.getDstAddr());
-    row.set(SRC_PORT, flow.getSrcPort());
-    row.set(DST_PORT, flow.getDstPort());
-    row.set(PROTOCOL, flow.getProtocol());
-    row.set(IP_VERSION, flow.getIpVersion());
-    row.set(VLAN, flow.getVlan());
-    row.set(INITIATOR_GUESS, flow.getInitiatorGuess() ? 1 : 0);
-    row.set(FIRST_SEEN_OFFSET_MS, flow.getFirstSeenOffsetMs());
-    row.set(LAST_SEEN_OFFSET_MS, flow.getLastSeenOffsetMs());
-    row.set(FLOW_AGE_MS, flow.getFlowAgeMs());
-    row.set(FWD_PACKETS, flow.getFwdPackets());
-    row.set(FWD_OCTETS, flow.getFwdOctets());
-    row.set(REV_PACKETS, flow.getRevPackets());
-    row.set(REV_OCTETS, flow.getRevOctets());
-    count(row, FWD_TCP_SYN, flow.getFwdTcpSyn());
-    count(row, REV_TCP_SYN, flow.getRevTcpSyn());
-    count(row, FWD_TCP_SYNACK, flow.getFwdTcpSynack());
-    count(row, REV_TCP_SYNACK, flow.getRevTcpSynack());
-    count(row, FWD_TCP_FIN, flow.getFwdTcpFin());
-    count(row, REV_TCP_FIN, flow.getRevTcpFin());
-    count(row, FWD_TCP_RST, flow.getFwdTcpRst());
-    count(row, REV_TCP_RST, flow.getRevTcpRst());
-    count(row, FWD_RETRANSMISSIONS, flow.getFwdTcpRetransmissions());
-    count(row, REV_RETRANSMISSIONS, flow.getRevTcpRetransmissions());
-    count(row, FWD_OUT_OF_ORDER, flow.getFwdTcpOutOfOrder());
-    count(row, REV_OUT_OF_ORDER, flow.getRevTcpOutOfOrder());
-    row.set(HANDSHAKE_RTT, flow.getTcpHandshakeRttUs());
-    count(row, FWD_ICMP_ERRORS, flow.getFwdIcmpErrors());
-    count(row, REV_ICMP_ERRORS, flow.getRevIcmpErrors());
-    if (flow.hasIcmpQuotedFlow()) {
-      QuotedFlow quoted = flow.getIcmpQuotedFlow();
-      address(row, QUOTED_SRC_ADDR, quoted.getSrcAddr());
-      address(row, QUOTED_DST_ADDR, quoted.getDstAddr());
-      row.set(QUOTED_SRC_PORT, quoted.getSrcPort());
-      row.set(QUOTED_DST_PORT, quoted.getDstPort());
-      row.set(QUOTED_PROTOCOL, quoted.getProtocol());
+    try {
+      FIELDS.invokeExact(row, flow);
+    } catch (RuntimeException | Error e) {
+      throw e;
+    } catch (Throwable e) {
+      throw new IllegalStateException(e);
     }
-    row.set(APPLICATION_ID, flow.getApplicationId());
-    row.setString(SERVER_NAME, flow.getServerName());
-    row.setString(DNS_QUERY, flow.getDnsQuery());
-    address(row, EXPORTER_ADDR, flow.getExporterAddr());
-    row.set(SAMPLING_RATE, flow.getSamplingRate());
-    row.set(INPUT_INTERFACE, flow.getInputInterface());
-    row.set(OUTPUT_INTERFACE, flow.getOutputInterface());
-    row.set(RECORD_KIND, flow.getRecordKindValue());
-    if (flow.hasOverflow()) {
-      Overflow overflow = flow.getOverflow();
-      row.set(OVERFLOW_KEY, overflow.getKeyValue());
-      row.set(OVERFLOW_INBOUND, overflow.getInbound() ? 1 : 0);
-      row.setString(OVERFLOW_DISTINCT, overflow.getDistinctSketch().toByteArray());
+  }
+
+  /** The handle that writes a field of a message into its column. */
+  private static MethodHandle writer(FlowFields.Field field) {
+    Class<?> value = field.getter().type().returnType();
+    boolean number = value.isPrimitive();
+    String name =
+        number
+            ? value == long.class && field.type() == ColumnType.UINT32 ? "count" : "set"
+            : value == String.class
+                ? "text"
+                : field.type() == ColumnType.IPV6 ? "address" : "octets";
+    MethodType type =
+        MethodType.methodType(
+            void.class, BlockBuilder.class, int.class, number ? long.class : value);
+    try {
+      MethodHandle set = MethodHandles.lookup().findStatic(FlowBlocks.class, name, type);
+      MethodHandle bound = MethodHandles.insertArguments(set, 1, Table.FLOWS.index(field.name()));
+      MethodType taken = MethodType.methodType(void.class, BlockBuilder.class, value);
+      return MethodHandles.filterArguments(
+          MethodHandles.explicitCastArguments(bound, taken), 1, field.getter());
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
     }
   }
 
@@ -177,8 +118,20 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
     row.set(SERVICE, known.service[record]);
   }
 
+  private static void set(BlockBuilder row, int column, long value) {
+    row.set(column, value);
+  }
+
   private static void count(BlockBuilder row, int column, long value) {
     row.set(column, BlockBuilder.saturate32(value));
+  }
+
+  private static void text(BlockBuilder row, int column, String value) {
+    row.setString(column, value);
+  }
+
+  private static void octets(BlockBuilder row, int column, ByteString value) {
+    row.setString(column, value.toByteArray());
   }
 
   private static void address(BlockBuilder row, int column, ByteString address) {

@@ -4,12 +4,16 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.RawMessage;
+import io.weir.jobs.table.ColumnType;
+import io.weir.jobs.table.FlowFields;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Counter;
 import io.weir.proto.CounterMessage;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
-import io.weir.proto.QuotedFlow;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 
 /**
  * Says whether a message is one that the jobs understand. The causes, first words of a dead
@@ -18,12 +22,14 @@ import io.weir.proto.QuotedFlow;
  * its topic and partition), {@code no_body}, {@code bad_interval}, {@code bad_record} (a value that
  * its column cannot hold).
  */
+@SuppressWarnings("UnusedMethod") // those that handles call
 final class Checks {
   /** The version of the schema that the jobs read. */
   static final int MAJOR = 1;
 
+  private static final MethodHandle FIELDS = FlowFields.forEach(Void.class, Checks::check);
+
   private static final int MAX_INTERVAL_MS = 3_600_000;
-  private static final int MAX_SKETCH = 128;
 
   /** Characters in the name of a set or label; agents allow 63. */
   private static final int MAX_NAME = 255;
@@ -123,34 +129,49 @@ final class Checks {
     }
   }
 
+  /** Every field fits into its column. */
   private static void record(Flow flow) throws Refused {
-    address("src_addr", flow.getSrcAddr());
-    address("dst_addr", flow.getDstAddr());
-    below("src_port", flow.getSrcPort(), 0xffff);
-    below("dst_port", flow.getDstPort(), 0xffff);
-    below("protocol", flow.getProtocol(), 0xff);
-    below("ip_version", flow.getIpVersion(), 0xff);
-    below("vlan", flow.getVlan(), 0xffff);
-    below("application_id", flow.getApplicationId(), 0xffff);
-    address("exporter_addr", flow.getExporterAddr());
-    if (flow.hasIcmpQuotedFlow()) {
-      QuotedFlow quoted = flow.getIcmpQuotedFlow();
-      address("icmp_quoted_flow.src_addr", quoted.getSrcAddr());
-      address("icmp_quoted_flow.dst_addr", quoted.getDstAddr());
-      below("icmp_quoted_flow.src_port", quoted.getSrcPort(), 0xffff);
-      below("icmp_quoted_flow.dst_port", quoted.getDstPort(), 0xffff);
-      below("icmp_quoted_flow.protocol", quoted.getProtocol(), 0xff);
+    try {
+      FIELDS.invokeExact((Void) null, flow);
+    } catch (Refused | RuntimeException | Error e) {
+      throw e;
+    } catch (Throwable e) {
+      throw new IllegalStateException(e);
     }
-    if (flow.getRecordKindValue() >>> 1 != 0) {
-      throw new Refused("bad_record: record_kind " + flow.getRecordKindValue());
+  }
+
+  /** The handle that refuses a value of a field which its column cannot hold. */
+  private static MethodHandle check(FlowFields.Field field) {
+    Class<?> value = field.getter().type().returnType();
+    MethodHandles.Lookup lookup = MethodHandles.lookup();
+    MethodHandle check = MethodHandles.empty(MethodType.methodType(void.class, value));
+    try {
+      if (value == int.class && field.largest() >= 0) {
+        MethodType type = MethodType.methodType(void.class, String.class, int.class, int.class);
+        check =
+            MethodHandles.insertArguments(
+                lookup.findStatic(Checks.class, "number", type), 0, field.path(), field.largest());
+      } else if (field.type() == ColumnType.IPV6) {
+        MethodType type = MethodType.methodType(void.class, String.class, ByteString.class);
+        check =
+            MethodHandles.insertArguments(
+                lookup.findStatic(Checks.class, "address", type), 0, field.path());
+      } else if (field.longest() > 0) {
+        MethodType type = MethodType.methodType(void.class, String.class, int.class, value);
+        check =
+            MethodHandles.insertArguments(
+                lookup.findStatic(Checks.class, "octets", type), 0, field.path(), field.longest());
+      }
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
     }
-    if (flow.hasOverflow()) {
-      if (flow.getOverflow().getKeyValue() >>> 2 != 0) {
-        throw new Refused("bad_record: overflow.key " + flow.getOverflow().getKeyValue());
-      }
-      if (flow.getOverflow().getDistinctSketch().size() > MAX_SKETCH) {
-        throw new Refused("bad_record: overflow.distinct_sketch is too long");
-      }
+    return MethodHandles.dropArguments(
+        MethodHandles.filterArguments(check, 0, field.getter()), 0, Void.class);
+  }
+
+  private static void number(String field, int largest, int value) throws Refused {
+    if (Integer.compareUnsigned(value, largest) > 0) {
+      throw new Refused("bad_record: " + field + " " + Integer.toUnsignedString(value));
     }
   }
 
@@ -161,9 +182,9 @@ final class Checks {
     }
   }
 
-  private static void below(String field, int value, int max) throws Refused {
-    if ((value & ~max) != 0) {
-      throw new Refused("bad_record: " + field + " " + Integer.toUnsignedString(value));
+  private static void octets(String field, int longest, ByteString value) throws Refused {
+    if (value.size() > longest) {
+      throw new Refused("bad_record: " + field + " is too long");
     }
   }
 }

@@ -1,5 +1,7 @@
 package io.weir.jobs.table;
 
+import java.util.Arrays;
+
 /**
  * How a column is written in ClickHouse's Native format. The server converts to the column's own
  * type where it differs (String to LowCardinality(String), Int8 to Enum8): {@code
@@ -32,6 +34,20 @@ public enum ColumnType {
   ColumnType(String sql, int width) {
     this.sql = sql;
     this.width = width;
+  }
+
+  /**
+   * How a column of ClickHouse's type {@code sql} is written.
+   *
+   * @throws IllegalArgumentException where the jobs cannot write one
+   */
+  static ColumnType of(String sql) {
+    String written =
+        sql.startsWith("Enum8(") ? "Int8" : sql.replace("LowCardinality(String)", "String");
+    return Arrays.stream(values())
+        .filter(type -> type.sql.equals(written))
+        .findFirst()
+        .orElseThrow(() -> new IllegalArgumentException("no column is written as " + sql));
   }
 
   /** Name of the type in the Native format. */

@@ -13,42 +13,7 @@ import java.util.List;
  * against each other. The first column is always {@code ts}, by which a table is partitioned.
  */
 public enum Table {
-  FLOWS(
-      true,
-      with()
-          .add(DATE_TIME, "ts")
-          .add(UINT32, "interval_ms")
-          .add(STRING, "probe")
-          .add(UINT16, "worker")
-          .add(UINT64, "epoch", "sequence")
-          .add(INT8, "record_kind", "overflow_key")
-          .add(BOOL, "overflow_inbound")
-          .add(STRING, "overflow_distinct")
-          .add(IPV6, "src_addr", "dst_addr")
-          .add(UINT16, "src_port", "dst_port")
-          .add(UINT8, "protocol", "ip_version")
-          .add(UINT16, "vlan")
-          .add(BOOL, "initiator_guess")
-          .add(INT64, "first_seen_offset_ms")
-          .add(UINT64, "last_seen_offset_ms", "flow_age_ms")
-          .add(UINT64, "fwd_packets", "fwd_octets", "rev_packets", "rev_octets")
-          .add(UINT32, "fwd_tcp_syn", "rev_tcp_syn", "fwd_tcp_synack", "rev_tcp_synack")
-          .add(UINT32, "fwd_tcp_fin", "rev_tcp_fin", "fwd_tcp_rst", "rev_tcp_rst")
-          .add(UINT32, "fwd_tcp_retransmissions", "rev_tcp_retransmissions")
-          .add(UINT32, "fwd_tcp_out_of_order", "rev_tcp_out_of_order", "tcp_handshake_rtt_us")
-          .add(UINT32, "fwd_icmp_errors", "rev_icmp_errors")
-          .add(IPV6, "icmp_quoted_src_addr", "icmp_quoted_dst_addr")
-          .add(UINT16, "icmp_quoted_src_port", "icmp_quoted_dst_port")
-          .add(UINT8, "icmp_quoted_protocol")
-          .add(UINT16, "application_id")
-          .add(STRING, "server_name", "dns_query")
-          .add(IPV6, "exporter_addr")
-          .add(UINT32, "sampling_rate", "input_interface", "output_interface")
-          .add(UINT32, "src_as", "dst_as")
-          .add(UINT16, "src_country", "dst_country")
-          .add(UINT32, "src_prefix", "dst_prefix", "src_customer", "dst_customer")
-          .add(INT8, "site_direction", "nation_direction")
-          .add(UINT16, "service")),
+  FLOWS(true, with().addAll(FlowFields.columns())),
   TOP_FLOWS(
       false,
       with()
@@ -276,6 +241,11 @@ public enum Table {
 
   private static final class Columns {
     final List<Column> list = new ArrayList<>();
+
+    Columns addAll(List<FlowFields.Field> fields) {
+      fields.forEach(field -> add(field.type(), field.name()));
+      return this;
+    }
 
     Columns add(ColumnType type, String... names) {
       for (String name : names) {
