@@ -54,8 +54,35 @@ class DefinitionsTest {
   @ParameterizedTest
   @MethodSource("tables")
   void theTableIsThatOfTheMigrations(WindowTable<?, ?> table) throws IOException {
+    assertSame(migrated(table.table().sqlName()), columns(table.createTable()));
+  }
+
+  /**
+   * Whether columns are the same in name, type, comment and order. An enumeration of lists may have
+   * become longer since the migration, which what is generated into {@code lists/} brings about:
+   * what it had must be as it was.
+   */
+  private static void assertSame(List<String> migrated, List<String> declared) {
     assertEquals(
-        columns(table.createTable()), migrated(table.table().sqlName()), table.table().sqlName());
+        migrated.stream().map(DefinitionsTest::withoutNames).toList(),
+        declared.stream().map(DefinitionsTest::withoutNames).toList());
+    for (int i = 0; i < migrated.size(); i++) {
+      List<String> names = new ArrayList<>(names(migrated.get(i)));
+      names.removeAll(names(declared.get(i)));
+      assertEquals(List.of(), names, declared.get(i));
+    }
+  }
+
+  private static String withoutNames(String column) {
+    return column.replaceAll("^(list|dimension) Enum8.*", "$1");
+  }
+
+  private static List<String> names(String column) {
+    return Pattern.compile("'\\w+' = \\d+")
+        .matcher(column)
+        .results()
+        .map(found -> found.group())
+        .toList();
   }
 
   @ParameterizedTest
@@ -70,9 +97,7 @@ class DefinitionsTest {
         view = made.group();
       }
     }
-    assertEquals(
-        columns(view.replaceAll("(?m)^\\)[\\s\\S]*", "")),
-        columns(table.createView().replaceAll("(?m)^\\)[\\s\\S]*", "")));
+    assertSame(columns(head(view)), columns(head(table.createView())));
     assertEquals(comment(view), comment(table.createView()));
   }
 
@@ -159,6 +184,11 @@ class DefinitionsTest {
       columns.add(matcher.group(1) + " " + matcher.group(2));
     }
     return columns;
+  }
+
+  /** The columns of a view's statement, without its SELECT. */
+  private static String head(String view) {
+    return view.substring(0, view.indexOf("\n)\n"));
   }
 
   private static String comment(String view) {
