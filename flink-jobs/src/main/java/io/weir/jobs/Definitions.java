@@ -49,11 +49,11 @@ public final class Definitions {
     Map<String, String> files = new LinkedHashMap<>();
     for (WindowTable<?, ?> table : WindowTables.all()) {
       String name = table.table().sqlName();
-      files.put("tables/" + name + ".sql", NOTE + table.createTable());
-      if (!table.widenLists().isEmpty()) {
-        files.put("lists/" + name + ".sql", NOTE + table.widenLists());
+      files.put("tables/" + name + ".sql", NOTE + table.statements().createTable());
+      if (!table.statements().widenLists().isEmpty()) {
+        files.put("lists/" + name + ".sql", NOTE + table.statements().widenLists());
       }
-      files.put("views/" + table.view() + ".sql", NOTE + table.createView());
+      files.put("views/" + table.view() + ".sql", NOTE + table.statements().createView());
     }
     return files;
   }

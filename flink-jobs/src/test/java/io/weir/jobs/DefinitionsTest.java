@@ -54,7 +54,7 @@ class DefinitionsTest {
   @ParameterizedTest
   @MethodSource("tables")
   void theTableIsThatOfTheMigrations(WindowTable<?, ?> table) throws IOException {
-    assertSame(migrated(table.table().sqlName()), columns(table.createTable()));
+    assertSame(migrated(table.table().sqlName()), columns(table.statements().createTable()));
   }
 
   /**
@@ -97,8 +97,8 @@ class DefinitionsTest {
         view = made.group();
       }
     }
-    assertSame(columns(head(view)), columns(head(table.createView())));
-    assertEquals(comment(view), comment(table.createView()));
+    assertSame(columns(head(view)), columns(head(table.statements().createView())));
+    assertEquals(comment(view), comment(table.statements().createView()));
   }
 
   @Test

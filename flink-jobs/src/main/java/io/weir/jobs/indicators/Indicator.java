@@ -7,12 +7,10 @@ import java.util.function.ToLongFunction;
 import java.util.stream.Collectors;
 
 /**
- * A sum over the hosts of a scope, a column of {@code indicators}: a new one is a constant here, in
- * {@link #ALL}, and a column in {@link IndicatorTable}, before which a migration adds it.
+ * A sum over the hosts of a scope, a column of {@code indicators}: a new one is a constant here and
+ * a line in {@link #ALL}; a migration adds its column.
  */
 final class Indicator {
-  private static final ToLongFunction<FlowCursor> BY_HOSTS = null;
-
   static final Indicator HOSTS =
       new Indicator(
           0,
@@ -146,7 +144,7 @@ final class Indicator {
       String source,
       ToLongFunction<HostStats> ofHost,
       String ofHostSql) {
-    this(place, name, comment, source, ofHost, ofHostSql, BY_HOSTS, "");
+    this(place, name, comment, source, ofHost, ofHostSql, null, "");
   }
 
   /**

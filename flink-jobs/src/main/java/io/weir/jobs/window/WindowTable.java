@@ -34,30 +34,11 @@ public final class WindowTable<W, T> {
   /** A step of the plain-SQL check: a table of that name is made of the SELECT. */
   public record Step(String name, String sql) {}
 
-  /** One column, of the table, of the view, or of both. */
-  private static final class Column<W, T> {
-    String name = "";
-    ColumnType type; // null: of the view only
-    String sqlType = "";
-    String codec = "";
-    String comment = "";
-    boolean shown = true;
-    String viewName = "";
-    String viewType = "";
-    String viewSql = "";
-    String viewComment = "";
-    Function<W, Object> whole;
-    Function<T, Object> value;
-    String check = "";
-    boolean isKey;
-    List<? extends Listed> values = List.of();
-  }
-
   private final int id;
   private final String name;
   private final String comment;
   private final String viewComment;
-  private final List<Column<W, T>> columns = new ArrayList<>();
+  private final List<WindowColumn<W, T>> columns = new ArrayList<>();
   private final List<Step> steps = new ArrayList<>();
   private String shownWhere = "1";
   private List<String> order = List.of();
@@ -80,21 +61,13 @@ public final class WindowTable<W, T> {
 
   // ---- columns ----
 
-  private Column<W, T> add(ColumnType type, String columnName, String columnComment) {
-    Column<W, T> column = new Column<>();
-    column.name = columnName;
-    column.type = type;
-    column.sqlType = type == null ? "" : type.sql();
-    column.comment = columnComment;
-    column.viewName = columnName;
-    column.viewType = column.sqlType;
-    column.viewSql = "t." + columnName;
-    column.viewComment = columnComment;
+  private WindowColumn<W, T> add(ColumnType type, String columnName, String columnComment) {
+    WindowColumn<W, T> column = new WindowColumn<>(columnName, type, columnComment);
     columns.add(column);
     return column;
   }
 
-  private Column<W, T> last() {
+  private WindowColumn<W, T> last() {
     return columns.get(columns.size() - 1);
   }
 
@@ -106,7 +79,7 @@ public final class WindowTable<W, T> {
 
   /** Whose rows they are: a probe's or all probes', and a customer's where {@code customers}. */
   public WindowTable<W, T> scope(boolean customers, String what, String probe) {
-    Column<W, T> column = add(INT8, "scope", what);
+    WindowColumn<W, T> column = add(INT8, "scope", what);
     column.sqlType = "Enum8('probe' = 1, 'all' = 2" + (customers ? ", 'customer' = 3" : "") + ")";
     column.viewType = column.sqlType;
     column.isKey = true;
@@ -155,7 +128,7 @@ public final class WindowTable<W, T> {
       }
     }
     String all = what + (what.isEmpty() || meanings.isEmpty() ? "" : ". ");
-    Column<W, T> column = add(INT8, columnName, all + String.join(". ", meanings));
+    WindowColumn<W, T> column = add(INT8, columnName, all + String.join(". ", meanings));
     column.sqlType =
         names.entrySet().stream()
             .map(value -> "'" + value.getValue() + "' = " + value.getKey())
@@ -168,7 +141,7 @@ public final class WindowTable<W, T> {
 
   /** A column whose values are those of an enum, by their order. */
   public WindowTable<W, T> listed(String columnName, String what, Enum<?>[] values) {
-    Column<W, T> column = add(INT8, columnName, what);
+    WindowColumn<W, T> column = add(INT8, columnName, what);
     column.sqlType =
         Arrays.stream(values)
             .map(value -> "'" + value.name().toLowerCase(Locale.ROOT) + "' = " + value.ordinal())
@@ -200,7 +173,7 @@ public final class WindowTable<W, T> {
   /** A column of each row. The check compares it with what has the same name in plain SQL. */
   public WindowTable<W, T> column(
       ColumnType type, String columnName, String what, Function<T, Object> value) {
-    Column<W, T> column = add(type, columnName, what);
+    WindowColumn<W, T> column = add(type, columnName, what);
     column.value = value;
     column.check = columnName;
     return this;
@@ -209,7 +182,7 @@ public final class WindowTable<W, T> {
   /** A column that is the same in all rows of a list. */
   public WindowTable<W, T> whole(
       ColumnType type, String columnName, String what, Function<W, Object> value) {
-    Column<W, T> column = add(type, columnName, what);
+    WindowColumn<W, T> column = add(type, columnName, what);
     column.whole = value;
     column.check = columnName;
     return this;
@@ -217,7 +190,7 @@ public final class WindowTable<W, T> {
 
   /** A column that the view alone has: an expression over {@code t}, the table. */
   public WindowTable<W, T> viewed(String columnName, String sqlType, String sql, String what) {
-    Column<W, T> column = add(null, columnName, what);
+    WindowColumn<W, T> column = add(null, columnName, what);
     column.viewType = sqlType;
     column.viewSql = sql;
     return this;
@@ -327,7 +300,7 @@ public final class WindowTable<W, T> {
       table.set(row, "customer", Integer.toUnsignedLong(customer));
     }
     int place = 0;
-    for (Column<W, T> column : columns) {
+    for (WindowColumn<W, T> column : columns) {
       if (column.whole != null) {
         row[place] = column.whole.apply(whole);
       }
@@ -340,7 +313,7 @@ public final class WindowTable<W, T> {
   public Object[] row(Object[] ofList, T thing) {
     Object[] row = ofList.clone();
     int place = 0;
-    for (Column<W, T> column : columns) {
+    for (WindowColumn<W, T> column : columns) {
       if (column.value != null) {
         row[place] = column.value.apply(thing);
       }
@@ -349,100 +322,32 @@ public final class WindowTable<W, T> {
     return row;
   }
 
-  // ---- statements ----
-
-  /** The statement that makes the table. */
-  public String createTable() {
-    List<Column<W, T>> stored = columns.stream().filter(column -> column.type != null).toList();
-    int width = stored.stream().mapToInt(column -> column.name.length()).max().orElse(0);
-    String lines =
-        stored.stream()
-            .map(
-                column ->
-                    String.format(
-                        "    %-" + width + "s %s COMMENT %s%s",
-                        column.name,
-                        column.sqlType,
-                        quoted(column.comment),
-                        column.codec))
-            .collect(Collectors.joining(",\n"));
-    String primaryKey =
-        primary == order.size()
-            ? ""
-            : "PRIMARY KEY (" + String.join(", ", order.subList(0, primary)) + ")\n";
-    return "CREATE TABLE IF NOT EXISTS "
-        + name
-        + "\n(\n"
-        + lines
-        + "\n)\nENGINE = ReplacingMergeTree(version)\nPARTITION BY toYYYYMM(ts)\n"
-        + primaryKey
-        + "ORDER BY ("
-        + String.join(", ", order)
-        + ")\nSETTINGS non_replicated_deduplication_window = 10000\nCOMMENT "
-        + quoted(comment)
-        + ";\n";
-  }
-
-  /** The statement that gives an older table all values of its lists; empty where it has none. */
-  public String widenLists() {
-    String lines =
-        columns.stream()
-            .filter(column -> !column.values.isEmpty())
-            .map(
-                column ->
-                    "    MODIFY COLUMN "
-                        + column.name
-                        + " "
-                        + column.sqlType
-                        + " COMMENT "
-                        + quoted(column.comment))
-            .collect(Collectors.joining(",\n"));
-    return lines.isEmpty() ? "" : "ALTER TABLE " + name + "\n" + lines + ";\n";
-  }
-
-  /** The statement that makes the view. */
-  public String createView() {
-    List<Column<W, T>> seen = columns.stream().filter(column -> column.shown).toList();
-    String lines =
-        seen.stream()
-            .map(
-                column ->
-                    "    "
-                        + column.viewName
-                        + " "
-                        + column.viewType
-                        + " COMMENT "
-                        + quoted(column.viewComment))
-            .collect(Collectors.joining(",\n"));
-    String select =
-        seen.stream()
-            .map(column -> "    " + column.viewSql + " AS " + column.viewName)
-            .collect(Collectors.joining(",\n"));
-    return "CREATE OR REPLACE VIEW "
-        + view()
-        + "\n(\n"
-        + lines
-        + "\n)\nDEFINER = CURRENT_USER SQL SECURITY DEFINER\nAS SELECT\n"
-        + select
-        + "\nFROM "
-        + name
-        + " AS t FINAL\nWHERE "
-        + shownWhere
-        + "\nCOMMENT "
-        + quoted(viewComment)
-        + ";\n";
-  }
+  // ---- what follows for others ----
 
   /** Name of the view. */
   public String view() {
     return "v_" + name;
   }
 
-  private static String quoted(String text) {
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'";
+  /** The statements that make the table and its view. */
+  public Statements statements() {
+    List<Statements.Column> all =
+        columns.stream()
+            .map(
+                column ->
+                    new Statements.Column(
+                        column.type == null ? "" : column.name,
+                        column.sqlType,
+                        column.comment,
+                        column.codec,
+                        !column.values.isEmpty(),
+                        column.shown ? column.viewName : "",
+                        column.viewType,
+                        column.viewSql,
+                        column.viewComment))
+            .toList();
+    return new Statements(name, comment, all, order, primary, view(), viewComment, shownWhere);
   }
-
-  // ---- the plain-SQL check ----
 
   /** The steps of plain SQL that end in what the view is to show. */
   public List<Step> steps() {
@@ -460,7 +365,7 @@ public final class WindowTable<W, T> {
   /** The columns that are compared: name in the view, expression over the last step. */
   public Map<String, String> compared() {
     Map<String, String> compared = new LinkedHashMap<>();
-    for (Column<W, T> column : columns) {
+    for (WindowColumn<W, T> column : columns) {
       if (!column.check.isEmpty()) {
         compared.put(column.viewName, column.check);
       }
