@@ -67,7 +67,7 @@ def equal(stack: RunningStack, store: ClickHouse, first: int, last: int, seconds
     while found := windows_sql.differences(store, first, last):
         assert time.monotonic() < end, f"{len(found)} differences from plain SQL:\n" + "\n".join(found[:20])
         time.sleep(2)
-    for name in windows_sql.COMPARED:
+    for name in windows_sql.tables():
         assert windows_sql.expected(store, name), f"there is nothing in {name}"
 
 

@@ -2,19 +2,23 @@
 
 Each step is a table of a database of its own, so that the next one reads as what it means: `seen` is what each probe
 saw of each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these, `hosts` what
-each host did. From them come the tables that the jobs write, with the same columns. The definitions are those of the
-tables' comments.
+each host did. Those tables are made here. How the lists, indicators and mixes follow from them is declared with each of
+them in `flink-jobs`, which prints the SQL (`io.weir.jobs.Definitions json`), the columns to compare and their views.
 """
 
 from __future__ import annotations
 
+import functools
+import json
+import subprocess
 from typing import Any
 
 from weir.clickhouse import ClickHouse
+from weir.config import CHECKOUT
 
 DATABASE = "plain_sql"
 
-# Rows of a table by what tells them apart: the window's start in seconds, then the columns that COMPARED names.
+# Rows of a table by what tells them apart: the window's start in seconds, then the columns of its key.
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 
 # Columns of a flow that are counted by direction.
@@ -35,8 +39,33 @@ _ESTIMATE = (
 )
 
 
-def _steps(first: int, last: int, window: int, answer: int, top: int, report: int) -> dict[str, str]:
-    """Name and SELECT of each table, in the order in which they are made."""
+@functools.cache
+def definitions() -> dict[str, Any]:
+    """What the jobs declare of their tables."""
+    jar = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
+    command = ["java", "-cp", str(jar), "io.weir.jobs.Definitions", "json"]
+    found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return found
+
+
+def tables() -> list[str]:
+    """The tables that are compared."""
+    return list(definitions()["tables"])
+
+
+def _declared(**options: int) -> dict[str, str]:
+    """Name and SELECT of each table that the jobs declare, `{top}` and so on replaced."""
+    steps = {}
+    for table in definitions()["tables"].values():
+        for name, select in table["steps"]:
+            for option, value in options.items():
+                select = select.replace(f"{{{option}}}", str(value))
+            steps[name] = select
+    return steps
+
+
+def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
+    """Name and SELECT of each table that the declared ones are made of, in the order in which they are made."""
     sums = ", ".join(f"sum(toUInt64(f.{name})) AS {name}" for name in _DIRECTED)
     swapped = {"fwd": "rev", "rev": "fwd"}
     joined = ", ".join(
@@ -66,13 +95,6 @@ def _steps(first: int, last: int, window: int, answer: int, top: int, report: in
                    {", ".join(f"{out}_{c} AS {c}_sent, {back}_{c} AS {c}_received" for c in _COUNTS)},
                    first, one_way, guess, quotes_udp
             FROM counted"""
-
-    shares = ["overflow_octets"] + [f"ipv{v}_{what}" for v in (4, 6) for what in ("octets", "packets", "flows")]
-    talker_sums = """
-        sum(octets_received) AS in_octets, sum(packets_received) AS in_packets,
-        sum(octets_sent) AS out_octets, sum(packets_sent) AS out_packets,
-        uniqExactIf(flow, okey = 0) AS flows, sumIf(octets_sent + octets_received, okey != 0) AS overflow_octets"""
-    flow = f"tuple({_TUPLE}) AS flow"
 
     return {
         # ---- what each probe saw ----
@@ -160,56 +182,7 @@ def _steps(first: int, last: int, window: int, answer: int, top: int, report: in
             GROUP BY w, scope, probe, customer""",
         # ---- both ends ----
         "ends": f"{end(True)} WHERE okey IN (0, 1) UNION ALL {end(False)} WHERE okey IN (0, 2)",
-        # ---- top lists ----
-        "top_flows": f"""
-            SELECT c.w AS w, c.scope AS scope, c.probe AS probe, c.customer AS customer, list,
-                   row_number() OVER (PARTITION BY w, scope, probe, customer, list ORDER BY value DESC, {_TUPLE}) AS rank,
-                   {_TUPLE}, fwd_octets + rev_octets AS octets, fwd_packets + rev_packets AS packets,
-                   fwd_octets, fwd_packets, rev_octets, rev_packets,
-                   window_octets, window_packets, window_flows, overflow_octets, duplicate_octets
-            FROM (SELECT *, concat(family, '_', by) AS list,
-                         if(by = 'octets', fwd_octets + rev_octets, fwd_packets + rev_packets) AS value
-                  FROM counted ARRAY JOIN arrayFilter(n -> n != '', ['ip', {_KIND}]) AS family
-                  ARRAY JOIN ['octets', 'packets'] AS by
-                  WHERE okey = 0 AND value > 0) AS c
-            INNER JOIN totals AS t
-                ON t.w = c.w AND t.scope = c.scope AND t.probe = c.probe AND t.customer = c.customer
-            QUALIFY rank <= {top}""",
-        "talkers": f"""
-            SELECT w, scope, probe, toUInt32(0) AS of_customer, 'host' AS what, host AS addr, toUInt64(0) AS number,
-                   max(host_customer) AS whose, {talker_sums}
-            FROM (SELECT *, {flow} FROM ends WHERE scope != 'customer') GROUP BY w, scope, probe, host
-            UNION ALL
-            SELECT w, scope, probe, customer, if(protocol = 6, 'port_tcp', 'port_udp') AS list, toIPv6('::'),
-                   toUInt64(dst_port) AS port, 0,
-                   sum(fwd_octets), sum(fwd_packets), sum(rev_octets), sum(rev_packets),
-                   uniqExactIf(flow, okey = 0), sumIf(fwd_octets + rev_octets, okey != 0)
-            FROM (SELECT *, {flow} FROM counted WHERE protocol IN (6, 17) AND okey != 3)
-            GROUP BY w, scope, probe, customer, list, port
-            UNION ALL
-            SELECT w, scope, probe, of_customer, 'as', toIPv6('::'), toUInt64(host_as) AS system, 0, {talker_sums}
-            FROM (SELECT *, {flow} FROM ends WHERE host_as != 0) GROUP BY w, scope, probe, of_customer, system
-            UNION ALL
-            SELECT w, scope, probe, toUInt32(0), 'customer', toIPv6('::'), toUInt64(host_customer) AS whom, 0, {talker_sums}
-            FROM (SELECT *, {flow} FROM ends WHERE host_customer != 0 AND scope != 'customer')
-            GROUP BY w, scope, probe, whom""",
-        "top_talkers": f"""
-            SELECT c.w AS w, c.scope AS scope, c.probe AS probe, c.customer AS customer, list,
-                   row_number() OVER (PARTITION BY w, scope, probe, customer, list ORDER BY value DESC, addr, number) AS rank,
-                   addr, number, in_octets + out_octets AS octets, in_packets + out_packets AS packets,
-                   in_octets, in_packets, out_octets, out_packets, flows, c.overflow_octets AS overflow_octets,
-                   window_octets, window_packets, window_keys, t.overflow_octets AS window_overflow_octets
-            FROM (SELECT *, multiIf(list = 'host_in', in_octets, list = 'host_out', out_octets, in_octets + out_octets) AS value,
-                         count() OVER (PARTITION BY w, scope, probe, customer, list) AS window_keys
-                  FROM (SELECT * REPLACE (if(what = 'host' AND whom != 0, 'customer', scope) AS scope),
-                               if(what = 'host', whom, of_customer) AS customer
-                        FROM (SELECT *, arrayJoin(if(what = 'host' AND scope = 'all' AND whose != 0, [toUInt32(0), whose], [toUInt32(0)])) AS whom,
-                                     arrayJoin(if(what = 'host', ['host_in', 'host_out'], [what])) AS list FROM talkers))) AS c
-            INNER JOIN totals AS t
-                ON t.w = c.w AND t.scope = c.scope AND t.probe = c.probe AND t.customer = c.customer
-            WHERE value > 0
-            QUALIFY rank <= {top}""",
-        # ---- mixes ----
+        # ---- both ways of each flow, in windows of mixes ----
         "ways": """
             SELECT intDiv(w, 300) * 300 AS w, scope, probe, customer, way AS direction, application, ipv6, okey,
                    fwd_octets AS octets, fwd_packets AS packets, if(fwd_packets > 0, began, 0) AS began,
@@ -221,43 +194,15 @@ def _steps(first: int, last: int, window: int, answer: int, top: int, report: in
                    application, ipv6, okey, rev_octets, rev_packets, if(fwd_packets > 0, 0, began),
                    dst_as, src_as, dst_country, src_country, dst_customer, src_customer
             FROM counted WHERE rev_packets > 0""",
-        "shares": """
-            SELECT w, scope, probe, customer, part.1 AS dimension, direction, toUInt32(part.2) AS number,
-                   sumIf(octets, NOT ipv6) AS ipv4_octets, sumIf(packets, NOT ipv6) AS ipv4_packets,
-                   sumIf(began, NOT ipv6) AS ipv4_flows, sumIf(octets, ipv6) AS ipv6_octets,
-                   sumIf(packets, ipv6) AS ipv6_packets, sumIf(began, ipv6) AS ipv6_flows,
-                   sumIf(octets, okey != 0) AS overflow_octets
-            FROM ways
-            ARRAY JOIN [('total', toUInt32(0)), ('application', toUInt32(application)),
-                        ('as', if(direction = 'out', receiver_as, sender_as)),
-                        ('country', toUInt32(if(direction = 'out', receiver_country, sender_country))),
-                        ('customer', if(direction = 'in', receiver_customer, sender_customer))] AS part
-            GROUP BY w, scope, probe, customer, dimension, direction, number""",
-        "mixes": f"""
-            SELECT w, scope, probe, customer, dimension, direction, rank, number, remainder,
-                   ipv4_octets + ipv6_octets AS octets, ipv4_packets + ipv6_packets AS packets,
-                   ipv4_flows + ipv6_flows AS flows, ipv4_octets, ipv4_packets, ipv4_flows, ipv6_octets, ipv6_packets,
-                   ipv6_flows, overflow_octets, direction_octets, direction_packets, direction_flows
-            FROM (SELECT w, scope, probe, customer, dimension, direction, least(place, most + 1) AS rank,
-                         if(rank > most, 0, any(number)) AS number, rank > most AS remainder,
-                         {", ".join(f"sum({name}) AS {name}" for name in shares)}
-                  FROM (SELECT *, multiIf(dimension = 'as', 20, dimension = 'country', 300, 50) AS most,
-                               row_number() OVER (PARTITION BY w, scope, probe, customer, dimension, direction
-                                                  ORDER BY ipv4_octets + ipv6_octets DESC, number) AS place FROM shares)
-                  GROUP BY w, scope, probe, customer, dimension, direction, rank, most) AS s
-            INNER JOIN (SELECT w, scope, probe, customer, direction, ipv4_octets + ipv6_octets AS direction_octets,
-                               ipv4_packets + ipv6_packets AS direction_packets, ipv4_flows + ipv6_flows AS direction_flows
-                        FROM shares WHERE dimension = 'total') AS t USING (w, scope, probe, customer, direction)""",
-    } | _indicators(first, last, window, answer, top, report)
+    } | _hosts(first, last, window, answer)
 
 
-def _indicators(first: int, last: int, window: int, answer: int, top: int, report: int) -> dict[str, str]:
+def _hosts(first: int, last: int, window: int, answer: int) -> dict[str, str]:
     edge = (window - answer) * 1000
-    stats = ("syn_sent", "fin_recv", "rst_recv", "tcp_packets", "work_weight", "udp_sent", "icmp_errors_sent")
-    ports = "arraySlice(arraySort(p -> (p.2, p.1), groupArray((port, seen, packets))), 1, 10)"
+    own = "".join(f", {sql} AS {name}" for name, sql in definitions()["host_counts"].items())
     return {
         # ---- what each host did; one-way observations are left out of what needs both directions ----
-        "did": """
+        "did": f"""
             SELECT w, scope, probe, host, max(host_customer) AS customer, max(local) AS local,
                    sumIf(tcp_syn_sent, tcp) AS syn_sent, sumIf(tcp_synack_sent, tcp) AS synack_sent,
                    sumIf(tcp_fin_sent, tcp) AS fin_sent, sumIf(tcp_rst_sent, tcp) AS rst_sent,
@@ -268,7 +213,7 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
                    sum(icmp_errors_sent) AS icmp_sent, sum(icmp_errors_received) AS icmp_recv,
                    sumIf(icmp_errors_received, quotes_udp) AS icmp_recv_udp,
                    sumIf(packets_sent + packets_received, okey != 0) AS overflow_packets,
-                   sumIf(packets_sent + packets_received, okey != 0 AND tcp) AS overflow_tcp_packets
+                   sumIf(packets_sent + packets_received, okey != 0 AND tcp) AS overflow_tcp_packets{own}
             FROM (SELECT *, protocol = 6 AND NOT one_way AS tcp FROM ends WHERE scope != 'customer')
             GROUP BY w, scope, probe, host""",
         # A SYN is judged in the window in which its answer's time-out ends; the answer may come until that window's end.
@@ -322,45 +267,7 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
                   ARRAY JOIN ['probe', 'all'] AS scope, [s.probe, ''] AS name
                   GROUP BY w, scope, name, host, protocol)
             WHERE kind != '' GROUP BY w, scope, probe, host, kind""",
-        # ---- TCP port report ----
-        "tcp_sent": """
-            SELECT w, scope, probe, host, peer, okey, own_port, peer_port, packets_sent AS packets, first
-            FROM ends WHERE protocol = 6 AND NOT one_way AND packets_sent > 0 AND scope != 'customer'""",
-        "reached": """
-            SELECT w, scope, probe, host, uniqExactIf(peer, okey = 0) AS peers, uniqExact(peer_port) AS l4d
-            FROM tcp_sent GROUP BY w, scope, probe, host""",
-        "peer_ports": f"""
-            SELECT w, scope, probe, host, {ports} AS ports
-            FROM (SELECT w, scope, probe, host, peer_port AS port, min(first) AS seen, sum(packets) AS packets
-                  FROM tcp_sent GROUP BY w, scope, probe, host, port) GROUP BY w, scope, probe, host""",
-        "own_ports": f"""
-            SELECT w, scope, probe, host, {ports} AS ports
-            FROM (SELECT w, scope, probe, host, own_port AS port, min(first) AS seen, sum(packets) AS packets
-                  FROM tcp_sent WHERE okey = 0 GROUP BY w, scope, probe, host, port) GROUP BY w, scope, probe, host""",
-        "port_report": f"""
-            SELECT h.w AS w, h.scope AS scope, h.probe AS probe,
-                   row_number() OVER (PARTITION BY w, scope, probe ORDER BY host) AS rank,
-                   h.host AS host, customer, local, syn_sent, synack_sent, fin_sent, rst_sent,
-                   syn_recv, synack_recv, fin_recv, rst_recv, tcp_packets, tcp_sent, work_weight, sa_s,
-                   peers + estimate AS l3d, l4d, icmp_recv AS icmp_errors,
-                   concat(if(icmp_recv > 0, 'E', ''), multiIf(work_weight >= 90, 'W', work_weight >= 50, 'w', ''),
-                          if(fin_recv = 0, 'O', ''), if(rst_recv > 0, 'R', ''),
-                          if(toInt64(tcp_recv) - toInt64(syn_recv + synack_recv + fin_recv + rst_recv) < toInt64(syn_sent),
-                             'M', '')) AS flags,
-                   arrayStringConcat(arrayMap(p -> concat(toString(p.1), ':', toString(intDiv(1000 * p.3, tcp_sent))),
-                                              arraySort(p.ports)), ',') AS port_signature,
-                   arrayStringConcat(arrayMap(p -> concat(toString(p.1), ':', toString(p.3)), arraySort(o.ports)), ',')
-                       AS l4s,
-                   overflow_tcp_packets AS overflow_packets,
-                   toUInt64(ceil(3 * 1.04 / sqrt(128) * estimate)) + least(estimate, peers) AS l3d_error
-            FROM (SELECT *, row_number() OVER (PARTITION BY w, scope, probe ORDER BY control DESC, host) AS place FROM hosts
-                  WHERE control > 0 AND tcp_packets > 0 QUALIFY place <= {report}) AS h
-            LEFT JOIN reached AS r ON r.w = h.w AND r.scope = h.scope AND r.probe = h.probe AND r.host = h.host
-            LEFT JOIN peer_ports AS p ON p.w = h.w AND p.scope = h.scope AND p.probe = h.probe AND p.host = h.host
-            LEFT JOIN own_ports AS o ON o.w = h.w AND o.scope = h.scope AND o.probe = h.probe AND o.host = h.host
-            LEFT JOIN (SELECT * FROM sketches WHERE kind = 'tcp') AS s
-                ON s.w = h.w AND s.scope = h.scope AND s.probe = h.probe AND s.host = h.host""",
-        # ---- lists ----
+        # ---- what the flows of hosts reached ----
         "begun": f"""
             SELECT w, scope, probe, host, kind, uniqExactIf(peer, okey = 0) AS peers, uniqExact(peer_port) AS ports
             FROM (SELECT *, {_KIND} AS kind FROM ends WHERE scope != 'customer')
@@ -372,88 +279,7 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
                    peers + estimate AS addresses,
                    toUInt64(ceil(3 * 1.04 / sqrt(128) * estimate)) + least(estimate, peers) AS error
             FROM begun AS b LEFT JOIN sketches AS s USING (w, scope, probe, host, kind)""",
-        "values": """
-            SELECT w, scope, probe, host, 'syn_senders' AS list, toInt64(syn_sent) AS value, toUInt64(0) AS error,
-                   toUInt64(0) AS addresses, toUInt64(0) AS ports FROM hosts
-            UNION ALL SELECT w, scope, probe, host, 'scan_failures', toInt64(failed) - toInt64(answered), 0, 0, 0 FROM hosts
-            UNION ALL SELECT w, scope, probe, host, 'icmp_senders', toInt64(icmp_sent), 0, 0, 0 FROM hosts
-            UNION ALL SELECT w, scope, probe, host, 'icmp_causers', toInt64(icmp_recv_udp), 0, 0, 0 FROM hosts
-            UNION ALL SELECT w, scope, probe, host, 'udp_work_weight', toInt64(udp_work_weight), 0, 0, 0 FROM hosts
-            UNION ALL SELECT w, scope, probe, host, concat('scan_addresses_', kind), toInt64(addresses), error, addresses,
-                             ports FROM scans WHERE addresses >= 2
-            UNION ALL SELECT w, scope, probe, host, concat('scan_ports_', kind), toInt64(ports), 0, addresses, ports
-                      FROM scans WHERE ports >= 2 AND kind != 'icmp'""",
-        "top_indicators": f"""
-            SELECT w, if(whose = 0, scope, 'customer') AS scope, probe, whose AS customer, list,
-                   row_number() OVER (PARTITION BY w, v.scope, probe, whose, list ORDER BY value DESC, host) AS rank,
-                   host, value, error AS value_error, local, {", ".join(s for s in stats if s != "icmp_errors_sent")},
-                   icmp_sent AS icmp_errors_sent, icmp_recv_udp AS icmp_errors_recv, addresses, ports, failed, answered,
-                   overflow_packets
-            FROM values AS v
-            INNER JOIN (SELECT *, arrayJoin(if(scope = 'all' AND customer != 0, [toUInt32(0), customer], [toUInt32(0)])) AS whose
-                        FROM hosts) AS h USING (w, scope, probe, host)
-            WHERE value > 0
-            QUALIFY rank <= {top}""",
-        "indicators": """
-            SELECT h.w AS w, if(whose = 0, h.scope, 'customer') AS scope, h.probe AS probe, whose AS customer,
-                   countIf(in_flows) AS hosts, countIf(control > 0 AND tcp > 0) AS report_hosts,
-                   countIf(syns >= 10 AND work_weight >= 40 AND local) AS worms_us,
-                   countIf(syns >= 10 AND work_weight >= 40 AND NOT local) AS worms_them,
-                   max(weight) AS udp_work_weight,
-                   if(udp_work_weight = 0, '', weir_addr(argMin(host, (-toInt64(weight), host)))) AS udp_work_weight_host,
-                   countIf(toInt64(not_answered) - toInt64(were_answered) >= 4) AS scanners,
-                   sum(not_answered) AS failed, if(whose = 0, any(o.tcp_syns), sum(syns)) AS syn_sent,
-                   sum(tcp) AS tcp_packets, sum(icmp_sent) AS icmp_errors, sum(overflowed) AS overflow_packets,
-                   if(whose = 0, any(o.packets), 0) AS one_way_packets
-            FROM (SELECT *, failed AS not_answered, answered AS were_answered, syn_sent AS syns, tcp_packets AS tcp,
-                         udp_work_weight AS weight, overflow_packets AS overflowed,
-                         arrayJoin(if(scope = 'all' AND customer != 0, [toUInt32(0), customer], [toUInt32(0)])) AS whose
-                  FROM hosts) AS h
-            LEFT JOIN (SELECT w, scope, probe, sumIf(fwd_packets + rev_packets, one_way) AS packets,
-                              sumIf(fwd_tcp_syn + rev_tcp_syn, protocol = 6 AND NOT one_way) AS tcp_syns
-                       FROM counted WHERE scope != 'customer' GROUP BY w, scope, probe) AS o
-                ON o.w = h.w AND o.scope = h.scope AND o.probe = h.probe
-            GROUP BY h.w, h.scope, h.probe, whose""",
     }
-
-
-# What is compared: the view, what tells its rows apart, and the other columns with what they are in plain SQL.
-_SCOPE = ("scope", "probe")
-_OF = (*_SCOPE, "customer")
-COMPARED: dict[str, tuple[tuple[str, ...], str]] = {
-    "top_flows": (
-        (*_OF, "list", "rank"),
-        "weir_protocol_name(protocol) AS protocol_name, weir_addr(src_addr) AS src, src_port, weir_addr(dst_addr) AS dst, "
-        "dst_port, octets, packets, fwd_octets, fwd_packets, rev_octets, rev_packets, window_octets, window_packets, "
-        "window_flows, overflow_octets, duplicate_octets",
-    ),
-    "top_talkers": (
-        (*_OF, "list", "rank"),
-        "if(startsWith(list, 'host'), weir_addr(addr), '') AS host, number, octets, packets, in_octets, in_packets, "
-        "out_octets, out_packets, flows, overflow_octets, window_octets, window_packets, window_keys, window_overflow_octets",
-    ),
-    "mixes": (
-        (*_OF, "dimension", "direction", "rank"),
-        "number, remainder, octets, packets, flows, ipv4_octets, ipv4_packets, ipv4_flows, ipv6_octets, ipv6_packets, "
-        "ipv6_flows, overflow_octets, direction_octets, direction_packets, direction_flows",
-    ),
-    "port_report": (
-        (*_SCOPE, "rank"),
-        "weir_addr(host) AS host, customer, local, syn_sent, synack_sent, fin_sent, rst_sent, syn_recv, synack_recv, "
-        "fin_recv, rst_recv, tcp_packets, tcp_sent, work_weight, sa_s, l3d, l4d, icmp_errors, flags, port_signature, l4s, "
-        "overflow_packets, l3d_error",
-    ),
-    "top_indicators": (
-        (*_OF, "list", "rank"),
-        "weir_addr(host) AS host, value, value_error, local, syn_sent, fin_recv, rst_recv, tcp_packets, work_weight, "
-        "udp_sent, icmp_errors_sent, icmp_errors_recv, addresses, ports, failed, answered, overflow_packets",
-    ),
-    "indicators": (
-        _OF,
-        "hosts, report_hosts, worms_us, worms_them, udp_work_weight, udp_work_weight_host, scanners, failed, "
-        "syn_sent, tcp_packets, icmp_errors, overflow_packets, one_way_packets",
-    ),
-}
 
 
 def work_out(
@@ -462,36 +288,27 @@ def work_out(
     """Make all tables anew from the rows of `flows` of a time, in seconds; `store` is the admin's."""
     store.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
     store.execute(f"CREATE DATABASE {DATABASE}")
-    for name, select in _steps(first, last, window, answer, top, report).items():
+    steps = _steps(first, last, window, answer) | _declared(top=top, report=report, mix_top=50, mix_top_as=20)
+    for name, select in steps.items():
         store.execute(f"CREATE TABLE {name} ENGINE = Memory AS {select}", database=DATABASE)
 
 
 def expected(store: ClickHouse, name: str) -> Rows:
     """The rows of a table as plain SQL has them."""
-    key, columns = COMPARED[name]
-    return _by_key(store, f"SELECT w, {', '.join(key)}, {columns} FROM {DATABASE}.{name}", key)
+    table = definitions()["tables"][name]
+    compared = ", ".join(f"{sql} AS {column}" for column, sql in table["compared"].items())
+    return _by_key(store, f"SELECT w, {', '.join(table['key'])}, {compared} FROM {DATABASE}.{name}", table["key"])
 
 
 def stored(store: ClickHouse, name: str, first: int, last: int) -> Rows:
     """The same rows as the jobs stored them."""
-    key, columns = COMPARED[name]
-    names = [column.rsplit(" AS ", 1)[-1].strip() for column in _split(columns)]
-    select = f"SELECT toUnixTimestamp(ts) AS w, {', '.join(key)}, {', '.join(names)} FROM weir.v_{name}"
-    return _by_key(store, f"{select} WHERE ts >= {first} AND ts < {last}", key)
+    table = definitions()["tables"][name]
+    columns = ", ".join([*table["key"], *table["compared"]])
+    select = f"SELECT toUnixTimestamp(ts) AS w, {columns} FROM weir.{table['view']}"
+    return _by_key(store, f"{select} WHERE ts >= {first} AND ts < {last}", table["key"])
 
 
-def _split(columns: str) -> list[str]:
-    """The columns between those commas that are in no brackets."""
-    depth, start, parts = 0, 0, []
-    for at, letter in enumerate(columns):
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts.append(columns[start:at])
-            start = at + 1
-    return [*parts, columns[start:]]
-
-
-def _by_key(store: ClickHouse, sql: str, key: tuple[str, ...]) -> Rows:
+def _by_key(store: ClickHouse, sql: str, key: list[str]) -> Rows:
     return {(row["w"], *(row[name] for name in key)): row for row in store.rows(sql)}
 
 
@@ -504,7 +321,7 @@ def differences(store: ClickHouse, first: int, last: int) -> list[str]:
     """Where what the jobs stored of a time differs from plain SQL over the rows as they are now, one line each."""
     work_out(store, first, last)
     found = []
-    for name in COMPARED:
+    for name in tables():
         wanted, had = expected(store, name), stored(store, name, first, last)
         for key in sorted(wanted.keys() | had.keys(), key=str):
             a, b = wanted.get(key), had.get(key)

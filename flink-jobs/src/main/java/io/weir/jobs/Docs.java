@@ -35,6 +35,7 @@ final class Docs {
               metric.operator(),
               metric.what()));
     }
+    text.append('\n').append(Definitions.markdown());
     return text.toString();
   }
 }

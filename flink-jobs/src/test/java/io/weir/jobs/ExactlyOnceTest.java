@@ -31,12 +31,17 @@ import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.connector.datagen.source.DataGeneratorSource;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** The sink in a running job that fails, before a server that fails too: every row once. */
 @Timeout(120)
+@Tag("engine")
+@Execution(ExecutionMode.SAME_THREAD)
 class ExactlyOnceTest {
   private static final long ROWS = 6_000;
 

@@ -30,11 +30,15 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.apache.flink.streaming.api.operators.StreamFlatMap;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -55,94 +59,67 @@ class JobTraceTest {
     void end(List<String> out) throws Exception;
   }
 
-  static Stream<Path> ingest() throws IOException {
-    return traces("ingest");
-  }
-
-  static Stream<Path> topn() throws IOException {
-    return traces("topn");
-  }
-
-  static Stream<Path> indicators() throws IOException {
-    return traces("indicators");
-  }
-
-  static Stream<Path> mixes() throws IOException {
-    return traces("mixes");
-  }
-
-  static Stream<Path> filters() throws IOException {
-    return traces("filters");
-  }
-
-  static Stream<Path> health() throws IOException {
-    return traces("health");
-  }
-
-  private static Stream<Path> traces(String job) throws IOException {
-    try (Stream<Path> files = Files.list(RESOURCES.resolve(job))) {
-      return files.filter(path -> path.toString().endsWith(".trace")).sorted().toList().stream();
-    }
-  }
-
-  @ParameterizedTest
-  @MethodSource("ingest")
-  void ingest(Path trace) throws Exception {
-    check(trace, Ingest::new);
-  }
-
-  @ParameterizedTest
-  @MethodSource("topn")
-  void topn(Path trace) throws Exception {
-    check(trace, () -> new Windowed(Topn.windowJob(WindowStages.WINDOW, 3)));
-  }
-
-  @ParameterizedTest
-  @MethodSource("indicators")
-  void indicators(Path trace) throws Exception {
-    check(trace, () -> new Windowed(Indicators.windowJob(WindowStages.WINDOW, 3, 4)));
-  }
-
-  @ParameterizedTest
-  @MethodSource("mixes")
-  void mixes(Path trace) throws Exception {
-    check(trace, () -> new Windowed(Mixes.windowJob(Duration.ofMinutes(1), 2, 1)));
-  }
-
-  @ParameterizedTest
-  @MethodSource("filters")
-  void filters(Path trace) throws Exception {
-    check(trace, Filters::new);
-  }
-
-  @ParameterizedTest
-  @MethodSource("health")
-  void health(Path trace) throws Exception {
-    check(trace, Health::new);
-  }
+  /** The jobs by the folders of their traces. */
+  private static final Map<String, Factory> JOBS =
+      Map.of(
+          "ingest",
+          Ingest::new,
+          "topn",
+          () -> new Windowed(Topn.windowJob(WindowStages.WINDOW, 3)),
+          "indicators",
+          () -> new Windowed(Indicators.windowJob(WindowStages.WINDOW, 3, 4)),
+          "mixes",
+          () -> new Windowed(Mixes.windowJob(Duration.ofMinutes(1), 2, 1)),
+          "filters",
+          Filters::new,
+          "health",
+          Health::new);
 
   private interface Factory {
     Job make() throws Exception;
   }
 
-  private static void check(Path trace, Factory factory) throws Exception {
-    List<Event> events = Trace.read(trace);
-    List<String> lines = run(events, factory, new TreeSet<>());
+  static List<Path> traces() throws IOException {
+    try (Stream<Path> files = Files.walk(RESOURCES)) {
+      return files.filter(path -> path.toString().endsWith(".trace")).sorted().toList();
+    }
+  }
+
+  @Test
+  void everyJobHasTraces() throws IOException {
+    Set<String> folders = new TreeSet<>();
+    traces().forEach(trace -> folders.add("" + trace.getParent().getFileName()));
+    assertEquals(new TreeSet<>(JOBS.keySet()), folders);
+    assertEquals(new TreeSet<>(Jobs.ALL.stream().map(job -> job.name()).toList()), folders);
+  }
+
+  @ParameterizedTest
+  @MethodSource("traces")
+  void theRowsAreThoseOfTheGoldenFile(Path trace) throws Exception {
+    List<String> lines = run(Trace.read(trace), factory(trace), new TreeSet<>());
     assertFalse(lines.isEmpty());
     Golden.check(Path.of(trace.toString().replace(".trace", ".golden")), lines);
-    for (int at = 1; at < events.size(); at++) {
-      List<String> again = run(events, factory, new TreeSet<>(List.of(at)));
-      assertEquals(
-          String.join("\n", lines), String.join("\n", again), "with a restart before event " + at);
-    }
+  }
+
+  @Tag("engine")
+  @ParameterizedTest
+  @MethodSource("traces")
+  void theRowsAreTheSameAfterARestart(Path trace) throws Exception {
+    List<Event> events = Trace.read(trace);
+    Factory factory = factory(trace);
+    String lines = String.join("\n", run(events, factory, new TreeSet<>()));
     TreeSet<Integer> all = new TreeSet<>();
     for (int at = 1; at < events.size(); at++) {
       all.add(at);
+      String again = String.join("\n", run(events, factory, new TreeSet<>(List.of(at))));
+      assertEquals(lines, again, "with a restart before event " + at);
     }
     assertEquals(
-        String.join("\n", lines),
-        String.join("\n", run(events, factory, all)),
-        "with a restart before every event");
+        lines, String.join("\n", run(events, factory, all)), "with a restart before every event");
+  }
+
+  private static Factory factory(Path trace) {
+    return JOBS.get("" + trace.getParent().getFileName());
   }
 
   private static List<String> run(List<Event> events, Factory factory, TreeSet<Integer> restarts)

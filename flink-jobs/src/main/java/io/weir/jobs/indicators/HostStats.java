@@ -1,6 +1,9 @@
 package io.weir.jobs.indicators;
 
-/** What is counted for each host of a window, by place in a row of numbers. */
+/**
+ * What is counted for one host of a window: moves over rows of numbers. The first {@link #SIZE} of
+ * a row are also in digests; what lists count for themselves comes after them.
+ */
 final class HostStats {
   static final int SYN_SENT = 0;
   static final int SYNACK_SENT = 1;
@@ -25,7 +28,7 @@ final class HostStats {
 
   static final int OVERFLOW_TCP = 15;
 
-  /** Flows that the host began, and overflow records of such: TCP, UDP, ICMP. */
+  /** Flows that the host began, and overflow records of such, by {@link Kind}. */
   static final int BEGAN = 16;
 
   /** Destinations that answered none of its SYNs in time, and that answered one. */
@@ -36,43 +39,83 @@ final class HostStats {
   static final int LOCAL = 22;
   static final int SIZE = 23;
 
-  private HostStats() {}
+  /** Least work weight and SYNs of Ourmon's worm. */
+  private static final int WORM_WEIGHT = 40;
 
-  static long control(long[] stats, int at) {
+  private static final int WORM_SYNS = 10;
+
+  private final long[] stats;
+  private int at;
+
+  HostStats(long[] stats) {
+    this.stats = stats;
+  }
+
+  /** Goes to the host whose row begins there. */
+  HostStats place(int place) {
+    at = place;
+    return this;
+  }
+
+  /** One of the numbers above. */
+  long get(int number) {
+    return stats[at + number];
+  }
+
+  boolean isLocal() {
+    return stats[at + LOCAL] != 0;
+  }
+
+  int customer() {
+    return (int) stats[at + CUSTOMER];
+  }
+
+  /** Control packets of Ourmon's work weight. */
+  long control() {
     return stats[at + SYN_SENT] + stats[at + FIN_SENT] + stats[at + RST_RECV];
   }
 
-  static long tcpPackets(long[] stats, int at) {
+  long tcpPackets() {
     return stats[at + TCP_SENT] + stats[at + TCP_RECV];
   }
 
   /** 100 * control packets / all TCP packets, rounded down; 0 where there are none. */
-  static long workWeight(long[] stats, int at) {
-    long packets = tcpPackets(stats, at);
-    return packets == 0 ? 0 : 100 * control(stats, at) / packets;
+  long workWeight() {
+    long packets = tcpPackets();
+    return packets == 0 ? 0 : 100 * control() / packets;
   }
 
   /** 100 * SYN-ACKs sent / SYNs received and sent, rounded down; 0 where there are none. */
-  static long synackShare(long[] stats, int at) {
+  long synackShare() {
     long syns = stats[at + SYN_RECV] + stats[at + SYN_SENT];
     return syns == 0 ? 0 : 100 * stats[at + SYNACK_SENT] / syns;
   }
 
   /** UDP packets sent * ICMP errors that came back for UDP packets; cut at the largest number. */
-  static long udpWorkWeight(long[] stats, int at) {
+  long udpWorkWeight() {
     long high = Math.multiplyHigh(stats[at + UDP_SENT], stats[at + ICMP_RECV_UDP]);
     return high != 0 ? Long.MAX_VALUE : stats[at + UDP_SENT] * stats[at + ICMP_RECV_UDP];
   }
 
+  /** First contacts that failed more than were answered. */
+  long lead() {
+    return stats[at + FAILED] - stats[at + ANSWERED];
+  }
+
   /** Ourmon's worm: a work weight of 40 or more, and at least 10 SYNs sent. */
-  static boolean isWorm(long[] stats, int at) {
-    return stats[at + SYN_SENT] >= 10 && workWeight(stats, at) >= 40;
+  boolean isWorm() {
+    return stats[at + SYN_SENT] >= WORM_SYNS && workWeight() >= WORM_WEIGHT;
+  }
+
+  /** Whether it is in the TCP port report, as far as that has room. */
+  boolean isReported() {
+    return control() > 0 && tcpPackets() > 0;
   }
 
   /** Flags of the TCP port report. */
-  static String flags(long[] stats, int at) {
+  String flags() {
     StringBuilder flags = new StringBuilder();
-    long weight = workWeight(stats, at);
+    long weight = workWeight();
     long control =
         stats[at + SYN_RECV]
             + stats[at + SYNACK_RECV]

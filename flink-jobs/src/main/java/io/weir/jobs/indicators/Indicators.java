@@ -4,7 +4,11 @@ import io.weir.jobs.graph.Job;
 import io.weir.jobs.graph.Options;
 import io.weir.jobs.graph.Streams;
 import io.weir.jobs.window.WindowJob;
+import io.weir.jobs.window.WindowTable;
 import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
 
 /**
  * The job {@code indicators}: the TCP port report, worm counts, SYN senders, scanners, ICMP errors
@@ -28,6 +32,27 @@ public final class Indicators implements Job {
     return "who scans, floods or behaves like a worm: the TCP port report and its lists";
   }
 
+  /** The tables of the job. */
+  public static List<WindowTable<?, ?>> tables() {
+    return List.of(PortReport.TABLE, TopIndicators.TABLE, IndicatorTable.TABLE);
+  }
+
+  /** What lists count for themselves, in plain SQL: aggregates over the ends of a host, by name. */
+  public static Map<String, String> hostCountsSql() {
+    Map<String, String> counts = new LinkedHashMap<>();
+    for (CountedList list : HostLists.COUNTED) {
+      counts.put(list.name(), list.countSql());
+    }
+    return counts;
+  }
+
+  /** The sums over hosts, as lines of a table of the reference. */
+  public static List<String> sums() {
+    return Indicator.ALL.stream()
+        .map(one -> "| `%s` | %s | %s |".formatted(one.columnName(), one.comment(), one.source()))
+        .toList();
+  }
+
   @Override
   public void attach(Streams streams) {
     Options options = streams.options();
@@ -37,9 +62,6 @@ public final class Indicators implements Job {
   /** The job with lists of {@code top} and port reports of {@code report} hosts. */
   public static WindowJob windowJob(Duration window, int top, int report) {
     return new WindowJob(
-        "indicators",
-        new IndicatorDigester(top, report, SCANNER),
-        new IndicatorRows(top, report),
-        window);
+        "indicators", new IndicatorDigester(top, report), new IndicatorRows(top, report), window);
   }
 }

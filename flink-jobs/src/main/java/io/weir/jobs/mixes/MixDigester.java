@@ -21,14 +21,6 @@ import java.util.TreeMap;
 final class MixDigester implements Digester {
   private static final long serialVersionUID = 1;
 
-  /** Values of {@code dimension}. */
-  static final int TOTAL = 1;
-
-  static final int APPLICATION = 2;
-  static final int AS = 3;
-  static final int COUNTRY = 4;
-  static final int CUSTOMER = 5;
-
   /** Sums: octets, packets and flows of IPv4, then of IPv6, then octets of overflow records. */
   static final int IPV6 = 3;
 
@@ -94,45 +86,33 @@ final class MixDigester implements Digester {
   }
 
   private static void way(
-      Sums ways, FlowCursor flow, boolean forward, Direction direction, int began) {
-    // AS and country of the end outside, the sender's but for what goes out; the customer of the
-    // end inside, the sender's but for what comes in.
-    boolean outer = forward == (direction != Direction.OUT);
-    boolean inner = forward == (direction != Direction.IN);
-    long high =
-        (long) flow.application() << 32
-            | (long) flow.country(outer) << 16
-            | (flow.isOverflow() ? 16 : 0)
-            | (flow.isIpv6() ? 8 : 0)
-            | direction.ordinal();
-    long low = (long) flow.system(outer) << 32 | (flow.customer(inner) & 0xffffffffL);
-    int into = ways.at(high, low) + Sums.KEY;
+      Sums ways, FlowCursor flow, boolean source, Direction direction, int began) {
+    Way way = new Way();
+    way.set(flow, source, direction);
+    int into = ways.at(way.high, way.low) + Sums.KEY;
     long[] sums = ways.cells();
-    sums[into] += flow.octetsSent(forward);
-    sums[into + 1] += flow.packetsSent(forward);
+    sums[into] += flow.octetsSent(source);
+    sums[into + 1] += flow.packetsSent(source);
     sums[into + 2] += began;
   }
 
   /** Adds ways to the sums of each dimension. */
   private static void spread(Sums ways, Sums sums, int scope) {
     long[] cells = ways.cells();
+    Way way = new Way();
     for (int at = 0; at < ways.size() * ways.stride(); at += ways.stride()) {
-      int bits = (int) cells[at];
-      int version = (bits & 8) != 0 ? IPV6 : 0;
-      boolean overflow = (bits & 16) != 0;
+      way.high = cells[at];
+      way.low = cells[at + 1];
+      int version = way.isIpv6() ? IPV6 : 0;
+      boolean overflow = way.isOverflow();
       long octets = cells[at + Sums.KEY];
       long packets = cells[at + Sums.KEY + 1];
       int began = (int) cells[at + Sums.KEY + 2];
-      long key = (long) scope << 16 | (bits & 7);
-      long application = cells[at] >>> 32;
-      long country = cells[at] >>> 16 & 0xffff;
-      long system = cells[at + 1] >>> 32;
-      long customer = cells[at + 1] & 0xffffffffL;
-      add(sums, key | TOTAL << 8, 0, version, octets, packets, began, overflow);
-      add(sums, key | APPLICATION << 8, application, version, octets, packets, began, overflow);
-      add(sums, key | AS << 8, system, version, octets, packets, began, overflow);
-      add(sums, key | COUNTRY << 8, country, version, octets, packets, began, overflow);
-      add(sums, key | CUSTOMER << 8, customer, version, octets, packets, began, overflow);
+      long key = (long) scope << 16 | way.direction();
+      for (Dimension dimension : Dimension.ALL) {
+        long number = dimension.number(way);
+        add(sums, key | dimension.id() << 8, number, version, octets, packets, began, overflow);
+      }
     }
   }
 

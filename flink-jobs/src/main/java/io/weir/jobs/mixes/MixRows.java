@@ -1,8 +1,6 @@
 package io.weir.jobs.mixes;
 
-import io.weir.jobs.table.Table;
 import io.weir.jobs.window.Best;
-import io.weir.jobs.window.Cells;
 import io.weir.jobs.window.Digest;
 import io.weir.jobs.window.RowList;
 import io.weir.jobs.window.RowMaker;
@@ -16,9 +14,6 @@ import java.util.TreeMap;
 /** Rows of {@code mixes}: the largest of each dimension and direction, and the remainder. */
 final class MixRows implements RowMaker {
   private static final long serialVersionUID = 1;
-
-  /** Countries are all shown: there are fewer. */
-  private static final int COUNTRIES = 300;
 
   private final int applications;
   private final int systems;
@@ -47,7 +42,7 @@ final class MixRows implements RowMaker {
     }
     List<RowList> lists = new ArrayList<>();
     for (Map.Entry<Long, List<Integer>> group : groups.entrySet()) {
-      int total = sums.find((group.getKey() & ~0xff00L) | MixDigester.TOTAL << 8, 0);
+      int total = sums.find((group.getKey() & ~0xff00L) | Dimension.TOTAL.id() << 8, 0);
       lists.add(list(group.getKey(), group.getValue(), cells, total, national));
     }
     return lists;
@@ -55,12 +50,7 @@ final class MixRows implements RowMaker {
 
   private RowList list(long key, List<Integer> places, long[] cells, int total, boolean national) {
     int dimension = (int) (key >>> 8) & 0xff;
-    int limit =
-        switch (dimension) {
-          case MixDigester.AS -> systems;
-          case MixDigester.COUNTRY -> COUNTRIES;
-          default -> applications;
-        };
+    int limit = Dimension.of(dimension).shown().most(applications, systems);
     Best best = new Best(limit, (a, b) -> cells[a + 1] < cells[b + 1]);
     for (int at : places) {
       best.offer(Math.max(1, octets(cells, at)), at);
@@ -71,50 +61,29 @@ final class MixRows implements RowMaker {
         rest[i] += cells[at + Sums.KEY + i];
       }
     }
+    Object[] empty = MixTable.TABLE.row((int) (key >>> 16), national, whole(cells, total));
+    MixTable.TABLE.table().set(empty, "dimension", dimension);
+    MixTable.TABLE.table().set(empty, "direction", key & 0xff);
     List<Object[]> rows = new ArrayList<>();
-    int shown = 0;
     for (int at : best.take()) {
-      Object[] row = row(key, cells, total, national);
-      set(row, "number", cells[at + 1]);
-      values(row, cells, at + Sums.KEY);
-      rows.add(row);
-      shown++;
+      MixTable.Row row = new MixTable.Row(cells[at + 1], null, cells, at + Sums.KEY);
+      rows.add(MixTable.TABLE.row(empty, row));
       for (int i = 0; i < rest.length; i++) {
         rest[i] -= cells[at + Sums.KEY + i];
       }
     }
-    if (shown < places.size()) {
-      Object[] row = row(key, cells, total, national);
-      set(row, "remainder", true);
-      values(row, rest, 0);
-      rows.add(row);
+    if (rows.size() < places.size()) {
+      rows.add(MixTable.TABLE.row(empty, new MixTable.Row(null, true, rest, 0)));
     }
-    return new RowList(Table.MIXES, Long.toString(key), rows, row(key, cells, total, national));
+    return new RowList(MixTable.TABLE.table(), Long.toString(key), rows, empty);
   }
 
-  private static Object[] row(long key, long[] cells, int total, boolean national) {
-    Object[] row = Cells.row(Table.MIXES, (int) (key >>> 16), national);
-    set(row, "dimension", key >>> 8 & 0xff);
-    set(row, "direction", key & 0xff);
+  private static MixTable.Whole whole(long[] cells, int total) {
     int at = total + Sums.KEY;
-    set(row, "direction_octets", octets(cells, total));
-    set(row, "direction_packets", packets(cells, total));
-    set(row, "direction_flows", cells[at + 2] + cells[at + MixDigester.IPV6 + 2]);
-    return row;
-  }
-
-  private static void values(Object[] row, long[] cells, int at) {
-    int six = at + MixDigester.IPV6;
-    set(row, "octets", cells[at] + cells[six]);
-    set(row, "packets", cells[at + 1] + cells[six + 1]);
-    set(row, "flows", cells[at + 2] + cells[six + 2]);
-    set(row, "ipv4_octets", cells[at]);
-    set(row, "ipv4_packets", cells[at + 1]);
-    set(row, "ipv4_flows", cells[at + 2]);
-    set(row, "ipv6_octets", cells[six]);
-    set(row, "ipv6_packets", cells[six + 1]);
-    set(row, "ipv6_flows", cells[six + 2]);
-    set(row, "overflow_octets", cells[at + MixDigester.OVERFLOW]);
+    return new MixTable.Whole(
+        octets(cells, total),
+        packets(cells, total),
+        cells[at + 2] + cells[at + MixDigester.IPV6 + 2]);
   }
 
   private static long octets(long[] cells, int entry) {
@@ -123,9 +92,5 @@ final class MixRows implements RowMaker {
 
   private static long packets(long[] cells, int entry) {
     return cells[entry + Sums.KEY + 1] + cells[entry + Sums.KEY + MixDigester.IPV6 + 1];
-  }
-
-  private static void set(Object[] row, String column, Object value) {
-    Table.MIXES.set(row, column, value);
   }
 }

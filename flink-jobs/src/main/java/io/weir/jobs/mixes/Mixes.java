@@ -4,7 +4,9 @@ import io.weir.jobs.graph.Job;
 import io.weir.jobs.graph.Options;
 import io.weir.jobs.graph.Streams;
 import io.weir.jobs.window.WindowJob;
+import io.weir.jobs.window.WindowTable;
 import java.time.Duration;
+import java.util.List;
 
 /**
  * The job {@code mixes}: totals, applications, AS, countries and customers of every window of some
@@ -19,6 +21,11 @@ public final class Mixes implements Job {
   @Override
   public String what() {
     return "totals and shares of applications, AS, countries and customers";
+  }
+
+  /** The tables of the job. */
+  public static List<WindowTable<?, ?>> tables() {
+    return List.of(MixTable.TABLE);
   }
 
   @Override

@@ -22,7 +22,7 @@ public record NativeBlock(Table table, int partition, int rows, byte[] bytes, in
 
     @Override
     public void write(NativeBlock block, DataOutputView out) throws IOException {
-      out.writeByte(block.table.ordinal());
+      out.writeByte(block.table.id());
       out.writeInt(block.partition);
       out.writeInt(block.rows);
       out.writeInt(block.length);
@@ -31,7 +31,7 @@ public record NativeBlock(Table table, int partition, int rows, byte[] bytes, in
 
     @Override
     public NativeBlock read(DataInputView in) throws IOException {
-      Table table = Table.values()[in.readByte()];
+      Table table = Table.of(in.readByte());
       int partition = in.readInt();
       int rows = in.readInt();
       byte[] bytes = new byte[in.readInt()];

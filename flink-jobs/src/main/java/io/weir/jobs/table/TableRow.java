@@ -32,7 +32,7 @@ public record TableRow(Table table, Object[] cells) {
 
     @Override
     public void write(TableRow row, DataOutputView out) throws IOException {
-      out.writeByte(row.table.ordinal());
+      out.writeByte(row.table.id());
       for (Object cell : row.cells) {
         if (cell == null) {
           out.writeByte(0);
@@ -73,7 +73,7 @@ public record TableRow(Table table, Object[] cells) {
 
     @Override
     public TableRow read(DataInputView in) throws IOException {
-      Table table = Table.values()[in.readByte()];
+      Table table = Table.of(in.readByte());
       Object[] cells = new Object[table.columns().size()];
       for (int i = 0; i < cells.length; i++) {
         cells[i] = readCell(in);

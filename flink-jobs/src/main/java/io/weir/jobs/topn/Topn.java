@@ -4,7 +4,9 @@ import io.weir.jobs.graph.Job;
 import io.weir.jobs.graph.Options;
 import io.weir.jobs.graph.Streams;
 import io.weir.jobs.window.WindowJob;
+import io.weir.jobs.window.WindowTable;
 import java.time.Duration;
+import java.util.List;
 
 /**
  * The job {@code topn}: the largest flows, hosts, ports, AS and customers of every window, for each
@@ -19,6 +21,11 @@ public final class Topn implements Job {
   @Override
   public String what() {
     return "the largest flows, hosts, ports, AS and customers of each window";
+  }
+
+  /** The tables of the job. */
+  public static List<WindowTable<?, ?>> tables() {
+    return List.of(TopFlows.TABLE, TopTalkers.TABLE);
   }
 
   @Override

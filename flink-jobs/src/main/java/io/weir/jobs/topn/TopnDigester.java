@@ -5,9 +5,11 @@ import io.weir.jobs.window.Digester;
 import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.Flows;
 import io.weir.jobs.window.Hosts;
+import io.weir.jobs.window.Listed;
 import io.weir.jobs.window.Sections;
 import io.weir.jobs.window.Sums;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
@@ -35,20 +37,10 @@ final class TopnDigester implements Digester {
   /** A row of hosts: scope, list, value, address, sums. */
   static final int HOST_KEY = 3;
 
-  /** Lists of flows; in each pair the first is by octets, the second by packets. */
-  static final int IP = 0;
+  /** What is taken from the ids of lists in keys and rows: state has them so. */
+  static final int FIRST_LIST = 1;
 
-  static final int TCP = 2;
-  static final int UDP = 4;
-  static final int ICMP = 6;
-  static final int FLOW_LISTS = 8;
-
-  /** What sums are kept by. */
-  static final int PORT_TCP = 0;
-
-  static final int PORT_UDP = 1;
-  static final int AS = 2;
-  static final int CUSTOMER = 3;
+  static final int FIRST_KEY = 3;
 
   /** Sums of a key or a host: octets and packets in and out, flows, octets of overflow records. */
   static final int IN_OCTETS = 0;
@@ -82,12 +74,16 @@ final class TopnDigester implements Digester {
   }
 
   /** One digest. */
-  private static final class Work {
+  private static final class Work implements TalkerList.Ends {
     private final Flows flows;
     private final FlowCursor flow;
     private final int top;
     private final Sums totals = new Sums(TOTAL_VALUES);
     private final Sums keys = new Sums(VALUES);
+
+    /** Scope and list that {@link #add} adds to. */
+    private long group;
+
     private final Map<Integer, Best[]> flowLists = new TreeMap<>();
     private final Map<Integer, Best[]> hostLists = new TreeMap<>();
 
@@ -104,7 +100,6 @@ final class TopnDigester implements Digester {
           int src = flow.customer(true);
           int dst = flow.customer(false);
           count(0, all);
-          ends(0, CUSTOMER, src, dst);
           if (flows.national() && src != 0) {
             count(src, flowLists(src));
           }
@@ -125,7 +120,7 @@ final class TopnDigester implements Digester {
       return flowLists.computeIfAbsent(
           scope,
           key -> {
-            Best[] lists = new Best[FLOW_LISTS];
+            Best[] lists = new Best[lastId(FlowList.ALL) + 1];
             Arrays.setAll(lists, list -> new Best(top, flows::before));
             return lists;
           });
@@ -135,7 +130,6 @@ final class TopnDigester implements Digester {
     private void count(int scope, Best[] lists) {
       long octets = flow.octets();
       long packets = flow.packets();
-      int protocol = flow.protocol();
       int total = totals.at(scope, 0) + Sums.KEY;
       long[] sums = totals.cells();
       sums[total + TOTAL_OCTETS] += octets;
@@ -145,34 +139,22 @@ final class TopnDigester implements Digester {
       } else {
         sums[total + TOTAL_FLOWS]++;
         int number = flow.number();
-        lists[IP].offer(octets, number);
-        lists[IP + 1].offer(packets, number);
-        int own = protocol == 6 ? TCP : protocol == 17 ? UDP : isIcmp(protocol) ? ICMP : -1;
-        if (own >= 0) {
-          lists[own].offer(octets, number);
-          lists[own + 1].offer(packets, number);
+        for (FlowList list : FlowList.of(flow.protocol())) {
+          lists[list.id()].offer(list.value(flow), number);
         }
       }
-      if ((protocol == 6 || protocol == 17) && flow.namesPort()) {
-        int kind = protocol == 6 ? PORT_TCP : PORT_UDP;
-        add(scope, kind, flow.port(false), flow.isBack(), true);
-      }
-      ends(scope, AS, flow.system(true), flow.system(false));
-    }
-
-    /** Adds to the sums of what the source and the destination belong to, where that is known. */
-    private void ends(int scope, int kind, int src, int dst) {
-      if (src != 0) {
-        add(scope, kind, Integer.toUnsignedLong(src), true, true);
-      }
-      if (dst != 0) {
-        add(scope, kind, Integer.toUnsignedLong(dst), false, dst != src);
+      for (TalkerList.ByKey list : TalkerLists.KEYS) {
+        if (scope == 0 || list.isOfCustomers()) {
+          group = (long) scope << 8 | (list.id() - FIRST_KEY);
+          list.add(flow, this);
+        }
       }
     }
 
-    private void add(int scope, int kind, long key, boolean source, boolean count) {
-      int sums = keys.at((long) scope << 8 | kind, key) + Sums.KEY;
-      end(keys.cells(), sums, flow, source, count);
+    @Override
+    public void add(long key, boolean source, boolean counts) {
+      int sums = keys.at(group, key) + Sums.KEY;
+      end(keys.cells(), sums, flow, source, counts);
     }
 
     /** The hosts whose bucket this is, whole. */
@@ -203,11 +185,11 @@ final class TopnDigester implements Digester {
       sections.begin(HOSTS, HOST_KEY + 2 + VALUES);
       hostLists.forEach(
           (scope, lists) -> {
-            for (int list = 0; list < 2; list++) {
-              for (int host : lists[list].take()) {
+            for (TalkerList.OfHosts list : TalkerLists.HOSTS) {
+              for (int host : lists[list.id()].take()) {
                 sections.add(scope);
-                sections.add(list);
-                sections.add(sums[host * VALUES + (list == 0 ? IN_OCTETS : OUT_OCTETS)]);
+                sections.add(list.id() - FIRST_LIST);
+                sections.add(list.value(sums, host * VALUES));
                 sections.add(hosts.high(host));
                 sections.add(hosts.low(host));
                 sections.add(sums, host * VALUES, VALUES);
@@ -219,13 +201,19 @@ final class TopnDigester implements Digester {
 
     private Best[] hostLists(int scope, Hosts hosts) {
       return hostLists.computeIfAbsent(
-          scope, key -> new Best[] {new Best(top, hosts::before), new Best(top, hosts::before)});
+          scope,
+          key -> {
+            Best[] lists = new Best[lastId(TalkerLists.HOSTS) + 1];
+            Arrays.setAll(lists, list -> new Best(top, hosts::before));
+            return lists;
+          });
     }
 
     private void offer(int scope, Best[] lists, int host, long[] sums) {
       totals.add(scope, 0, TOTAL_HOSTS, 1);
-      lists[0].offer(sums[host * VALUES + IN_OCTETS], host);
-      lists[1].offer(sums[host * VALUES + OUT_OCTETS], host);
+      for (TalkerList.OfHosts list : TalkerLists.HOSTS) {
+        lists[list.id()].offer(list.value(sums, host * VALUES), host);
+      }
     }
 
     private void written(Sections sections) {
@@ -241,12 +229,12 @@ final class TopnDigester implements Digester {
       sections.begin(FLOWS, FLOW_STRIDE);
       flowLists.forEach(
           (scope, lists) -> {
-            for (int list = 0; list < FLOW_LISTS; list++) {
-              for (int number : lists[list].take()) {
+            for (FlowList list : FlowList.ALL) {
+              for (int number : lists[list.id()].take()) {
                 flow.seek(number);
                 sections.add(scope);
-                sections.add(list);
-                sections.add(list % 2 == 0 ? flow.octets() : flow.packets());
+                sections.add(list.id() - FIRST_LIST);
+                sections.add(list.value(flow));
                 flow.addTo(sections);
               }
             }
@@ -270,7 +258,7 @@ final class TopnDigester implements Digester {
     }
   }
 
-  private static boolean isIcmp(int protocol) {
-    return protocol == 1 || protocol == 58;
+  private static int lastId(List<? extends Listed> lists) {
+    return lists.stream().mapToInt(Listed::id).max().orElse(0);
   }
 }

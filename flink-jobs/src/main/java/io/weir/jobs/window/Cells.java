@@ -1,6 +1,5 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.table.Table;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Map;
@@ -8,12 +7,6 @@ import java.util.TreeMap;
 
 /** Rows of one section of several digests, one after the other. */
 public final class Cells {
-  /** Values of {@code scope} in tables. */
-  private static final int SCOPE_PROBE = 1;
-
-  private static final int SCOPE_ALL = 2;
-  private static final int SCOPE_CUSTOMER = 3;
-
   /** An order of rows that have the same value. */
   public interface Order {
     /** Whether the row at {@code a} comes before that at {@code b}. */
@@ -64,15 +57,6 @@ public final class Cells {
   /** An address as a table takes it. */
   public static byte[] address(long[] data, int at) {
     return ByteBuffer.allocate(16).putLong(data[at]).putLong(data[at + 1]).array();
-  }
-
-  /** A row of a table that has nothing but its scope: one probe's, over all, or one customer's. */
-  public static Object[] row(Table table, int customer, boolean national) {
-    Object[] row = new Object[table.columns().size()];
-    int scope = customer != 0 ? SCOPE_CUSTOMER : national ? SCOPE_ALL : SCOPE_PROBE;
-    table.set(row, "scope", scope);
-    table.set(row, "customer", Integer.toUnsignedLong(customer));
-    return row;
   }
 
   /** Whether the key at {@code a} comes before that at {@code b}. */

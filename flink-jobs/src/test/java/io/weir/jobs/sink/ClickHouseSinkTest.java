@@ -22,12 +22,17 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.mailbox.Mail;
 import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
 import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** The sink's operator by itself: what it does at each step of a checkpoint's life. */
 @Timeout(60)
+@Tag("engine")
+@Execution(ExecutionMode.SAME_THREAD)
 class ClickHouseSinkTest {
   private static final Duration WEEK = Duration.ofDays(7);
 

@@ -1,0 +1,38 @@
+-- Written by flink-jobs (io.weir.jobs.Definitions) from the declaration of the table; do not edit.
+
+CREATE TABLE IF NOT EXISTS top_flows
+(
+    ts               DateTime('UTC') COMMENT 'Start of the window' CODEC(Delta, ZSTD(1)),
+    window_s         UInt16 COMMENT 'Length of the window in seconds',
+    scope            Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: the list of one probe. all: the list over all probes, each flow once. customer: of these, the flows of one customer',
+    probe            LowCardinality(String) COMMENT 'Name of the probe, empty for all',
+    customer         UInt32 COMMENT 'Customer of a customer''s list, else 0; names in prefixes',
+    list             Enum8('ip_octets' = 1, 'ip_packets' = 2, 'tcp_octets' = 3, 'tcp_packets' = 4, 'udp_octets' = 5, 'udp_packets' = 6, 'icmp_octets' = 7, 'icmp_packets' = 8) COMMENT 'Which flows (ip: all), and what puts them in order',
+    rank             UInt16 COMMENT 'Place in the list, from 1',
+    version          UInt32 COMMENT 'How often the window was computed; the highest holds',
+    src_addr         IPv6 COMMENT 'Address of the source; IPv4 is mapped',
+    dst_addr         IPv6 COMMENT 'Address of the destination; IPv4 is mapped',
+    src_port         UInt16 COMMENT 'Port of the source',
+    dst_port         UInt16 COMMENT 'Port of the destination; for ICMP its type * 256 + code',
+    protocol         UInt8 COMMENT 'IP protocol number',
+    octets           UInt64 COMMENT 'Layer-3 octets of the flow in the window, both directions',
+    packets          UInt64 COMMENT 'Packets of the flow in the window, both directions',
+    fwd_octets       UInt64 COMMENT 'Layer-3 octets from source to destination',
+    fwd_packets      UInt64 COMMENT 'Packets from source to destination',
+    rev_octets       UInt64 COMMENT 'Layer-3 octets from destination to source',
+    rev_packets      UInt64 COMMENT 'Packets from destination to source',
+    window_octets    UInt64 COMMENT 'Layer-3 octets of all flows in the window: the whole of which octets is a share',
+    window_packets   UInt64 COMMENT 'Packets of all flows in the window',
+    window_flows     UInt64 COMMENT 'Distinct flows in the window',
+    overflow_octets  UInt64 COMMENT 'Of window_octets, what came in overflow records and so could be in no list',
+    duplicate_octets UInt64 COMMENT 'Lists over all probes: octets left out because another probe had seen the same flow',
+    error_octets     UInt64 COMMENT 'A flow may have this many octets more, and one that is not in the list no more than this: windows had more flows than they keep (--window-flows). 0: exact',
+    probes_reported  UInt32 COMMENT 'Probes whose window was complete when the row was computed',
+    probes_expected  UInt32 COMMENT 'Probes that were enrolled'
+)
+ENGINE = ReplacingMergeTree(version)
+PARTITION BY toYYYYMM(ts)
+PRIMARY KEY (ts, window_s, scope, probe, rank)
+ORDER BY (ts, window_s, scope, probe, rank, customer, list)
+SETTINGS non_replicated_deduplication_window = 10000
+COMMENT 'Top flows by octets for each window, per probe and over all; read v_top_flows, which shows the newest version';

@@ -1,0 +1,68 @@
+-- Written by flink-jobs (io.weir.jobs.Definitions) from the declaration of the table; do not edit.
+
+CREATE OR REPLACE VIEW v_mixes
+(
+    ts DateTime('UTC') COMMENT 'Start of the window',
+    window_s UInt32 COMMENT 'Length of the window in seconds',
+    scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: what one probe saw, inside is its site. all: all probes, each flow once, inside is the nation. customer: of these, what one customer had; inside is the customer',
+    probe LowCardinality(String) COMMENT 'Name of the probe, empty for all and for customers',
+    customer UInt32 COMMENT 'Customer of scope customer, else 0; names in prefixes',
+    customer_name String COMMENT 'Name of the customer',
+    dimension Enum8('total' = 1, 'application' = 2, 'as' = 3, 'country' = 4, 'customer' = 5) COMMENT 'What the rows are by. as, country: of the end outside, else of the sender. customer: of the end inside, else of the sender',
+    direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the packets went: in is from outside to inside. unknown: nobody has declared what is inside',
+    rank UInt16 COMMENT 'Place by octets, from 1; the remainder comes last',
+    version UInt32 COMMENT 'How often the window was computed; the newest is shown',
+    number UInt32 COMMENT 'Application, AS, country (first letter * 256 + second) or customer; 0 unknown or none',
+    name String COMMENT 'Name of the application, AS, country or customer; of the last two rows of a mix, what they stand for',
+    remainder Bool COMMENT 'All that is not in the rows before',
+    octets UInt64 COMMENT 'Layer-3 octets',
+    packets UInt64 COMMENT 'Packets',
+    flows UInt64 COMMENT 'Flows that began in the window, by the direction of their first packet; over windows they add up to all flows',
+    ipv4_octets UInt64 COMMENT 'Of octets, IPv4',
+    ipv4_packets UInt64 COMMENT 'Of packets, IPv4',
+    ipv4_flows UInt64 COMMENT 'Of flows, IPv4',
+    ipv6_octets UInt64 COMMENT 'Of octets, IPv6',
+    ipv6_packets UInt64 COMMENT 'Of packets, IPv6',
+    ipv6_flows UInt64 COMMENT 'Of flows, IPv6',
+    overflow_octets UInt64 COMMENT 'Of octets, what came in overflow records',
+    direction_octets UInt64 COMMENT 'Layer-3 octets of the window, scope and direction: the whole of which octets is a share',
+    direction_packets UInt64 COMMENT 'Packets of the window, scope and direction',
+    direction_flows UInt64 COMMENT 'Flows of the window, scope and direction',
+    probes_reported UInt32 COMMENT 'Probes whose window was complete when the row was computed',
+    probes_expected UInt32 COMMENT 'Probes that were enrolled',
+    share Float64 COMMENT 'Part of direction_octets, 0 to 1'
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    t.ts AS ts,
+    t.window_s AS window_s,
+    t.scope AS scope,
+    t.probe AS probe,
+    t.customer AS customer,
+    dictGet('customer_names', 'customer', t.customer) AS customer_name,
+    t.dimension AS dimension,
+    t.direction AS direction,
+    t.rank AS rank,
+    t.version AS version,
+    t.number AS number,
+    multiIf(t.remainder, 'the rest', t.dimension = 'total', 'all', t.number = 0, 'unknown', t.dimension = 'application', dictGet('application_names', 'name', t.number), t.dimension = 'as', dictGet('autonomous_system_names', 'name', t.number), t.dimension = 'country', weir_country(t.number), t.dimension = 'customer', dictGet('customer_names', 'customer', t.number), '') AS name,
+    t.remainder AS remainder,
+    t.octets AS octets,
+    t.packets AS packets,
+    t.flows AS flows,
+    t.ipv4_octets AS ipv4_octets,
+    t.ipv4_packets AS ipv4_packets,
+    t.ipv4_flows AS ipv4_flows,
+    t.ipv6_octets AS ipv6_octets,
+    t.ipv6_packets AS ipv6_packets,
+    t.ipv6_flows AS ipv6_flows,
+    t.overflow_octets AS overflow_octets,
+    t.direction_octets AS direction_octets,
+    t.direction_packets AS direction_packets,
+    t.direction_flows AS direction_flows,
+    t.probes_reported AS probes_reported,
+    t.probes_expected AS probes_expected,
+    t.octets / greatest(t.direction_octets, 1) AS share
+FROM mixes AS t FINAL
+WHERE t.packets > 0
+COMMENT 'Totals, and shares of applications, AS, countries and customers, of each window: the newest version';

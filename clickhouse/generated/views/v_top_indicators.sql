@@ -1,0 +1,68 @@
+-- Written by flink-jobs (io.weir.jobs.Definitions) from the declaration of the table; do not edit.
+
+CREATE OR REPLACE VIEW v_top_indicators
+(
+    ts DateTime('UTC') COMMENT 'Start of the window',
+    window_s UInt16 COMMENT 'Length of the window in seconds',
+    scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: what one probe saw. all: all probes, each flow once. customer: of these, the hosts of one customer',
+    probe LowCardinality(String) COMMENT 'Name of the probe, empty for all and for customers',
+    customer UInt32 COMMENT 'Customer of a customer''s list, else 0; names in prefixes',
+    customer_name String COMMENT 'Name of the customer',
+    list Enum8('syn_senders' = 1, 'scan_addresses_tcp' = 2, 'scan_addresses_udp' = 3, 'scan_addresses_icmp' = 4, 'scan_ports_tcp' = 5, 'scan_ports_udp' = 6, 'scan_failures' = 7, 'icmp_senders' = 8, 'icmp_causers' = 9, 'udp_work_weight' = 10) COMMENT 'What value counts. syn_senders: SYNs sent. scan_addresses: distinct destinations that the host began flows to. scan_ports: distinct destination ports. scan_failures: first contacts that were not answered, less those that were. icmp_senders: ICMP errors sent. icmp_causers: ICMP errors that came back for UDP. udp_work_weight: UDP packets sent * ICMP errors that came back for UDP',
+    rank UInt16 COMMENT 'Place in the list, from 1',
+    version UInt32 COMMENT 'How often the window was computed; the newest is shown',
+    host String COMMENT 'Address of the host, IPv4 as IPv4',
+    value UInt64 COMMENT 'What puts the list in order',
+    value_error UInt64 COMMENT 'value may be off by this much, 0: exact',
+    local Bool COMMENT 'The host is at the probe''s site; over all: inside the nation',
+    syn_sent UInt64 COMMENT 'SYN packets sent by the host',
+    fin_recv UInt64 COMMENT 'FIN packets returned to the host',
+    rst_recv UInt64 COMMENT 'RST packets returned to the host',
+    tcp_packets UInt64 COMMENT 'All TCP packets to and from the host',
+    work_weight UInt16 COMMENT '100 * (syn_sent + fin_sent + rst_recv) / tcp_packets',
+    udp_sent UInt64 COMMENT 'UDP packets sent by the host',
+    icmp_errors_sent UInt64 COMMENT 'ICMP errors sent by the host',
+    icmp_errors_recv UInt64 COMMENT 'ICMP errors that came back to the host for its UDP packets',
+    addresses UInt32 COMMENT 'scan lists: distinct destinations that the host began flows to, of the list''s protocol',
+    ports UInt32 COMMENT 'scan lists: distinct destination ports of those flows',
+    failed UInt32 COMMENT 'Destinations none of whose SYNs was answered in time, judged in this window',
+    answered UInt32 COMMENT 'Destinations that answered a SYN, judged in this window. Four failures more than answers call a scanner (Jung and others, 2004)',
+    overflow_packets UInt64 COMMENT 'Packets of the host that came in overflow records',
+    probes_reported UInt32 COMMENT 'Probes whose window was complete when the row was computed',
+    probes_expected UInt32 COMMENT 'Probes that were enrolled',
+    scanner Bool COMMENT 'At least four more first contacts failed than were answered'
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    t.ts AS ts,
+    t.window_s AS window_s,
+    t.scope AS scope,
+    t.probe AS probe,
+    t.customer AS customer,
+    dictGet('customer_names', 'customer', t.customer) AS customer_name,
+    t.list AS list,
+    t.rank AS rank,
+    t.version AS version,
+    weir_addr(t.addr) AS host,
+    t.value AS value,
+    t.value_error AS value_error,
+    t.local AS local,
+    t.syn_sent AS syn_sent,
+    t.fin_recv AS fin_recv,
+    t.rst_recv AS rst_recv,
+    t.tcp_packets AS tcp_packets,
+    t.work_weight AS work_weight,
+    t.udp_sent AS udp_sent,
+    t.icmp_errors_sent AS icmp_errors_sent,
+    t.icmp_errors_recv AS icmp_errors_recv,
+    t.addresses AS addresses,
+    t.ports AS ports,
+    t.failed AS failed,
+    t.answered AS answered,
+    t.overflow_packets AS overflow_packets,
+    t.probes_reported AS probes_reported,
+    t.probes_expected AS probes_expected,
+    t.failed >= t.answered + 4 AS scanner
+FROM top_indicators AS t FINAL
+WHERE t.value > 0
+COMMENT 'Top SYN senders, scanners, ICMP error senders and causers, UDP work weights: the newest version of each list';

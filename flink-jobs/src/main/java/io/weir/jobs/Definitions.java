@@ -1,0 +1,116 @@
+package io.weir.jobs;
+
+import io.weir.jobs.indicators.Indicators;
+import io.weir.jobs.window.Listed;
+import io.weir.jobs.window.WindowTable;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+
+/**
+ * What follows from the declarations of lists, indicators and mixes for others than Java: {@code
+ * json} prints what the plain-SQL check reads, {@code sql DIR} writes the statements of tables and
+ * views into files.
+ */
+public final class Definitions {
+  private static final String NOTE =
+      "-- Written by flink-jobs (io.weir.jobs.Definitions) from the declaration of the table; do not edit.\n\n";
+
+  private Definitions() {}
+
+  /** See above. */
+  public static void main(String[] arguments) throws IOException {
+    if (arguments.length == 1 && arguments[0].equals("json")) {
+      System.out.println(json());
+    } else if (arguments.length == 2 && arguments[0].equals("sql")) {
+      for (Map.Entry<String, String> file : sql().entrySet()) {
+        Path path = Path.of(arguments[1], file.getKey());
+        Files.createDirectories(path.getParent());
+        Files.writeString(path, file.getValue());
+      }
+    } else {
+      System.err.println(
+          "usage: java -cp weir-flink-jobs.jar io.weir.jobs.Definitions json | sql DIRECTORY");
+      System.exit(2);
+    }
+  }
+
+  /**
+   * The statements by file: {@code tables/} makes the tables, {@code lists/} gives older ones all
+   * their lists, {@code views/} makes the views anew. Each can be applied at any time.
+   */
+  static Map<String, String> sql() {
+    Map<String, String> files = new LinkedHashMap<>();
+    for (WindowTable<?, ?> table : WindowTables.all()) {
+      String name = table.table().sqlName();
+      files.put("tables/" + name + ".sql", NOTE + table.statements().createTable());
+      if (!table.statements().widenLists().isEmpty()) {
+        files.put("lists/" + name + ".sql", NOTE + table.statements().widenLists());
+      }
+      files.put("views/" + table.view() + ".sql", NOTE + table.statements().createView());
+    }
+    return files;
+  }
+
+  /**
+   * The plain-SQL check: by table its view, the columns that tell rows apart, those that are
+   * compared with their expressions, and the steps to them; and what lists count for themselves.
+   */
+  static String json() throws JsonProcessingException {
+    Map<String, Object> tables = new LinkedHashMap<>();
+    for (WindowTable<?, ?> table : WindowTables.all()) {
+      Map<String, Object> one = new LinkedHashMap<>();
+      one.put("view", table.view());
+      one.put("key", table.key());
+      one.put("compared", table.compared());
+      one.put(
+          "steps", table.steps().stream().map(step -> List.of(step.name(), step.sql())).toList());
+      one.put("values", table.values().stream().map(Definitions::value).toList());
+      tables.put(table.table().sqlName(), one);
+    }
+    Map<String, Object> all = new LinkedHashMap<>();
+    all.put("tables", tables);
+    all.put("host_counts", Indicators.hostCountsSql());
+    return new ObjectMapper().writerWithDefaultPrettyPrinter().writeValueAsString(all);
+  }
+
+  private static Map<String, Object> value(Listed value) {
+    Map<String, Object> one = new LinkedHashMap<>();
+    one.put("id", value.id());
+    one.put("name", value.name());
+    one.put("comment", value.comment());
+    one.put("source", value.source());
+    return one;
+  }
+
+  /** The part of the reference page that lists what the jobs say of windows. */
+  static String markdown() {
+    List<String> lines = new ArrayList<>();
+    lines.add("## Lists, indicators and mixes\n");
+    lines.add(
+        "What the jobs write of each window, by table; the columns are in [Tables](tables.md). Numbers are those of the enumerations.\n");
+    for (WindowTable<?, ?> table : WindowTables.all()) {
+      lines.add("### " + table.view() + "\n");
+      lines.add(table.comment() + ".\n");
+      if (!table.values().isEmpty()) {
+        lines.add("| list or dimension | number | what | defined by |\n|---|---|---|---|");
+        for (Listed value : table.values()) {
+          lines.add(
+              "| `%s` | %d | %s | %s |"
+                  .formatted(value.name(), value.id(), value.comment(), value.source()));
+        }
+        lines.add("");
+      }
+    }
+    lines.add("The sums of `v_indicators`:\n");
+    lines.add("| column | what | defined by |\n|---|---|---|");
+    lines.addAll(Indicators.sums());
+    return String.join("\n", lines) + "\n";
+  }
+}

@@ -1,0 +1,41 @@
+package io.weir.jobs.indicators;
+
+import io.weir.jobs.window.FlowCursor;
+
+/** A list by a count that no other keeps: each end of each flow adds to its host's. */
+abstract class CountedList extends HostList {
+  private int place;
+
+  CountedList(int id, String name, String comment, String source) {
+    super(id, name, comment, source);
+  }
+
+  /** What an end of a flow adds to its host's count. */
+  abstract long count(FlowCursor flow, boolean source);
+
+  /**
+   * The same in plain SQL, an aggregate over the ends of one host: {@code packets_sent}, {@code
+   * packets_received} and so on, {@code protocol}, {@code is_source}, {@code okey} (0: a flow),
+   * {@code one_way}.
+   */
+  abstract String countSql();
+
+  @Override
+  final long value(HostStats host) {
+    return host.get(place);
+  }
+
+  @Override
+  final String sql() {
+    return name();
+  }
+
+  /** Where the count is in a row of {@link HostStats}. */
+  final int place() {
+    return place;
+  }
+
+  final void put(int at) {
+    place = at;
+  }
+}

@@ -1,0 +1,105 @@
+package io.weir.jobs.indicators;
+
+import io.weir.jobs.window.FlowCursor;
+import io.weir.jobs.window.Flows;
+import io.weir.jobs.window.Hosts;
+import io.weir.jobs.window.Sections;
+
+/**
+ * What each host of a bucket did in the window. A host is in one bucket with all that it did, so
+ * what is said of it here is whole.
+ */
+final class HostCounts {
+  private final Flows flows;
+  private final Hosts hosts;
+  private final long[] stats;
+  private final HostStats one;
+
+  HostCounts(Flows flows) {
+    this.flows = flows;
+    hosts = flows.hosts();
+    stats = new long[hosts.known() * HostLists.STRIDE];
+    one = new HostStats(stats);
+  }
+
+  /** What a host did; the next call says it of another in the same object. */
+  HostStats of(int host) {
+    return one.place(host * HostLists.STRIDE);
+  }
+
+  /** Appends the numbers of a host to a row of a digest. */
+  void addTo(Sections sections, int host) {
+    sections.add(stats, host * HostLists.STRIDE, HostStats.SIZE);
+  }
+
+  /** Counts what the flow's source or destination did. */
+  void count(FlowCursor flow, int host, boolean source, Scans scans) {
+    int into = host * HostLists.STRIDE;
+    int kind = Kind.of(flow.protocol());
+    boolean twoWay = !flow.isOneWay();
+    long sent = flow.packetsSent(source);
+    long received = flow.packetsSent(!source);
+    if (kind == Kind.TCP && twoWay) {
+      if (flow.hasTcpFlags()) {
+        stats[into + HostStats.SYN_SENT] += flow.synSent(source);
+        stats[into + HostStats.SYNACK_SENT] += flow.synackSent(source);
+        stats[into + HostStats.FIN_SENT] += flow.finSent(source);
+        stats[into + HostStats.RST_SENT] += flow.rstSent(source);
+        stats[into + HostStats.SYN_RECV] += flow.synSent(!source);
+        stats[into + HostStats.SYNACK_RECV] += flow.synackSent(!source);
+        stats[into + HostStats.FIN_RECV] += flow.finSent(!source);
+        stats[into + HostStats.RST_RECV] += flow.rstSent(!source);
+      }
+      stats[into + HostStats.TCP_SENT] += sent;
+      stats[into + HostStats.TCP_RECV] += received;
+    } else if (kind == Kind.UDP && twoWay) {
+      stats[into + HostStats.UDP_SENT] += sent;
+    }
+    if (flow.hasIcmpErrors()) {
+      long errors = flow.icmpErrorsSent(!source);
+      stats[into + HostStats.ICMP_SENT] += flow.icmpErrorsSent(source);
+      stats[into + HostStats.ICMP_RECV] += errors;
+      if (flow.quotesUdp()) {
+        stats[into + HostStats.ICMP_RECV_UDP] += errors;
+      }
+    }
+    if (flow.isOverflow()) {
+      stats[into + HostStats.OVERFLOW] += sent + received;
+      stats[into + HostStats.OVERFLOW_TCP] += kind == Kind.TCP && twoWay ? sent + received : 0;
+    }
+    if (source && kind >= 0 && Kind.begins(flow, kind)) {
+      stats[into + HostStats.BEGAN + kind]++;
+      if (kind < Scans.WITH_PORTS) {
+        scans.port(host, kind, flow.port(false));
+      }
+    }
+    for (CountedList list : HostLists.COUNTED) {
+      stats[into + list.place()] += list.count(flow, source);
+    }
+    belongs(host, Integer.toUnsignedLong(flow.customer(source)), flow.isLocal(source));
+  }
+
+  /** Notes whose host it is, and whether it is a local one. */
+  void belongs(int host, long customer, boolean local) {
+    int into = host * HostLists.STRIDE;
+    stats[into + HostStats.CUSTOMER] = Math.max(stats[into + HostStats.CUSTOMER], customer);
+    if (local) {
+      stats[into + HostStats.LOCAL] = 1;
+    }
+  }
+
+  /** Sets whom a host could not reach, and who answered it. */
+  void contacts(int host, long failed, long answered) {
+    stats[host * HostLists.STRIDE + HostStats.FAILED] = failed;
+    stats[host * HostLists.STRIDE + HostStats.ANSWERED] = answered;
+  }
+
+  /** Whether the window is over all probes. */
+  boolean national() {
+    return flows.national();
+  }
+
+  Hosts hosts() {
+    return hosts;
+  }
+}

@@ -1,0 +1,34 @@
+package io.weir.jobs.indicators;
+
+import io.weir.jobs.window.Listed;
+
+/**
+ * A list of {@code top_indicators}: the hosts with the largest value. A new list is a class that
+ * declares it, and a line in {@link HostLists}.
+ */
+abstract class HostList extends Listed {
+  static final String OURMON =
+      "Ourmon (Binkley and Massey, Ourmon and network monitoring performance, 2005, and its manual)";
+
+  HostList(int id, String name, String group, String comment, String source) {
+    super(id, name, group, comment, source);
+  }
+
+  HostList(int id, String name, String comment, String source) {
+    this(id, name, name, comment, source);
+  }
+
+  /** What puts the host in its place; one with 0 or less is not in the list. */
+  abstract long value(HostStats host);
+
+  /** The same over {@code hosts} in plain SQL. */
+  abstract String sql();
+
+  /** The rows of {@code values} in plain SQL. */
+  String valuesSql() {
+    return """
+        SELECT w, scope, probe, host, '%s' AS list, toInt64(%s) AS value, toUInt64(0) AS error,
+               toUInt64(0) AS addresses, toUInt64(0) AS ports FROM hosts"""
+        .formatted(name(), sql());
+  }
+}

@@ -1,0 +1,89 @@
+package io.weir.jobs.indicators;
+
+import static io.weir.jobs.table.ColumnType.*;
+
+import io.weir.jobs.window.WindowTable;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/** The table {@code indicators}: a row of sums for each window and scope. */
+final class IndicatorTable {
+  /**
+   * A row.
+   *
+   * @param sums where they begin at {@code at}
+   * @param weight highest UDP work weight, null where there is none
+   * @param address of the host that had it
+   */
+  @SuppressWarnings("ArrayRecordComponent")
+  record Row(long[] sums, int at, Long weight, byte[] address) {
+    long get(Indicator indicator) {
+      return sums[at + indicator.place()];
+    }
+  }
+
+  static final WindowTable<Void, Row> TABLE =
+      add(
+              add(
+                      new WindowTable<Void, Row>(
+                              6,
+                              "indicators",
+                              "Sums of indicators of each window: worm counts us and them, scanners, UDP work weight; read v_indicators, which shows the newest version",
+                              "Worm counts us and them, scanners, UDP work weight of each window: the newest version")
+                          .window(UINT16)
+                          .scope(
+                              true,
+                              TopIndicators.SCOPE,
+                              "Name of the probe, empty for all and for customers")
+                          .customer("Customer of scope customer, else 0; names in prefixes")
+                          .rank("Always 1")
+                          .hidden()
+                          .version(),
+                      Indicator.ALL.subList(0, Indicator.SCANNERS.place()))
+                  .column(
+                      UINT64,
+                      "udp_work_weight",
+                      "Highest UDP work weight: UDP packets sent * ICMP errors that came back",
+                      Row::weight)
+                  .column(IPV6, "udp_work_weight_addr", "The host that had it", Row::address)
+                  .shown(
+                      "udp_work_weight_host",
+                      "String",
+                      "if(t.udp_work_weight = 0, '', weir_addr(t.udp_work_weight_addr))",
+                      "The host that had it, empty for none")
+                  .check("udp_work_weight_host"),
+              Indicator.ALL.subList(Indicator.SCANNERS.place(), Indicator.ALL.size()))
+          .probes()
+          .order(6, "ts", "window_s", "scope", "probe", "customer", "rank")
+          .step("indicators", sql())
+          .declared();
+
+  private IndicatorTable() {}
+
+  private static WindowTable<Void, Row> add(
+      WindowTable<Void, Row> table, List<Indicator> indicators) {
+    for (Indicator one : indicators) {
+      table.column(UINT64, one.columnName(), one.comment(), row -> row.get(one));
+    }
+    return table;
+  }
+
+  private static String sql() {
+    return """
+        SELECT h.w AS w, if(whose = 0, h.scope, 'customer') AS scope, h.probe AS probe, whose AS customer,
+               max(weight) AS udp_work_weight,
+               if(udp_work_weight = 0, '', weir_addr(argMin(host, (-toInt64(weight), host)))) AS udp_work_weight_host,
+               %s
+        FROM (SELECT *, failed AS not_answered, answered AS were_answered, syn_sent AS syns, tcp_packets AS tcp,
+                     udp_work_weight AS weight, overflow_packets AS overflowed,
+                     arrayJoin(if(scope = 'all' AND customer != 0, [toUInt32(0), customer], [toUInt32(0)])) AS whose
+              FROM hosts) AS h
+        LEFT JOIN (SELECT w, scope, probe, %s
+                   FROM counted WHERE scope != 'customer' GROUP BY w, scope, probe) AS o
+            ON o.w = h.w AND o.scope = h.scope AND o.probe = h.probe
+        GROUP BY h.w, h.scope, h.probe, whose"""
+        .formatted(
+            Indicator.ALL.stream().map(Indicator::sql).collect(Collectors.joining(",\n       ")),
+            Indicator.flowsSql());
+  }
+}

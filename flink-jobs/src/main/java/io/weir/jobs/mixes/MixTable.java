@@ -1,0 +1,172 @@
+package io.weir.jobs.mixes;
+
+import static io.weir.jobs.table.ColumnType.*;
+
+import io.weir.jobs.message.Direction;
+import io.weir.jobs.window.WindowTable;
+import java.util.stream.Collectors;
+
+/** The table {@code mixes}. */
+final class MixTable {
+  /** What a direction had as a whole. */
+  record Whole(long octets, long packets, long flows) {}
+
+  /**
+   * A row.
+   *
+   * @param number null for the remainder
+   * @param remainder null for what is no remainder
+   * @param sums where they begin at {@code at}
+   */
+  @SuppressWarnings("ArrayRecordComponent")
+  record Row(Long number, Boolean remainder, long[] sums, int at) {
+    long four(int value) {
+      return sums[at + value];
+    }
+
+    long six(int value) {
+      return sums[at + MixDigester.IPV6 + value];
+    }
+
+    long both(int value) {
+      return four(value) + six(value);
+    }
+  }
+
+  private static final int OCTETS = 0;
+  private static final int PACKETS = 1;
+  private static final int FLOWS = 2;
+
+  static final WindowTable<Whole, Row> TABLE =
+      new WindowTable<Whole, Row>(
+              3,
+              "mixes",
+              "Totals, and shares of applications, AS, countries and customers, of each window, per probe, per customer and over all; read v_mixes, which shows the newest version",
+              "Totals, and shares of applications, AS, countries and customers, of each window: the newest version")
+          .window(UINT32)
+          .scope(
+              true,
+              "probe: what one probe saw, inside is its site. all: all probes, each flow once, inside is the nation. customer: of these, what one customer had; inside is the customer",
+              "Name of the probe, empty for all and for customers")
+          .customer("Customer of scope customer, else 0; names in prefixes")
+          .listed("dimension", "What the rows are by", Dimension.ALL)
+          .listed(
+              "direction",
+              "Which way the packets went: in is from outside to inside. unknown: nobody has declared what is inside",
+              Direction.values())
+          .rank("Place by octets, from 1; the remainder comes last")
+          .version()
+          .column(
+              UINT32,
+              "number",
+              "Application, AS, country (first letter * 256 + second) or customer; 0 unknown or none",
+              Row::number)
+          .viewed(
+              "name",
+              "String",
+              names(),
+              "Name of the application, AS, country or customer; of the last two rows of a mix, what they stand for")
+          .column(BOOL, "remainder", "All that is not in the rows before", Row::remainder)
+          .column(UINT64, "octets", "Layer-3 octets", row -> row.both(OCTETS))
+          .column(UINT64, "packets", "Packets", row -> row.both(PACKETS))
+          .column(
+              UINT64,
+              "flows",
+              "Flows that began in the window, by the direction of their first packet; over windows they add up to all flows",
+              row -> row.both(FLOWS))
+          .column(UINT64, "ipv4_octets", "Of octets, IPv4", row -> row.four(OCTETS))
+          .column(UINT64, "ipv4_packets", "Of packets, IPv4", row -> row.four(PACKETS))
+          .column(UINT64, "ipv4_flows", "Of flows, IPv4", row -> row.four(FLOWS))
+          .column(UINT64, "ipv6_octets", "Of octets, IPv6", row -> row.six(OCTETS))
+          .column(UINT64, "ipv6_packets", "Of packets, IPv6", row -> row.six(PACKETS))
+          .column(UINT64, "ipv6_flows", "Of flows, IPv6", row -> row.six(FLOWS))
+          .column(
+              UINT64,
+              "overflow_octets",
+              "Of octets, what came in overflow records",
+              row -> row.four(MixDigester.OVERFLOW))
+          .whole(
+              UINT64,
+              "direction_octets",
+              "Layer-3 octets of the window, scope and direction: the whole of which octets is a share",
+              Whole::octets)
+          .whole(
+              UINT64,
+              "direction_packets",
+              "Packets of the window, scope and direction",
+              Whole::packets)
+          .whole(
+              UINT64, "direction_flows", "Flows of the window, scope and direction", Whole::flows)
+          .probes()
+          .viewed(
+              "share",
+              "Float64",
+              "t.octets / greatest(t.direction_octets, 1)",
+              "Part of direction_octets, 0 to 1")
+          .shownWhere("t.packets > 0")
+          .order(
+              8, "ts", "window_s", "scope", "probe", "customer", "dimension", "direction", "rank")
+          .step("shares", shares())
+          .step("mixes", sql())
+          .declared();
+
+  private MixTable() {}
+
+  private static String names() {
+    return Dimension.ALL.stream()
+        .filter(dimension -> dimension != Dimension.TOTAL)
+        .map(
+            dimension ->
+                "t.dimension = '%s', %s, ".formatted(dimension.name(), dimension.nameSql()))
+        .collect(
+            Collectors.joining(
+                "",
+                "multiIf(t.remainder, 'the rest', t.dimension = 'total', %s, t.number = 0, 'unknown', "
+                    .formatted(Dimension.TOTAL.nameSql()),
+                "'')"));
+  }
+
+  private static String shares() {
+    String parts =
+        Dimension.ALL.stream()
+            .map(dimension -> "('%s', %s)".formatted(dimension.name(), dimension.numberSql()))
+            .collect(Collectors.joining(", "));
+    return """
+        SELECT w, scope, probe, customer, part.1 AS dimension, direction, toUInt32(part.2) AS number,
+               sumIf(octets, NOT ipv6) AS ipv4_octets, sumIf(packets, NOT ipv6) AS ipv4_packets,
+               sumIf(began, NOT ipv6) AS ipv4_flows, sumIf(octets, ipv6) AS ipv6_octets,
+               sumIf(packets, ipv6) AS ipv6_packets, sumIf(began, ipv6) AS ipv6_flows,
+               sumIf(octets, okey != 0) AS overflow_octets
+        FROM ways
+        ARRAY JOIN [%s] AS part
+        GROUP BY w, scope, probe, customer, dimension, direction, number"""
+        .formatted(parts);
+  }
+
+  private static String sql() {
+    String most =
+        Dimension.ALL.stream()
+            .map(
+                dimension ->
+                    "dimension = '%s', %s, ".formatted(dimension.name(), dimension.shown().sql))
+            .collect(Collectors.joining("", "multiIf(", "0)"));
+    return """
+        SELECT w, scope, probe, customer, dimension, direction, rank, number, remainder,
+               ipv4_octets + ipv6_octets AS octets, ipv4_packets + ipv6_packets AS packets,
+               ipv4_flows + ipv6_flows AS flows, ipv4_octets, ipv4_packets, ipv4_flows, ipv6_octets, ipv6_packets,
+               ipv6_flows, overflow_octets, direction_octets, direction_packets, direction_flows
+        FROM (SELECT w, scope, probe, customer, dimension, direction, least(place, most + 1) AS rank,
+                     if(rank > most, 0, any(number)) AS number, rank > most AS remainder,
+                     sum(overflow_octets) AS overflow_octets,
+                     sum(ipv4_octets) AS ipv4_octets, sum(ipv4_packets) AS ipv4_packets, sum(ipv4_flows) AS ipv4_flows,
+                     sum(ipv6_octets) AS ipv6_octets, sum(ipv6_packets) AS ipv6_packets, sum(ipv6_flows) AS ipv6_flows
+              FROM (SELECT *, %s AS most,
+                           row_number() OVER (PARTITION BY w, scope, probe, customer, dimension, direction
+                                              ORDER BY ipv4_octets + ipv6_octets DESC, number) AS place FROM shares)
+              GROUP BY w, scope, probe, customer, dimension, direction, rank, most) AS s
+        INNER JOIN (SELECT w, scope, probe, customer, direction, ipv4_octets + ipv6_octets AS direction_octets,
+                           ipv4_packets + ipv6_packets AS direction_packets, ipv4_flows + ipv6_flows AS direction_flows
+                    FROM shares WHERE dimension = 'total') AS t USING (w, scope, probe, customer, direction)"""
+        .formatted(most);
+  }
+}

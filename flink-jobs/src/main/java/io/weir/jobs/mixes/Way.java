@@ -1,0 +1,70 @@
+package io.weir.jobs.mixes;
+
+import io.weir.jobs.message.Direction;
+import io.weir.jobs.window.FlowCursor;
+
+/**
+ * What the packets that went one way of a flow have in common: all that dimensions may ask, in two
+ * numbers that sums can be kept by.
+ */
+final class Way {
+  private static final long LOW = 0xffffffffL;
+  private static final int OVERFLOW = 16;
+  private static final int IPV6 = 8;
+
+  long high;
+  long low;
+
+  /**
+   * Sets the way that one end's packets went.
+   *
+   * @param source whose packets
+   * @param direction that they went
+   */
+  void set(FlowCursor flow, boolean source, Direction direction) {
+    // AS and country of the end outside, the sender's but for what goes out; the customer of the
+    // end inside, the sender's but for what comes in.
+    boolean outer = source == (direction != Direction.OUT);
+    boolean inner = source == (direction != Direction.IN);
+    high =
+        (long) flow.application() << 32
+            | (long) flow.country(outer) << 16
+            | (flow.isOverflow() ? OVERFLOW : 0)
+            | (flow.isIpv6() ? IPV6 : 0)
+            | direction.ordinal();
+    low = (long) flow.system(outer) << 32 | (flow.customer(inner) & LOW);
+  }
+
+  /** Number of the direction, as in {@link Direction}. */
+  long direction() {
+    return high & 7;
+  }
+
+  boolean isIpv6() {
+    return (high & IPV6) != 0;
+  }
+
+  boolean isOverflow() {
+    return (high & OVERFLOW) != 0;
+  }
+
+  /** Number of the application, 0 unknown. */
+  long application() {
+    return high >>> 32;
+  }
+
+  /** Country of the end outside, else of the sender; 0 unknown. */
+  long country() {
+    return high >>> 16 & 0xffff;
+  }
+
+  /** AS of the end outside, else of the sender; 0 unknown. */
+  long system() {
+    return low >>> 32;
+  }
+
+  /** Customer of the end inside, else of the sender; 0 for none. */
+  long customer() {
+    return low & LOW;
+  }
+}

@@ -1,0 +1,176 @@
+package io.weir.jobs.topn;
+
+import io.weir.jobs.window.FlowCursor;
+import io.weir.jobs.window.Listed;
+
+/** A list of what has most traffic: a new one is a class and a line in {@link TalkerLists}. */
+abstract class TalkerList extends Listed {
+  private static final String OURMON =
+      "Ourmon's top talkers and ports (Binkley and Massey, Ourmon and network monitoring performance, 2005)";
+  private static final String APPFLOW = "UNINETT's Appflow";
+
+  /** Adds an end of flows up. */
+  interface Ends {
+    /**
+     * Adds the flow, seen from one of its ends.
+     *
+     * @param key what the end is added to
+     * @param source which end
+     * @param counts whether it counts as one more flow
+     */
+    void add(long key, boolean source, boolean counts);
+  }
+
+  TalkerList(int id, String name, String group, String comment, String source) {
+    super(id, name, group, comment, source);
+  }
+
+  /** Hosts by one of their sums. */
+  static final class OfHosts extends TalkerList {
+    private final int value;
+    private final String sql;
+
+    OfHosts(int id, String name, int value, String sql) {
+      super(
+          id,
+          name,
+          "host_in, host_out",
+          "hosts by octets received, sent; in a customer's list its own hosts",
+          OURMON);
+      this.value = value;
+      this.sql = sql;
+    }
+
+    /** What puts the host whose sums begin at {@code at} in its place. */
+    long value(long[] sums, int at) {
+      return sums[at + value];
+    }
+
+    /** The same in plain SQL. */
+    String sql() {
+      return sql;
+    }
+  }
+
+  /** By a number that flows have, or that their ends have. */
+  abstract static class ByKey extends TalkerList {
+    ByKey(int id, String name, String group, String comment, String source) {
+      super(id, name, group, comment, source);
+    }
+
+    /** Adds the flow to what it belongs to. */
+    abstract void add(FlowCursor flow, Ends into);
+
+    /** Whether customers have such a list of their own flows. */
+    boolean isOfCustomers() {
+      return true;
+    }
+
+    /** The name of the number of {@code t}, the table, in SQL. */
+    abstract String nameSql();
+
+    /** Sums by scope and number in plain SQL. */
+    abstract String sql();
+  }
+
+  /** Destination ports of a protocol. */
+  static final class Ports extends ByKey {
+    private final int protocol;
+
+    Ports(int id, String name, int protocol) {
+      super(id, name, "port_tcp, port_udp", "destination ports by octets both ways", OURMON);
+      this.protocol = protocol;
+    }
+
+    @Override
+    void add(FlowCursor flow, Ends into) {
+      if (flow.protocol() == protocol && flow.namesPort()) {
+        // What goes to the port is what came in, as if the port were an end.
+        into.add(flow.port(false), flow.isBack(), true);
+      }
+    }
+
+    @Override
+    String nameSql() {
+      return "dictGet('service_names', 'name', (toUInt16(t.number), toUInt8(%d)))"
+          .formatted(protocol);
+    }
+
+    @Override
+    String sql() {
+      return """
+          SELECT w, scope, probe, customer, '%s' AS list, toIPv6('::'), toUInt64(dst_port) AS port, 0,
+                 sum(fwd_octets), sum(fwd_packets), sum(rev_octets), sum(rev_packets),
+                 uniqExactIf(flow, okey = 0), sumIf(fwd_octets + rev_octets, okey != 0)
+          FROM (SELECT *, %s FROM counted WHERE protocol = %d AND okey != 3)
+          GROUP BY w, scope, probe, customer, port"""
+          .formatted(name(), TopTalkers.FLOW, protocol);
+    }
+  }
+
+  /** Autonomous systems of both ends. */
+  static final class Systems extends ByKey {
+    Systems() {
+      super(5, "as", "as, customer", "by octets in and out", APPFLOW);
+    }
+
+    @Override
+    void add(FlowCursor flow, Ends into) {
+      ends(flow.system(true), flow.system(false), into);
+    }
+
+    @Override
+    String nameSql() {
+      return "dictGet('autonomous_system_names', 'name', t.number)";
+    }
+
+    @Override
+    String sql() {
+      return """
+          SELECT w, scope, probe, of_customer, 'as', toIPv6('::'), toUInt64(host_as) AS system, 0, %s
+          FROM (SELECT *, %s FROM ends WHERE host_as != 0) GROUP BY w, scope, probe, of_customer, system"""
+          .formatted(TopTalkers.SUMS, TopTalkers.FLOW);
+    }
+  }
+
+  /** Customers of both ends. */
+  static final class Customers extends ByKey {
+    Customers() {
+      super(6, "customer", "as, customer", "by octets in and out", APPFLOW);
+    }
+
+    @Override
+    void add(FlowCursor flow, Ends into) {
+      ends(flow.customer(true), flow.customer(false), into);
+    }
+
+    @Override
+    boolean isOfCustomers() {
+      return false;
+    }
+
+    @Override
+    String nameSql() {
+      return "dictGet('customer_names', 'customer', t.number)";
+    }
+
+    @Override
+    String sql() {
+      return """
+          SELECT w, scope, probe, toUInt32(0), 'customer', toIPv6('::'), toUInt64(host_customer) AS whom, 0, %s
+          FROM (SELECT *, %s FROM ends WHERE host_customer != 0 AND scope != 'customer')
+          GROUP BY w, scope, probe, whom"""
+          .formatted(TopTalkers.SUMS, TopTalkers.FLOW);
+    }
+  }
+
+  /** Adds what the source and the destination belong to, where that is known. */
+  static void ends(int src, int dst, Ends into) {
+    if (src != 0) {
+      into.add(Integer.toUnsignedLong(src), true, true);
+    }
+    if (dst != 0) {
+      into.add(Integer.toUnsignedLong(dst), false, dst != src);
+    }
+  }
+}

@@ -1,0 +1,28 @@
+package io.weir.jobs.topn;
+
+import java.util.List;
+import java.util.stream.Stream;
+
+/** The lists of {@code top_talkers}: a new one is a class and a line here. */
+final class TalkerLists {
+  /** The registry of lists of hosts. */
+  static final List<TalkerList.OfHosts> HOSTS =
+      List.of(
+          new TalkerList.OfHosts(1, "host_in", TopnDigester.IN_OCTETS, "in_octets"),
+          new TalkerList.OfHosts(2, "host_out", TopnDigester.OUT_OCTETS, "out_octets"));
+
+  /** The registry of lists by a number that flows have. */
+  static final List<TalkerList.ByKey> KEYS =
+      List.of(
+          new TalkerList.Ports(3, "port_tcp", 6),
+          new TalkerList.Ports(4, "port_udp", 17),
+          new TalkerList.Systems(),
+          new TalkerList.Customers());
+
+  private TalkerLists() {}
+
+  /** All lists. */
+  static List<TalkerList> all() {
+    return Stream.<TalkerList>concat(HOSTS.stream(), KEYS.stream()).toList();
+  }
+}

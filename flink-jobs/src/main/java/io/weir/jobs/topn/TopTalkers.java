@@ -1,0 +1,173 @@
+package io.weir.jobs.topn;
+
+import static io.weir.jobs.table.ColumnType.*;
+
+import io.weir.jobs.window.WindowTable;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/** The table {@code top_talkers}. */
+final class TopTalkers {
+  /** Of plain SQL: the distinct flow, and the sums of ends of flows. */
+  static final String FLOW = "tuple(src_addr, dst_addr, src_port, dst_port, protocol) AS flow";
+
+  static final String SUMS =
+      """
+      sum(octets_received) AS in_octets, sum(packets_received) AS in_packets,
+                 sum(octets_sent) AS out_octets, sum(packets_sent) AS out_packets,
+                 uniqExactIf(flow, okey = 0) AS flows, sumIf(octets_sent + octets_received, okey != 0) AS overflow_octets""";
+
+  /**
+   * A row.
+   *
+   * @param address of a host, else null
+   * @param number of anything else, else null
+   * @param sums where they begin at {@code at}
+   */
+  @SuppressWarnings("ArrayRecordComponent")
+  record Row(byte[] address, Long number, long[] sums, int at, long error) {
+    long get(int value) {
+      return sums[at + value];
+    }
+  }
+
+  static final WindowTable<WindowSums, Row> TABLE =
+      new WindowTable<WindowSums, Row>(
+              2,
+              "top_talkers",
+              "Top hosts, ports, AS and customers of each window, per probe, per customer and over all; read v_top_talkers, which shows the newest version",
+              "Top hosts, ports, AS and customers of each window, per probe, per customer and over all: the newest version of each list")
+          .window(UINT16)
+          .scope(
+              true,
+              "probe: what one probe saw. all: all probes, each flow once. customer: of these, what one customer had",
+              "Name of the probe, empty for all and for customers")
+          .customer("Customer of a customer's list, else 0; names in prefixes")
+          .listed("list", "", TalkerLists.all())
+          .rank("Place in the list, from 1")
+          .version()
+          .column(IPV6, "addr", "Address of the host; IPv4 is mapped", Row::address)
+          .shown(
+              "host",
+              "String",
+              "if(t.list IN (%s), weir_addr(t.addr), '')".formatted(hosts()),
+              "Address of the host, IPv4 as IPv4; empty for other lists")
+          .check("if(list IN (%s), weir_addr(addr), '')".formatted(hosts()))
+          .column(UINT32, "number", "Port, AS number or customer", Row::number)
+          .viewed(
+              "name",
+              "String",
+              names(TalkerLists.KEYS),
+              "Name of the port's service, of the AS or of the customer")
+          .column(
+              UINT64,
+              "octets",
+              "Layer-3 octets in and out",
+              row -> row.get(TopnDigester.IN_OCTETS) + row.get(TopnDigester.OUT_OCTETS))
+          .column(
+              UINT64,
+              "packets",
+              "Packets in and out",
+              row -> row.get(TopnDigester.IN_PACKETS) + row.get(TopnDigester.OUT_PACKETS))
+          .column(
+              UINT64,
+              "in_octets",
+              "Layer-3 octets received; for a port, sent to it",
+              row -> row.get(TopnDigester.IN_OCTETS))
+          .column(UINT64, "in_packets", "Packets received", row -> row.get(TopnDigester.IN_PACKETS))
+          .column(
+              UINT64,
+              "out_octets",
+              "Layer-3 octets sent; for a port, sent from it",
+              row -> row.get(TopnDigester.OUT_OCTETS))
+          .column(UINT64, "out_packets", "Packets sent", row -> row.get(TopnDigester.OUT_PACKETS))
+          .column(UINT64, "flows", "Distinct flows", row -> row.get(TopnDigester.COUNT))
+          .column(
+              UINT64,
+              "overflow_octets",
+              "Of octets, what came in overflow records",
+              row -> row.get(TopnDigester.OVERFLOW))
+          .whole(
+              UINT64,
+              "window_octets",
+              "Layer-3 octets of the whole window and scope",
+              WindowSums::octets)
+          .whole(
+              UINT64,
+              "window_packets",
+              "Packets of the whole window and scope",
+              WindowSums::packets)
+          .whole(
+              UINT64,
+              "window_keys",
+              "How many hosts, ports, AS or customers there were",
+              WindowSums::keys)
+          .whole(
+              UINT64,
+              "window_overflow_octets",
+              "Of window_octets, what came in overflow records: some of it names no host, port or AS",
+              WindowSums::overflowOctets)
+          .column(
+              UINT64,
+              "error_octets",
+              "Above 0 where windows had more flows than they keep (--window-flows): then overflow_octets says how much was added up, and a host or port that is missing had no flow above this",
+              Row::error)
+          .unchecked()
+          .probes()
+          .shownWhere("t.packets > 0")
+          .order(7, "ts", "window_s", "scope", "probe", "customer", "list", "rank")
+          .step("talkers", talkers())
+          .step("top_talkers", sql())
+          .declared();
+
+  private TopTalkers() {}
+
+  private static String hosts() {
+    return TalkerLists.HOSTS.stream()
+        .map(list -> "'" + list.name() + "'")
+        .collect(Collectors.joining(", "));
+  }
+
+  private static String names(List<TalkerList.ByKey> lists) {
+    return lists.stream()
+        .map(list -> "t.list = '%s', %s".formatted(list.name(), list.nameSql()))
+        .collect(Collectors.joining(", ", "multiIf(", ", '')"));
+  }
+
+  private static String talkers() {
+    String ofHosts =
+        """
+        SELECT w, scope, probe, toUInt32(0) AS of_customer, 'host' AS what, host AS addr, toUInt64(0) AS number,
+               max(host_customer) AS whose, %s
+        FROM (SELECT *, %s FROM ends WHERE scope != 'customer') GROUP BY w, scope, probe, host"""
+            .formatted(SUMS, FLOW);
+    return ofHosts
+        + TalkerLists.KEYS.stream()
+            .map(list -> "\nUNION ALL\n" + list.sql())
+            .collect(Collectors.joining());
+  }
+
+  private static String sql() {
+    String values =
+        TalkerLists.HOSTS.stream()
+            .map(list -> "list = '%s', %s, ".formatted(list.name(), list.sql()))
+            .collect(Collectors.joining());
+    return """
+        SELECT c.w AS w, c.scope AS scope, c.probe AS probe, c.customer AS customer, list,
+               row_number() OVER (PARTITION BY w, scope, probe, customer, list ORDER BY value DESC, addr, number) AS rank,
+               addr, number, in_octets + out_octets AS octets, in_packets + out_packets AS packets,
+               in_octets, in_packets, out_octets, out_packets, flows, c.overflow_octets AS overflow_octets,
+               window_octets, window_packets, window_keys, t.overflow_octets AS window_overflow_octets
+        FROM (SELECT *, multiIf(%s in_octets + out_octets) AS value,
+                     count() OVER (PARTITION BY w, scope, probe, customer, list) AS window_keys
+              FROM (SELECT * REPLACE (if(what = 'host' AND whom != 0, 'customer', scope) AS scope),
+                           if(what = 'host', whom, of_customer) AS customer
+                    FROM (SELECT *, arrayJoin(if(what = 'host' AND scope = 'all' AND whose != 0, [toUInt32(0), whose], [toUInt32(0)])) AS whom,
+                                 arrayJoin(if(what = 'host', [%s], [what])) AS list FROM talkers))) AS c
+        INNER JOIN totals AS t
+            ON t.w = c.w AND t.scope = c.scope AND t.probe = c.probe AND t.customer = c.customer
+        WHERE value > 0
+        QUALIFY rank <= {top}"""
+        .formatted(values, hosts());
+  }
+}

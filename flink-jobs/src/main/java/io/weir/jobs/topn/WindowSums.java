@@ -1,0 +1,23 @@
+package io.weir.jobs.topn;
+
+import io.weir.jobs.window.Sums;
+
+/**
+ * What a scope had in the window as a whole.
+ *
+ * @param keys how many hosts, ports, AS or customers there were; of lists of them
+ */
+record WindowSums(
+    long octets, long packets, long flows, long overflowOctets, long duplicateOctets, long keys) {
+  static WindowSums of(Sums totals, int scope, long keys) {
+    int at = totals.at(scope, 0) + Sums.KEY;
+    long[] sums = totals.cells();
+    return new WindowSums(
+        sums[at + TopnDigester.TOTAL_OCTETS],
+        sums[at + TopnDigester.TOTAL_PACKETS],
+        sums[at + TopnDigester.TOTAL_FLOWS],
+        sums[at + TopnDigester.TOTAL_OVERFLOW],
+        sums[at + TopnDigester.TOTAL_DUPLICATE],
+        keys);
+  }
+}

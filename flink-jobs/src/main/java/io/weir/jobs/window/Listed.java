@@ -1,0 +1,55 @@
+package io.weir.jobs.window;
+
+/**
+ * What one value of a column of a table stands for: a list, a dimension. The column's enumeration,
+ * the reference and the plain-SQL check follow from it.
+ */
+public abstract class Listed {
+  private final int id;
+  private final String name;
+  private final String group;
+  private final String comment;
+  private final String source;
+
+  /**
+   * Declares a value.
+   *
+   * @param id in the table, in state and between operators: never that of another of the column
+   * @param name as people write it in SQL
+   * @param group names that the column's comment explains together
+   * @param comment what it means; what is empty is explained by the column as a whole
+   * @param source where the definition is from: a paper's section, an RFC
+   */
+  protected Listed(int id, String name, String group, String comment, String source) {
+    this.id = id;
+    this.name = name;
+    this.group = group;
+    this.comment = comment;
+    this.source = source;
+  }
+
+  /** Number in the table, in state and between operators. */
+  public final int id() {
+    return id;
+  }
+
+  /** Name in SQL. */
+  public final String name() {
+    return name;
+  }
+
+  /** Names that the column's comment explains together. */
+  final String group() {
+    return group;
+  }
+
+  /** What it means; may be empty. */
+  public final String comment() {
+    return comment;
+  }
+
+  /** Where the definition is from. */
+  public final String source() {
+    return source;
+  }
+}

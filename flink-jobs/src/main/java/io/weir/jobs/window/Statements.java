@@ -1,0 +1,119 @@
+package io.weir.jobs.window;
+
+import java.util.List;
+import java.util.stream.Collectors;
+
+/**
+ * The SQL that follows from a {@link WindowTable}.
+ *
+ * @param primary columns of the sorting key that are the primary key
+ * @param shownWhere of which rows of the table, {@code t}, the view shows
+ */
+public record Statements(
+    String name,
+    String comment,
+    List<Column> columns,
+    List<String> order,
+    int primary,
+    String view,
+    String viewComment,
+    String shownWhere) {
+  /**
+   * A column.
+   *
+   * @param name empty where the view alone has the column
+   * @param lists whether it says which list a row is of
+   * @param viewName empty where the table alone has the column
+   * @param viewSql over {@code t}, the table
+   */
+  public record Column(
+      String name,
+      String type,
+      String comment,
+      String codec,
+      boolean lists,
+      String viewName,
+      String viewType,
+      String viewSql,
+      String viewComment) {}
+
+  /** Makes the table. */
+  public String createTable() {
+    List<Column> stored = columns.stream().filter(column -> !column.name.isEmpty()).toList();
+    int width = stored.stream().mapToInt(column -> column.name.length()).max().orElse(0);
+    String lines =
+        stored.stream()
+            .map(
+                column ->
+                    "    "
+                        + column.name
+                        + " ".repeat(width - column.name.length() + 1)
+                        + typed(column.type, column.comment)
+                        + column.codec)
+            .collect(Collectors.joining(",\n"));
+    String primaryKey =
+        primary == order.size()
+            ? ""
+            : "PRIMARY KEY (" + String.join(", ", order.subList(0, primary)) + ")\n";
+    return """
+        CREATE TABLE IF NOT EXISTS %s
+        (
+        %s
+        )
+        ENGINE = ReplacingMergeTree(version)
+        PARTITION BY toYYYYMM(ts)
+        %sORDER BY (%s)
+        SETTINGS non_replicated_deduplication_window = 10000
+        COMMENT %s;
+        """
+        .formatted(name, lines, primaryKey, String.join(", ", order), quoted(comment));
+  }
+
+  /** Gives an older table the names of all lists; empty where the table has no lists. */
+  public String widenLists() {
+    String lines =
+        columns.stream()
+            .filter(Column::lists)
+            .map(
+                column ->
+                    "    MODIFY COLUMN " + column.name + " " + typed(column.type, column.comment))
+            .collect(Collectors.joining(",\n"));
+    return lines.isEmpty() ? "" : "ALTER TABLE " + name + "\n" + lines + ";\n";
+  }
+
+  /** Makes the view, also in the place of an older one. */
+  public String createView() {
+    List<Column> seen = columns.stream().filter(column -> !column.viewName.isEmpty()).toList();
+    String lines =
+        seen.stream()
+            .map(
+                column ->
+                    "    " + column.viewName + " " + typed(column.viewType, column.viewComment))
+            .collect(Collectors.joining(",\n"));
+    String select =
+        seen.stream()
+            .map(column -> "    " + column.viewSql + " AS " + column.viewName)
+            .collect(Collectors.joining(",\n"));
+    return """
+        CREATE OR REPLACE VIEW %s
+        (
+        %s
+        )
+        DEFINER = CURRENT_USER SQL SECURITY DEFINER
+        AS SELECT
+        %s
+        FROM %s AS t FINAL
+        WHERE %s
+        COMMENT %s;
+        """
+        .formatted(view, lines, select, name, shownWhere, quoted(viewComment));
+  }
+
+  private static String typed(String type, String comment) {
+    return type + " COMMENT " + quoted(comment);
+  }
+
+  private static String quoted(String text) {
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'";
+  }
+}

@@ -1,0 +1,45 @@
+package io.weir.jobs.window;
+
+import io.weir.jobs.table.ColumnType;
+import java.util.List;
+import java.util.function.Function;
+
+/** One column of a {@link WindowTable}, of its view, or of both. */
+final class WindowColumn<W, T> {
+  final String name;
+
+  /** As jobs write it; null where the view alone has the column. */
+  final ColumnType type;
+
+  String sqlType;
+  String codec = "";
+  final String comment;
+
+  boolean shown = true;
+  String viewName;
+  String viewType;
+  String viewSql;
+  String viewComment;
+
+  /** Where a row has it from: the whole list, or the thing that the row is of; or null. */
+  Function<W, Object> whole;
+
+  Function<T, Object> value;
+
+  /** What is expected in plain SQL; empty where nothing says it. */
+  String check = "";
+
+  boolean isKey;
+  List<? extends Listed> values = List.of();
+
+  WindowColumn(String name, ColumnType type, String comment) {
+    this.name = name;
+    this.type = type;
+    this.comment = comment;
+    sqlType = type == null ? "" : type.sql();
+    viewName = name;
+    viewType = sqlType;
+    viewSql = "t." + name;
+    viewComment = comment;
+  }
+}

@@ -1,0 +1,375 @@
+package io.weir.jobs.window;
+
+import static io.weir.jobs.table.ColumnType.*;
+
+import io.weir.jobs.table.ColumnType;
+import io.weir.jobs.table.Table;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+
+/**
+ * The declaration of a table of windows and of the view that shows its newest version. Each column
+ * is declared once, with its type, its comment, how the view shows it, where a row has it from and
+ * which expression over plain SQL it is held against; statements, rows, the reference and the check
+ * follow.
+ *
+ * @param <W> what a whole list knows: it is in the rows that stand where a list became shorter, too
+ * @param <T> what one row is made of
+ */
+public final class WindowTable<W, T> {
+  /** Values of {@code scope}. */
+  static final int PROBE = 1;
+
+  static final int ALL = 2;
+  static final int CUSTOMER = 3;
+
+  /** A step of the plain-SQL check: a table of that name is made of the SELECT. */
+  public record Step(String name, String sql) {}
+
+  private final int id;
+  private final String name;
+  private final String comment;
+  private final String viewComment;
+  private final List<WindowColumn<W, T>> columns = new ArrayList<>();
+  private final List<Step> steps = new ArrayList<>();
+  private String shownWhere = "1";
+  private List<String> order = List.of();
+  private int primary;
+  private Table table;
+
+  /**
+   * Begins a declaration.
+   *
+   * @param id the table's, see {@link Table#id}
+   * @param viewComment of the view {@code v_<name>}
+   */
+  public WindowTable(int id, String name, String comment, String viewComment) {
+    this.id = id;
+    this.name = name;
+    this.comment = comment;
+    this.viewComment = viewComment;
+    add(DATE_TIME, "ts", "Start of the window").codec = " CODEC(Delta, ZSTD(1))";
+  }
+
+  // ---- columns ----
+
+  private WindowColumn<W, T> add(ColumnType type, String columnName, String columnComment) {
+    WindowColumn<W, T> column = new WindowColumn<>(columnName, type, columnComment);
+    columns.add(column);
+    return column;
+  }
+
+  private WindowColumn<W, T> last() {
+    return columns.get(columns.size() - 1);
+  }
+
+  /** The window's length. */
+  public WindowTable<W, T> window(ColumnType type) {
+    add(type, "window_s", "Length of the window in seconds");
+    return this;
+  }
+
+  /** Whose rows they are: a probe's or all probes', and a customer's where {@code customers}. */
+  public WindowTable<W, T> scope(boolean customers, String what, String probe) {
+    WindowColumn<W, T> column = add(INT8, "scope", what);
+    column.sqlType = "Enum8('probe' = 1, 'all' = 2" + (customers ? ", 'customer' = 3" : "") + ")";
+    column.viewType = column.sqlType;
+    column.isKey = true;
+    column = add(STRING, "probe", probe);
+    column.sqlType = "LowCardinality(String)";
+    column.viewType = column.sqlType;
+    column.isKey = true;
+    return this;
+  }
+
+  /** The customer of a scope, with its name in the view. */
+  public WindowTable<W, T> customer(String what) {
+    return customer(what, what);
+  }
+
+  /** Likewise, explained in other words by the view. */
+  public WindowTable<W, T> customer(String what, String inView) {
+    add(UINT32, "customer", what).isKey = true;
+    return said(inView).customerName();
+  }
+
+  /** The name of the column {@code customer}, in the view. */
+  public WindowTable<W, T> customerName() {
+    return viewed(
+        "customer_name",
+        "String",
+        "dictGet('customer_names', 'customer', t.customer)",
+        "Name of the customer");
+  }
+
+  /**
+   * A column whose values are declared one by one.
+   *
+   * @param what comes first in the comment, before what the values mean
+   */
+  public WindowTable<W, T> listed(String columnName, String what, List<? extends Listed> values) {
+    Set<String> meanings = new LinkedHashSet<>();
+    Map<Integer, String> names = new LinkedHashMap<>();
+    for (Listed value : values) {
+      String other = names.put(value.id(), value.name());
+      if (other != null) {
+        throw new IllegalArgumentException(value.name() + " has the number of " + other);
+      }
+      if (!value.comment().isEmpty()) {
+        meanings.add(value.group() + ": " + value.comment());
+      }
+    }
+    String all = what + (what.isEmpty() || meanings.isEmpty() ? "" : ". ");
+    WindowColumn<W, T> column = add(INT8, columnName, all + String.join(". ", meanings));
+    column.sqlType =
+        names.entrySet().stream()
+            .map(value -> "'" + value.getValue() + "' = " + value.getKey())
+            .collect(Collectors.joining(", ", "Enum8(", ")"));
+    column.viewType = column.sqlType;
+    column.isKey = true;
+    column.values = values;
+    return this;
+  }
+
+  /** A column whose values are those of an enum, by their order. */
+  public WindowTable<W, T> listed(String columnName, String what, Enum<?>[] values) {
+    WindowColumn<W, T> column = add(INT8, columnName, what);
+    column.sqlType =
+        Arrays.stream(values)
+            .map(value -> "'" + value.name().toLowerCase(Locale.ROOT) + "' = " + value.ordinal())
+            .collect(Collectors.joining(", ", "Enum8(", ")"));
+    column.viewType = column.sqlType;
+    column.isKey = true;
+    return this;
+  }
+
+  /** The place in the list. */
+  public WindowTable<W, T> rank(String what) {
+    add(UINT16, "rank", what).isKey = true;
+    return this;
+  }
+
+  /** How often the window was computed. */
+  public WindowTable<W, T> version() {
+    add(UINT32, "version", "How often the window was computed; the highest holds");
+    return said("How often the window was computed; the newest is shown");
+  }
+
+  /** How complete the window was. */
+  public WindowTable<W, T> probes() {
+    add(UINT32, "probes_reported", "Probes whose window was complete when the row was computed");
+    add(UINT32, "probes_expected", "Probes that were enrolled");
+    return this;
+  }
+
+  /** A column of each row. The check compares it with what has the same name in plain SQL. */
+  public WindowTable<W, T> column(
+      ColumnType type, String columnName, String what, Function<T, Object> value) {
+    WindowColumn<W, T> column = add(type, columnName, what);
+    column.value = value;
+    column.check = columnName;
+    return this;
+  }
+
+  /** A column that is the same in all rows of a list. */
+  public WindowTable<W, T> whole(
+      ColumnType type, String columnName, String what, Function<W, Object> value) {
+    WindowColumn<W, T> column = add(type, columnName, what);
+    column.whole = value;
+    column.check = columnName;
+    return this;
+  }
+
+  /** A column that the view alone has: an expression over {@code t}, the table. */
+  public WindowTable<W, T> viewed(String columnName, String sqlType, String sql, String what) {
+    WindowColumn<W, T> column = add(null, columnName, what);
+    column.viewType = sqlType;
+    column.viewSql = sql;
+    return this;
+  }
+
+  // ---- what may be said of the last column ----
+
+  /** The view shows the column in another form. */
+  public WindowTable<W, T> shown(String columnName, String sqlType, String sql, String what) {
+    last().viewName = columnName;
+    last().viewType = sqlType;
+    last().viewSql = sql;
+    return said(what);
+  }
+
+  /** The view shows the address of a host as people write it, by {@code host}. */
+  public WindowTable<W, T> shownAsHost() {
+    return shown("host", "String", "weir_addr(t.addr)", "Address of the host, IPv4 as IPv4");
+  }
+
+  /** The view explains the column in other words. */
+  public WindowTable<W, T> said(String what) {
+    last().viewComment = what;
+    return this;
+  }
+
+  /** The view does not show the column. */
+  public WindowTable<W, T> hidden() {
+    last().shown = false;
+    last().check = "";
+    return this;
+  }
+
+  /** The expression over the last step of plain SQL that what the view shows is held against. */
+  public WindowTable<W, T> check(String sql) {
+    last().check = sql;
+    return this;
+  }
+
+  /** Nothing in plain SQL says what the column is to be. */
+  public WindowTable<W, T> unchecked() {
+    return check("");
+  }
+
+  // ---- the rest ----
+
+  /** The view shows rows of which this holds. */
+  public WindowTable<W, T> shownWhere(String sql) {
+    shownWhere = sql;
+    return this;
+  }
+
+  /** Sorting key; the first {@code primaryColumns} of it are the primary key. */
+  public WindowTable<W, T> order(int primaryColumns, String... names) {
+    primary = primaryColumns;
+    order = List.of(names);
+    return this;
+  }
+
+  /**
+   * A step of the plain-SQL check; the last one has the name of the table. {@code {top}}, {@code
+   * {report}} and {@code {window}} stand for the options.
+   */
+  public WindowTable<W, T> step(String stepName, String sql) {
+    steps.add(new Step(stepName, sql));
+    return this;
+  }
+
+  /** Ends the declaration. */
+  public WindowTable<W, T> declared() {
+    table =
+        new Table(
+            id,
+            name,
+            false,
+            columns.stream()
+                .filter(column -> column.type != null)
+                .map(column -> new Table.Column(column.name, column.type))
+                .toList());
+    return this;
+  }
+
+  /** The table as jobs write it. */
+  public Table table() {
+    return table;
+  }
+
+  /** What the table is, for people. */
+  public String comment() {
+    return comment;
+  }
+
+  /** The lists or dimensions that the table has rows of. */
+  public List<Listed> values() {
+    List<Listed> values = new ArrayList<>();
+    columns.forEach(column -> values.addAll(column.values));
+    return values;
+  }
+
+  // ---- rows ----
+
+  /** A row that has nothing but its scope and what its whole list knows. */
+  public Object[] row(int customer, boolean national, W whole) {
+    Object[] row = new Object[table.columns().size()];
+    table.set(row, "scope", customer != 0 ? CUSTOMER : national ? ALL : PROBE);
+    if (columns.stream().anyMatch(column -> column.isKey && column.name.equals("customer"))) {
+      table.set(row, "customer", Integer.toUnsignedLong(customer));
+    }
+    int place = 0;
+    for (WindowColumn<W, T> column : columns) {
+      if (column.whole != null) {
+        row[place] = column.whole.apply(whole);
+      }
+      place += column.type == null ? 0 : 1;
+    }
+    return row;
+  }
+
+  /** A copy of a row, with what one thing of the list has. */
+  public Object[] row(Object[] ofList, T thing) {
+    Object[] row = ofList.clone();
+    int place = 0;
+    for (WindowColumn<W, T> column : columns) {
+      if (column.value != null) {
+        row[place] = column.value.apply(thing);
+      }
+      place += column.type == null ? 0 : 1;
+    }
+    return row;
+  }
+
+  // ---- what follows for others ----
+
+  /** Name of the view. */
+  public String view() {
+    return "v_" + name;
+  }
+
+  /** The statements that make the table and its view. */
+  public Statements statements() {
+    List<Statements.Column> all =
+        columns.stream()
+            .map(
+                column ->
+                    new Statements.Column(
+                        column.type == null ? "" : column.name,
+                        column.sqlType,
+                        column.comment,
+                        column.codec,
+                        !column.values.isEmpty(),
+                        column.shown ? column.viewName : "",
+                        column.viewType,
+                        column.viewSql,
+                        column.viewComment))
+            .toList();
+    return new Statements(name, comment, all, order, primary, view(), viewComment, shownWhere);
+  }
+
+  /** The steps of plain SQL that end in what the view is to show. */
+  public List<Step> steps() {
+    return List.copyOf(steps);
+  }
+
+  /** The columns that tell the rows of a window apart. */
+  public List<String> key() {
+    return columns.stream()
+        .filter(column -> column.isKey && column.shown)
+        .map(column -> column.viewName)
+        .toList();
+  }
+
+  /** The columns that are compared: name in the view, expression over the last step. */
+  public Map<String, String> compared() {
+    Map<String, String> compared = new LinkedHashMap<>();
+    for (WindowColumn<W, T> column : columns) {
+      if (!column.check.isEmpty()) {
+        compared.put(column.viewName, column.check);
+      }
+    }
+    return compared;
+  }
+}

@@ -1,0 +1,197 @@
+package io.weir.jobs;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.weir.jobs.window.Listed;
+import io.weir.jobs.window.WindowTable;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/**
+ * What is generated from the declarations, against what is committed and against the migrations.
+ */
+class DefinitionsTest {
+  private static final Path GENERATED = Path.of("../clickhouse/generated");
+  private static final Path MIGRATIONS = Path.of("../clickhouse/migrations");
+
+  /** A column of a statement: name, then type and comment up to the next one. */
+  private static final Pattern COLUMN =
+      Pattern.compile("^ {4}(\\w+) +(.+? COMMENT '(?:[^']|'')*')( CODEC\\(.*\\))?,?$", 8);
+
+  static List<WindowTable<?, ?>> tables() {
+    return WindowTables.all();
+  }
+
+  /** {@code mvn test -Dweir.golden=write} writes the files anew. */
+  @Test
+  void theCommittedStatementsAreThoseOfTheDeclarations() throws IOException {
+    if ("write".equals(System.getProperty("weir.golden"))) {
+      Definitions.main(new String[] {"sql", GENERATED.toString()});
+    }
+    Map<String, String> committed = new TreeMap<>();
+    try (Stream<Path> files = Files.walk(GENERATED)) {
+      for (Path file : files.filter(path -> path.toString().endsWith(".sql")).toList()) {
+        committed.put(GENERATED.relativize(file).toString(), Files.readString(file));
+      }
+    }
+    assertEquals(new TreeMap<>(Definitions.sql()), committed);
+  }
+
+  @ParameterizedTest
+  @MethodSource("tables")
+  void theTableIsThatOfTheMigrations(WindowTable<?, ?> table) throws IOException {
+    assertSame(migrated(table.table().sqlName()), columns(table.statements().createTable()));
+  }
+
+  /**
+   * Whether columns are the same in name, type, comment and order. An enumeration of lists may have
+   * become longer since the migration, which what is generated into {@code lists/} brings about:
+   * what it had must be as it was.
+   */
+  private static void assertSame(List<String> migrated, List<String> declared) {
+    assertEquals(
+        migrated.stream().map(DefinitionsTest::withoutNames).toList(),
+        declared.stream().map(DefinitionsTest::withoutNames).toList());
+    for (int i = 0; i < migrated.size(); i++) {
+      List<String> names = new ArrayList<>(names(migrated.get(i)));
+      names.removeAll(names(declared.get(i)));
+      assertEquals(List.of(), names, declared.get(i));
+    }
+  }
+
+  private static String withoutNames(String column) {
+    return column.replaceAll("^(list|dimension) Enum8.*", "$1");
+  }
+
+  private static List<String> names(String column) {
+    return Pattern.compile("'\\w+' = \\d+")
+        .matcher(column)
+        .results()
+        .map(found -> found.group())
+        .toList();
+  }
+
+  @ParameterizedTest
+  @MethodSource("tables")
+  void theViewIsThatOfTheMigrations(WindowTable<?, ?> table) throws IOException {
+    String view = "";
+    for (String sql : migrations()) {
+      Matcher made =
+          Pattern.compile("^CREATE OR REPLACE VIEW " + table.view() + "\n.*?;\n", 8 | 32)
+              .matcher(sql);
+      while (made.find()) {
+        view = made.group();
+      }
+    }
+    assertSame(columns(head(view)), columns(head(table.statements().createView())));
+    assertEquals(comment(view), comment(table.statements().createView()));
+  }
+
+  @Test
+  void noTwoListsHaveOneNumberOrName() {
+    for (WindowTable<?, ?> table : WindowTables.all()) {
+      List<String> names = table.values().stream().map(Listed::name).toList();
+      assertEquals(names.size(), new TreeSet<>(names).size(), names::toString);
+      table.values().forEach(value -> assertTrue(!value.source().isEmpty(), value.name()));
+    }
+  }
+
+  @Test
+  void theCheckComparesEveryColumnThatAJobWrites() {
+    for (WindowTable<?, ?> table : WindowTables.all()) {
+      assertTrue(table.compared().size() >= 10, table.view() + ": " + table.compared());
+      String last = table.steps().get(table.steps().size() - 1).name();
+      assertEquals(table.table().sqlName(), last);
+    }
+  }
+
+  /** Columns of a table as all migrations leave it: name, type and comment in their order. */
+  private static List<String> migrated(String table) throws IOException {
+    Map<String, String> columns = new LinkedHashMap<>();
+    for (String sql : migrations()) {
+      Matcher made =
+          Pattern.compile("^CREATE TABLE IF NOT EXISTS " + table + "\n.*?;\n", 8 | 32).matcher(sql);
+      while (made.find()) {
+        columns.clear();
+        for (String column : columns(made.group())) {
+          columns.put(column.split(" ", 2)[0], column);
+        }
+      }
+      Matcher altered =
+          Pattern.compile("^ALTER TABLE " + table + "\n(.*?);\n", 8 | 32).matcher(sql);
+      while (altered.find()) {
+        for (String line : altered.group(1).split("\n", -1)) {
+          Matcher change =
+              Pattern.compile(
+                      "^    (?:ADD COLUMN IF NOT EXISTS|MODIFY COLUMN) (.*?)(?: AFTER (\\w+))?,?$")
+                  .matcher(line);
+          if (change.matches()) {
+            List<String> column = columns("    " + change.group(1));
+            assertEquals(1, column.size(), line);
+            columns = put(columns, column.get(0), change.group(2));
+          }
+        }
+      }
+    }
+    return List.copyOf(columns.values());
+  }
+
+  private static Map<String, String> put(Map<String, String> columns, String column, String after) {
+    String name = column.split(" ", 2)[0];
+    if (after == null || columns.containsKey(name)) {
+      columns.put(name, column);
+      return columns;
+    }
+    Map<String, String> result = new LinkedHashMap<>();
+    columns.forEach(
+        (key, value) -> {
+          result.put(key, value);
+          if (key.equals(after)) {
+            result.put(name, column);
+          }
+        });
+    return result;
+  }
+
+  private static List<String> migrations() throws IOException {
+    List<String> texts = new ArrayList<>();
+    try (Stream<Path> files = Files.list(MIGRATIONS)) {
+      for (Path file : files.sorted().toList()) {
+        texts.add(Files.readString(file));
+      }
+    }
+    return texts;
+  }
+
+  private static List<String> columns(String sql) {
+    List<String> columns = new ArrayList<>();
+    Matcher matcher = COLUMN.matcher(sql);
+    while (matcher.find()) {
+      columns.add(matcher.group(1) + " " + matcher.group(2));
+    }
+    return columns;
+  }
+
+  /** The columns of a view's statement, without its SELECT. */
+  private static String head(String view) {
+    return view.substring(0, view.indexOf("\n)\n"));
+  }
+
+  private static String comment(String view) {
+    return view.substring(view.lastIndexOf("\nCOMMENT "));
+  }
+}
