@@ -3,13 +3,13 @@
 //! Packets go through the same source, worker and publisher as those of `weir-probe read`; only nothing is sent.
 
 use crate::cli::BenchArgs;
+use crate::config::Config;
 use crate::host;
 use crate::metrics::Metrics;
 use crate::proto;
 use crate::publish::pace::Pace;
 use crate::publish::{Encoded, Identity, NoSink, Sink};
 use crate::reload::Reload;
-use crate::run::config_or_default;
 use crate::source::file::CaptureFile;
 use crate::source::replay::{Plan, Replay, Speed};
 use crate::summary::Summary;
@@ -41,7 +41,7 @@ impl Sink for Encode {
 /// # Errors
 /// [`Exit::CannotStart`] where a capture cannot be read.
 pub fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
-    let mut config = config_or_default(args.config.as_deref()).map_err(Failure::start)?;
+    let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     config.interval = args.interval.unwrap_or(config.interval);
     let meter = config.meter(1, false).map_err(Failure::start)?;
     let files: Vec<CaptureFile> =

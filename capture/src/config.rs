@@ -369,6 +369,14 @@ impl Config {
         Config::parse(&text).with_context(|| format!("{} is wrong", path.display()))
     }
 
+    /// Reads the file of the option `--config`, or takes the defaults where it was not given.
+    ///
+    /// # Errors
+    /// Those of [`Config::read`].
+    pub fn read_or_default(path: Option<&Path>) -> anyhow::Result<Config> {
+        path.map_or_else(|| Ok(Config::default()), |path| Config::read(path).context("--config"))
+    }
+
     /// Reads the text of a file.
     ///
     /// # Errors

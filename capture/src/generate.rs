@@ -5,17 +5,18 @@
 
 use crate::cli::GenerateArgs;
 use crate::config::check_probe;
+use crate::host::wall_clock_ns;
 use crate::meter::key::{Initiator, Key};
 use crate::meter::record::{Events, Record, Sent};
-use crate::meter::{ClosedInterval, Tally, Volume};
+use crate::meter::{ClosedInterval, Tally};
 use crate::metrics::Metrics;
 use crate::packet::IpPacket;
 use crate::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
 use crate::publish::pace::Pace;
 use crate::publish::{Closing, Identity, Published, Publisher};
-use crate::run::Asked;
-use crate::source::wall_clock_ns;
+use crate::signals::Asked;
 use crate::state::new_epoch;
+use crate::volume::Volume;
 use crate::{Exit, Failure};
 use anyhow::anyhow;
 use fastrand::Rng;

@@ -2,10 +2,16 @@
 
 use std::fs;
 use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The host's boot: two runs with the same one read counters that were not reset in between.
 pub fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
+}
+
+/// The wall clock, ns from the Unix epoch.
+pub fn wall_clock_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Resident memory of this process, octets; 0 where not known.

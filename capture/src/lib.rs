@@ -16,7 +16,9 @@ pub mod interfaces;
 pub mod meter;
 pub mod metrics;
 pub mod nprobe;
+pub mod own_traffic;
 pub mod packet;
+pub mod prefetch;
 pub mod privileges;
 pub mod proto;
 pub mod publish;
@@ -24,6 +26,7 @@ pub mod read;
 pub mod reference;
 pub mod reload;
 pub mod run;
+pub mod signals;
 pub mod source;
 pub mod state;
 pub mod summary;
@@ -31,6 +34,7 @@ pub mod summary;
 mod testing;
 pub mod throttle;
 pub mod time;
+pub mod volume;
 pub mod worker;
 
 /// Version of the agent.

@@ -1,10 +1,10 @@
 //! What the agent says of itself to Prometheus.
 
 use crate::collect::decode::{Heard, Topic};
-use crate::meter::Volume;
 use crate::packet::Cause;
 use crate::proto;
 use crate::publish::{Closing, Published};
+use crate::volume::Volume;
 use anyhow::Context as _;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;

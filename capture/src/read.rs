@@ -2,6 +2,7 @@
 
 use crate::cli::{ReadArgs, SummaryForm, Target};
 use crate::config::{Config, ExportConfig};
+use crate::host::wall_clock_ns;
 use crate::metrics::Metrics;
 use crate::publish::Identity;
 use crate::publish::destination::Destination;
@@ -9,11 +10,12 @@ use crate::publish::export::Options;
 use crate::publish::kafka::Refused;
 use crate::publish::pace::Pace;
 use crate::reload::Reload;
-use crate::run::{Asked, config_or_default};
-use crate::source::file::{Broken, CaptureFile};
+use crate::signals::Asked;
+use crate::source::Source;
+use crate::source::file::CaptureFile;
+use crate::source::raw::Broken;
 use crate::source::replay::{Plan, Replay, Speed};
 use crate::source::stream::Stream;
-use crate::source::{Source, wall_clock_ns};
 use crate::state::new_epoch;
 use crate::summary::Summary;
 use crate::worker::{Outcome, Worker, WorkerOptions};
@@ -33,7 +35,7 @@ use std::time::{Duration, Instant};
 /// [`Exit::CannotStart`] where a file cannot be read at all, before anything is metered; [`Exit::Failed`] where records
 /// could not be brought to their target. A file that breaks off is none: [`Exit::BrokenFile`].
 pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
-    let mut config = config_or_default(args.config.as_deref()).map_err(Failure::start)?;
+    let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     args.instead.put_into(&mut config).map_err(Failure::start)?;
     let ReadArgs { template, biflow, json_labels, .. } = args;
     let options = Options { template, biflow: *biflow, json_labels: *json_labels };

@@ -2,31 +2,33 @@
 
 use crate::cli::{RunArgs, SummaryForm};
 use crate::config::{Config, ExportConfig, ReceiveOffloads};
+use crate::host::wall_clock_ns;
 use crate::metrics::Metrics;
+use crate::own_traffic::OwnTraffic;
 use crate::privileges;
 use crate::publish::export::Exports;
-use crate::publish::kafka::{Brokers, Kafka, KafkaOptions};
+use crate::publish::kafka::{Kafka, KafkaOptions};
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};
 use crate::reload::{self, Reload, Settings};
+use crate::signals::Asked;
 use crate::source::interface::InterfaceCounters;
 use crate::source::live::{Closed, Device, Live, Opened, placement};
 use crate::source::netns;
 use crate::source::offload::Offloads;
-use crate::source::wall_clock_ns;
 use crate::state::{self, StateFile};
 use crate::summary::Summary;
 use crate::worker::{InterfaceWitness, Outcome, Worker, WorkerOptions};
 use crate::{Exit, Failure};
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use caps::Capability;
 use crossbeam_channel::Sender;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,34 +40,6 @@ const PATIENCE_OF_EXPORTS: Duration = Duration::from_secs(5);
 
 /// How often the workers and hang-ups are looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// Flags that signals set: the first SIGTERM or SIGINT asks to stop, the next one not to wait.
-#[derive(Clone, Default)]
-pub struct Asked {
-    /// To stop in order.
-    pub stop: Arc<AtomicBool>,
-    /// To wait for nothing.
-    pub give_up: Arc<AtomicBool>,
-}
-
-impl Asked {
-    /// Begins to listen for signals.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn listen() -> io::Result<Asked> {
-        let asked = Asked::default();
-        let mut signals = Signals::new([SIGTERM, SIGINT])?;
-        let flags = asked.clone();
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            for _ in signals.forever() {
-                let again = flags.stop.swap(true, Ordering::SeqCst);
-                flags.give_up.fetch_or(again, Ordering::SeqCst);
-            }
-        })?;
-        Ok(asked)
-    }
-}
 
 /// Captures until it is asked to stop.
 ///
@@ -137,7 +111,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
         "" => None,
         _ => Some(Kafka::start(options, metrics.clone(), &asked).map_err(Failure::start)?),
     };
-    let own = kafka.as_ref().map_or_else(Brokers::default, Kafka::brokers);
+    let own = kafka.as_ref().map_or_else(OwnTraffic::default, Kafka::brokers);
     let exports = Exports::start(&config.export, false, &metrics, &own, &asked).map_err(Failure::start)?;
 
     let started = Instant::now();
@@ -285,9 +259,4 @@ fn switch_off(name: &str) -> Option<Offloads> {
             tracing::warn!("{name}: receive offloads stay on ({error}): several packets may be counted as one; CAP_NET_ADMIN switches them off");
         })
         .ok()
-}
-
-/// Reads what `read` has from a configuration, or the defaults.
-pub(crate) fn config_or_default(path: Option<&std::path::Path>) -> anyhow::Result<Config> {
-    path.map_or_else(|| Ok(Config::default()), |path| Config::read(path).context("--config"))
 }

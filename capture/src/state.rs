@@ -1,8 +1,8 @@
 //! What outlasts a run: how far the interface had counted at the last close, so that the next run can tell the gap.
 
 use crate::host;
+use crate::host::wall_clock_ns;
 use crate::source::interface::Interface;
-use crate::source::wall_clock_ns;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use std::fs;

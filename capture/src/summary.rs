@@ -1,7 +1,7 @@
 //! What a run came to, for people and for programs.
 
-use crate::meter::Volume;
 use crate::packet::Cause;
+use crate::volume::Volume;
 use crate::worker::Outcome;
 use serde_json::{Map, Value, json};
 

@@ -4,17 +4,18 @@
 
 use crate::config::{PacketsConfig, Tunnels};
 use crate::host;
+use crate::host::wall_clock_ns;
 use crate::meter::record::Records;
-use crate::meter::{Arrival, BATCH, ClosedInterval, Meter, MeterOptions, Tally};
+use crate::meter::{Arrival, ClosedInterval, Meter, MeterOptions, Tally};
 use crate::metrics::Metrics;
-use crate::packet::{Cause, Checksum, Packet};
+use crate::own_traffic::{OwnEndpoint, OwnTraffic};
+use crate::packet::{BATCH, Cause, Checksum, Packet};
 use crate::proto;
-use crate::publish::kafka::{Brokers, Endpoint};
 use crate::publish::pace::Pace;
 use crate::publish::{Closing, Identity, Published, Publisher, Sink};
 use crate::reload::Reload;
 use crate::source::interface::{InterfaceCounters, InterfaceStatistics};
-use crate::source::{Next, Polled, Source, Witness, wall_clock_ns};
+use crate::source::{Next, Polled, Source, Witness};
 use crate::state::StateFile;
 use crate::throttle::Throttle;
 use anyhow::Context as _;
@@ -48,7 +49,7 @@ pub struct WorkerOptions {
     /// The processor that capture is kept on.
     pub cpu: Option<usize>,
     /// Brokers whose traffic is the agent's own.
-    pub brokers: Option<Brokers>,
+    pub brokers: Option<OwnTraffic>,
     /// The interface's own counters (worker 0 of a live capture).
     pub interface: Option<InterfaceWitness>,
     /// Where changed settings come from.
@@ -199,11 +200,11 @@ struct Capture<S> {
 #[derive(Default)]
 struct Own {
     version: u64,
-    endpoints: Vec<Endpoint>,
+    endpoints: Vec<OwnEndpoint>,
 }
 
 impl Own {
-    fn refresh(&mut self, brokers: Option<&Brokers>) {
+    fn refresh(&mut self, brokers: Option<&OwnTraffic>) {
         if let Some(brokers) = brokers
             && brokers.version() != self.version
         {
@@ -321,7 +322,7 @@ impl<S: Source> Capture<S> {
             .source
             .now_ns()
             .or((newest_ns > i64::MIN).then_some(newest_ns))
-            .unwrap_or_else(crate::source::wall_clock_ns);
+            .unwrap_or_else(crate::host::wall_clock_ns);
         self.meter.clock(now_ns);
         self.meter.finish(now_ns);
         self.hand_over(true)?;

@@ -26,9 +26,13 @@ pub mod packet;
 pub mod publish {
     pub mod element_list;
 }
+#[path = "../../src/prefetch.rs"]
+mod prefetch;
 #[path = "../../src/source/mod.rs"]
 pub mod source;
 #[path = "../targets/mod.rs"]
 pub mod targets;
+#[path = "../../src/volume.rs"]
+pub mod volume;
 
 extern crate self as weir_probe;

@@ -10,14 +10,14 @@ use super::record::Imported;
 use super::table::{Table, TableOptions};
 use crate::bench::Encode;
 use crate::cli::BenchDecodeArgs;
+use crate::config::Config;
 use crate::filter::FilterSets;
+use crate::host::wall_clock_ns;
 use crate::packet::Address;
 use crate::proto;
 use crate::publish::Identity;
 use crate::publish::elements::{Template, View};
 use crate::publish::nprobe_json::JsonForm;
-use crate::run::config_or_default;
-use crate::source::wall_clock_ns;
 use crate::{Exit, Failure, host};
 use anyhow::Context as _;
 use serde_json::json;
@@ -173,7 +173,7 @@ struct Metering {
 impl Metering {
     /// As without a configuration.
     fn new() -> anyhow::Result<Metering> {
-        let config = config_or_default(None)?;
+        let config = Config::read_or_default(None)?;
         let max_entries = config.limits.max_records_per_interval;
         let options = TableOptions { interval_ms: INTERVAL_MS, max_entries, oldest_ms: 3_600_000 };
         let identity =

@@ -2,11 +2,11 @@
 
 use super::table::Flows;
 use crate::filter::{FilterCounts, FilterSets};
-use crate::meter::Volume;
 use crate::proto;
 use crate::proto::flow_message::Body;
 use crate::publish::encode::BatchEncoder;
 use crate::publish::{Encoded, Identity, MAJOR, Published, Sink, counter};
+use crate::volume::Volume;
 use prost::Message as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;

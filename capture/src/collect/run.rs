@@ -8,15 +8,16 @@ use super::publish::{Closing, Publisher};
 use super::record::Imported;
 use super::table::{Clamped, Flows, Table, TableOptions};
 use crate::cli::{CollectArgs, SummaryForm, Target};
+use crate::config::Config;
 use crate::filter::FilterSets;
 use crate::host;
+use crate::host::wall_clock_ns;
 use crate::metrics::Metrics;
 use crate::packet::{self, Address};
 use crate::proto;
 use crate::publish::destination::Destination;
 use crate::publish::{Identity, Published, Sink};
-use crate::run::{Asked, config_or_default};
-use crate::source::wall_clock_ns;
+use crate::signals::Asked;
 use crate::state::new_epoch;
 use crate::throttle::Throttle;
 use crate::{Exit, Failure};
@@ -53,7 +54,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// # Errors
 /// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
 pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
-    let mut config = config_or_default(args.config.as_deref()).map_err(Failure::start)?;
+    let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     args.instead.put_into(&mut config).map_err(Failure::start)?;
     if let Some(state_dir) = &args.state_dir {
         config.state_dir.clone_from(state_dir);

@@ -7,12 +7,13 @@
 use super::record::Imported;
 use super::split::Spread;
 use crate::filter::FilterCounts;
-use crate::meter::Volume;
-use crate::meter::index::{Index, prefetch};
+use crate::meter::index::Index;
 use crate::meter::key::{Compact, End, Key, V4, V6, is_icmp};
 use crate::meter::memory::advise_huge;
 use crate::packet::{self, Address, tcp};
+use crate::prefetch::prefetch;
 use crate::publish::encode::BatchEncoder;
+use crate::volume::Volume;
 use arrayvec::ArrayVec;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -602,8 +603,8 @@ impl Record<'_> {
         for (end, volume) in (0..2).zip(self.sent()) {
             if volume.packets > 0 {
                 match self.key.version {
-                    4 => filters.flow(&V4::of(&self.key), end, volume),
-                    _ => filters.flow(&V6::of(&self.key), end, volume),
+                    4 => filters.flow(|| V4::of(&self.key).sent_by(end), volume),
+                    _ => filters.flow(|| V6::of(&self.key).sent_by(end), volume),
                 }
             }
         }

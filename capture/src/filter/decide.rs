@@ -9,7 +9,7 @@ use super::analysis::{Explorer, Field, Oracle, Predicate, Row};
 use super::bpf::Program;
 use super::classes::Classes;
 use super::subject::{Place, Readable, Subject};
-use crate::meter::Volume;
+use crate::volume::Volume;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

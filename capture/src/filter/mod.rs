@@ -12,9 +12,8 @@ pub mod decide;
 pub mod pcap;
 pub mod subject;
 
-use crate::meter::Volume;
-use crate::meter::key::{Compact, End};
 use crate::packet::IpPacket;
+use crate::volume::Volume;
 use analysis::{Explorer, Row};
 use anyhow::{Context as _, bail};
 use bpf::Program;
@@ -234,11 +233,12 @@ impl FilterCounts {
         &self.sets
     }
 
-    /// Counts what one end of a flow sent in the interval, for the expressions that are constant in flows.
+    /// Counts what one end of a flow sent in the interval, for the expressions that are constant in flows. `flow` is
+    /// asked for where there is something to count.
     #[inline]
-    pub fn flow(&mut self, key: &impl Compact, sender: End, volume: Volume) {
+    pub fn flow(&mut self, flow: impl FnOnce() -> FlowSubject, volume: Volume) {
         if volume.packets > 0 {
-            self.constant(&key.sent_by(sender), volume);
+            self.constant(&flow(), volume);
         }
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-use crate::meter::key::{Key, V4, V6};
+use crate::meter::key::{Compact as _, End, Key, V4, V6};
 use crate::packet::{Frame, LinkType, parse};
 use crate::testing as t;
 use proptest::prelude::*;
@@ -224,8 +224,8 @@ fn extension_headers_are_passed_over() {
 
 fn flow(counts: &mut FilterCounts, key: &Key, sender: End, volume: Volume) {
     match key.version {
-        4 => counts.flow(&V4::of(key), sender, volume),
-        _ => counts.flow(&V6::of(key), sender, volume),
+        4 => counts.flow(|| V4::of(key).sent_by(sender), volume),
+        _ => counts.flow(|| V6::of(key).sent_by(sender), volume),
     }
 }
 

@@ -5,8 +5,8 @@
 //! metered between its two hosts all the same.
 
 use super::index::Index;
-use super::tally::Volume;
 use crate::packet::{Address, IcmpRole, IpPacket};
+use crate::volume::Volume;
 use foldhash::fast::RandomState;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;

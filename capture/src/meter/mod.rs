@@ -18,7 +18,8 @@ mod tcp;
 
 use crate::app::{AppCounts, AppOptions, Apps};
 use crate::filter::{FilterCounts, FilterSets, FilterVolumes};
-use crate::packet::{Cause, Checksum, IpPacket, Packet};
+use crate::packet::{BATCH, Cause, Checksum, IpPacket, Packet};
+use crate::volume::Volume;
 use counters::FixedCounters;
 use fragments::{FragmentCounts, Fragments, Place, Waiting};
 use interval::IntervalLength;
@@ -27,16 +28,13 @@ use overflow::{Network, Overflow, OverflowRecord};
 use record::Records;
 use std::sync::Arc;
 use table::{Arriving, Counted, FlowTable, Room, flow_cost};
-pub use tally::{Tally, Volume};
+pub use tally::Tally;
 
 /// How long an interval waits for packets of its own after its end, ns.
 pub const GRACE_NS: i64 = 200_000_000;
 
 /// Intervals without packets that get closing records of their own; where time jumps further they are passed over.
 pub const MAX_EMPTY: i64 = 60;
-
-/// Packets that are metered together: while one's memory comes, the others are worked on.
-pub const BATCH: usize = 32;
 
 /// Octets that a flow of IPv4 may cost; one of IPv6 costs a third more.
 pub const FLOW_COST: usize = flow_cost::<V4>();

@@ -6,9 +6,9 @@
 //! count-min sketches (Cormode and Muthukrishnan 2005), which never estimate too low: an estimate decides which record
 //! a packet is counted in, never how much is counted.
 
-use super::Volume;
 use super::sketch::Sketch;
 use crate::packet::{Address, IpPacket, tcp};
+use crate::volume::Volume;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;

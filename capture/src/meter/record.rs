@@ -3,7 +3,6 @@
 //! [`Records`] keeps the records of an interval in few octets, in the order of their flows' first packets: a table for
 //! each IP version, and beside it what only some records have. [`Record`] is one of them as others see it.
 
-use super::Volume;
 use super::key::{Compact, End, Initiator, Key, SYN_ACK, V4, V6};
 use super::memory;
 use super::tcp::Verdict;
@@ -11,6 +10,7 @@ use crate::app::names::Name;
 use crate::app::{AppSlot, NotInspected};
 use crate::filter::FilterCounts;
 use crate::packet::{IcmpRole, IpPacket, Quoted, quoted, tcp};
+use crate::volume::Volume;
 
 /// What one end of a flow sent in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -206,8 +206,8 @@ impl<K: Compact> Stored<K> {
     #[inline]
     fn filter(&self, filters: &mut FilterCounts) -> Volume {
         let volume = |end: usize| Volume { packets: u64::from(self.packets[end]), octets: u64::from(self.octets[end]) };
-        filters.flow(&self.key, 0, volume(0));
-        filters.flow(&self.key, 1, volume(1));
+        filters.flow(|| self.key.sent_by(0), volume(0));
+        filters.flow(|| self.key.sent_by(1), volume(1));
         volume(0) + volume(1)
     }
 

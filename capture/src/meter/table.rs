@@ -4,14 +4,15 @@
 //! over one vector and touches no flow. A flow knows its record of the two intervals that can be open at once (the
 //! older one waits for its grace to pass).
 
-use super::index::{Index, prefetch};
+use super::index::Index;
 use super::key::{Compact, End, Initiator};
 use super::memory::{self, Lines};
 use super::record::{Extras, NONE, Stored, cost, is_event};
-use super::tally::Volume;
 use super::tcp::{Connection, First, Verdict, end};
 use crate::app::{AppSlot, Apps};
 use crate::packet::{IpPacket, tcp};
+use crate::prefetch::prefetch;
+use crate::volume::Volume;
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 

@@ -13,6 +13,9 @@ pub use link::LinkType;
 
 use std::net::IpAddr;
 
+/// Packets that are worked on together: while the memory of one comes, the others proceed.
+pub const BATCH: usize = 32;
+
 /// An address as 16 octets: IPv6 as it is, IPv4 as `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2).
 pub type Address = [u8; 16];
 

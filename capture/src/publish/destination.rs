@@ -2,12 +2,13 @@
 
 use super::export::Exports;
 use super::jsonl::JsonlSink;
-use super::kafka::{Brokers, Kafka, KafkaOptions};
+use super::kafka::{Kafka, KafkaOptions};
 use super::{NoSink, Sink};
 use crate::cli::Target;
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::run::Asked;
+use crate::own_traffic::OwnTraffic;
+use crate::signals::Asked;
 use std::time::Duration;
 
 /// How long Kafka and exports may take at the end of what is live.
@@ -48,7 +49,7 @@ impl Destination {
                 Main::Kafka(Kafka::start(KafkaOptions::new(config, workers, live), metrics.clone(), asked)?)
             }
         };
-        let exports = Exports::start(&config.export, !live, metrics, &Brokers::default(), asked)?;
+        let exports = Exports::start(&config.export, !live, metrics, &OwnTraffic::default(), asked)?;
         Ok(Destination { main, exports, live })
     }
 

@@ -6,14 +6,14 @@
 use super::collector::{Address, Collector};
 use super::elements::{DEFAULT, Template};
 use super::ipfix::Protocol;
-use super::kafka::Brokers;
 use super::nprobe_kafka::{self, ToTopic};
 use super::zmq::Publisher;
 use super::{Encoded, Sink};
 use crate::config::{ExportConfig, ToCollector, ToKafka, ToNtopng};
 use crate::metrics::Metrics;
+use crate::own_traffic::OwnTraffic;
 use crate::proto;
-use crate::run::Asked;
+use crate::signals::Asked;
 use crate::throttle::Throttle;
 use anyhow::{Context as _, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -231,7 +231,7 @@ impl Exports {
         configs: &[ExportConfig],
         wait: bool,
         metrics: &Metrics,
-        own: &Brokers,
+        own: &OwnTraffic,
         asked: &Asked,
     ) -> anyhow::Result<Exports> {
         let mut running = Vec::with_capacity(configs.len());
@@ -408,7 +408,7 @@ mod tests {
     fn started(address: &str, metrics: &Metrics) -> Exports {
         let options = Options { template: "%IN_PKTS %TLS_SERVER_NAME", ..Options::default() };
         let config = ExportConfig::parse(&format!("ipfix={address}"), options).unwrap();
-        Exports::start(&[config], false, metrics, &Brokers::default(), &Asked::default()).unwrap()
+        Exports::start(&[config], false, metrics, &OwnTraffic::default(), &Asked::default()).unwrap()
     }
 
     /// The sum of a metric over its labels.

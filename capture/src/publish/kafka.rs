@@ -9,13 +9,14 @@
 //! while Kafka is slow, those that came after half of the queue was full. There is one order for all: what librdkafka has
 //! is older than what is in the spool, and what comes while something is in the spool goes behind it.
 
-use super::spool::{Amount, Message, Place, Spool, SpoolOptions};
+use super::spool::{Amount, Place, Spool, SpoolOptions};
+use super::topic::{Topic, TopicMessage};
 use super::{Encoded, Sink};
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::packet::Address;
+use crate::own_traffic::{OwnTraffic, TCP};
 use crate::proto;
-use crate::run::Asked;
+use crate::signals::Asked;
 use crate::throttle::Throttle;
 use anyhow::{Context as _, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -26,9 +27,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -66,18 +66,6 @@ impl KafkaOptions {
     }
 }
 
-/// The two topics of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topic {
-    Flows,
-    Counters,
-}
-
-impl Topic {
-    /// Both, in the order of their discriminants.
-    pub(super) const ALL: [Topic; 2] = [Topic::Flows, Topic::Counters];
-}
-
 /// What librdkafka gives back with its answer for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticket {
@@ -91,7 +79,7 @@ struct Ticket {
 #[derive(Debug, PartialEq, Eq)]
 struct Outgoing {
     ticket: Ticket,
-    message: Message,
+    message: TopicMessage,
 }
 
 /// What the workers, the thread and librdkafka's answers share.
@@ -118,65 +106,13 @@ struct Shared {
     refused: Mutex<Option<Refused>>,
     /// Topics are there; until then nothing is handed to librdkafka.
     ready: AtomicBool,
-    brokers: Brokers,
-}
-
-/// Addresses and ports of the brokers, and of whom records are exported to: traffic with them is the agent's own.
-#[derive(Clone, Default)]
-pub struct Brokers(Arc<Endpoints>);
-
-/// Where a broker or a collector of flows is: address, port and protocol above IP.
-pub type Endpoint = (Address, u16, u8);
-
-#[derive(Default)]
-struct Endpoints {
-    known: RwLock<Vec<Endpoint>>,
-    version: AtomicU64,
-}
-
-impl Brokers {
-    /// Changes whenever [`Brokers::endpoints`] does.
-    pub fn version(&self) -> u64 {
-        self.0.version.load(Ordering::Acquire)
-    }
-
-    /// The endpoints known by now.
-    pub fn endpoints(&self) -> Vec<Endpoint> {
-        self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Those of the configuration.
-    fn add_all(&self, brokers: &str) {
-        for broker in brokers.split(',') {
-            let broker = broker.trim();
-            // Without a port, librdkafka takes 9092.
-            if broker.contains(':') { self.add(broker, TCP) } else { self.add((broker, 9092), TCP) }
-        }
-    }
-
-    /// Takes what is exchanged with another endpoint for the agent's own, too.
-    pub(super) fn add(&self, host_and_port: impl ToSocketAddrs, protocol: u8) {
-        // A name that does not resolve (yet) adds nothing; librdkafka says what it cannot reach.
-        let Ok(found) = host_and_port.to_socket_addrs() else { return };
-        let mut endpoints = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
-        for address in found {
-            let ip = match address.ip() {
-                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-                IpAddr::V6(v6) => v6,
-            };
-            let endpoint = (ip.octets(), address.port(), protocol);
-            if !endpoints.contains(&endpoint) {
-                endpoints.push(endpoint);
-                self.0.version.fetch_add(1, Ordering::Release);
-            }
-        }
-    }
+    brokers: OwnTraffic,
 }
 
 /// A connection to Kafka for all workers.
 pub struct Kafka {
     shared: Arc<Shared>,
-    queue: Option<Sender<Message>>,
+    queue: Option<Sender<TopicMessage>>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -192,11 +128,9 @@ pub struct Refused {
 /// What one worker sends by.
 pub struct KafkaSink {
     shared: Arc<Shared>,
-    queue: Sender<Message>,
+    queue: Sender<TopicMessage>,
 }
 
-/// The protocol above IP of connections to brokers.
-const TCP: u8 = 6;
 /// Octets of an interval's last messages that always find room: only batches are shed at once.
 const RESERVE: u64 = 1 << 20;
 /// How often a missing broker or topic is looked for.
@@ -237,7 +171,7 @@ impl Kafka {
             give_up: Arc::clone(&asked.give_up),
             refused: Mutex::new(None),
             ready: AtomicBool::new(false),
-            brokers: Brokers::default(),
+            brokers: OwnTraffic::default(),
             options,
         });
         shared.brokers.add_all(&shared.options.brokers);
@@ -272,7 +206,7 @@ impl Kafka {
     }
 
     /// Endpoints of the brokers.
-    pub fn brokers(&self) -> Brokers {
+    pub fn brokers(&self) -> OwnTraffic {
         self.shared.brokers.clone()
     }
 
@@ -383,7 +317,7 @@ impl KafkaSink {
         shared.queued.fetch_add(octets, Ordering::AcqRel);
         shared.outstanding.fetch_add(1, Ordering::AcqRel);
         self.queue
-            .send(Message { topic, partition: partition as i32, payload })
+            .send(TopicMessage { topic, partition: partition as i32, payload })
             .map_err(|_| anyhow::anyhow!("the thread that sends to Kafka has ended"))
     }
 }
@@ -477,7 +411,7 @@ impl ProducerContext for Answers {
                 }
                 let topic = if message.topic() == self.0.topics[0] { Topic::Flows } else { Topic::Counters };
                 let payload = message.payload().unwrap_or(&[]).to_vec();
-                let message = Message { topic, partition: message.partition(), payload };
+                let message = TopicMessage { topic, partition: message.partition(), payload };
                 let outgoing = Outgoing { ticket: *ticket, message };
                 self.0.undelivered.lock().unwrap_or_else(PoisonError::into_inner).push(outgoing);
             }
@@ -585,7 +519,7 @@ struct Sending {
     shared: Arc<Shared>,
     spool: Option<Spool>,
     pending: VecDeque<Outgoing>,
-    incoming: VecDeque<Message>,
+    incoming: VecDeque<TopicMessage>,
     next_number: u64,
     /// Something came back: until all is answered, nothing new may overtake it.
     held: bool,
@@ -623,7 +557,7 @@ impl Sending {
     }
 
     /// Until the queue is closed and everything is acknowledged, or, with Kafka away, in the spool.
-    fn run(mut self, receiver: &Receiver<Message>) -> anyhow::Result<()> {
+    fn run(mut self, receiver: &Receiver<TopicMessage>) -> anyhow::Result<()> {
         let mut open = true;
         loop {
             let busy = !self.pending.is_empty() || self.producer.in_flight_count() > 0 || self.replays();
@@ -938,7 +872,7 @@ mod tests {
     fn what_comes_back_goes_out_in_its_old_order() {
         let message = |number| Outgoing {
             ticket: Ticket { number, place: None },
-            message: Message { topic: Topic::Flows, partition: 0, payload: Vec::new() },
+            message: TopicMessage { topic: Topic::Flows, partition: 0, payload: Vec::new() },
         };
         let mut pending: VecDeque<Outgoing> = [5, 6].map(message).into();
         take_back(&mut pending, [4, 1, 3].map(message).into());

@@ -16,15 +16,17 @@ pub mod nprobe_json;
 pub mod nprobe_kafka;
 pub mod pace;
 pub mod spool;
+pub mod topic;
 pub mod zmq;
 
 use crate::app::NotInspected;
 use crate::filter::{FilterCounts, FilterSets};
-use crate::meter::{ClosedInterval, Tally, Volume};
+use crate::meter::{ClosedInterval, Tally};
 use crate::packet::{Cause, Checksum};
 use crate::proto;
 use crate::proto::flow_message::Body;
 use crate::source::Witness;
+use crate::volume::Volume;
 use encode::BatchEncoder;
 use pace::Pace;
 use prost::Message as _;

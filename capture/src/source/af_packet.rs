@@ -5,7 +5,8 @@
 
 use super::fanout::{PACKET_TYPE, by_address_pair, instruction};
 use super::interface::Interface;
-use super::{Batch, Next, Polled, Source, Witness, wall_clock_ns};
+use super::{Batch, Next, Polled, Source, Witness};
+use crate::host::wall_clock_ns;
 use crate::packet::{Frame, LinkType};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

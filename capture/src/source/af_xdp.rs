@@ -6,7 +6,8 @@
 
 use super::af_packet::join_promiscuous;
 use super::interface::Interface;
-use super::{Batch, Next, Polled, Source, Witness, ethtool, wall_clock_ns};
+use super::{Batch, Next, Polled, Source, Witness, ethtool};
+use crate::host::wall_clock_ns;
 use crate::packet::Frame;
 use anyhow::{Context as _, anyhow, bail};
 use std::ffi::c_int;

@@ -15,12 +15,12 @@ pub mod offload;
 pub mod pcap;
 pub mod pcapng;
 pub mod pf_ring;
+pub mod raw;
 pub mod replay;
 pub mod stream;
 
-pub use crate::meter::BATCH;
-use crate::meter::index::prefetch_octets;
-use crate::packet::Frame;
+use crate::packet::{BATCH, Frame};
+use crate::prefetch::prefetch_octets;
 use arrayvec::ArrayVec;
 use std::time::Duration;
 
@@ -103,11 +103,4 @@ pub trait Source {
     /// Takes no new packets from now on; those that wait are still handed over, then [`Polled::Idle`] or
     /// [`Polled::End`] is said. False where new packets may come all the same.
     fn stop(&mut self) -> bool;
-}
-
-/// The wall clock, ns from the Unix epoch.
-pub fn wall_clock_ns() -> i64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

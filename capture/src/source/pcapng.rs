@@ -1,7 +1,7 @@
 //! pcapng files (draft-ietf-opsawg-pcapng): sections of either byte order, several interfaces, every kind of packet block.
 
-use super::file::{Broken, RawPacket};
 use super::pcap::{MAX_CAPTURED, Order};
+use super::raw::{Broken, RawPacket};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;

@@ -3,7 +3,8 @@
 //! libpfring is bound at run time, so that the agent needs it only where it is used. One ring belongs to one worker:
 //! no call to a ring is ever made by two threads.
 
-use super::{Next, Polled, Source, Witness, wall_clock_ns};
+use super::{Next, Polled, Source, Witness};
+use crate::host::wall_clock_ns;
 use crate::packet::{Frame, LinkType};
 use anyhow::{Context as _, anyhow, bail};
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL};

@@ -23,7 +23,7 @@ use weir_probe::proto::{CounterMessage, FlowMessage};
 use weir_probe::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
 use weir_probe::publish::spool::SpoolOptions;
 use weir_probe::publish::{Encoded, Sink as _};
-use weir_probe::run::Asked;
+use weir_probe::signals::Asked;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 

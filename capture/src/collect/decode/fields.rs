@@ -1,7 +1,6 @@
 //! The values of one record, as its fields give them one by one, and what they make together.
 
 use super::element::{Clock, PEN_NTOP, What};
-use super::template::Shape;
 use super::{Cause, Limits};
 use crate::collect::record::Imported;
 use crate::packet::Address;
@@ -102,6 +101,19 @@ impl Sampled {
         };
         Some(u32::try_from(rate).unwrap_or(u32::MAX)).filter(|&rate| rate > 0)
     }
+}
+
+/// What the fields of a record are together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Both addresses of IPv4 are there; of IPv6.
+    pub(super) four: bool,
+    pub(super) six: bool,
+    /// What the times count from, where they are there.
+    pub(super) first: Option<Clock>,
+    pub(super) last: Option<Clock>,
+    /// The source is the initiator.
+    pub(super) initiator_known: bool,
 }
 
 /// The values of one record so far.

@@ -1,7 +1,7 @@
 //! Templates, made into the steps that read a record: only what means something, where it lies in the record.
 
 use super::element::{self, ALL, Clock, PEN_NTOP, V9_NTOP, What};
-use super::fields::Values;
+use super::fields::{Shape, Values};
 use super::{Cause, Limits};
 use serde::{Deserialize, Serialize};
 
@@ -56,19 +56,6 @@ struct Step {
     offset: u16,
     length: u16,
     what: What,
-}
-
-/// What the fields of a record are together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// Both addresses of IPv4 are there; of IPv6.
-    pub(super) four: bool,
-    pub(super) six: bool,
-    /// What the times count from, where they are there.
-    pub(super) first: Option<Clock>,
-    pub(super) last: Option<Clock>,
-    /// The source is the initiator.
-    pub(super) initiator_known: bool,
 }
 
 /// How records are read.

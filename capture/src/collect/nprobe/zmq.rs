@@ -1,8 +1,8 @@
 //! nProbe's messages over ZeroMQ.
 
 use super::{Body, Message, Outbox};
+use crate::host::wall_clock_ns;
 use crate::packet::{self, Address};
-use crate::source::wall_clock_ns;
 use anyhow::Context as _;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
