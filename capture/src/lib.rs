@@ -9,6 +9,7 @@ pub mod blast;
 pub mod cli;
 pub mod collect;
 pub mod config;
+pub mod export;
 pub mod filter;
 pub mod generate;
 pub mod host;
@@ -34,6 +35,7 @@ pub mod summary;
 mod testing;
 pub mod throttle;
 pub mod time;
+pub mod units;
 pub mod volume;
 pub mod worker;
 

@@ -1,8 +1,11 @@
 //! `weir-probe nprobe`, or this program called by the name `nprobe`: nProbe's common options, mapped to this agent's own.
 
 use crate::cli::{Instead, NprobeArgs, ReadArgs, RunArgs, SummaryForm, Target};
-use crate::config::{Config, ExportConfig, ToCollector, ToKafka, ToNtopng};
-use crate::publish::nprobe_kafka;
+use crate::config::Config;
+use crate::export::collector::ToCollector;
+use crate::export::config::ExportConfig;
+use crate::export::nprobe_kafka::{self, ToKafka};
+use crate::export::nprobe_zmq::ToNtopng;
 use crate::source::replay::Speed;
 use crate::{Exit, Failure, read, run};
 use anyhow::{Context as _, bail};

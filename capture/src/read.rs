@@ -1,12 +1,12 @@
 //! `weir-probe read`: workers on capture files.
 
 use crate::cli::{ReadArgs, SummaryForm, Target};
-use crate::config::{Config, ExportConfig};
+use crate::config::Config;
+use crate::export::config::{ExportConfig, ExportOptions};
 use crate::host::wall_clock_ns;
 use crate::metrics::Metrics;
 use crate::publish::Identity;
 use crate::publish::destination::Destination;
-use crate::publish::export::Options;
 use crate::publish::kafka::Refused;
 use crate::publish::pace::Pace;
 use crate::reload::Reload;
@@ -38,7 +38,7 @@ pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     args.instead.put_into(&mut config).map_err(Failure::start)?;
     let ReadArgs { template, biflow, json_labels, .. } = args;
-    let options = Options { template, biflow: *biflow, json_labels: *json_labels };
+    let options = ExportOptions { template, biflow: *biflow, json_labels: *json_labels };
     let exported = args.export.iter().map(|text| ExportConfig::parse(text, options));
     config.export = exported.collect::<anyhow::Result<_>>().map_err(Failure::start)?;
     read_with(args, config)

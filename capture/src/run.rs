@@ -1,17 +1,19 @@
 //! `weir-probe run`: workers on a live interface.
 
 use crate::cli::{RunArgs, SummaryForm};
-use crate::config::{Config, ExportConfig, ReceiveOffloads};
+use crate::config::Config;
+use crate::export::Exports;
+use crate::export::config::ExportConfig;
 use crate::host::wall_clock_ns;
 use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
 use crate::privileges;
-use crate::publish::export::Exports;
-use crate::publish::kafka::{Kafka, KafkaOptions};
+use crate::publish::kafka::Kafka;
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};
 use crate::reload::{self, Reload, Settings};
 use crate::signals::Asked;
+use crate::source::config::ReceiveOffloads;
 use crate::source::interface::InterfaceCounters;
 use crate::source::live::{Closed, Device, Live, Opened, placement};
 use crate::source::netns;
@@ -67,7 +69,8 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     config.export.iter().try_for_each(ExportConfig::check).map_err(Failure::start)?;
     let inside = netns::enter(&config.source.netns).map_err(Failure::start)?;
     let device: Device = name.parse().map_err(Failure::start)?;
-    let (workers, cpus) = placement(&device, &config).map_err(Failure::start)?;
+    let (workers, cpus) =
+        placement(&device, config.workers, config.worker_count(), &config.source.cpus).map_err(Failure::start)?;
     let meter = config.meter(workers, true).map_err(Failure::start)?;
     let Opened { rings, interface } = device.open(&config.source, workers).map_err(Failure::start)?;
     let counters = interface.as_ref().map(|interface| InterfaceCounters::open(&interface.name)).transpose();
@@ -106,7 +109,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
         let bound = metrics.serve(listen).map_err(Failure::start)?;
         tracing::info!("metrics on http://{bound}/metrics");
     }
-    let options = KafkaOptions::new(&config, workers, true);
+    let options = config.kafka_options(workers, true);
     let kafka = match &config.kafka.brokers[..] {
         "" => None,
         _ => Some(Kafka::start(options, metrics.clone(), &asked).map_err(Failure::start)?),

@@ -11,8 +11,6 @@ pub mod collect {
     pub mod decode;
     pub mod record;
 }
-#[path = "../../src/config.rs"]
-mod config;
 #[path = "../../src/filter/mod.rs"]
 pub mod filter;
 #[path = "../../src/host.rs"]
@@ -22,8 +20,8 @@ pub mod meter;
 #[path = "../../src/packet/mod.rs"]
 pub mod packet;
 /// The names of elements alone.
-#[path = "../../src/publish"]
-pub mod publish {
+#[path = "../../src/export"]
+pub mod export {
     pub mod element_list;
 }
 #[path = "../../src/prefetch.rs"]
@@ -32,6 +30,8 @@ mod prefetch;
 pub mod source;
 #[path = "../targets/mod.rs"]
 pub mod targets;
+#[path = "../../src/units.rs"]
+mod units;
 #[path = "../../src/volume.rs"]
 pub mod volume;
 

@@ -3,12 +3,12 @@
 //! What an export's thread does with a batch is done here: it is decoded, and each record written in the export's form. The
 //! kernel's part, sending, is not.
 
-use super::BATCH_RECORDS;
-use super::elements::{DEFAULT, Template, View};
-use super::ipfix::{Encoder, Protocol};
-use super::nprobe_json::JsonForm;
-use super::zmq::{ROOM, compressed};
+use super::encode::BATCH_RECORDS;
 use crate::cli::BenchExportArgs;
+use crate::export::elements::{DEFAULT, Template, View};
+use crate::export::ipfix::{Encoder, ExportProtocol};
+use crate::export::nprobe_json::JsonForm;
+use crate::export::nprobe_zmq::{ROOM, compressed};
 use crate::proto;
 use crate::proto::flow_message::Body;
 use crate::{Exit, Failure, host};
@@ -65,11 +65,11 @@ pub fn bench(args: &BenchExportArgs) -> Result<Exit, Failure> {
 }
 
 fn form(name: &str) -> anyhow::Result<Form> {
-    let binary = |protocol: Protocol| -> anyhow::Result<Form> {
+    let binary = |protocol: ExportProtocol| -> anyhow::Result<Form> {
         let mut encoder = Encoder::new(protocol, &Template::parse(DEFAULT, false)?, 0, MOST_OCTETS);
         Ok(Box::new(move |message, flows| {
             let mut octets = 0;
-            let mut out = |ready: super::ipfix::Ready<'_>| octets += black_box(ready.octets).len();
+            let mut out = |ready: crate::export::ipfix::Ready<'_>| octets += black_box(ready.octets).len();
             encoder.interval(message.interval_start_ms, message.interval_ms, &mut out);
             for flow in flows {
                 encoder.record(&View::both(flow, message.interval_start_ms), &mut out);
@@ -79,8 +79,8 @@ fn form(name: &str) -> anyhow::Result<Form> {
     };
     let json = JsonForm::new(Template::parse("@NTOPNG@", true)?, false);
     match name {
-        "ipfix" => binary(Protocol::Ipfix),
-        "netflow-v9" => binary(Protocol::V9),
+        "ipfix" => binary(ExportProtocol::Ipfix),
+        "netflow-v9" => binary(ExportProtocol::V9),
         "json" => Ok(Box::new(move |message, flows| {
             let mut record = Vec::new();
             let each = flows.iter().map(|flow| {

@@ -1,11 +1,11 @@
 //! Where `--to` brings records, and the exports beside it.
 
-use super::export::Exports;
 use super::jsonl::JsonlSink;
-use super::kafka::{Kafka, KafkaOptions};
+use super::kafka::Kafka;
 use super::{NoSink, Sink};
 use crate::cli::Target;
 use crate::config::Config;
+use crate::export::Exports;
 use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
 use crate::signals::Asked;
@@ -45,9 +45,7 @@ impl Destination {
         let main = match to {
             Target::None => Main::None,
             Target::Jsonl => Main::Jsonl(JsonlSink::new(Box::new(std::io::stdout()))),
-            Target::Kafka => {
-                Main::Kafka(Kafka::start(KafkaOptions::new(config, workers, live), metrics.clone(), asked)?)
-            }
+            Target::Kafka => Main::Kafka(Kafka::start(config.kafka_options(workers, live), metrics.clone(), asked)?),
         };
         let exports = Exports::start(&config.export, !live, metrics, &OwnTraffic::default(), asked)?;
         Ok(Destination { main, exports, live })

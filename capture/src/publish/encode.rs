@@ -4,7 +4,6 @@
 //! of each record first and asks three times for each of its fields. The field numbers are those of `flow.proto`; a
 //! test reads everything back with the generated code.
 
-use super::BATCH_RECORDS;
 use crate::app::NotInspected;
 use crate::app::names::{Kind, MAX_OCTETS};
 use crate::meter::overflow::{OverflowKey, OverflowRecord};
@@ -13,6 +12,9 @@ use crate::packet::{Address, Quoted};
 use crate::proto::overflow::Key;
 use crate::proto::{self, Flow, Overflow, QuotedFlow, RecordKind};
 use prost::Message as _;
+
+/// Records of a full batch.
+pub const BATCH_RECORDS: usize = 500;
 
 /// Octets that a record may take, with room to spare: 60 numbers of at most 11 octets, four addresses, a name.
 const RECORD_ROOM: usize = 60 * 11 + 4 * 18 + MAX_OCTETS + 8;

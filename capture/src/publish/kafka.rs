@@ -12,7 +12,6 @@
 use super::spool::{Amount, Place, Spool, SpoolOptions};
 use super::topic::{Topic, TopicMessage};
 use super::{Encoded, Sink};
-use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::own_traffic::{OwnTraffic, TCP};
 use crate::proto;
@@ -49,21 +48,6 @@ pub struct KafkaOptions {
     pub wait: bool,
     /// Where messages go that Kafka does not take; `None`: they wait in memory alone.
     pub spool: Option<SpoolOptions>,
-}
-
-impl KafkaOptions {
-    /// As the configuration has it; what is live is not held up, and has its spool.
-    pub fn new(config: &Config, workers: u32, live: bool) -> KafkaOptions {
-        KafkaOptions {
-            brokers: config.kafka.brokers.clone(),
-            properties: config.kafka.properties.clone(),
-            probe: config.probe.clone(),
-            workers,
-            queue_octets: config.queue_octets(),
-            wait: !live,
-            spool: if live { config.spool() } else { None },
-        }
-    }
 }
 
 /// What librdkafka gives back with its answer for a message.

@@ -3,21 +3,13 @@
 //! A [`Publisher`] numbers and fills the messages of one worker; a [`Sink`] takes them somewhere.
 
 pub mod bench;
-pub mod collector;
 pub mod destination;
-pub mod element_list;
-pub mod elements;
 pub mod encode;
-pub mod export;
-pub mod ipfix;
 pub mod jsonl;
 pub mod kafka;
-pub mod nprobe_json;
-pub mod nprobe_kafka;
 pub mod pace;
 pub mod spool;
 pub mod topic;
-pub mod zmq;
 
 use crate::app::NotInspected;
 use crate::filter::{FilterCounts, FilterSets};
@@ -34,9 +26,6 @@ use std::sync::Arc;
 
 /// Version of the schemas whose change old readers cannot survive.
 pub const MAJOR: u32 = 1;
-/// Records of a full batch.
-pub const BATCH_RECORDS: usize = 500;
-
 /// An encoded [`proto::FlowMessage`].
 #[derive(Clone, Copy, Debug)]
 pub struct Encoded<'a> {

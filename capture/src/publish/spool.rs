@@ -12,7 +12,6 @@
 //! what was taken since the last [`Spool::sync`] may be missing, and a frame that was cut off is found by its checksum.
 
 use super::topic::{Topic, TopicMessage};
-pub use crate::config::SpoolOptions;
 use anyhow::{Context as _, bail};
 use flate2::Crc;
 use std::collections::VecDeque;
@@ -36,6 +35,15 @@ const LEAST_SEGMENTS: u64 = 8;
 /// Number of a spool's first segment: there is room for others before it.
 const FIRST: u64 = 1 << 32;
 const EXTENSION: &str = "spool";
+
+/// Where a spool is and how large it may grow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolOptions {
+    /// The folder, which no other agent uses.
+    pub folder: PathBuf,
+    /// Octets of all segments together.
+    pub max_octets: u64,
+}
 
 /// Where a message is in a spool; the order is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

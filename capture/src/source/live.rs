@@ -2,11 +2,11 @@
 
 use super::af_packet::{self, AfPacket};
 use super::af_xdp::{self, AfXdp};
+use super::config::SourceConfig;
 use super::ethtool;
 use super::interface::Interface;
 use super::pf_ring::{self, Library, PfRing};
 use super::{Next, Polled, Source, Witness};
-use crate::config::SourceConfig;
 use crate::packet::Frame;
 use anyhow::{anyhow, bail};
 use std::io;
@@ -204,15 +204,20 @@ impl Source for Live {
     }
 }
 
-/// Workers to start, and the processor of each where they are pinned.
+/// Workers to start, and the processor of each where they are pinned to `cpus`. Where none are `configured` it depends
+/// on the device, or `otherwise` holds.
 ///
 /// # Errors
 /// Where the configuration's two numbers do not agree, or a processor is not there.
-pub fn placement(device: &Device, config: &crate::config::Config) -> anyhow::Result<(u32, Option<Vec<usize>>)> {
-    let cpus = &config.source.cpus;
+pub fn placement(
+    device: &Device,
+    configured: u32,
+    otherwise: u32,
+    cpus: &[usize],
+) -> anyhow::Result<(u32, Option<Vec<usize>>)> {
     if cpus.is_empty() {
-        let workers = if config.workers == 0 { device.workers() } else { None };
-        return Ok((workers.unwrap_or_else(|| config.worker_count()), None));
+        let workers = if configured == 0 { device.workers().unwrap_or(otherwise) } else { configured };
+        return Ok((workers, None));
     }
     let allowed = crate::host::allowed_cpus()?;
     for (index, cpu) in cpus.iter().enumerate() {
@@ -224,11 +229,11 @@ pub fn placement(device: &Device, config: &crate::config::Config) -> anyhow::Res
         }
     }
     let count = cpus.len() as u32;
-    let wanted = if config.workers == 0 { device.workers().unwrap_or(count) } else { config.workers };
+    let wanted = if configured == 0 { device.workers().unwrap_or(count) } else { configured };
     if wanted != count {
         bail!("source.cpus names {count} processors for {wanted} workers: give each one of its own");
     }
-    Ok((count, Some(cpus.clone())))
+    Ok((count, Some(cpus.to_vec())))
 }
 
 #[cfg(test)]
@@ -251,16 +256,15 @@ mod tests {
 
     #[test]
     fn workers_and_processors_agree() {
-        let place = |text: &str| {
-            let config = crate::config::Config::parse(text).unwrap();
-            placement(&Device::AfPacket("eth0".to_owned()), &config).map_err(|error| error.to_string())
+        let place = |workers, cpus: &[usize]| {
+            placement(&Device::AfPacket("eth0".to_owned()), workers, 1, cpus).map_err(|error| error.to_string())
         };
         let first = crate::host::allowed_cpus().unwrap()[0];
-        assert_eq!(place(&format!("[source]\ncpus = [{first}]")), Ok((1, Some(vec![first]))));
-        assert_eq!(place("workers = 3"), Ok((3, None)));
-        let error = |text: &str| place(text).unwrap_err();
-        assert!(error("[source]\ncpus = [4000]").contains("there is no processor 4000"));
-        assert!(error(&format!("workers = 2\n[source]\ncpus = [{first}]")).contains("1 processors for 2 workers"));
-        assert!(error(&format!("[source]\ncpus = [{first}, {first}]")).contains("is there twice"));
+        assert_eq!(place(0, &[first]), Ok((1, Some(vec![first]))));
+        assert_eq!(place(3, &[]), Ok((3, None)));
+        let error = |workers, cpus: &[usize]| place(workers, cpus).unwrap_err();
+        assert!(error(0, &[4000]).contains("there is no processor 4000"));
+        assert!(error(2, &[first]).contains("1 processors for 2 workers"));
+        assert!(error(0, &[first, first]).contains("is there twice"));
     }
 }

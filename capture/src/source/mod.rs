@@ -4,6 +4,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+pub mod config;
 pub mod ethtool;
 mod fanout;
 pub mod file;

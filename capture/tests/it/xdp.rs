@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use weir_probe::config::SourceConfig;
+use weir_probe::source::config::SourceConfig;
 use weir_probe::source::live::{Device, Live};
 use weir_probe::source::{Next, Polled, Source as _, ethtool, netns};
 

@@ -4,9 +4,9 @@
 //! nowhere but on disk or in Kafka: whatever a collector does not get to is read again by the next one.
 
 use super::{Body, Message, Outbox};
+use crate::export::nprobe_kafka;
 use crate::host::wall_clock_ns;
 use crate::packet::{self, Address};
-use crate::publish::nprobe_kafka;
 use crate::throttle::Throttle;
 use anyhow::Context as _;
 use rdkafka::client::ClientContext;

@@ -1,7 +1,7 @@
 //! Keys of nProbe's records: numbers of elements, or their names.
 
 use crate::collect::decode::element::{Clock, PEN_NTOP, V9_NTOP, What, meaning};
-use crate::publish::element_list::{numbered, without_number};
+use crate::export::element_list::{numbered, without_number};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_ntopng_is_told_has_a_place_or_is_named() {
-        let template = crate::publish::elements::Template::parse("@NTOPNG@", true).unwrap();
+        let template = crate::export::elements::Template::parse("@NTOPNG@", true).unwrap();
         let left: Vec<_> = [&template.v4, &template.v6]
             .into_iter()
             .flatten()

@@ -3,9 +3,9 @@
 use super::*;
 use crate::collect::decode::fields::mapped;
 use crate::collect::record::Sent;
+use crate::export::elements::{Template, View};
+use crate::export::nprobe_json::JsonForm;
 use crate::proto;
-use crate::publish::elements::{Template, View};
-use crate::publish::nprobe_json::JsonForm;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! What an [`Encoder`] made, read by a reader that was written from RFC 7011 and RFC 3954 and knows nothing of it.
 
 use super::*;
+use crate::export::elements::DEFAULT;
 use crate::proto::Flow;
-use crate::publish::elements::DEFAULT;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -136,7 +136,7 @@ impl Read {
 }
 
 /// Encodes flows and reads the messages.
-fn round(protocol: Protocol, template: &str, biflow: bool, flows: &[Flow], most: usize) -> Read {
+fn round(protocol: ExportProtocol, template: &str, biflow: bool, flows: &[Flow], most: usize) -> Read {
     let template = Template::parse(template, biflow).unwrap();
     let mut encoder = Encoder::new(protocol, &template, 7, most);
     let mut read = Read::default();
@@ -191,7 +191,7 @@ fn flow() -> impl Strategy<Value = Flow> {
         })
 }
 
-const PROTOCOLS: [Protocol; 2] = [Protocol::Ipfix, Protocol::V9];
+const PROTOCOLS: [ExportProtocol; 2] = [ExportProtocol::Ipfix, ExportProtocol::V9];
 
 proptest! {
     #[test]
@@ -204,7 +204,7 @@ proptest! {
             prop_assert_eq!(read.sum(0, 2), flows.iter().map(|flow| flow.fwd_packets + flow.rev_packets).sum::<u64>());
             prop_assert_eq!(read.sum(0, 1), flows.iter().map(|flow| flow.fwd_octets + flow.rev_octets).sum::<u64>());
             prop_assert!(read.headers.iter().all(|header| header.domain == 7 && header.octets <= most));
-            let server_name = match protocol { Protocol::Ipfix => (NTOP, 188), Protocol::V9 => (0, NTOP_IN_V9 + 188) };
+            let server_name = match protocol { ExportProtocol::Ipfix => (NTOP, 188), ExportProtocol::V9 => (0, NTOP_IN_V9 + 188) };
             let mut records = read.records.iter();
             for flow in &flows {
                 let record = records.next().unwrap();
@@ -215,11 +215,11 @@ proptest! {
                 let first = (START_MS as i64 + flow.first_seen_offset_ms) as u64;
                 prop_assert_eq!(be(&record[&(0, 152)]), first);
                 prop_assert_eq!(be(&record[&(0, 153)]), first + flow.last_seen_offset_ms);
-                let name = match protocol { Protocol::Ipfix => &flow.server_name[..], Protocol::V9 => &flow.server_name[..flow.server_name.len().min(48)] };
+                let name = match protocol { ExportProtocol::Ipfix => &flow.server_name[..], ExportProtocol::V9 => &flow.server_name[..flow.server_name.len().min(48)] };
                 let told = &record[&server_name];
                 let told: Vec<u8> = told.iter().copied().take_while(|&octet| octet != 0).collect();
                 prop_assert_eq!(std::str::from_utf8(&told).unwrap(), name);
-                if protocol == Protocol::V9 {
+                if protocol == ExportProtocol::V9 {
                     let header = read.headers[0];
                     let boot = u64::from(header.seconds) * 1000 - u64::from(header.uptime);
                     prop_assert_eq!(boot + be(&record[&(0, 22)]), first);
@@ -264,7 +264,7 @@ proptest! {
             for header in &read.headers {
                 prop_assert_eq!(header.sequence, next);
                 // RFC 7011: data records, those of options among them; RFC 3954: messages.
-                next += if protocol == Protocol::Ipfix { header.data_records } else { 1 };
+                next += if protocol == ExportProtocol::Ipfix { header.data_records } else { 1 };
             }
         }
     }
@@ -284,7 +284,7 @@ fn the_options_tell_the_sampling_and_the_interval() {
 
 #[test]
 fn a_restart_tells_all_anew() {
-    let mut encoder = Encoder::new(Protocol::Ipfix, &Template::parse(DEFAULT, false).unwrap(), 0, 1400);
+    let mut encoder = Encoder::new(ExportProtocol::Ipfix, &Template::parse(DEFAULT, false).unwrap(), 0, 1400);
     let one = Flow { fwd_packets: 1, ip_version: 4, ..Flow::default() };
     encoder.record(&View::both(&one, START_MS), &mut |_| {});
     encoder.finish(&mut |_| {});
@@ -298,7 +298,7 @@ fn a_restart_tells_all_anew() {
 
 #[test]
 fn an_uptime_begins_anew_before_it_overflows() {
-    let mut encoder = Encoder::new(Protocol::V9, &Template::parse(DEFAULT, false).unwrap(), 0, 1400);
+    let mut encoder = Encoder::new(ExportProtocol::V9, &Template::parse(DEFAULT, false).unwrap(), 0, 1400);
     let mut read = Read::default();
     let one = Flow { fwd_packets: 1, ip_version: 4, ..Flow::default() };
     for day in 0..120 {
@@ -325,7 +325,7 @@ fn a_message_of_ipfix_is_the_one_written_by_hand() {
         ..Flow::default()
     };
     let template = Template::parse("%IPV4_SRC_ADDR %IPV4_DST_ADDR %IN_PKTS %L7_PROTO", false).unwrap();
-    let mut encoder = Encoder::new(Protocol::Ipfix, &template, 0, 1400);
+    let mut encoder = Encoder::new(ExportProtocol::Ipfix, &template, 0, 1400);
     let mut message = String::new();
     let mut out = |ready: Ready<'_>| message = ready.octets.iter().map(|octet| format!("{octet:02x}")).collect();
     encoder.interval(START_MS, 10_000, &mut out);

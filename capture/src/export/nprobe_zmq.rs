@@ -12,14 +12,15 @@
 //! nDPI's numbers, which ntopng names by itself.
 
 use super::elements::{Template, View};
-use super::export::{Account, Exporter};
+
 use super::nprobe_json::JsonForm;
-use crate::config::ToNtopng;
+use super::target::{Account, ExportTarget};
 use crate::proto;
 use crate::proto::flow_message::Body;
 use anyhow::{Context as _, anyhow, bail};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 
 /// Octets of JSON that ntopng always has room for: it expands a compressed payload into the larger of this and five times
 /// the payload, and gives up what is longer. Records compress by more than that.
-pub(super) const ROOM: usize = 8192;
+pub const ROOM: usize = 8192;
 /// Octets of an interface's name that ntopng keeps.
 const NAME: usize = 31;
 /// How often the template is told again: who subscribes late is to know it too.
@@ -46,6 +47,30 @@ const LINGER: Duration = Duration::from_secs(2);
 /// How long a replay waits for a subscriber that reads nothing, within the capture and at its end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// ntopng and what it is sent.
+#[warn(missing_docs)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToNtopng {
+    /// Endpoint of ZeroMQ.
+    pub address: String,
+    /// Connect to it, and not listen on it.
+    #[serde(default)]
+    pub connect: bool,
+    /// Compress with zlib.
+    #[serde(default)]
+    pub compress: bool,
+    /// Tells agents apart that connect to one ntopng, which numbers the messages of each by itself.
+    #[serde(default)]
+    pub source: u8,
+    /// Template; empty: `@NTOPNG@`.
+    #[serde(default)]
+    pub template: String,
+    /// Names for keys, not numbers.
+    #[serde(default)]
+    pub json_labels: bool,
+}
+
 /// Captured by a worker since the epoch's start.
 #[derive(Clone, Copy, Default)]
 struct Sums {
@@ -55,7 +80,7 @@ struct Sums {
 }
 
 /// A publisher of ZeroMQ.
-pub(super) struct Publisher {
+pub struct Ntopng {
     form: JsonForm,
     address: String,
     connect: bool,
@@ -84,8 +109,8 @@ fn header(topic: &str, source: u8, octets: u16, id: u32) -> [u8; 24] {
     header
 }
 
-impl Publisher {
-    pub(super) fn new(to: &ToNtopng, template: Template) -> anyhow::Result<Publisher> {
+impl Ntopng {
+    pub fn new(to: &ToNtopng, template: Template) -> anyhow::Result<Ntopng> {
         let address = &to.address[..];
         let port = address.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':'));
         if !port.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
@@ -93,7 +118,7 @@ impl Publisher {
         {
             bail!("{address:?} is no endpoint such as \"tcp://*:5556\"");
         }
-        Ok(Publisher {
+        Ok(Ntopng {
             form: JsonForm::new(template, to.json_labels),
             address: address.to_owned(),
             connect: to.connect,
@@ -260,14 +285,14 @@ fn interface(source: &str) -> &str {
 }
 
 /// A 0 and what zlib makes of it.
-pub(super) fn compressed(json: &[u8]) -> Vec<u8> {
+pub fn compressed(json: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(vec![0], Compression::fast());
     let written = encoder.write_all(json);
     debug_assert!(written.is_ok(), "memory takes whatever is written");
     encoder.finish().unwrap_or_default()
 }
 
-impl Exporter for Publisher {
+impl ExportTarget for Ntopng {
     fn connect(&mut self, wait: bool) -> anyhow::Result<()> {
         let mut socket = zmq::Context::new().socket(zmq::XPUB)?;
         self.wait = wait;
@@ -377,7 +402,7 @@ mod tests {
     fn endpoints_are_checked() {
         let new = |address: &str| {
             let to = ToNtopng { address: address.to_owned(), ..ToNtopng::default() };
-            Publisher::new(&to, Template::parse("@NTOPNG@", true).unwrap())
+            Ntopng::new(&to, Template::parse("@NTOPNG@", true).unwrap())
         };
         assert!(new("tcp://*:5556").is_ok() && new("ipc:///run/weir").is_ok());
         assert!(new("5556").is_err() && new("tcp://*").is_err() && new("tcp://:5556").is_err());

@@ -1,11 +1,13 @@
 //! Messages of IPFIX and NetFlow v9 on their way to a collector, by UDP or TCP.
 
 use super::elements::{Template, View};
-use super::export::{Account, Exporter};
-use super::ipfix::{Encoder, Protocol, Ready};
+
+use super::ipfix::{Encoder, ExportProtocol, Ready};
+use super::target::{Account, ExportTarget};
 use crate::proto;
 use crate::proto::flow_message::Body;
 use anyhow::{Context as _, bail};
+use serde::Deserialize;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
@@ -25,36 +27,54 @@ const AFTER_FIRST: Duration = Duration::from_millis(20);
 /// How long connecting, and writing to a connection, may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A collector and what it is sent.
+#[warn(missing_docs)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToCollector {
+    /// `udp://host:port`, or `tcp://host:port` (IPFIX alone).
+    pub address: String,
+    /// Template as nProbe's `-T`; empty: what every collector knows.
+    #[serde(default)]
+    pub template: String,
+    /// One record with both directions, and not one of each.
+    #[serde(default)]
+    pub biflow: bool,
+    /// Observation domain, or source id.
+    #[serde(default)]
+    pub domain: u32,
+}
+
 /// Where a collector is: host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum CollectorAddress {
     /// By UDP.
     Udp(String),
     /// By TCP.
     Tcp(String),
 }
 
-impl FromStr for Address {
+impl FromStr for CollectorAddress {
     type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> anyhow::Result<Address> {
+    fn from_str(text: &str) -> anyhow::Result<CollectorAddress> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("udp", text));
         let port = rest.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
         match (scheme, port) {
             (_, None | Some(("", _)) | Some((_, 0))) => {
                 bail!("{text:?} is no address such as \"udp://192.0.2.7:4739\" or \"tcp://[2001:db8::7]:4739\"")
             }
-            ("udp", _) => Ok(Address::Udp(rest.to_owned())),
-            ("tcp", _) => Ok(Address::Tcp(rest.to_owned())),
+            ("udp", _) => Ok(CollectorAddress::Udp(rest.to_owned())),
+            ("tcp", _) => Ok(CollectorAddress::Tcp(rest.to_owned())),
             _ => bail!("{scheme}:// in {text:?} is neither udp:// nor tcp://"),
         }
     }
 }
 
 /// A collector.
-pub(super) struct Collector {
+pub struct Collector {
     encoder: Encoder,
-    address: Address,
+    address: CollectorAddress,
     link: Option<Link>,
 }
 
@@ -75,8 +95,8 @@ struct Datagrams {
 }
 
 impl Collector {
-    pub(super) fn new(protocol: Protocol, address: Address, template: &Template, domain: u32) -> Collector {
-        let most = if matches!(address, Address::Udp(_)) { UDP_OCTETS } else { TCP_OCTETS };
+    pub fn new(protocol: ExportProtocol, address: CollectorAddress, template: &Template, domain: u32) -> Collector {
+        let most = if matches!(address, CollectorAddress::Udp(_)) { UDP_OCTETS } else { TCP_OCTETS };
         Collector { encoder: Encoder::new(protocol, template, domain, most), address, link: None }
     }
 
@@ -102,13 +122,13 @@ impl Collector {
     }
 }
 
-impl Exporter for Collector {
+impl ExportTarget for Collector {
     fn connect(&mut self, _: bool) -> anyhow::Result<()> {
         if self.link.is_some() {
             return Ok(());
         }
         let link = match &self.address {
-            Address::Udp(address) => {
+            CollectorAddress::Udp(address) => {
                 let to = resolve(address)?;
                 let from: SocketAddr = if to.is_ipv6() { ([0_u16; 8], 0).into() } else { ([0_u8; 4], 0).into() };
                 let socket = UdpSocket::bind(from).and_then(|socket| socket.connect(to).map(|()| socket));
@@ -116,7 +136,7 @@ impl Exporter for Collector {
                 let now = Instant::now();
                 Link::Udp(Datagrams { socket, since_templates: (0, now), begun: false, burst: (0, now) })
             }
-            Address::Tcp(address) => {
+            CollectorAddress::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(&resolve(address)?, PATIENCE);
                 let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
@@ -130,8 +150,8 @@ impl Exporter for Collector {
 
     fn endpoints(&self) -> Vec<(String, u8)> {
         match &self.address {
-            Address::Udp(address) => vec![(address.clone(), 17)],
-            Address::Tcp(address) => vec![(address.clone(), 6)],
+            CollectorAddress::Udp(address) => vec![(address.clone(), 17)],
+            CollectorAddress::Tcp(address) => vec![(address.clone(), 6)],
         }
     }
 
@@ -214,10 +234,16 @@ mod tests {
 
     #[test]
     fn addresses_are_read() {
-        assert_eq!("192.0.2.7:2055".parse::<Address>().unwrap(), Address::Udp("192.0.2.7:2055".to_owned()));
-        assert_eq!("tcp://[::1]:4739".parse::<Address>().unwrap(), Address::Tcp("[::1]:4739".to_owned()));
+        assert_eq!(
+            "192.0.2.7:2055".parse::<CollectorAddress>().unwrap(),
+            CollectorAddress::Udp("192.0.2.7:2055".to_owned())
+        );
+        assert_eq!(
+            "tcp://[::1]:4739".parse::<CollectorAddress>().unwrap(),
+            CollectorAddress::Tcp("[::1]:4739".to_owned())
+        );
         for wrong in ["", "host", "udp://host", "udp://:4739", "host:0", "host:70000", "sctp://host:4739"] {
-            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
+            assert!(wrong.parse::<CollectorAddress>().is_err(), "{wrong}");
         }
     }
 }

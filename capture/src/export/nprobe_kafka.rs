@@ -1,8 +1,9 @@
 //! Records as nProbe's JSON to a topic of Kafka: a message for each.
 
 use super::elements::{Template, View};
-use super::export::{Account, Exporter};
+
 use super::nprobe_json::JsonForm;
+use super::target::{Account, ExportTarget};
 use crate::proto;
 use crate::proto::flow_message::Body;
 use anyhow::{Context as _, bail};
@@ -11,6 +12,7 @@ use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +20,26 @@ use std::time::{Duration, Instant};
 
 /// How long a full queue of librdkafka is waited for before a record is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A topic of Kafka and what it is sent.
+#[warn(missing_docs)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct ToKafka {
+    /// `host:port`, several separated by commas.
+    pub brokers: String,
+    /// Name of the topic.
+    pub topic: String,
+    /// Properties of librdkafka.
+    #[serde(default)]
+    pub properties: BTreeMap<String, String>,
+    /// Template; empty: `@NTOPNG@`.
+    #[serde(default)]
+    pub template: String,
+    /// Names for keys, not numbers.
+    #[serde(default)]
+    pub json_labels: bool,
+}
 
 /// What `--kafka` says in either of nProbe's spellings: brokers, topic, and librdkafka's properties that follow from it.
 ///
@@ -89,7 +111,7 @@ impl ProducerContext for Context {
 }
 
 /// A topic of Kafka.
-pub(super) struct ToTopic {
+pub struct ToTopic {
     form: JsonForm,
     brokers: String,
     topic: String,
@@ -100,7 +122,7 @@ pub(super) struct ToTopic {
 }
 
 impl ToTopic {
-    pub(super) fn new(
+    pub fn new(
         brokers: &str,
         topic: &str,
         properties: &BTreeMap<String, String>,
@@ -136,7 +158,7 @@ impl ToTopic {
     }
 }
 
-impl Exporter for ToTopic {
+impl ExportTarget for ToTopic {
     fn connect(&mut self, wait: bool) -> anyhow::Result<()> {
         if wait {
             let metadata = self.producer.client().fetch_metadata(Some(&self.topic), PATIENCE);

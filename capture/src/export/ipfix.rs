@@ -21,26 +21,26 @@ const LONGEST_UPTIME_MS: u64 = 1 << 31;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum ExportProtocol {
     /// IPFIX.
     Ipfix,
     /// NetFlow v9.
     V9,
 }
 
-impl Protocol {
+impl ExportProtocol {
     fn header_octets(self) -> usize {
         match self {
-            Protocol::Ipfix => 16,
-            Protocol::V9 => 20,
+            ExportProtocol::Ipfix => 16,
+            ExportProtocol::V9 => 20,
         }
     }
 
     /// Numbers of the sets of templates and of options templates.
     fn template_sets(self) -> (u16, u16) {
         match self {
-            Protocol::Ipfix => (2, 3),
-            Protocol::V9 => (0, 1),
+            ExportProtocol::Ipfix => (2, 3),
+            ExportProtocol::V9 => (0, 1),
         }
     }
 }
@@ -57,38 +57,38 @@ struct Field {
 }
 
 impl Field {
-    fn new(element: &'static Element, protocol: Protocol) -> Field {
+    fn new(element: &'static Element, protocol: ExportProtocol) -> Field {
         let Element { what, id, enterprise, width, .. } = *element;
         let plain = Field { element, what, id, enterprise: None, width };
         match (protocol, what) {
             // IPFIX has no uptime to count from, and another meaning for 23 and 24.
-            (Protocol::Ipfix, What::Switched(0)) => {
+            (ExportProtocol::Ipfix, What::Switched(0)) => {
                 Field { what: What::Millis(0), id: 152, width: Width::Octets(8), ..plain }
             }
-            (Protocol::Ipfix, What::Switched(_)) => {
+            (ExportProtocol::Ipfix, What::Switched(_)) => {
                 Field { what: What::Millis(1), id: 153, width: Width::Octets(8), ..plain }
             }
-            (Protocol::Ipfix, What::Octets(1)) => Field { id: 1, enterprise: Some(REVERSE), ..plain },
-            (Protocol::Ipfix, What::Packets(1)) => Field { id: 2, enterprise: Some(REVERSE), ..plain },
-            (Protocol::Ipfix, _) if enterprise == NTOP => Field { enterprise: Some(NTOP), ..plain },
-            (Protocol::V9, _) if enterprise == NTOP => Field { id: NTOP_IN_V9 + id, ..plain },
+            (ExportProtocol::Ipfix, What::Octets(1)) => Field { id: 1, enterprise: Some(REVERSE), ..plain },
+            (ExportProtocol::Ipfix, What::Packets(1)) => Field { id: 2, enterprise: Some(REVERSE), ..plain },
+            (ExportProtocol::Ipfix, _) if enterprise == NTOP => Field { enterprise: Some(NTOP), ..plain },
+            (ExportProtocol::V9, _) if enterprise == NTOP => Field { id: NTOP_IN_V9 + id, ..plain },
             _ => plain,
         }
     }
 
     /// Octets of it in a record; 65535 for text of any length (RFC 7011, 7).
-    fn length(&self, protocol: Protocol) -> u16 {
+    fn length(&self, protocol: ExportProtocol) -> u16 {
         match (self.width, protocol) {
             (Width::Octets(octets), _) => u16::from(octets),
-            (Width::Text(octets), Protocol::V9) => octets,
-            (Width::Text(_), Protocol::Ipfix) => u16::MAX,
+            (Width::Text(octets), ExportProtocol::V9) => octets,
+            (Width::Text(_), ExportProtocol::Ipfix) => u16::MAX,
         }
     }
 }
 
 /// Makes messages; `out` of its functions takes each that is ready.
 pub struct Encoder {
-    protocol: Protocol,
+    protocol: ExportProtocol,
     domain: u32,
     most_octets: usize,
     fields: [Vec<Field>; 2],
@@ -120,7 +120,7 @@ pub struct Ready<'a> {
 impl Encoder {
     /// An encoder of messages of at most so many octets, for the exporter's part of this number (observation domain;
     /// source id in NetFlow v9). The first message begins with the templates.
-    pub fn new(protocol: Protocol, template: &Template, domain: u32, most_octets: usize) -> Encoder {
+    pub fn new(protocol: ExportProtocol, template: &Template, domain: u32, most_octets: usize) -> Encoder {
         let fields =
             |elements: &[&'static Element]| elements.iter().map(|element| Field::new(element, protocol)).collect();
         Encoder {
@@ -207,7 +207,7 @@ impl Encoder {
         self.end_set();
         let (octets, sequence, seconds) = (self.message.len(), self.sequence, (self.now_ms / 1000) as u32);
         match self.protocol {
-            Protocol::Ipfix => {
+            ExportProtocol::Ipfix => {
                 self.at16(0, 10);
                 self.at16(2, octets as u16);
                 self.at32(4, seconds);
@@ -215,7 +215,7 @@ impl Encoder {
                 self.at32(12, self.domain);
                 self.sequence = sequence.wrapping_add(self.counted[1]);
             }
-            Protocol::V9 => {
+            ExportProtocol::V9 => {
                 // The exact time of starting is what a collector reckons from these two.
                 let uptime = (u64::from(seconds) * 1000).saturating_sub(self.boot_ms);
                 self.at16(0, 9);
@@ -263,12 +263,12 @@ impl Encoder {
         self.begin_set(options_set);
         self.put16(OF_OPTIONS);
         match self.protocol {
-            Protocol::Ipfix => {
+            ExportProtocol::Ipfix => {
                 self.put16(options.len() as u16 + 1);
                 self.put16(1);
                 self.put16(149);
             }
-            Protocol::V9 => {
+            ExportProtocol::V9 => {
                 self.put16(4);
                 self.put16(options.len() as u16 * 4);
                 self.put16(1);
@@ -304,7 +304,7 @@ impl Encoder {
     fn end_set(&mut self) {
         let Some((set, begins)) = self.open.take() else { return };
         // NetFlow v9 pads to four octets. Where records are as short as that, padding would be taken for one.
-        let pads = self.protocol == Protocol::V9 && (set < OF_V4 || self.shortest(set) > 3);
+        let pads = self.protocol == ExportProtocol::V9 && (set < OF_V4 || self.shortest(set) > 3);
         while pads && !(self.message.len() - begins).is_multiple_of(4) {
             self.message.push(0);
         }
@@ -330,7 +330,7 @@ impl Encoder {
 
     fn put_value(&mut self, field: &Field, view: &View<'_>) {
         let number = match (field.what, self.protocol) {
-            (What::Switched(end), Protocol::V9) => view.seen_ms[end].saturating_sub(self.boot_ms),
+            (What::Switched(end), ExportProtocol::V9) => view.seen_ms[end].saturating_sub(self.boot_ms),
             (What::Millis(end), _) => view.seen_ms[end],
             _ => match field.element.value(view) {
                 Value::Number(number) => number,
@@ -349,7 +349,7 @@ impl Encoder {
 
     fn put_text(&mut self, text: &[u8], width: Width) {
         match (self.protocol, width) {
-            (Protocol::V9, Width::Text(octets)) => {
+            (ExportProtocol::V9, Width::Text(octets)) => {
                 let end = self.message.len() + usize::from(octets);
                 self.message.extend_from_slice(&text[..text.len().min(usize::from(octets))]);
                 self.message.resize(end, 0);

@@ -3,25 +3,30 @@
 //! Workers put every message into the queue of each export; its thread decodes it and sends it in its form. A collector
 //! that is slow or away holds up nobody: a live capture sheds what finds its queue full, and counts it; a replay waits.
 
-use super::collector::{Address, Collector};
-use super::elements::{DEFAULT, Template};
-use super::ipfix::Protocol;
-use super::nprobe_kafka::{self, ToTopic};
-use super::zmq::Publisher;
-use super::{Encoded, Sink};
-use crate::config::{ExportConfig, ToCollector, ToKafka, ToNtopng};
+pub mod collector;
+pub mod config;
+pub mod element_list;
+pub mod elements;
+pub mod ipfix;
+pub mod nprobe_json;
+pub mod nprobe_kafka;
+pub mod nprobe_zmq;
+pub mod target;
+
 use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
 use crate::proto;
+use crate::publish::{Encoded, Sink};
 use crate::signals::Asked;
-use crate::throttle::Throttle;
 use anyhow::{Context as _, bail};
+use config::{Built, ExportConfig};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use prost::Message as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use target::{Account, ExportTarget};
 
 /// Octets of messages that may wait for one export, encoded as for Kafka: some 200,000 records.
 const QUEUE_OCTETS: u64 = 16 << 20;
@@ -29,171 +34,6 @@ const QUEUE_OCTETS: u64 = 16 << 20;
 const QUIET: Duration = Duration::from_millis(100);
 /// How soon a collector that cannot be reached is tried again: doubling from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-
-/// What `--export` may say beside form and address.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options<'a> {
-    /// Template; empty: the form's own.
-    pub template: &'a str,
-    /// Both directions in one record.
-    pub biflow: bool,
-    /// Names for keys of JSON.
-    pub json_labels: bool,
-}
-
-impl ExportConfig {
-    /// What logs and metrics call it.
-    pub fn name(&self) -> String {
-        match self {
-            ExportConfig::Ipfix(to) => format!("ipfix {}", to.address),
-            ExportConfig::NetflowV9(to) => format!("netflow-v9 {}", to.address),
-            ExportConfig::NprobeKafka(to) => format!("nprobe-kafka {} {}", to.brokers, to.topic),
-            ExportConfig::NprobeZmq(to) => format!("nprobe-zmq {}", to.address),
-        }
-    }
-
-    /// Checks what can be checked without reaching anybody.
-    ///
-    /// # Errors
-    /// Where an address or template is wrong.
-    pub fn check(&self) -> anyhow::Result<()> {
-        self.build().map(drop).with_context(|| format!("export {:?}", self.name()))
-    }
-
-    /// What sends in this form.
-    fn build(&self) -> anyhow::Result<Built> {
-        match self {
-            ExportConfig::Ipfix(to) => to.build(Protocol::Ipfix),
-            ExportConfig::NetflowV9(to) => to.build(Protocol::V9),
-            ExportConfig::NprobeKafka(to) => {
-                let (template, left_out) = json_template(&to.template)?;
-                let exporter = ToTopic::new(&to.brokers, &to.topic, &to.properties, template, to.json_labels)?;
-                Ok(Built { exporter: Box::new(exporter), left_out })
-            }
-            ExportConfig::NprobeZmq(to) => {
-                let (template, left_out) = json_template(&to.template)?;
-                let exporter = Publisher::new(to, template)?;
-                Ok(Built { exporter: Box::new(exporter), left_out })
-            }
-        }
-    }
-
-    /// Reads what `--export` has: the form, `=`, the address.
-    ///
-    /// # Errors
-    /// Where it is no such thing.
-    pub fn parse(text: &str, options: Options<'_>) -> anyhow::Result<ExportConfig> {
-        let Some((form, address)) = text.split_once('=') else {
-            bail!("{text:?} is no export such as \"ipfix=udp://192.0.2.7:4739\"");
-        };
-        let (address, template) = (address.to_owned(), options.template.to_owned());
-        let Options { biflow, json_labels, .. } = options;
-        let config = match form {
-            "ipfix" => ExportConfig::Ipfix(ToCollector { address, template, biflow, domain: 0 }),
-            "netflow-v9" => ExportConfig::NetflowV9(ToCollector { address, template, biflow, domain: 0 }),
-            "nprobe-kafka" => {
-                let (brokers, topic, properties) = nprobe_kafka::parse(&address)?;
-                ExportConfig::NprobeKafka(ToKafka { brokers, topic, properties, template, json_labels })
-            }
-            "nprobe-zmq" => ExportConfig::NprobeZmq(ToNtopng { address, template, json_labels, ..ToNtopng::default() }),
-            _ => bail!("{form:?} is no form of export: there are ipfix, netflow-v9, nprobe-kafka and nprobe-zmq"),
-        };
-        config.check()?;
-        Ok(config)
-    }
-}
-
-impl ToCollector {
-    fn build(&self, protocol: Protocol) -> anyhow::Result<Built> {
-        let address: Address = self.address.parse()?;
-        if let (Protocol::V9, Address::Tcp(_)) = (protocol, &address) {
-            bail!("NetFlow v9 goes by udp:// alone; ipfix goes by tcp:// too");
-        }
-        let template = if self.template.is_empty() { DEFAULT } else { &self.template };
-        let template = Template::parse(template, self.biflow)?;
-        let left_out = template.left_out.clone();
-        Ok(Built { exporter: Box::new(Collector::new(protocol, address, &template, self.domain)), left_out })
-    }
-}
-
-/// The template of a form that has both directions in one record, and what of it is not measured.
-fn json_template(text: &str) -> anyhow::Result<(Template, Vec<String>)> {
-    let template = Template::parse(if text.is_empty() { "@NTOPNG@" } else { text }, true)?;
-    let left_out = template.left_out.clone();
-    Ok((template, left_out))
-}
-
-/// What sends, and what of its template it does not.
-struct Built {
-    exporter: Box<dyn Exporter>,
-    left_out: Vec<String>,
-}
-
-/// Sends messages in a form of its own, from a thread of its own.
-pub(super) trait Exporter: Send {
-    /// Reaches whom it sends to, where it must and does not already; with `wait`, somebody must be there.
-    fn connect(&mut self, wait: bool) -> anyhow::Result<()>;
-
-    /// Endpoints whose traffic is the agent's own: host and port, and the protocol above IP.
-    fn endpoints(&self) -> Vec<(String, u8)>;
-
-    /// Whether it is connected, as far as it knows.
-    fn is_connected(&self) -> bool;
-
-    /// Sends a batch or a closing record.
-    fn send(&mut self, message: &proto::FlowMessage, account: &Account);
-
-    /// Sends what it holds back.
-    fn flush(&mut self, account: &Account);
-
-    /// Sends what it holds back, and waits until it is gone or nothing is waited for any more.
-    fn finish(&mut self, account: &Account, _give_up: &AtomicBool) {
-        self.flush(account);
-    }
-}
-
-/// Counts what one export does.
-pub(super) struct Account {
-    name: String,
-    metrics: Metrics,
-    throttle: Throttle,
-    shed: AtomicU64,
-}
-
-impl Account {
-    /// Counts messages that went out.
-    pub(super) fn sent(&self, messages: u64, records: u64, octets: usize) {
-        self.metrics.exported(&self.name, messages, records, octets as u64);
-    }
-
-    /// Records given up so far.
-    pub(super) fn lost(&self) -> u64 {
-        self.shed.load(Ordering::Relaxed)
-    }
-
-    /// Counts records that were given up.
-    pub(super) fn shed(&self, cause: &'static str, records: u64) {
-        if records == 0 {
-            return;
-        }
-        self.shed.fetch_add(records, Ordering::Relaxed);
-        self.metrics.export_shed(&self.name, cause, records);
-        if self.throttle.allow(cause) {
-            tracing::error!(
-                "export {:?}: records are shed ({cause}; weir_probe_export_records_shed_total counts them)",
-                self.name
-            );
-        }
-    }
-
-    /// Counts a failure, and says it once in a while.
-    pub(super) fn failed(&self, error: &anyhow::Error) {
-        self.metrics.export_error(&self.name);
-        if self.throttle.allow("failed") {
-            tracing::warn!("export {:?}: {error:#}", self.name);
-        }
-    }
-}
 
 /// A message for an export.
 struct Waiting {
@@ -237,25 +77,24 @@ impl Exports {
         let mut running = Vec::with_capacity(configs.len());
         for (number, config) in configs.iter().enumerate() {
             let name = config.name();
-            let Built { mut exporter, left_out } = config.build().with_context(|| format!("export {name:?}"))?;
+            let Built { mut target, left_out } = config.build().with_context(|| format!("export {name:?}"))?;
             if !left_out.is_empty() {
                 tracing::warn!("export {name:?}: not measured, and left out: %{}", left_out.join(" %"));
             }
             if wait {
-                exporter.connect(true).with_context(|| format!("export {name:?}"))?;
+                target.connect(true).with_context(|| format!("export {name:?}"))?;
             }
-            for (endpoint, protocol) in exporter.endpoints() {
+            for (endpoint, protocol) in target.endpoints() {
                 own.add(&endpoint[..], protocol);
             }
-            let account =
-                Account { name, metrics: metrics.clone(), throttle: Throttle::default(), shed: AtomicU64::new(0) };
+            let account = Account::new(name, metrics.clone());
             let shared =
                 Arc::new(Shared { account, queued: AtomicU64::new(0), wait, give_up: Arc::clone(&asked.give_up) });
             let (queue, receiver) = crossbeam_channel::unbounded();
             let thread = {
                 let shared = Arc::clone(&shared);
                 let spawn = std::thread::Builder::new().name(format!("export-{number}"));
-                spawn.spawn(move || export(exporter.as_mut(), &receiver, &shared))?
+                spawn.spawn(move || export(target.as_mut(), &receiver, &shared))?
             };
             running.push(Running { shared, queue, thread });
         }
@@ -287,7 +126,7 @@ impl Exports {
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
-            let name = &shared.account.name;
+            let name = shared.account.name();
             if thread.join().is_err() {
                 lost.push(format!("export {name:?} failed; the message above says where"));
             }
@@ -304,12 +143,12 @@ impl Exports {
 }
 
 /// Sends what comes until nobody is left to put anything into the queue.
-fn export(exporter: &mut dyn Exporter, queue: &Receiver<Waiting>, shared: &Shared) {
+fn export(target: &mut dyn ExportTarget, queue: &Receiver<Waiting>, shared: &Shared) {
     let Shared { account, queued, give_up, .. } = shared;
     let mut retry = RETRY.0;
     let mut next_try = Instant::now();
     loop {
-        if !exporter.is_connected() {
+        if !target.is_connected() {
             if give_up.load(Ordering::Relaxed) {
                 return account.shed("not_connected", queue.iter().map(|waiting| waiting.records).sum());
             }
@@ -317,7 +156,7 @@ fn export(exporter: &mut dyn Exporter, queue: &Receiver<Waiting>, shared: &Share
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             }
-            if let Err(error) = exporter.connect(false) {
+            if let Err(error) = target.connect(false) {
                 account.failed(&error.context("it is tried again"));
                 next_try = Instant::now() + retry;
                 retry = (retry * 2).min(RETRY.1);
@@ -328,15 +167,15 @@ fn export(exporter: &mut dyn Exporter, queue: &Receiver<Waiting>, shared: &Share
         match queue.recv_timeout(QUIET) {
             Ok(Waiting { octets, records }) => {
                 match proto::FlowMessage::decode(&octets[..]) {
-                    Ok(message) => exporter.send(&message, account),
+                    Ok(message) => target.send(&message, account),
                     // Never: the agent encoded it.
                     Err(_) => account.shed("undecodable", records),
                 }
                 let left = queued.fetch_sub(octets.len() as u64, Ordering::AcqRel) - octets.len() as u64;
-                account.metrics.export_queue(&account.name, left);
+                account.queue(left);
             }
-            Err(RecvTimeoutError::Timeout) => exporter.flush(account),
-            Err(RecvTimeoutError::Disconnected) => return exporter.finish(account, give_up),
+            Err(RecvTimeoutError::Timeout) => target.flush(account),
+            Err(RecvTimeoutError::Disconnected) => return target.finish(account, give_up),
         }
     }
 }
@@ -387,6 +226,7 @@ mod tests {
     use super::*;
     use crate::proto::flow_message::Body;
     use crate::publish::NoSink;
+    use config::ExportOptions;
     use std::net::TcpListener;
 
     const RECORDS: usize = 500;
@@ -406,7 +246,7 @@ mod tests {
     }
 
     fn started(address: &str, metrics: &Metrics) -> Exports {
-        let options = Options { template: "%IN_PKTS %TLS_SERVER_NAME", ..Options::default() };
+        let options = ExportOptions { template: "%IN_PKTS %TLS_SERVER_NAME", ..ExportOptions::default() };
         let config = ExportConfig::parse(&format!("ipfix={address}"), options).unwrap();
         Exports::start(&[config], false, metrics, &OwnTraffic::default(), &Asked::default()).unwrap()
     }
