@@ -34,6 +34,25 @@ pub fn thread_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The share of a processor that the calling thread takes.
+pub struct ThreadLoad {
+    cpu_ns: u64,
+}
+
+impl ThreadLoad {
+    /// Counts from now on.
+    pub fn begin() -> ThreadLoad {
+        ThreadLoad { cpu_ns: thread_cpu_ns() }
+    }
+
+    /// Per mille of a processor since this was last asked, over an interval of this length.
+    pub fn permille(&mut self, interval_ms: u32) -> u32 {
+        let cpu_ns = thread_cpu_ns();
+        let used_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
+        (used_ns / (u64::from(interval_ms) * 1000)) as u32
+    }
+}
+
 /// Processor time of this process, ns; 0 where not known.
 pub fn process_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID)

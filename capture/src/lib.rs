@@ -1,43 +1,32 @@
 //! `weir-probe`, the capture agent of Weir.
 //!
-//! A packet's way: [`source`] → [`packet`] → [`meter`] → [`publish`]. A [`worker`] is one such line; [`run`] and [`read`]
-//! put workers together.
+//! A packet's way: [`source`] → [`packet`] → [`meter`] → [`publish`], and to other systems [`export`]. A [`line`] is one such
+//! way; the [`command`]s put lines together.
 
 pub mod app;
-pub mod bench;
-pub mod blast;
-pub mod cli;
 pub mod collect;
+pub mod command;
 pub mod config;
 pub mod export;
 pub mod filter;
-pub mod generate;
 pub mod host;
-pub mod interfaces;
+pub mod line;
 pub mod meter;
 pub mod metrics;
-pub mod nprobe;
 pub mod own_traffic;
 pub mod packet;
 pub mod prefetch;
 pub mod privileges;
 pub mod proto;
 pub mod publish;
-pub mod read;
-pub mod reference;
-pub mod reload;
-pub mod run;
 pub mod signals;
 pub mod source;
-pub mod state;
-pub mod summary;
 #[cfg(test)]
 mod testing;
 pub mod throttle;
 pub mod time;
 pub mod units;
 pub mod volume;
-pub mod worker;
 
 /// Version of the agent.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

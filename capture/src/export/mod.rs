@@ -8,6 +8,7 @@ pub mod config;
 pub mod element_list;
 pub mod elements;
 pub mod ipfix;
+pub mod metrics;
 pub mod nprobe_json;
 pub mod nprobe_kafka;
 pub mod nprobe_zmq;
@@ -21,6 +22,7 @@ use crate::signals::Asked;
 use anyhow::{Context as _, bail};
 use config::{Built, ExportConfig};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use metrics::ExportMetrics;
 use prost::Message as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -74,6 +76,7 @@ impl Exports {
         own: &OwnTraffic,
         asked: &Asked,
     ) -> anyhow::Result<Exports> {
+        let metrics = ExportMetrics::new(metrics);
         let mut running = Vec::with_capacity(configs.len());
         for (number, config) in configs.iter().enumerate() {
             let name = config.name();

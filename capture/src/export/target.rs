@@ -1,6 +1,6 @@
 //! What an export sends to, and how what it does is counted.
 
-use crate::metrics::Metrics;
+use super::metrics::ExportMetrics;
 use crate::proto;
 use crate::throttle::Throttle;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,13 +32,13 @@ pub trait ExportTarget: Send {
 /// Counts what one export does.
 pub struct Account {
     name: String,
-    metrics: Metrics,
+    metrics: ExportMetrics,
     throttle: Throttle,
     shed: AtomicU64,
 }
 
 impl Account {
-    pub fn new(name: String, metrics: Metrics) -> Account {
+    pub fn new(name: String, metrics: ExportMetrics) -> Account {
         Account { name, metrics, throttle: Throttle::default(), shed: AtomicU64::new(0) }
     }
 
@@ -49,12 +49,12 @@ impl Account {
 
     /// Says how many octets wait for the export.
     pub fn queue(&self, octets: u64) {
-        self.metrics.export_queue(&self.name, octets);
+        self.metrics.queue(&self.name, octets);
     }
 
     /// Counts messages that went out.
     pub fn sent(&self, messages: u64, records: u64, octets: usize) {
-        self.metrics.exported(&self.name, messages, records, octets as u64);
+        self.metrics.sent(&self.name, messages, records, octets as u64);
     }
 
     /// Records given up so far.
@@ -68,7 +68,7 @@ impl Account {
             return;
         }
         self.shed.fetch_add(records, Ordering::Relaxed);
-        self.metrics.export_shed(&self.name, cause, records);
+        self.metrics.shed(&self.name, cause, records);
         if self.throttle.allow(cause) {
             tracing::error!(
                 "export {:?}: records are shed ({cause}; weir_probe_export_records_shed_total counts them)",
@@ -79,7 +79,7 @@ impl Account {
 
     /// Counts a failure, and says it once in a while.
     pub fn failed(&self, error: &anyhow::Error) {
-        self.metrics.export_error(&self.name);
+        self.metrics.error(&self.name);
         if self.throttle.allow("failed") {
             tracing::warn!("export {:?}: {error:#}", self.name);
         }

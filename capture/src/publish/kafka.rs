@@ -9,10 +9,10 @@
 //! while Kafka is slow, those that came after half of the queue was full. There is one order for all: what librdkafka has
 //! is older than what is in the spool, and what comes while something is in the spool goes behind it.
 
+use super::kafka_metrics::KafkaMetrics;
 use super::spool::{Amount, Place, Spool, SpoolOptions};
 use super::topic::{Topic, TopicMessage};
 use super::{Encoded, Sink};
-use crate::metrics::Metrics;
 use crate::own_traffic::{OwnTraffic, TCP};
 use crate::proto;
 use crate::signals::Asked;
@@ -82,7 +82,7 @@ struct Shared {
     /// Octets in the spool, and whether it cannot be written.
     spooled: AtomicU64,
     spool_fails: AtomicBool,
-    metrics: Metrics,
+    metrics: KafkaMetrics,
     throttle: Throttle,
     /// Nothing is waited for any longer.
     give_up: Arc<AtomicBool>,
@@ -139,7 +139,7 @@ impl Kafka {
     ///
     /// # Errors
     /// Where a property is wrong, or (with `wait`) a topic is missing.
-    pub fn start(options: KafkaOptions, metrics: Metrics, asked: &Asked) -> anyhow::Result<Kafka> {
+    pub fn start(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> anyhow::Result<Kafka> {
         let topics = [format!("weir.flows.{}", options.probe), format!("weir.counters.{}", options.probe)];
         let shared = Arc::new(Shared {
             topics,
@@ -337,7 +337,7 @@ impl ClientContext for Answers {
 
     fn error(&self, error: KafkaError, reason: &str) {
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
-        self.0.metrics.kafka_error(&format!("{code:?}"));
+        self.0.metrics.error(&format!("{code:?}"));
         match code {
             RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::Resolve => {
                 self.0.say_away(reason);
@@ -367,7 +367,7 @@ impl ProducerContext for Answers {
                 let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
                 let asked_back = matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight);
                 if !asked_back {
-                    self.0.metrics.kafka_error(&format!("{code:?}"));
+                    self.0.metrics.error(&format!("{code:?}"));
                 }
                 if !asked_back && self.0.throttle.allow(&format!("delivery {code:?}")) {
                     tracing::warn!("Kafka did not take a message for {} ({error}): trying again", message.topic());

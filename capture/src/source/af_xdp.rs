@@ -6,6 +6,10 @@
 
 use super::af_packet::join_promiscuous;
 use super::interface::Interface;
+use super::xdp::{
+    ATTACH_TYPE_XDP, LINK_CREATE, MAP_CREATE, MAP_DELETE, MAP_TYPE_XSK, MAP_UPDATE, PROGRAM_LOAD, PROGRAM_TYPE_XDP,
+    REDIRECT_MAP, XDP_PASS, XdpInstruction, address, attributes, bpf, bpf_descriptor,
+};
 use super::{Batch, Next, Polled, Source, Witness, ethtool};
 use crate::host::wall_clock_ns;
 use crate::packet::Frame;
@@ -37,59 +41,6 @@ const DRAIN: Duration = Duration::from_millis(50);
 /// How long a start waits for one that has just ended: the kernel lets go of its sockets and program later.
 const LET_GO: Duration = Duration::from_secs(5);
 
-/// Commands of `bpf(2)`, and what they are told (`linux/bpf.h`).
-pub(crate) const MAP_CREATE: c_int = 0;
-const MAP_UPDATE: c_int = 2;
-const MAP_DELETE: c_int = 3;
-pub(crate) const PROGRAM_LOAD: c_int = 5;
-pub(crate) const LINK_CREATE: c_int = 28;
-const MAP_TYPE_XSK: u32 = 17;
-pub(crate) const PROGRAM_TYPE_XDP: u32 = 6;
-pub(crate) const ATTACH_TYPE_XDP: u32 = 37;
-pub(crate) const XDP_PASS: i32 = 2;
-const REDIRECT_MAP: i32 = 51;
-/// Octets of `union bpf_attr` that are given; the kernel takes those left out for 0.
-const ATTRIBUTES: usize = 80;
-
-/// `bpf(2)`.
-pub(crate) fn bpf(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Result<c_int> {
-    // SAFETY: the attributes are of the length given; what they point to outlives the call, as the callers see to.
-    let done = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), ATTRIBUTES) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(done as c_int) }
-}
-
-/// A command of `bpf(2)` that returns a descriptor.
-pub(crate) fn bpf_descriptor(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Result<OwnedFd> {
-    // SAFETY: these commands return a descriptor that is ours alone.
-    bpf(command, attributes).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Fields of `union bpf_attr`, each with its place.
-pub(crate) fn attributes(words: &[(usize, u32)], pointers: &[(usize, u64)]) -> [u8; ATTRIBUTES] {
-    let mut octets = [0; ATTRIBUTES];
-    words.iter().for_each(|&(at, word)| octets[at..at + 4].copy_from_slice(&word.to_ne_bytes()));
-    pointers.iter().for_each(|&(at, pointer)| octets[at..at + 8].copy_from_slice(&pointer.to_ne_bytes()));
-    octets
-}
-
-/// Where a value is, as `union bpf_attr` states it.
-pub(crate) fn address<T>(of: &T) -> u64 {
-    std::ptr::from_ref(of).addr() as u64
-}
-
-/// `struct bpf_insn`.
-#[repr(C)]
-pub(crate) struct Instruction {
-    /// Class, size or source, and operation.
-    pub code: u8,
-    /// Destination in the low half, source in the high one.
-    pub registers: u8,
-    /// Of a field or a jump.
-    pub offset: i16,
-    /// The constant.
-    pub value: i32,
-}
-
 /// The program that sends each queue's packets to its socket; the interface gets it once, for all workers.
 struct Redirect {
     interface: Interface,
@@ -104,7 +55,7 @@ struct Redirect {
 impl Redirect {
     fn new(interface: &Interface, queues: u32, promiscuous: bool) -> io::Result<Redirect> {
         let map = bpf_descriptor(MAP_CREATE, &attributes(&[(0, MAP_TYPE_XSK), (4, 4), (8, 4), (12, queues)], &[]))?;
-        let step = |code, registers, offset, value| Instruction { code, registers, offset, value };
+        let step = |code, registers, offset, value| XdpInstruction { code, registers, offset, value };
         // return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS), the last being for queues without a socket.
         let code = [
             step(0x61, 0x12, 16, 0),

@@ -19,6 +19,7 @@ pub mod pf_ring;
 pub mod raw;
 pub mod replay;
 pub mod stream;
+pub mod xdp;
 
 use crate::packet::{BATCH, Frame};
 use crate::prefetch::prefetch_octets;

@@ -1,7 +1,7 @@
 //! A spoofed flood, each packet of it a flow of its own, against an agent with little room: detail is given up, no count.
 
 use crate::live::{Agent, Net};
-use crate::probe;
+use crate::{bench, probe};
 use prost::Message as _;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -85,7 +85,7 @@ fn a_spoofed_flood_is_counted_to_the_packet_in_bounded_room() {
     let reader = std::thread::spawn(move || messages(&brokers));
 
     let packets = PACKETS.to_string();
-    let sent = probe()
+    let sent = bench()
         .args(["blast", "wire1", "--netns", &net.names[1], "--syn", "--sources", "0"])
         .args(["--packets", &packets, "--rate", "250000", "--seconds", "60"])
         .output()

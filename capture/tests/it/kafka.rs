@@ -21,6 +21,7 @@ use weir_probe::metrics::Metrics;
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
 use weir_probe::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
+use weir_probe::publish::kafka_metrics::KafkaMetrics;
 use weir_probe::publish::spool::SpoolOptions;
 use weir_probe::publish::{Encoded, Sink as _};
 use weir_probe::signals::Asked;
@@ -221,7 +222,8 @@ fn what_was_accepted_while_kafka_was_away_arrives_once_it_is_back() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let kafka = Kafka::start(options(&address.to_string()), Metrics::default(), &Asked::default()).unwrap();
+    let kafka =
+        Kafka::start(options(&address.to_string()), KafkaMetrics::new(&Metrics::default()), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     for sequence in 0..100 {
         put(&mut sink, &message(sequence, 100));
@@ -241,7 +243,7 @@ fn past_the_bound_messages_are_shed_and_counted() {
     let metrics = Metrics::default();
     let asked = Asked::default();
     let nobody = KafkaOptions { queue_octets: 10_000, ..options("127.0.0.1:1") };
-    let kafka = Kafka::start(nobody, metrics.clone(), &asked).unwrap();
+    let kafka = Kafka::start(nobody, KafkaMetrics::new(&metrics), &asked).unwrap();
     let mut sink = kafka.sink();
     for sequence in 0..100 {
         put(&mut sink, &message(sequence, 1000));
@@ -274,7 +276,7 @@ fn what_memory_had_no_room_for_waits_on_disk_and_arrives_once_and_in_order() {
     drop(listener);
     let metrics = Metrics::default();
     let options = with_spool(&address.to_string(), folder.path());
-    let kafka = Kafka::start(options, metrics.clone(), &Asked::default()).unwrap();
+    let kafka = Kafka::start(options, KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 0..5000);
     assert!(sink.spooled_octets() > 4_000_000);
@@ -304,7 +306,8 @@ fn kafka_may_go_away_and_the_agent_too_and_nothing_is_missing() {
     let brokers = cluster.bootstrap_servers();
     let folder = tempfile::tempdir().unwrap();
     let metrics = Metrics::default();
-    let kafka = Kafka::start(with_spool(&brokers, folder.path()), metrics.clone(), &Asked::default()).unwrap();
+    let kafka =
+        Kafka::start(with_spool(&brokers, folder.path()), KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 0..100);
     consume(&brokers, "weir.flows.lab", 0, |values| values.len() >= 100);
@@ -317,7 +320,8 @@ fn kafka_may_go_away_and_the_agent_too_and_nothing_is_missing() {
 
     cluster.broker_up(1).unwrap();
     let metrics = Metrics::default();
-    let kafka = Kafka::start(with_spool(&brokers, folder.path()), metrics.clone(), &Asked::default()).unwrap();
+    let kafka =
+        Kafka::start(with_spool(&brokers, folder.path()), KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 1000..1100);
     drop(sink);
@@ -339,7 +343,7 @@ fn a_full_spool_gives_up_its_oldest_messages_and_counts_them() {
     let metrics = Metrics::default();
     let spool = SpoolOptions { folder: folder.path().to_owned(), max_octets: 1 << 20 };
     let options = KafkaOptions { spool: Some(spool), ..options("127.0.0.1:1") };
-    let kafka = Kafka::start(options, metrics.clone(), &Asked::default()).unwrap();
+    let kafka = Kafka::start(options, KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 0..3000);
     drop(sink);
@@ -356,7 +360,7 @@ fn a_spool_that_cannot_be_written_is_said_and_messages_wait_in_memory() {
     let cluster = cluster(1);
     let brokers = cluster.bootstrap_servers();
     let metrics = Metrics::default();
-    let kafka = Kafka::start(with_spool(&brokers, &file), metrics.clone(), &Asked::default()).unwrap();
+    let kafka = Kafka::start(with_spool(&brokers, &file), KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 0..100);
     drop(sink);

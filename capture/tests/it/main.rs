@@ -31,6 +31,11 @@ fn probe() -> Command {
     command
 }
 
+/// The benchmarks' program, which makes loads.
+fn bench() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_weir-bench"))
+}
+
 /// A file or folder of the tests' own.
 fn own(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)

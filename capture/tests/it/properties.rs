@@ -12,8 +12,9 @@ use weir_probe::packet::{Cause, Checksum, Frame, LinkType, parse, parse_inner};
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
 use weir_probe::publish::encode::BATCH_RECORDS;
+use weir_probe::publish::metered::{Closing, Publisher};
 use weir_probe::publish::pace::Pace;
-use weir_probe::publish::{Closing, Encoded, Identity, Publisher, Sink};
+use weir_probe::publish::{Encoded, Identity, Sink};
 use weir_probe::source::file::CaptureFile;
 use weir_probe::volume::Volume;
 

@@ -1,4 +1,4 @@
-//! `weir-probe blast`: UDP packets or SYNs on an interface, as fast as one thread sends or at a rate, to measure capture.
+//! `weir-bench blast`: UDP packets or SYNs on an interface, as fast as one thread sends or at a rate, to measure capture.
 //!
 //! Frames go to a station that is nobody, so that the receiver's own stack answers none of them. They are made in the
 //! kernel by an XDP program where that works (`blast/xdp.rs`), and else sent through a socket (`blast/socket.rs`).
@@ -6,12 +6,54 @@
 mod socket;
 mod xdp;
 
-use crate::cli::BlastArgs;
-use crate::source::interface::Interface;
-use crate::source::netns;
-use crate::{Exit, Failure};
+use clap::Args;
 use serde_json::json;
 use std::time::Duration;
+use weir_probe::source::interface::Interface;
+use weir_probe::source::netns;
+use weir_probe::{Exit, Failure};
+
+pub const HELP: &str = "\
+Examples:
+  weir-bench blast veth1 --sources 0 --syn --seconds 5
+  weir-bench blast veth1 --netns there --peer here/veth0 --octets 64 --destinations 1000 --rate 1488095
+Needs CAP_NET_RAW. An XDP program makes the frames, some four times as fast, where Linux is 5.18 or later, the
+interface's driver takes redirected frames, and CAP_BPF and CAP_NET_ADMIN are given.
+Sends from 10.0.0.0/8 to port 80 of 198.18.0.0/15: only on links of your own.";
+
+/// Options of `blast`.
+#[derive(Args, Clone, Debug)]
+pub struct BlastArgs {
+    /// Interface to send on
+    pub interface: String,
+    /// Network namespace it is in, as `ip netns` names it
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub netns: String,
+    /// Other end of a veth pair, which is made to take frames from an XDP program as long as this runs
+    #[arg(long, value_name = "NETNS/INTERFACE")]
+    pub peer: Option<String>,
+    /// Octets of a frame, with its frame check sequence
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1518))]
+    pub octets: u16,
+    /// Addresses that are sent to, in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=131_072))]
+    pub destinations: u32,
+    /// Addresses that are sent from, in turn; 0: every packet is a flow of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    pub sources: u32,
+    /// TCP SYNs, not UDP
+    #[arg(long)]
+    pub syn: bool,
+    /// Packets a second at most [default: as many as one thread sends]
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<f64>,
+    /// Ends after this time, s
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Ends after this many packets
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    pub packets: u64,
+}
 
 /// Octets of the frame check sequence, which counts in a frame's length but is not sent.
 const FCS: u16 = 4;

@@ -1,8 +1,8 @@
 //! What a run came to, for people and for programs.
 
+use crate::line::capture::Outcome;
 use crate::packet::Cause;
 use crate::volume::Volume;
-use crate::worker::Outcome;
 use serde_json::{Map, Value, json};
 
 /// The sums of all workers.

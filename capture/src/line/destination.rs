@@ -1,18 +1,30 @@
 //! Where `--to` brings records, and the exports beside it.
 
-use super::jsonl::JsonlSink;
-use super::kafka::Kafka;
-use super::{NoSink, Sink};
-use crate::cli::Target;
 use crate::config::Config;
 use crate::export::Exports;
 use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
+use crate::publish::jsonl::JsonlSink;
+use crate::publish::kafka::Kafka;
+use crate::publish::kafka_metrics::KafkaMetrics;
+use crate::publish::{NoSink, Sink};
 use crate::signals::Asked;
+use clap::ValueEnum;
 use std::time::Duration;
 
 /// How long Kafka and exports may take at the end of what is live.
 const PATIENCE_AT_END: Duration = Duration::from_secs(30);
+
+/// Where `--to` says that records go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// To Kafka
+    Kafka,
+    /// To the standard output, one JSON object a record
+    Jsonl,
+    /// Nowhere: the summary alone
+    None,
+}
 
 /// Where records go.
 pub struct Destination {
@@ -42,10 +54,11 @@ impl Destination {
         metrics: &Metrics,
         asked: &Asked,
     ) -> anyhow::Result<Destination> {
+        let kafka_metrics = KafkaMetrics::new(metrics);
         let main = match to {
             Target::None => Main::None,
             Target::Jsonl => Main::Jsonl(JsonlSink::new(Box::new(std::io::stdout()))),
-            Target::Kafka => Main::Kafka(Kafka::start(config.kafka_options(workers, live), metrics.clone(), asked)?),
+            Target::Kafka => Main::Kafka(Kafka::start(config.kafka_options(workers, live), kafka_metrics, asked)?),
         };
         let exports = Exports::start(&config.export, !live, metrics, &OwnTraffic::default(), asked)?;
         Ok(Destination { main, exports, live })

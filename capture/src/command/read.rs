@@ -1,33 +1,95 @@
 //! `weir-probe read`: workers on capture files.
 
-use crate::cli::{ReadArgs, SummaryForm, Target};
+use super::options::{Instead, SummaryForm};
+use super::summary::Summary;
 use crate::config::Config;
 use crate::export::config::{ExportConfig, ExportOptions};
 use crate::host::wall_clock_ns;
+use crate::line::capture::{self, CaptureOptions, CaptureWorker, Outcome};
+use crate::line::destination::{Destination, Target};
+use crate::line::metrics::CaptureMetrics;
+use crate::line::reload::Reload;
+use crate::line::state::new_epoch;
 use crate::metrics::Metrics;
 use crate::publish::Identity;
-use crate::publish::destination::Destination;
 use crate::publish::kafka::Refused;
+use crate::publish::metrics::PublishMetrics;
 use crate::publish::pace::Pace;
-use crate::reload::Reload;
 use crate::signals::Asked;
 use crate::source::Source;
 use crate::source::file::CaptureFile;
 use crate::source::raw::Broken;
 use crate::source::replay::{Plan, Replay, Speed};
 use crate::source::stream::Stream;
-use crate::state::new_epoch;
-use crate::summary::Summary;
-use crate::worker::{Outcome, Worker, WorkerOptions};
 use crate::{Exit, Failure};
 use anyhow::anyhow;
+use clap::Args;
 use crossbeam_channel::RecvTimeoutError;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// Examples, and what to know beside the options.
+pub const HELP: &str = "\
+Examples:
+  weir-probe read trace.pcap --to jsonl | head
+  weir-probe read monday.pcapng tuesday.pcap.gz --to kafka --probe lab --brokers 127.0.0.1:9092
+  weir-probe read trace.pcap --export ipfix=udp://127.0.0.1:4739 --export netflow-v9=udp://127.0.0.1:2055
+  tcpdump -w - -c 1000 | weir-probe read - --to none --summary json
+
+Times: packet times are moved by one multiple of 30 s, so that the last packet is at most 30 s old (with --speed real: \
+the first one). Several files are sorted by their first packets; one that begins before the last one ended follows it \
+directly. --keep-time moves nothing.
+
+`-` is the standard input, read as it comes and in bounded memory, alone. Its last packet is not known beforehand: \
+times are moved so that the first packet is at most 30 s old, which moves nothing in a capture that is being made now, \
+but brings a long old one, read as fast as it goes, into the future: give --keep-time or --speed real, or its file.";
+
+/// Options of `read`.
+#[derive(Args, Debug)]
+pub struct ReadArgs {
+    /// Capture files; `-`, alone, is the standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Where records go
+    #[arg(long, default_value = "none")]
+    pub to: Target,
+    /// Also export records: `ipfix=` or `netflow-v9=` and an address such as `udp://127.0.0.1:2055`,
+    /// `nprobe-kafka=brokers;topic`, or `nprobe-zmq=tcp://*:5556`; may be repeated
+    #[arg(long, value_name = "FORM=ADDRESS")]
+    pub export: Vec<String>,
+    /// What exported records say, as nProbe's -T: `%NAME %NAME ...` or `@NTOPNG@` [default: what every collector knows]
+    #[arg(long, value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
+    pub template: String,
+    /// Export both directions of a flow in one record, as nProbe's JSON always does
+    #[arg(long)]
+    pub biflow: bool,
+    /// Export JSON with names for keys, not numbers
+    #[arg(long)]
+    pub json_labels: bool,
+    /// What holds instead of the configuration's.
+    #[command(flatten)]
+    pub instead: Instead,
+    /// Workers that share the packets
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub workers: u32,
+    /// As fast as it goes, or as the packets' times say
+    #[arg(long, default_value = "max")]
+    pub speed: Speed,
+    /// Leave packet times as they are
+    #[arg(long)]
+    pub keep_time: bool,
+    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard
+    /// output (with `--to jsonl` to the standard error)
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub summary: SummaryForm,
+    /// Configuration file, for everything that has no option here
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
 
 /// Reads files, or the standard input, from the first to the last packet.
 ///
@@ -57,8 +119,9 @@ pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
 
     let metrics = Metrics::new(&config.probe);
     let target = Destination::open(args.to, args.workers, false, &config, &metrics, &asked).map_err(Failure::start)?;
-    let done =
-        input.replay(&Replaying { args, config: &config, epoch, metrics: &metrics, target: &target, asked: &asked });
+    let (captured, published) = (CaptureMetrics::new(&metrics), PublishMetrics::new(&metrics));
+    let replaying = Replaying { args, config: &config, epoch, captured, published, target: &target, asked: &asked };
+    let done = input.replay(&replaying);
     // Where both failed, the target knows why.
     target.finish().map_err(|error| if error.is::<Refused>() { Failure::start(error) } else { error.into() })?;
     let Done { outcomes, packets: expected, broken } = done?;
@@ -66,11 +129,7 @@ pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
     let mut summary = Summary { epoch, time_shift_ms, ..Summary::default() };
     outcomes.iter().for_each(|outcome| summary.add(outcome));
     summary.seconds = started.elapsed().as_secs_f64();
-    match (args.summary, args.to) {
-        (SummaryForm::Json, Target::Jsonl) => eprintln!("{}", summary.json()),
-        (SummaryForm::Json, _) => println!("{}", summary.json()),
-        (SummaryForm::Text, _) => eprint!("{}", summary.text()),
-    }
+    args.summary.write(args.to, || summary.json(), || summary.text());
     if summary.outcome.published.unbalanced > 0 {
         return Err(anyhow!("{} intervals do not balance: this is a bug", summary.outcome.published.unbalanced).into());
     }
@@ -227,7 +286,8 @@ struct Replaying<'a> {
     args: &'a ReadArgs,
     config: &'a Config,
     epoch: u64,
-    metrics: &'a Metrics,
+    captured: CaptureMetrics,
+    published: PublishMetrics,
     target: &'a Destination,
     asked: &'a Asked,
 }
@@ -238,10 +298,10 @@ impl Replaying<'_> {
         let Replaying { args, config, .. } = self;
         let meter = config.meter(args.workers, false).map_err(Failure::start)?;
         let pace = if args.speed == Speed::Real { Pace::live(config.interval.ms()) } else { Pace::Unpaced };
-        let running: Vec<Worker> = (0..)
+        let running: Vec<CaptureWorker> = (0..)
             .zip(feed.sources)
             .map(|(number, source)| {
-                let options = WorkerOptions {
+                let options = CaptureOptions {
                     identity: Identity {
                         probe: config.probe.clone(),
                         worker: number,
@@ -262,9 +322,10 @@ impl Replaying<'_> {
                     interface: None,
                     reload: Reload::default(),
                     stop: Arc::default(),
-                    metrics: self.metrics.clone(),
+                    metrics: self.captured.clone(),
+                    published: self.published.clone(),
                 };
-                Worker::start(source, self.target.sink(), options)
+                capture::start(source, self.target.sink(), options)
             })
             .collect::<anyhow::Result<_>>()?;
 
@@ -276,12 +337,12 @@ impl Replaying<'_> {
         if let Ok(style) = ProgressStyle::with_template(form) {
             bar.set_style(style);
         }
-        while !running.iter().all(Worker::is_finished) {
+        while !running.iter().all(CaptureWorker::is_finished) {
             bar.set_position(feed.progress.load(Ordering::Relaxed));
             std::thread::sleep(Duration::from_millis(if started_recently(&bar) { 1 } else { 50 }));
         }
         bar.finish_and_clear();
-        Ok(running.into_iter().map(Worker::join).collect::<anyhow::Result<_>>()?)
+        Ok(running.into_iter().map(capture::join).collect::<anyhow::Result<_>>()?)
     }
 }
 

@@ -1,24 +1,10 @@
-//! `weir-probe generate`: synthetic records straight into Kafka, for benchmarks of what comes after.
+//! `weir-bench generate`: synthetic records straight into Kafka, for benchmarks of what comes after.
 //!
 //! Records go through the same [`Publisher`] and Kafka client as captured ones: batches, closing records that balance,
 //! counters. Few sources have many flows and most have few; services likewise; sizes have a heavy tail.
 
-use crate::cli::GenerateArgs;
-use crate::config::check_probe;
-use crate::host::wall_clock_ns;
-use crate::meter::key::{Initiator, Key};
-use crate::meter::record::{Events, Record, Sent};
-use crate::meter::{ClosedInterval, Tally};
-use crate::metrics::Metrics;
-use crate::packet::IpPacket;
-use crate::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
-use crate::publish::pace::Pace;
-use crate::publish::{Closing, Identity, Published, Publisher};
-use crate::signals::Asked;
-use crate::state::new_epoch;
-use crate::volume::Volume;
-use crate::{Exit, Failure};
 use anyhow::anyhow;
+use clap::Args;
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -26,6 +12,68 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use weir_probe::config::check_probe;
+use weir_probe::host::wall_clock_ns;
+use weir_probe::line::state::new_epoch;
+use weir_probe::meter::interval::IntervalLength;
+use weir_probe::meter::key::{Initiator, Key};
+use weir_probe::meter::record::{Events, Record, Sent};
+use weir_probe::meter::{ClosedInterval, Tally};
+use weir_probe::metrics::Metrics;
+use weir_probe::packet::IpPacket;
+use weir_probe::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
+use weir_probe::publish::kafka_metrics::KafkaMetrics;
+use weir_probe::publish::metered::{Closing, Publisher};
+use weir_probe::publish::pace::Pace;
+use weir_probe::publish::{Identity, Published};
+use weir_probe::signals::Asked;
+use weir_probe::volume::Volume;
+use weir_probe::{Exit, Failure};
+
+pub const HELP: &str = "\
+Example:
+  weir-bench generate --records 20000000 --probes bench-a,bench-b --workers 2";
+
+/// Options of `generate`.
+#[derive(Args, Clone, Debug)]
+pub struct GenerateArgs {
+    /// Flow records in all
+    #[arg(long, value_name = "N")]
+    pub records: u64,
+    /// Kafka's brokers
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
+    pub brokers: String,
+    /// Names of the probes, separated by commas; their topics must be there
+    #[arg(long, value_delimiter = ',', default_value = "bench")]
+    pub probes: Vec<String>,
+    /// Workers, and so partitions, of each probe
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub workers: u32,
+    /// Records a second in all, or `max`
+    #[arg(long, value_name = "RATE", default_value = "max")]
+    pub rate: String,
+    /// Flow records of one probe in one interval
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub per_interval: u64,
+    /// Different sources of all probes in 30 s, about
+    #[arg(long, value_name = "N", default_value_t = 96_000)]
+    pub sources: u32,
+    /// Number of distinct flows per worker, through which records cycle; without it each record is a flow of its own
+    #[arg(long, value_name = "N")]
+    pub flows: Option<u64>,
+    /// Percentage of records that are a flood: a SYN each, from any address to one
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub flood: u32,
+    /// Length of the intervals
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub interval: IntervalLength,
+    /// Start of the first interval, ms from the Unix epoch [default: so that the last interval ends now]
+    #[arg(long, value_name = "MS")]
+    pub start_ms: Option<u64>,
+    /// The last interval ends now (the default; excludes --start-ms)
+    #[arg(long, conflicts_with = "start_ms")]
+    pub end_now: bool,
+}
 
 /// Octets that may wait for Kafka, of all probes.
 const QUEUE_OCTETS: u64 = 256 << 20;
@@ -70,7 +118,8 @@ pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
             wait: true,
             spool: None,
         };
-        connections.push(Kafka::start(options, Metrics::default(), &asked).map_err(Failure::start)?);
+        connections
+            .push(Kafka::start(options, KafkaMetrics::new(&Metrics::default()), &asked).map_err(Failure::start)?);
     }
     let lines = probes * u64::from(args.workers);
     let mut threads = Vec::new();

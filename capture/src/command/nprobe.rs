@@ -1,15 +1,75 @@
 //! `weir-probe nprobe`, or this program called by the name `nprobe`: nProbe's common options, mapped to this agent's own.
 
-use crate::cli::{Instead, NprobeArgs, ReadArgs, RunArgs, SummaryForm, Target};
+use super::options::{Instead, SummaryForm};
+use super::read::{self, ReadArgs};
+use super::run::{self, RunArgs};
 use crate::config::Config;
 use crate::export::collector::ToCollector;
 use crate::export::config::ExportConfig;
 use crate::export::nprobe_kafka::{self, ToKafka};
 use crate::export::nprobe_zmq::ToNtopng;
+use crate::line::destination::Target;
 use crate::source::replay::Speed;
-use crate::{Exit, Failure, read, run};
+use crate::{Exit, Failure};
 use anyhow::{Context as _, bail};
+use clap::Args;
 use std::path::{Path, PathBuf};
+
+/// Examples, and what to know beside the options.
+pub const HELP: &str = "\
+Examples:
+  weir-probe nprobe -i eth0 -n 192.0.2.7:2055
+  weir-probe nprobe -i eth0 -n none --zmq tcp://*:5556 -T @NTOPNG@
+  weir-probe nprobe -i trace.pcap -n none --kafka '192.0.2.9:9092;flows' --json-labels
+  ln -s weir-probe nprobe; ./nprobe -i eth0 -V 10 -n tcp://192.0.2.7:4739 -T '%IPV4_SRC_ADDR %IPV4_DST_ADDR %IN_PKTS %IN_BYTES'
+Nothing goes to this project's own Kafka topics: use `weir-probe run` and [[export]] for both.";
+
+/// Options of `nprobe`.
+#[derive(Args, Debug)]
+pub struct NprobeArgs {
+    /// Interface to capture on, or a capture file to read
+    #[arg(short = 'i', long, value_name = "INTERFACE|FILE")]
+    pub interface: String,
+    /// Collector, by UDP or (`tcp://`, IPFIX) TCP, or `none`; may be repeated
+    #[arg(short = 'n', long = "collector", value_name = "HOST:PORT")]
+    pub collectors: Vec<String>,
+    /// What collectors are sent: 9 NetFlow v9, 10 IPFIX
+    #[arg(short = 'V', long = "flow-version", value_name = "VERSION", default_value_t = 9)]
+    pub version: u32,
+    /// What records say: `%NAME %NAME ...` or `@NTOPNG@`
+    #[arg(short = 'T', long = "flow-templ", value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
+    pub template: String,
+    /// Publish JSON for ntopng; may be repeated
+    #[arg(long, value_name = "ENDPOINT")]
+    pub zmq: Vec<String>,
+    /// Connect to that endpoint, and not listen on it
+    #[arg(long)]
+    pub zmq_probe_mode: bool,
+    /// Send JSON to a topic: `brokers;topic[;acks;compression]` or `brokers;topic;options-topic;acks;compression`
+    #[arg(long, value_name = "BROKERS;TOPIC")]
+    pub kafka: Vec<String>,
+    /// Property of librdkafka; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub kafka_conf: Vec<String>,
+    /// Names for keys of JSON, not numbers
+    #[arg(long)]
+    pub json_labels: bool,
+    /// Taken and not used: a record is what a flow did in 10 s, so that a long flow is told of every 10 s
+    #[arg(short = 't', long = "lifetime-timeout", value_name = "SECONDS")]
+    pub lifetime: Option<u32>,
+    /// A flow without packets for so long has ended: further ones begin another
+    #[arg(short = 'd', long = "idle-timeout", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=43_200))]
+    pub idle: u32,
+    /// Taken and not used: records wait for no others
+    #[arg(short = 'l', long = "queue-timeout", value_name = "SECONDS")]
+    pub queue: Option<u32>,
+    /// Taken and not used: of each packet so much is captured as is needed
+    #[arg(short = 's', long, value_name = "OCTETS")]
+    pub snaplen: Option<u32>,
+    /// Taken and not used: WEIR_LOG=debug says more
+    #[arg(short = 'b', long, value_name = "LEVEL")]
+    pub verbose: Option<u32>,
+}
 
 /// Options of nProbe's that this agent has no counterpart for, and what to do instead.
 const NOT_SUPPORTED: &[(&str, &str)] = &[
@@ -120,12 +180,16 @@ fn exports(args: &NprobeArgs) -> anyhow::Result<Vec<ExportConfig>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Cli, Command};
-    use clap::Parser as _;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    enum Parsed {
+        Nprobe(NprobeArgs),
+    }
 
     fn of(line: &str) -> anyhow::Result<Vec<ExportConfig>> {
         let given = line.split(' ').map(str::to_owned);
-        let Command::Nprobe(args) = Cli::try_parse_from(arguments(given))?.command else { panic!("not nprobe") };
+        let Parsed::Nprobe(args) = Parsed::try_parse_from(arguments(given))?;
         exports(&args)
     }
 

@@ -1,13 +1,13 @@
 //! Frames through a packet socket, which every kernel and interface has: about half a million a second.
 
+use super::BlastArgs;
 use super::{Frames, Sent};
-use crate::Failure;
-use crate::cli::BlastArgs;
-use crate::source::interface::Interface;
 use anyhow::Context as _;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
+use weir_probe::Failure;
+use weir_probe::source::interface::Interface;
 
 /// Frames of one system call.
 const BATCH: usize = 64;

@@ -1,14 +1,26 @@
 //! `weir-probe decode`: the exports within capture files, one JSON object a record. For tests, and to see what an exporter
 //! really sends.
 
-use super::decode::{Cause, Decoder, ExporterInfo, readable};
-use super::record::{Imported, Sent};
+use crate::collect::decode::{Cause, Decoder, ExporterInfo, readable};
+use crate::collect::record::{Imported, Sent};
 use crate::packet::{Frame, LinkType, parse};
 use crate::source::file::CaptureFile;
 use crate::{Exit, Failure};
+use clap::Args;
 use serde_json::{Map, Value, json};
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
+
+/// Options of `decode`.
+#[derive(Args, Debug)]
+pub struct DecodeArgs {
+    /// Capture files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// UDP ports that exports are sent to, separated by commas [default: those of custom]
+    #[arg(long, value_name = "PORT", value_delimiter = ',')]
+    ports: Vec<u16>,
+}
 
 /// Ports that exports are sent to by custom.
 const PORTS: [u16; 7] = [2055, 2056, 4739, 6343, 9555, 9995, 9996];
@@ -20,7 +32,8 @@ const UDP_HEADER: usize = 8;
 ///
 /// # Errors
 /// [`Exit::CannotStart`] where a file cannot be read.
-pub fn decode(files: &[PathBuf], ports: &[u16]) -> Result<Exit, Failure> {
+pub fn decode(args: &DecodeArgs) -> Result<Exit, Failure> {
+    let DecodeArgs { files, ports } = args;
     let files: Vec<CaptureFile> =
         files.iter().map(|path| CaptureFile::open(path)).collect::<Result<_, _>>().map_err(Failure::start)?;
     let ports = if ports.is_empty() { &PORTS[..] } else { ports };

@@ -1,21 +1,32 @@
-//! `weir-probe bench-export`: what exporting costs, over generated records that are wholly in memory.
+//! `weir-bench export`: what exporting costs, over generated records that are wholly in memory.
 //!
 //! What an export's thread does with a batch is done here: it is decoded, and each record written in the export's form. The
 //! kernel's part, sending, is not.
 
-use super::encode::BATCH_RECORDS;
-use crate::cli::BenchExportArgs;
-use crate::export::elements::{DEFAULT, Template, View};
-use crate::export::ipfix::{Encoder, ExportProtocol};
-use crate::export::nprobe_json::JsonForm;
-use crate::export::nprobe_zmq::{ROOM, compressed};
-use crate::proto;
-use crate::proto::flow_message::Body;
-use crate::{Exit, Failure, host};
 use anyhow::bail;
+use clap::Args;
 use prost::Message as _;
 use serde_json::json;
 use std::hint::black_box;
+use weir_probe::export::elements::{DEFAULT, Template, View};
+use weir_probe::export::ipfix::{Encoder, ExportProtocol};
+use weir_probe::export::nprobe_json::JsonForm;
+use weir_probe::export::nprobe_zmq::{ROOM, compressed};
+use weir_probe::proto;
+use weir_probe::proto::flow_message::Body;
+use weir_probe::publish::encode::BATCH_RECORDS;
+use weir_probe::{Exit, Failure, host};
+
+/// Options of `export`.
+#[derive(Args, Clone, Debug)]
+pub struct ExportArgs {
+    /// ipfix, netflow-v9, json or json-compressed
+    #[arg(long, value_name = "NAME", default_value = "ipfix")]
+    pub form: String,
+    /// Records to export, both directions of a flow in each
+    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    pub records: u64,
+}
 
 /// Different batches: more than a processor's caches hold would measure memory.
 const BATCHES: u32 = 20;
@@ -32,7 +43,7 @@ type Form = Box<dyn FnMut(&proto::FlowMessage, &[proto::Flow]) -> usize>;
 ///
 /// # Errors
 /// [`Exit::CannotStart`] for a form that is not known.
-pub fn bench(args: &BenchExportArgs) -> Result<Exit, Failure> {
+pub fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     let mut form = form(&args.form).map_err(Failure::start)?;
     let batches: Vec<Vec<u8>> = (0..BATCHES).map(|number| batch(number).encode_to_vec()).collect();
     let run = |write: &mut dyn FnMut(&proto::FlowMessage, &[proto::Flow]) -> usize| -> anyhow::Result<(u64, f64)> {
@@ -69,7 +80,7 @@ fn form(name: &str) -> anyhow::Result<Form> {
         let mut encoder = Encoder::new(protocol, &Template::parse(DEFAULT, false)?, 0, MOST_OCTETS);
         Ok(Box::new(move |message, flows| {
             let mut octets = 0;
-            let mut out = |ready: crate::export::ipfix::Ready<'_>| octets += black_box(ready.octets).len();
+            let mut out = |ready: weir_probe::export::ipfix::Ready<'_>| octets += black_box(ready.octets).len();
             encoder.interval(message.interval_start_ms, message.interval_ms, &mut out);
             for flow in flows {
                 encoder.record(&View::both(flow, message.interval_start_ms), &mut out);

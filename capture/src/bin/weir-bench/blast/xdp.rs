@@ -5,14 +5,8 @@
 //! The interface's driver must take redirected frames. One end of a veth pair does so while the other end receives by
 //! NAPI, for which an XDP program there sees that lets everything pass.
 
+use super::BlastArgs;
 use super::{DESTINATION, DESTINATIONS, Frames, SOURCE, SOURCE_PORT, SOURCES, SPREAD, Sent};
-use crate::cli::BlastArgs;
-use crate::source::af_xdp::{
-    ATTACH_TYPE_XDP, Instruction, LINK_CREATE, MAP_CREATE, PROGRAM_LOAD, PROGRAM_TYPE_XDP, XDP_PASS, address,
-    attributes, bpf, bpf_descriptor,
-};
-use crate::source::interface::{Interface, InterfaceCounters, InterfaceStatistics};
-use crate::source::netns;
 use anyhow::{Context as _, bail};
 use std::ffi::c_int;
 use std::io;
@@ -22,6 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use weir_probe::source::interface::{Interface, InterfaceCounters, InterfaceStatistics};
+use weir_probe::source::netns;
+use weir_probe::source::xdp::{
+    ATTACH_TYPE_XDP, LINK_CREATE, MAP_CREATE, PROGRAM_LOAD, PROGRAM_TYPE_XDP, XDP_PASS, XdpInstruction, address,
+    attributes, bpf, bpf_descriptor,
+};
 
 /// Commands of `bpf(2)`, and what they are told (`linux/bpf.h`).
 const MAP_LOOKUP: c_int = 1;
@@ -243,28 +243,28 @@ impl Program {
     }
 }
 
-fn load(code: &[Instruction]) -> io::Result<OwnedFd> {
+fn load(code: &[XdpInstruction]) -> io::Result<OwnedFd> {
     let license = c"Apache-2.0";
     let words = [(0, PROGRAM_TYPE_XDP), (4, code.len() as u32)];
     let pointers = [(8, code.as_ptr().addr() as u64), (16, license.as_ptr().addr() as u64)];
     bpf_descriptor(PROGRAM_LOAD, &attributes(&words, &pointers))
 }
 
-fn step(code: u8, registers: u8, offset: i16, value: i32) -> Instruction {
-    Instruction { code, registers, offset, value }
+fn step(code: u8, registers: u8, offset: i16, value: i32) -> XdpInstruction {
+    XdpInstruction { code, registers, offset, value }
 }
 
 /// A constant of 64 bits.
-fn constant(register: u8, value: u64) -> [Instruction; 2] {
+fn constant(register: u8, value: u64) -> [XdpInstruction; 2] {
     [step(0x18, register, 0, value as i32), step(0, 0, 0, (value >> 32) as i32)]
 }
 
 /// The program: redirects the next frame if it is due, and else drops the one it was run with. Registers: r6 the context,
 /// r7 its state, r8 the number, r2 the frame.
-fn code(map: c_int, interface: i32, frames: &Frames, plan: Plan) -> Vec<Instruction> {
+fn code(map: c_int, interface: i32, frames: &Frames, plan: Plan) -> Vec<XdpInstruction> {
     let mut code = vec![step(0xbf, 0x16, 0, 0)]; // r6 = r1
     let mut to_drop = Vec::new();
-    let mut drop_if = |code: &mut Vec<Instruction>, jump, registers| {
+    let mut drop_if = |code: &mut Vec<XdpInstruction>, jump, registers| {
         to_drop.push(code.len());
         code.push(step(jump, registers, 0, 0));
     };
@@ -337,15 +337,16 @@ fn code(map: c_int, interface: i32, frames: &Frames, plan: Plan) -> Vec<Instruct
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::Cli;
-    use clap::Parser as _;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        args: BlastArgs,
+    }
 
     fn arguments(words: &str) -> BlastArgs {
-        let words = ["weir-probe", "blast", "lo"].into_iter().chain(words.split_whitespace());
-        match Cli::parse_from(words).command {
-            crate::cli::Command::Blast(args) => args,
-            other => panic!("{other:?}"),
-        }
+        Parsed::parse_from(["blast", "lo"].into_iter().chain(words.split_whitespace())).args
     }
 
     impl Program {

@@ -1,15 +1,31 @@
 //! `weir-probe interfaces`: what can be captured here, and by which source.
 
-use crate::cli::InterfacesArgs;
 use crate::packet::LinkType;
 use crate::source::interface::{Interface, Listed, list};
 use crate::source::netdev::{XdpSupport, xdp_support};
 use crate::source::{ethtool, pf_ring};
 use crate::{Exit, Failure, host};
+use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
+
+/// Examples, and what to know beside the options.
+pub const HELP: &str = "\
+Examples:
+  weir-probe interfaces
+  weir-probe interfaces --json | jq -r '.interfaces[].sources[].interface'
+The last column is what source.interface may say. Of another network namespace:
+  nsenter --net=/run/netns/NAME weir-probe interfaces";
+
+/// Options of `interfaces`.
+#[derive(Args, Debug)]
+pub struct InterfacesArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// One interface.
 struct Row {

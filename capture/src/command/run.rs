@@ -1,47 +1,69 @@
 //! `weir-probe run`: workers on a live interface.
 
-use crate::cli::{RunArgs, SummaryForm};
+use super::options::SummaryForm;
+use super::summary::Summary;
 use crate::config::Config;
 use crate::export::Exports;
 use crate::export::config::ExportConfig;
 use crate::host::wall_clock_ns;
+use crate::line::capture::{self, CaptureOptions, CaptureWorker, InterfaceWitness, Outcome};
+use crate::line::destination::Target;
+use crate::line::metrics::CaptureMetrics;
+use crate::line::reload::{self, Reload, Settings};
+use crate::line::state::{self, StateFile};
+use crate::line::watch;
 use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
 use crate::privileges;
 use crate::publish::kafka::Kafka;
+use crate::publish::kafka_metrics::KafkaMetrics;
+use crate::publish::metrics::PublishMetrics;
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};
-use crate::reload::{self, Reload, Settings};
 use crate::signals::Asked;
 use crate::source::config::ReceiveOffloads;
 use crate::source::interface::InterfaceCounters;
 use crate::source::live::{Closed, Device, Live, Opened, placement};
 use crate::source::netns;
 use crate::source::offload::Offloads;
-use crate::state::{self, StateFile};
-use crate::summary::Summary;
-use crate::worker::{InterfaceWitness, Outcome, Worker, WorkerOptions};
 use crate::{Exit, Failure};
 use anyhow::anyhow;
 use caps::Capability;
+use clap::Args;
 use crossbeam_channel::Sender;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// Examples, and what to know beside the options.
+pub const HELP: &str = "\
+Example:
+  weir-probe run --config weir-probe.toml
+Needs CAP_NET_RAW (and CAP_NET_ADMIN to switch receive offloads off): run it as root, by its systemd unit, or after
+  setcap cap_net_raw,cap_net_admin+ep weir-probe
+`weir-probe interfaces` lists what source.interface may say.
+SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
+
+/// Options of `run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub summary: SummaryForm,
+}
 
 /// How long Kafka may take at the end.
 const PATIENCE_AT_END: Duration = Duration::from_secs(30);
 
 /// How long exports may take at the end.
 const PATIENCE_OF_EXPORTS: Duration = Duration::from_secs(5);
-
-/// How often the workers and hang-ups are looked after.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Captures until it is asked to stop.
 ///
@@ -104,15 +126,13 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
         Some((file, last)) => (file.epoch(), file.gap(&last, base.packets(loopback)), Some(file)),
         None => (state::new_epoch(0), (0, 0), None),
     };
-    let metrics = Metrics::new(&config.probe);
-    if let Some(listen) = config.metrics.listen {
-        let bound = metrics.serve(listen).map_err(Failure::start)?;
-        tracing::info!("metrics on http://{bound}/metrics");
-    }
+    let metrics = Metrics::open(&config.probe, config.metrics.listen).map_err(Failure::start)?;
+    let (captured, published) = (CaptureMetrics::new(&metrics), PublishMetrics::new(&metrics));
+    let kafka_metrics = KafkaMetrics::new(&metrics);
     let options = config.kafka_options(workers, true);
     let kafka = match &config.kafka.brokers[..] {
         "" => None,
-        _ => Some(Kafka::start(options, metrics.clone(), &asked).map_err(Failure::start)?),
+        _ => Some(Kafka::start(options, kafka_metrics, &asked).map_err(Failure::start)?),
     };
     let own = kafka.as_ref().map_or_else(OwnTraffic::default, Kafka::brokers);
     let exports = Exports::start(&config.export, false, &metrics, &own, &asked).map_err(Failure::start)?;
@@ -121,7 +141,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     let mut witness = counters.map(|counters| InterfaceWitness { counters, loopback, base, state });
     let reload = Reload::default();
     let parts = (0..).zip(rings).map(|(number, ring)| {
-        let options = WorkerOptions {
+        let options = CaptureOptions {
             identity: Identity {
                 probe: config.probe.clone(),
                 worker: number,
@@ -142,7 +162,8 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
             interface: witness.take(),
             reload: reload.clone(),
             stop: Arc::clone(&asked.stop),
-            metrics: metrics.clone(),
+            metrics: captured.clone(),
+            published: published.clone(),
         };
         let main: Box<dyn Sink> = match &kafka {
             Some(kafka) => Box::new(kafka.sink()),
@@ -153,15 +174,12 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     let running = starter.start(parts.collect())?;
     tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "capturing on {name}");
 
-    // A worker that fails takes the others with it: half a capture must not look like a whole one.
-    while !running.iter().any(Worker::is_finished) {
+    watch(&running, &asked.stop, || {
         if hangups.pending().count() > 0 {
             read_again(&args.config, &config, workers, &reload);
         }
-        std::thread::sleep(LOOK_EVERY);
-    }
-    asked.stop.store(true, Ordering::SeqCst);
-    let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(Worker::join).collect();
+    });
+    let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(capture::join).collect();
     let flushed = kafka.map_or(Ok(()), |kafka| kafka.finish(Some(PATIENCE_AT_END)));
     // What an export gave up is counted and was said: it is no failure of the capture.
     if let Err(error) = exports.finish(Some(PATIENCE_OF_EXPORTS)) {
@@ -184,10 +202,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     if unbalanced > 0 {
         failed = Some(anyhow!("{unbalanced} intervals do not balance: this is a bug"));
     }
-    match args.summary {
-        SummaryForm::Json => println!("{}", summary.json()),
-        SummaryForm::Text => eprint!("{}", summary.text()),
-    }
+    args.summary.write(Target::Kafka, || summary.json(), || summary.text());
     match failed {
         Some(error) => Err(error.into()),
         None => Ok(Exit::Done),
@@ -208,13 +223,13 @@ fn needed(device: &Device, offloads_changed: bool) -> Vec<Capability> {
     needed
 }
 
-type Parts = Vec<(Live, Box<dyn Sink>, WorkerOptions)>;
+type Parts = Vec<(Live, Box<dyn Sink>, CaptureOptions)>;
 
 /// A thread that starts the workers: in the network namespace of the interface, whose counters they read there, and
 /// without the capability that it took to enter it.
 struct Starter {
     parts: Sender<Parts>,
-    thread: JoinHandle<anyhow::Result<Vec<Worker>>>,
+    thread: JoinHandle<anyhow::Result<Vec<CaptureWorker>>>,
 }
 
 impl Starter {
@@ -225,12 +240,12 @@ impl Starter {
             netns::enter(&netns)?.stay();
             privileges::keep_only(&kept)?;
             let Ok(parts) = receiver.recv() else { return Ok(Vec::new()) };
-            parts.into_iter().map(|(ring, sink, options)| Worker::start(ring, sink, options)).collect()
+            parts.into_iter().map(|(ring, sink, options)| capture::start(ring, sink, options)).collect()
         })?;
         Ok(Starter { parts, thread })
     }
 
-    fn start(self, parts: Parts) -> anyhow::Result<Vec<Worker>> {
+    fn start(self, parts: Parts) -> anyhow::Result<Vec<CaptureWorker>> {
         // Where the thread has ended already, it says why.
         let _ = self.parts.send(parts);
         self.thread.join().map_err(|_| anyhow!("the workers could not be started"))?

@@ -1,31 +1,55 @@
-//! `weir-probe bench-decode`: what decoding and metering cost, over generated datagrams that are wholly in memory.
+//! `weir-bench decode`: what decoding and metering cost, over generated datagrams that are wholly in memory.
 //!
 //! Each flow is told of by two records of an exporter, one for each direction; all flows' first ones come, then all their
 //! answers. One round of them is an interval: with `--metered` its records go through the table and the publisher of
 //! `weir-probe collect`, which encodes them for Kafka; only nothing is sent.
 
-use super::decode::{Decoder, ExporterInfo, Protocol};
-use super::publish::{Closing, Publisher};
-use super::record::Imported;
-use super::table::{Table, TableOptions};
-use crate::bench::Encode;
-use crate::cli::BenchDecodeArgs;
-use crate::config::Config;
-use crate::export::elements::{Template, View};
-use crate::export::nprobe_json::JsonForm;
-use crate::filter::FilterSets;
-use crate::host::wall_clock_ns;
-use crate::packet::Address;
-use crate::proto;
-use crate::publish::Identity;
-use crate::{Exit, Failure, host};
+use crate::meter::Encode;
 use anyhow::Context as _;
+use clap::Args;
 use serde_json::json;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use weir_probe::collect::decode::{Decoder, ExporterInfo, Protocol};
+use weir_probe::collect::publish::{CollectClosing, CollectPublisher};
+use weir_probe::collect::record::Imported;
+use weir_probe::collect::table::{Table, TableOptions};
+use weir_probe::config::Config;
+use weir_probe::export::elements::{Template, View};
+use weir_probe::export::nprobe_json::JsonForm;
+use weir_probe::filter::FilterSets;
+use weir_probe::host::wall_clock_ns;
+use weir_probe::packet::Address;
+use weir_probe::proto;
+use weir_probe::publish::Identity;
+use weir_probe::{Exit, Failure, host};
+
+/// Options of `decode`.
+#[derive(Args, Clone, Debug)]
+pub struct DecodeArgs {
+    /// netflow5, netflow9, ipfix, sflow or nprobe
+    #[arg(long, value_name = "NAME", default_value = "ipfix")]
+    pub protocol: String,
+    /// Records to decode, or a few more
+    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    pub records: u64,
+    /// Flows, of each of which an interval has two records, one for each direction
+    #[arg(long, value_name = "N", default_value_t = 12_000, value_parser = clap::value_parser!(u32).range(12..=10_000_000))]
+    pub flows: u32,
+    /// How long the flows of records lasted, ms; more than 9000 reaches into further intervals
+    #[arg(long, value_name = "MS", default_value_t = 8000, value_parser = clap::value_parser!(u32).range(..=86_000_000))]
+    pub lasting: u32,
+    /// Also add the records up and encode what is published
+    #[arg(long)]
+    pub metered: bool,
+    /// Write the datagrams to a file instead, each after its length in two octets, higher one first
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+}
 
 /// Records of a datagram, as many as an Ethernet frame holds, about.
 const RECORDS: u32 = 24;
@@ -65,7 +89,7 @@ const FIELDS: [(u16, u16); 18] = [
 ///
 /// # Errors
 /// [`Exit::CannotStart`] for a protocol that is not known.
-pub fn bench(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
+pub fn decode(args: &DecodeArgs) -> Result<Exit, Failure> {
     let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == args.protocol);
     let protocol = protocol
         .with_context(|| format!("{:?} is no protocol: netflow5, netflow9, ipfix, sflow or nprobe", args.protocol))
@@ -111,7 +135,7 @@ fn decode_one(
 
 /// Hands the datagrams to `decode`, round after round, until there were enough records; prints what came of them.
 fn measure(
-    args: &BenchDecodeArgs,
+    args: &DecodeArgs,
     name: &str,
     first: &[u8],
     datagrams: &[Vec<u8>],
@@ -167,7 +191,7 @@ impl Receiver {
 /// What a worker of `weir-probe collect` has, in one thread.
 struct Metering {
     table: Table,
-    publisher: Publisher,
+    publisher: CollectPublisher,
 }
 
 impl Metering {
@@ -180,7 +204,7 @@ impl Metering {
             Identity { probe: "bench".to_owned(), workers: 1, interval_ms: INTERVAL_MS as u32, ..Identity::default() };
         Ok(Metering {
             table: Table::new(options, i64::from(NOW) * 1000 - INTERVAL_MS),
-            publisher: Publisher::new(identity, Arc::new(FilterSets::compile(&config.filters)?)),
+            publisher: CollectPublisher::new(identity, Arc::new(FilterSets::compile(&config.filters)?)),
         })
     }
 
@@ -189,7 +213,8 @@ impl Metering {
             self.publisher.flows(&flows, &mut Encode)?;
             self.table.recycle(flows);
         }
-        self.publisher.close(Closing { start_ms: self.table.open_ms(), ..Closing::default() }, &mut Encode)
+        self.publisher
+            .close(CollectClosing { start_ms: self.table.open_ms(), ..CollectClosing::default() }, &mut Encode)
     }
 }
 

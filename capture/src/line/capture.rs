@@ -1,39 +1,38 @@
-//! A worker: one thread that takes packets from its source and meters them, and one that publishes what is closed.
+//! The line of a capture: one thread takes packets from its source and meters them, the other publishes closed intervals.
 //!
 //! Workers share nothing but the metrics and the sink's queue.
 
+use super::Worker;
+use super::metrics::CaptureMetrics;
+use super::reload::Reload;
+use super::state::StateFile;
 use crate::config::{PacketsConfig, Tunnels};
-use crate::host;
-use crate::host::wall_clock_ns;
+use crate::host::{self, ThreadLoad, wall_clock_ns};
 use crate::meter::record::Records;
 use crate::meter::{Arrival, ClosedInterval, Meter, MeterOptions, Tally};
-use crate::metrics::Metrics;
 use crate::own_traffic::{OwnEndpoint, OwnTraffic};
 use crate::packet::{BATCH, Cause, Checksum, Packet};
 use crate::proto;
+use crate::publish::messages::complete_load;
+use crate::publish::metered::{Closing, Publisher};
+use crate::publish::metrics::PublishMetrics;
 use crate::publish::pace::Pace;
-use crate::publish::{Closing, Identity, Published, Publisher, Sink};
-use crate::reload::Reload;
+use crate::publish::{Identity, Published, Sink};
 use crate::source::interface::{InterfaceCounters, InterfaceStatistics};
 use crate::source::{Next, Polled, Source, Witness};
-use crate::state::StateFile;
 use crate::throttle::Throttle;
 use anyhow::Context as _;
 use arrayvec::ArrayVec;
 use crossbeam_channel::{Receiver, Sender};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a worker waits for packets before it looks at the clock.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Closed intervals that may wait for their publisher before the worker waits too.
-const WAITING_INTERVALS: usize = 4;
-
 /// What a worker is made of beside its source and its sink.
-pub struct WorkerOptions {
+pub struct CaptureOptions {
     /// What its messages say of it.
     pub identity: Identity,
     /// How it reads packets.
@@ -57,7 +56,8 @@ pub struct WorkerOptions {
     /// Set when the worker is to end in order.
     pub stop: Arc<AtomicBool>,
     /// Where it counts.
-    pub metrics: Metrics,
+    pub metrics: CaptureMetrics,
+    pub published: PublishMetrics,
 }
 
 /// The interface's own counters, as worker 0 reports them.
@@ -85,70 +85,50 @@ pub struct Outcome {
     pub gone: bool,
 }
 
-/// A running worker.
-pub struct Worker {
-    capture: JoinHandle<anyhow::Result<bool>>,
-    publish: JoinHandle<anyhow::Result<Outcome>>,
+/// A running worker: whether its interface went, and the outcome.
+pub type CaptureWorker = Worker<bool, Outcome>;
+
+/// Starts a worker.
+///
+/// # Errors
+/// Where a thread cannot be started.
+pub fn start<S>(source: S, sink: Box<dyn Sink>, mut options: CaptureOptions) -> anyhow::Result<CaptureWorker>
+where
+    S: Source + Send + 'static,
+{
+    let number = options.identity.worker;
+    let publishing = Publish {
+        worker: number,
+        publisher: Publisher::new(options.identity.clone(), Arc::clone(&options.meter.filters)),
+        pace: options.pace,
+        metrics: options.metrics.clone(),
+        published: options.published.clone(),
+        sink,
+        state: options.interface.as_mut().and_then(|witness| witness.state.take()),
+        throttle: Throttle::default(),
+    };
+    let capture = move |closings, recycled| {
+        // First of all, so that the tables' memory is near that processor.
+        if let Some(cpu) = options.cpu {
+            host::pin_thread(cpu).with_context(|| format!("cannot keep a worker on processor {cpu}"))?;
+        }
+        Capture::new(source, options, closings, recycled)?.run()
+    };
+    let publish = move |closed: &_, give_back: &_| {
+        // A handed-over interval must not take the processor away from capture at once. A matter of µs: it does without.
+        let _ = host::yield_to_others();
+        publishing.run(closed, give_back)
+    };
+    Ok(Worker::start(("capture", number), capture, publish)?)
 }
 
-impl Worker {
-    /// Starts the two threads.
-    ///
-    /// # Errors
-    /// Where a thread cannot be started.
-    pub fn start<S>(source: S, sink: Box<dyn Sink>, mut options: WorkerOptions) -> anyhow::Result<Worker>
-    where
-        S: Source + Send + 'static,
-    {
-        let number = options.identity.worker;
-        let (closings, closed) = crossbeam_channel::bounded(WAITING_INTERVALS);
-        let (give_back, recycled) = crossbeam_channel::unbounded();
-        let publish = {
-            let publishing = Publish {
-                worker: number,
-                publisher: Publisher::new(options.identity.clone(), Arc::clone(&options.meter.filters)),
-                pace: options.pace,
-                metrics: options.metrics.clone(),
-                sink,
-                state: options.interface.as_mut().and_then(|witness| witness.state.take()),
-                throttle: Throttle::default(),
-            };
-            let spawn = std::thread::Builder::new().name(format!("publish-{number}"));
-            spawn.spawn(move || {
-                // What capture hands over must not take its processor away at once. A matter of µs: it does without.
-                let _ = host::yield_to_others();
-                publishing.run(&closed, &give_back)
-            })?
-        };
-        let capture = {
-            let spawn = std::thread::Builder::new().name(format!("capture-{number}"));
-            spawn.spawn(move || {
-                // First of all, so that the tables' memory is near that processor.
-                if let Some(cpu) = options.cpu {
-                    host::pin_thread(cpu).with_context(|| format!("cannot keep a worker on processor {cpu}"))?;
-                }
-                Capture::new(source, options, closings, recycled)?.run()
-            })?
-        };
-        Ok(Worker { capture, publish })
-    }
-
-    /// Whether the worker has ended.
-    pub fn is_finished(&self) -> bool {
-        self.capture.is_finished()
-    }
-
-    /// Waits for the end.
-    ///
-    /// # Errors
-    /// Where the sink failed, or a thread did.
-    pub fn join(self) -> anyhow::Result<Outcome> {
-        let failed = |_| anyhow::anyhow!("a worker failed; the message above says where");
-        let captured = self.capture.join().map_err(failed)?;
-        // The publisher knows better why capture could not hand over.
-        let outcome = self.publish.join().map_err(failed)??;
-        Ok(Outcome { gone: captured?, ..outcome })
-    }
+/// Waits for the end of a worker.
+///
+/// # Errors
+/// Where the sink failed, or a thread did.
+pub fn join(worker: CaptureWorker) -> anyhow::Result<Outcome> {
+    let (gone, outcome) = worker.join()?;
+    Ok(Outcome { gone, ..outcome })
 }
 
 /// An interval on its way to its publisher.
@@ -179,13 +159,13 @@ impl InterfaceWitness {
 /// The capturing half.
 struct Capture<S> {
     source: S,
-    options: WorkerOptions,
+    options: CaptureOptions,
     meter: Meter,
     closings: Sender<HandedOver>,
     recycled: Receiver<Records>,
     throttle: Throttle,
     own: Own,
-    cpu_ns: u64,
+    load: ThreadLoad,
     /// The version of the settings that it keeps to.
     settings: u64,
     /// The interface's counters when capture stopped.
@@ -226,7 +206,7 @@ impl Own {
 impl<S: Source> Capture<S> {
     fn new(
         source: S,
-        options: WorkerOptions,
+        options: CaptureOptions,
         closings: Sender<HandedOver>,
         recycled: Receiver<Records>,
     ) -> anyhow::Result<Self> {
@@ -235,7 +215,7 @@ impl<S: Source> Capture<S> {
             meter: Meter::new(options.meter.clone())?,
             throttle: Throttle::default(),
             own: Own::default(),
-            cpu_ns: host::thread_cpu_ns(),
+            load: ThreadLoad::begin(),
             settings: 0,
             final_count: None,
             stalled: Duration::ZERO,
@@ -382,11 +362,9 @@ impl<S: Source> Capture<S> {
                 rx_dropped: since.rx_dropped,
             });
         }
-        let cpu_ns = host::thread_cpu_ns();
-        let used_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
         let (entries, capacity) = self.meter.load();
         let load = proto::Load {
-            cpu_permille: (used_ns / (u64::from(self.options.identity.interval_ms) * 1000)) as u32,
+            cpu_permille: self.load.permille(self.options.identity.interval_ms),
             flow_table_entries: entries as u64,
             flow_table_capacity: capacity as u64,
             ..proto::Load::default()
@@ -413,7 +391,8 @@ struct Publish {
     worker: u32,
     publisher: Publisher,
     pace: Pace,
-    metrics: Metrics,
+    metrics: CaptureMetrics,
+    published: PublishMetrics,
     sink: Box<dyn Sink>,
     /// Where the last close is kept for the next epoch.
     state: Option<StateFile>,
@@ -424,9 +403,7 @@ impl Publish {
     /// Publishes until the worker ends.
     fn run(mut self, closed: &Receiver<HandedOver>, give_back: &Sender<Records>) -> anyhow::Result<Outcome> {
         for HandedOver { mut closing, counted } in closed {
-            closing.load.rss_octets = host::resident_octets();
-            closing.load.publish_queue_octets = self.sink.queued_octets();
-            closing.load.spool_octets = self.sink.spooled_octets();
+            complete_load(&mut closing.load, self.sink.as_ref());
             let before = (*self.publisher.published(), *self.publisher.witness());
             self.publisher.publish(&mut closing, &self.pace, self.sink.as_mut())?;
             if let Some(counted) = counted {
@@ -437,6 +414,8 @@ impl Publish {
             let here = published.since(&before.0);
             let (offered, dropped) = (witness.offered - before.1.offered, witness.dropped - before.1.dropped);
             self.metrics.closed(worker, &closing, &here, offered, dropped);
+            self.published.published(worker, &here, closing.interval.tally.late.packets);
+            self.published.overflow(worker, here.overflow_records);
             if dropped > 0 {
                 tracing::warn!(worker, dropped, "the kernel dropped packets: the agent was too slow for its interface");
             }
