@@ -411,22 +411,3 @@ fn program_of(program: &[libc::sock_filter]) -> libc::sock_fprog {
 fn keep(octets: u32) -> libc::sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, octets, 0, 0)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_capture_has_a_group_of_its_own() {
-        let lo = Interface::find("lo").unwrap();
-        let open = || AfPacket::open(&lo, false, 2 * BLOCK_OCTETS);
-        let Ok(first) = open() else {
-            eprintln!("skipped: it takes CAP_NET_RAW");
-            return;
-        };
-        let group = first.join(None).unwrap();
-        assert_eq!(open().unwrap().join(Some(group)).unwrap(), group);
-        assert_ne!(open().unwrap().join(None).unwrap(), group);
-        assert!(!first.0.is_gone());
-    }
-}

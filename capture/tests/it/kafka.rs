@@ -1,15 +1,10 @@
 //! Publishing to Kafka: librdkafka's own mock of a cluster.
 
+use crate::common::cluster::{PATIENCE, cluster, consume};
 use crate::probe;
 use crate::testing as t;
 use prost::Message as _;
-use rdkafka::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::message::Message as _;
-use rdkafka::mocking::MockCluster;
-use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
-use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::io::copy;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -25,34 +20,6 @@ use weir_probe::publish::kafka_metrics::KafkaMetrics;
 use weir_probe::publish::spool::SpoolOptions;
 use weir_probe::publish::{Encoded, Sink as _};
 use weir_probe::signals::Asked;
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-pub(crate) fn cluster(partitions: i32) -> MockCluster<'static, DefaultProducerContext> {
-    let cluster = MockCluster::new(1).unwrap();
-    for topic in ["weir.flows.lab", "weir.counters.lab"] {
-        cluster.create_topic(topic, partitions, 1).unwrap();
-    }
-    cluster
-}
-
-/// The values of a topic's partition, oldest first, until `enough` of them are there.
-pub(crate) fn consume(brokers: &str, topic: &str, partition: i32, enough: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
-    let consumer: BaseConsumer =
-        ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", "test").create().unwrap();
-    let mut partitions = TopicPartitionList::new();
-    partitions.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
-    consumer.assign(&partitions).unwrap();
-    let mut values: Vec<Vec<u8>> = Vec::new();
-    let deadline = Instant::now() + PATIENCE;
-    while !enough(&values) {
-        assert!(Instant::now() < deadline, "{} messages in {topic}/{partition}", values.len());
-        if let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) {
-            values.push(message.payload().unwrap().to_vec());
-        }
-    }
-    values
-}
 
 /// Passes connections on to `behind`.
 fn lead(way: TcpListener, behind: String) {

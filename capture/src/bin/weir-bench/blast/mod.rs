@@ -4,7 +4,7 @@
 //! kernel by an XDP program where that works (`blast/xdp.rs`), and else sent through a socket (`blast/socket.rs`).
 
 mod socket;
-mod xdp;
+pub mod xdp;
 
 use clap::Args;
 use serde_json::json;
@@ -90,21 +90,21 @@ pub fn blast(args: &BlastArgs) -> Result<Exit, Failure> {
 }
 
 /// What was handed to the interface, and in which time.
-struct Sent {
+pub struct BlastSent {
     packets: u64,
     elapsed: Duration,
 }
 
 /// The frames, which differ in addresses and port alone.
-struct Frames {
+pub struct Frames {
     /// One of them, without its frame check sequence; IPv4's checksum stays 0.
-    template: Vec<u8>,
+    pub template: Vec<u8>,
     sources: u32,
     destinations: u32,
 }
 
 impl Frames {
-    fn new(args: &BlastArgs) -> Frames {
+    pub fn new(args: &BlastArgs) -> Frames {
         let size = usize::from(args.octets - FCS);
         let ip_length = (size - 14) as u16;
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0, 0x45, 0];
@@ -123,7 +123,7 @@ impl Frames {
     }
 
     /// Makes a copy of the template the frame of this number.
-    fn number(&self, number: u32, frame: &mut [u8]) {
+    pub fn number(&self, number: u32, frame: &mut [u8]) {
         // The low octet is the port's.
         let source = if self.sources == 0 { number.wrapping_mul(SPREAD) } else { (number % self.sources) << 8 };
         let destination = DESTINATIONS + number % self.destinations;

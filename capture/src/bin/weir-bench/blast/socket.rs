@@ -1,7 +1,7 @@
 //! Frames through a packet socket, which every kernel and interface has: about half a million a second.
 
 use super::BlastArgs;
-use super::{Frames, Sent};
+use super::{BlastSent, Frames};
 use anyhow::Context as _;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -13,11 +13,11 @@ use weir_probe::source::interface::Interface;
 const BATCH: usize = 64;
 
 /// Sends as the options say.
-pub(super) fn send(interface: &Interface, frames: &Frames, args: &BlastArgs) -> Result<Sent, Failure> {
+pub(super) fn send(interface: &Interface, frames: &Frames, args: &BlastArgs) -> Result<BlastSent, Failure> {
     let socket = open(interface).with_context(|| format!("{}: cannot send", interface.name)).map_err(Failure::start)?;
     let mut octets = frames.template.repeat(BATCH);
     let (started, length) = (Instant::now(), Duration::from_secs_f64(args.seconds));
-    let mut sent = Sent { packets: 0, elapsed: Duration::ZERO };
+    let mut sent = BlastSent { packets: 0, elapsed: Duration::ZERO };
     while sent.packets < args.packets && sent.elapsed < length {
         if let Some(rate) = args.rate {
             let due = Duration::from_secs_f64(sent.packets as f64 / rate);

@@ -6,7 +6,7 @@
 //! NAPI, for which an XDP program there sees that lets everything pass.
 
 use super::BlastArgs;
-use super::{DESTINATION, DESTINATIONS, Frames, SOURCE, SOURCE_PORT, SOURCES, SPREAD, Sent};
+use super::{BlastSent, DESTINATION, DESTINATIONS, Frames, SOURCE, SOURCE_PORT, SOURCES, SPREAD};
 use anyhow::{Context as _, bail};
 use std::ffi::c_int;
 use std::io;
@@ -25,10 +25,10 @@ use weir_probe::source::xdp::{
 
 /// Commands of `bpf(2)`, and what they are told (`linux/bpf.h`).
 const MAP_LOOKUP: c_int = 1;
-const PROGRAM_RUN: c_int = 10;
+pub const PROGRAM_RUN: c_int = 10;
 const MAP_TYPE_ARRAY: u32 = 2;
 const LIVE_FRAMES: u32 = 1 << 1;
-const XDP_DROP: i32 = 1;
+pub const XDP_DROP: i32 = 1;
 const KTIME_GET_NS: i32 = 5;
 const REDIRECT: i32 = 23;
 /// A constant of 64 bits is the address of a map's first value.
@@ -38,9 +38,9 @@ const MAP_VALUE: u8 = 2;
 /// processor's cache; with fewer, handing over costs more. The ring of a veth pair's end holds 256.
 const BATCH: u32 = 32;
 /// Frames for which the clock is read once, which takes a tenth of a frame's time. A power of two.
-const BURST: i32 = 16;
+pub const BURST: i32 = 16;
 /// Bits of a frame's time behind the nanosecond.
-const FRACTION: i32 = 16;
+pub const FRACTION: i32 = 16;
 /// How often it is looked whether all is sent.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long an interface may take until it has counted the first frame, and the last.
@@ -48,7 +48,7 @@ const FIRST_COUNTED: Duration = Duration::from_millis(50);
 const LAST_COUNTED: Duration = Duration::from_secs(1);
 
 /// The other end of a veth pair, which receives by NAPI as long as this is held.
-pub(super) struct Peer {
+pub struct Peer {
     name: String,
     /// The program that lets everything pass, where it is in force.
     link: io::Result<OwnedFd>,
@@ -59,7 +59,7 @@ impl Peer {
     ///
     /// # Errors
     /// Where there is no such interface.
-    pub(super) fn find(name: &str) -> anyhow::Result<Peer> {
+    pub fn find(name: &str) -> anyhow::Result<Peer> {
         let (netns, interface) = name.rsplit_once('/').unwrap_or(("", name));
         let _inside = netns::enter(netns)?;
         let interface = Interface::find(interface)?;
@@ -74,25 +74,25 @@ fn pass(interface: &Interface) -> io::Result<OwnedFd> {
 }
 
 /// The program and what it was made for.
-pub(super) struct Generator {
+pub struct Generator {
     counters: InterfaceCounters,
     before: InterfaceStatistics,
     template: Vec<u8>,
-    plan: Plan,
-    program: Arc<Program>,
+    plan: BlastPlan,
+    program: Arc<XdpProgram>,
     /// Kept until the last frame has arrived.
     _peer: Option<Peer>,
 }
 
 /// When frames are due.
 #[derive(Clone, Copy)]
-struct Plan {
+pub struct BlastPlan {
     /// None is sent from this time on after the start, ns.
-    length: u64,
+    pub length: u64,
     /// Frames at most.
-    packets: u64,
+    pub packets: u64,
     /// Time between two, ns, with [`FRACTION`] bits behind; 0: as fast as it goes.
-    period: u64,
+    pub period: u64,
 }
 
 impl Generator {
@@ -100,7 +100,7 @@ impl Generator {
     ///
     /// # Errors
     /// Where the kernel, or the interface's driver, cannot.
-    pub(super) fn start(
+    pub fn start(
         interface: &Interface,
         peer: Option<Peer>,
         frames: &Frames,
@@ -111,8 +111,8 @@ impl Generator {
         }
         let period = args.rate.map_or(0, |rate| (1e9 / rate * f64::from(1 << FRACTION)) as u64);
         let length = Duration::from_secs_f64(args.seconds).as_nanos() as u64;
-        let plan = Plan { length, packets: args.packets, period };
-        let program = Program::new(interface, frames, plan).context("the program is not taken")?;
+        let plan = BlastPlan { length, packets: args.packets, period };
+        let program = XdpProgram::new(interface, frames, plan).context("the program is not taken")?;
         let mut counters = InterfaceCounters::open(&interface.name)?;
         let before = counters.read()?;
         let mut generator = Generator {
@@ -134,7 +134,7 @@ impl Generator {
     ///
     /// # Errors
     /// Where the kernel ends it early.
-    pub(super) fn send(mut self) -> anyhow::Result<Sent> {
+    pub fn send(mut self) -> anyhow::Result<BlastSent> {
         // Every call waits twice for the whole kernel (RCU), some 10 ms: so there is but one, which a signal ends.
         signal_hook::flag::register(libc::SIGUSR1, Arc::new(AtomicBool::new(false)))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -172,7 +172,7 @@ impl Generator {
             let name = self.counters.name();
             tracing::warn!("{name}: no room for {} frames, which are not counted", redirected - packets);
         }
-        Ok(Sent { packets, elapsed: Duration::from_nanos(elapsed) })
+        Ok(BlastSent { packets, elapsed: Duration::from_nanos(elapsed) })
     }
 }
 
@@ -204,27 +204,27 @@ fn monotonic_ns() -> u64 {
 /// What the program keeps, and what its map has as its one value.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-struct State {
+pub struct ProgramState {
     /// Number of the next frame.
-    number: u64,
+    pub number: u64,
     /// Time of the second burst, before it of the first, ns of the monotonic clock.
     start: u64,
 }
 
 /// The loaded program and its map.
-struct Program {
+pub struct XdpProgram {
     map: OwnedFd,
-    program: OwnedFd,
+    pub program: OwnedFd,
 }
 
-impl Program {
-    fn new(interface: &Interface, frames: &Frames, plan: Plan) -> io::Result<Program> {
+impl XdpProgram {
+    pub fn new(interface: &Interface, frames: &Frames, plan: BlastPlan) -> io::Result<XdpProgram> {
         let map = bpf_descriptor(
             MAP_CREATE,
-            &attributes(&[(0, MAP_TYPE_ARRAY), (4, 4), (8, size_of::<State>() as u32), (12, 1)], &[]),
+            &attributes(&[(0, MAP_TYPE_ARRAY), (4, 4), (8, size_of::<ProgramState>() as u32), (12, 1)], &[]),
         )?;
         let program = load(&code(map.as_raw_fd(), interface.index, frames, plan))?;
-        Ok(Program { map, program })
+        Ok(XdpProgram { map, program })
     }
 
     /// Runs it so many times with live frames.
@@ -235,8 +235,8 @@ impl Program {
     }
 
     /// How far it is.
-    fn state(&self) -> io::Result<State> {
-        let (key, mut state) = (0_u32, State::default());
+    pub fn state(&self) -> io::Result<ProgramState> {
+        let (key, mut state) = (0_u32, ProgramState::default());
         let into = (&raw mut state).expose_provenance() as u64;
         bpf(MAP_LOOKUP, &attributes(&[(0, self.map.as_raw_fd() as u32)], &[(8, address(&key)), (16, into)]))?;
         Ok(state)
@@ -261,7 +261,7 @@ fn constant(register: u8, value: u64) -> [XdpInstruction; 2] {
 
 /// The program: redirects the next frame if it is due, and else drops the one it was run with. Registers: r6 the context,
 /// r7 its state, r8 the number, r2 the frame.
-fn code(map: c_int, interface: i32, frames: &Frames, plan: Plan) -> Vec<XdpInstruction> {
+fn code(map: c_int, interface: i32, frames: &Frames, plan: BlastPlan) -> Vec<XdpInstruction> {
     let mut code = vec![step(0xbf, 0x16, 0, 0)]; // r6 = r1
     let mut to_drop = Vec::new();
     let mut drop_if = |code: &mut Vec<XdpInstruction>, jump, registers| {
@@ -332,76 +332,4 @@ fn code(map: c_int, interface: i32, frames: &Frames, plan: Plan) -> Vec<XdpInstr
         code[from].offset = (drop - from - 1) as i16;
     }
     code
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Parsed {
-        #[command(flatten)]
-        args: BlastArgs,
-    }
-
-    fn arguments(words: &str) -> BlastArgs {
-        Parsed::parse_from(["blast", "lo"].into_iter().chain(words.split_whitespace())).args
-    }
-
-    impl Program {
-        /// Runs it once on a copy of the template, which goes nowhere; what it returns, and the frame as it left it.
-        fn try_out(&self, template: &[u8]) -> (u32, Vec<u8>) {
-            let mut frame = vec![0; template.len()];
-            let size = template.len() as u32;
-            let mut told = attributes(
-                &[(0, self.program.as_raw_fd() as u32), (8, size), (12, size), (32, 1)],
-                &[(16, template.as_ptr().addr() as u64), (24, frame.as_mut_ptr().expose_provenance() as u64)],
-            );
-            // SAFETY: as in `bpf`; the kernel writes the frame, and the returned value into the attributes.
-            let done = unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_RUN, told.as_mut_ptr(), told.len()) };
-            assert_eq!(done, 0, "{}", io::Error::last_os_error());
-            (u32::from_ne_bytes(told[4..8].try_into().unwrap()), frame)
-        }
-    }
-
-    #[test]
-    fn makes_the_frames_that_the_socket_sends() {
-        const XDP_REDIRECT: u32 = 4;
-        let lo = Interface::find("lo").unwrap();
-        for words in
-            ["--sources 0", "--sources 3 --destinations 10000", "--octets 1518 --destinations 7", "--syn --sources 0"]
-        {
-            let frames = Frames::new(&arguments(words));
-            let plan = Plan { length: u64::MAX, packets: 50, period: 0 };
-            let program = match Program::new(&lo, &frames, plan) {
-                Ok(program) => program,
-                Err(error) => {
-                    println!("skipped: XDP programs cannot be loaded here ({error})");
-                    return;
-                }
-            };
-            for number in 0..50 {
-                let mut expected = frames.template.clone();
-                frames.number(number, &mut expected);
-                assert_eq!(program.try_out(&frames.template), (XDP_REDIRECT, expected), "{words}, frame {number}");
-            }
-            assert_eq!(program.try_out(&frames.template), (XDP_DROP as u32, frames.template.clone()), "{words}");
-            assert_eq!(program.state().unwrap().number, 50);
-        }
-    }
-
-    #[test]
-    fn waits_until_a_burst_is_due() {
-        let lo = Interface::find("lo").unwrap();
-        let frames = Frames::new(&arguments(""));
-        // An hour between two frames: the burst that starts the clock is the last for long.
-        let plan = Plan { length: u64::MAX, packets: u64::MAX, period: 3_600_000_000_000 << FRACTION };
-        let Ok(program) = Program::new(&lo, &frames, plan) else {
-            println!("skipped: XDP programs cannot be loaded here");
-            return;
-        };
-        (0..100).for_each(|_| drop(program.try_out(&frames.template)));
-        assert_eq!(program.state().unwrap().number, 2 * BURST as u64);
-    }
 }

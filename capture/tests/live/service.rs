@@ -1,8 +1,9 @@
 //! The agent as a service: killed, with a changed configuration, without root.
 
-use crate::kafka::{PATIENCE, cluster, consume};
-use crate::live::{Agent, Net, ping};
-use crate::probe;
+use crate::common::agent::{Agent, Net, ping};
+use crate::common::cluster::{PATIENCE, cluster, consume};
+use crate::common::probe;
+use crate::needs::{Need, live};
 use prost::Message as _;
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,9 +11,15 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use weir_probe::filter::pcap::Compiler;
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
+
+live! {
+    [Need::Namespaces] => what_was_spooled_when_the_agent_was_killed_arrives_after_the_restart;
+    [Need::Namespaces, Need::Libpcap] =>
+        a_changed_configuration_holds_from_a_later_interval_on_and_a_wrong_one_does_not;
+    [Need::Namespaces, Need::Setpriv] => it_captures_without_root_and_keeps_no_capability;
+}
 
 const NET_ADMIN: u64 = 1 << 12;
 /// Nobody, on most systems; no account is needed.
@@ -52,9 +59,8 @@ fn octets_in(folder: &Path) -> u64 {
     entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
-#[test]
 fn what_was_spooled_when_the_agent_was_killed_arrives_after_the_restart() {
-    let Some(net) = Net::new("spool") else { return };
+    let net = Net::new("spool");
     let folder = tempfile::tempdir().unwrap();
     let interval = "interval = \"1s\"";
     configure(folder.path(), &net, "127.0.0.1:1", interval, "[filters]\ndefault = false");
@@ -97,13 +103,8 @@ fn what_was_spooled_when_the_agent_was_killed_arrives_after_the_restart() {
     assert_eq!(packets, 600);
 }
 
-#[test]
 fn a_changed_configuration_holds_from_a_later_interval_on_and_a_wrong_one_does_not() {
-    if Compiler::load().is_err() {
-        eprintln!("skipped: it takes libpcap");
-        return;
-    }
-    let Some(net) = Net::new("reload") else { return };
+    let net = Net::new("reload");
     let folder = tempfile::tempdir().unwrap();
     let cluster = cluster(1);
     let brokers = cluster.bootstrap_servers();
@@ -148,9 +149,8 @@ fn a_changed_configuration_holds_from_a_later_interval_on_and_a_wrong_one_does_n
     agent.stop();
 }
 
-#[test]
 fn it_captures_without_root_and_keeps_no_capability() {
-    let Some(net) = Net::new("caps") else { return };
+    let net = Net::new("caps");
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("weir-probe");
@@ -169,12 +169,6 @@ fn it_captures_without_root_and_keeps_no_capability() {
         command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
         command.args([format!("--inh-caps={ambient}"), format!("--ambient-caps={ambient}")]);
     };
-    let mut try_out = net.inside(&net.names[0], "setpriv");
-    as_user(&mut try_out, "-all,+net_raw");
-    if !try_out.arg("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: it takes setpriv, and the right to use it");
-        return;
-    }
     let mut command = net.inside(&net.names[0], "setpriv");
     as_user(&mut command, "-all,+net_raw");
     command.arg(&program).args(["run", "--summary", "json", "--config"]).arg(&config);

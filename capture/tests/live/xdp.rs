@@ -1,8 +1,9 @@
 //! AF_XDP on a veth pair, where it copies: packets, drops, and that nothing is left behind.
 
+use crate::common::agent::{Agent, Net};
+use crate::common::probe;
 use crate::fanout::Sender;
-use crate::live::{Agent, Net};
-use crate::probe;
+use crate::needs::{Need, live};
 use crate::testing as t;
 use serde_json::Value;
 use std::path::Path;
@@ -11,6 +12,12 @@ use std::time::{Duration, Instant};
 use weir_probe::source::config::SourceConfig;
 use weir_probe::source::live::{Device, Live};
 use weir_probe::source::{Next, Polled, Source as _, ethtool, netns};
+
+live! {
+    [Need::Xdp] =>
+        what_does_not_fit_is_counted_as_dropped,
+        the_agent_takes_what_comes_and_leaves_the_interface_as_it_was;
+}
 
 /// Whether the interface of the first namespace has an XDP program.
 fn has_program(net: &Net) -> bool {
@@ -23,20 +30,12 @@ fn frame(number: u16) -> Vec<u8> {
     t::frame(0x0800, &t::ipv4([10, 1, high, low], [10, 99, 0, 1], 17, &t::udp((7, 9), &[0; 30])))
 }
 
-/// The rings of all queues of `wire0`; `None`, with a word, where this kernel cannot.
-fn open(net: &Net) -> Option<Vec<Live>> {
+/// The rings of all queues of `wire0`.
+pub fn open(net: &Net) -> anyhow::Result<Vec<Live>> {
     let _inside = netns::enter(&net.names[0]).unwrap();
     let device: Device = "xdp:wire0".parse().unwrap();
     let opened = device.open(&SourceConfig::default(), ethtool::receive_queues("wire0"));
-    match opened
-        .and_then(|opened| opened.rings.into_iter().map(|ring| ring.admit()).collect::<anyhow::Result<Vec<_>>>())
-    {
-        Ok(rings) => Some(rings),
-        Err(error) => {
-            eprintln!("skipped: {error:#}");
-            None
-        }
-    }
+    opened.and_then(|opened| opened.rings.into_iter().map(|ring| ring.admit()).collect())
 }
 
 /// Takes what is there until the ring ends; how many packets.
@@ -55,11 +54,10 @@ fn drain(ring: &mut Live) -> u64 {
     handed
 }
 
-#[test]
 fn what_does_not_fit_is_counted_as_dropped() {
     const SENT: u64 = 20_000;
-    let Some(net) = Net::new("xdpfull") else { return };
-    let Some(mut rings) = open(&net) else { return };
+    let net = Net::new("xdpfull");
+    let mut rings = open(&net).unwrap();
     assert!(has_program(&net));
     let far = {
         let _inside = netns::enter(&net.names[1]).unwrap();
@@ -82,12 +80,8 @@ fn what_does_not_fit_is_counted_as_dropped() {
     assert!(!has_program(&net), "the program is left behind");
 }
 
-#[test]
 fn the_agent_takes_what_comes_and_leaves_the_interface_as_it_was() {
-    let Some(net) = Net::new("xdp") else { return };
-    if open(&net).is_none() {
-        return;
-    }
+    let net = Net::new("xdp");
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("weir-probe.toml");
     let write = |workers: u32| {

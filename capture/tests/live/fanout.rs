@@ -1,15 +1,21 @@
 //! Two rings on one interface, in namespaces of the test's own: who gets which packets.
 
-use crate::live::Net;
+use crate::common::agent::Net;
+use crate::needs::{Need, live};
 use crate::testing as t;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_probe::packet::{Frame, parse};
-use weir_probe::source::af_packet::AfPacket;
+use weir_probe::source::af_packet::{AfPacket, BLOCK_OCTETS};
 use weir_probe::source::interface::Interface;
 use weir_probe::source::{Next, Polled, Source as _, netns};
+
+live! {
+    [Need::Namespaces] => both_directions_and_all_fragments_of_a_pair_meet_in_one_ring;
+    [Need::RawSockets] => each_capture_has_a_group_of_its_own;
+}
 
 /// A socket that sends whole frames on an interface of the calling thread's namespace.
 pub(crate) struct Sender(OwnedFd);
@@ -50,10 +56,9 @@ fn pair(frame: &Frame<'_>) -> Option<Vec<[u8; 16]>> {
     Some(pair)
 }
 
-#[test]
 fn both_directions_and_all_fragments_of_a_pair_meet_in_one_ring() {
     const PAIRS: u8 = 200;
-    let Some(net) = Net::new("fanout") else { return };
+    let net = Net::new("fanout");
     let far = {
         let _inside = netns::enter(&net.names[1]).unwrap();
         Sender::on("wire1")
@@ -133,4 +138,18 @@ fn both_directions_and_all_fragments_of_a_pair_meet_in_one_ring() {
     }
     // Of itself the namespace may say an ARP or two.
     assert!(dropped == 0 && (sent..sent + 10).contains(&offered), "sent {sent}, offered {offered}, dropped {dropped}");
+}
+
+fn each_capture_has_a_group_of_its_own() {
+    let lo = Interface::find("lo").unwrap();
+    let open = || AfPacket::open(&lo, false, 2 * BLOCK_OCTETS).unwrap();
+    let first = open();
+    let group = first.join(None).unwrap();
+    assert_eq!(open().join(Some(group)).unwrap(), group);
+    assert_ne!(open().join(None).unwrap(), group);
+    // Its interface is still there: however often it looks, it does not say that it is gone.
+    let (mut ring, since) = (AfPacket::admit(first).unwrap(), Instant::now());
+    while since.elapsed() < Duration::from_millis(1500) {
+        ring.poll(Duration::from_millis(50), &mut |_| Next::More).unwrap();
+    }
 }

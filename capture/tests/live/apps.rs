@@ -1,6 +1,8 @@
 //! Applications and names of the flows in whole captures, with a flow table of the tests' own.
 
-use crate::{captures, testing as t};
+use crate::common::captures;
+use crate::needs::{Need, live};
+use crate::testing as t;
 use serde_json::json;
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -11,6 +13,10 @@ use weir_probe::app::{AppCounts, AppOptions, AppSlot, Apps, NotInspected};
 use weir_probe::meter::key::{End, Initiator, Key};
 use weir_probe::packet::{Frame, IpPacket, LinkType, parse};
 use weir_probe::source::file::CaptureFile;
+
+live! {
+    [Need::NdpiCaptures] => applications_and_names_of_shared_captures, what_applications_cost;
+}
 
 /// A packet as the meter will show it.
 struct Shown {
@@ -103,14 +109,17 @@ fn record(key: &Key, flow: &Flow) -> serde_json::Value {
     })
 }
 
-/// nDPI's captures, where they are; `WEIR_APPS_CAPTURES=FOLDER` says where else.
-fn shared_captures() -> (PathBuf, Vec<PathBuf>) {
+/// Where nDPI's captures are; `WEIR_APPS_CAPTURES=FOLDER` says where else.
+pub fn folder() -> PathBuf {
     let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/pcaps/ndpi");
-    let folder = std::env::var_os("WEIR_APPS_CAPTURES").map_or_else(usual, PathBuf::from);
+    std::env::var_os("WEIR_APPS_CAPTURES").map_or_else(usual, PathBuf::from)
+}
+
+fn shared_captures() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    captures(&folder, &mut files);
+    captures(&folder(), &mut files);
     files.sort();
-    (folder, files)
+    files
 }
 
 fn number(variable: &str, default: u8) -> u8 {
@@ -119,13 +128,8 @@ fn number(variable: &str, default: u8) -> u8 {
 
 /// nDPI's captures, each as a probe of its own would see it. `WEIR_APPS_RECORDS=FOLDER` keeps what was found, for
 /// `tests/compare_ndpi.py --records`; `WEIR_APPS_TCP` and `WEIR_APPS_UDP` set the budgets.
-#[test]
 fn applications_and_names_of_shared_captures() {
-    let (folder, files) = shared_captures();
-    if files.is_empty() {
-        eprintln!("skipped: there is no {}", folder.display());
-        return;
-    }
+    let files = shared_captures();
     let default = AppOptions::default();
     let options = AppOptions {
         tcp_packets: number("WEIR_APPS_TCP", default.tcp_packets),
@@ -158,11 +162,9 @@ fn applications_and_names_of_shared_captures() {
     assert!(!options.ndpi || told > flows / 3);
 }
 
-/// What applications cost a packet and a flow: `cargo test --release what_applications_cost -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
+/// What applications cost a packet and a flow: `cargo test --release --test live what_applications_cost -- --ignored`.
 fn what_applications_cost() {
-    let (_, files) = shared_captures();
+    let files = shared_captures();
     // Each capture is a network of its own.
     let mut ordinary: Vec<Shown> = Vec::new();
     for (number, path) in files.iter().enumerate() {

@@ -1,12 +1,24 @@
 //! PF_RING against a stand-in for libpfring, which is built here from `tests/pf_ring/libpfring.c`.
 
-use crate::live::Agent;
+use crate::common::agent::Agent;
+use crate::common::{own, probe};
+use crate::needs::{Need, live};
 use crate::testing as t;
-use crate::{own, probe};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+
+live! {
+    [] =>
+        what_pf_ring_hands_over_is_captured_and_its_drops_are_counted,
+        a_device_that_ends_ends_the_capture,
+        workers_share_a_device_by_addresses_or_take_queues_of_their_own,
+        what_is_missing_is_said_in_one_line,
+        an_idle_ring_costs_next_to_nothing,
+        capture_is_kept_on_the_processors_named;
+    [Need::PfRing] => the_real_library_reads_a_capture_file;
+}
 
 /// A folder with the stand-in, a capture file and a configuration.
 struct Bench {
@@ -15,8 +27,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// `None` where there is no C compiler.
-    fn new(packets: &[t::Captured]) -> Option<Bench> {
+    fn new(packets: &[t::Captured]) -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("libpfring.so");
         let compiled = Command::new("cc")
@@ -24,15 +35,9 @@ impl Bench {
             .arg(&library)
             .arg(own("pf_ring/libpfring.c"))
             .status();
-        match compiled {
-            Ok(status) => assert!(status.success(), "the stand-in does not compile"),
-            Err(_) => {
-                eprintln!("skipped: there is no C compiler for the stand-in of libpfring");
-                return None;
-            }
-        }
+        assert!(compiled.expect("a C compiler").success(), "the stand-in does not compile");
         std::fs::write(folder.path().join("packets.pcap"), t::pcap(t::Form::default(), packets)).unwrap();
-        Some(Bench { folder, library })
+        Bench { folder, library }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -90,9 +95,8 @@ fn packets(pairs: u8) -> Vec<t::Captured> {
         .collect()
 }
 
-#[test]
 fn what_pf_ring_hands_over_is_captured_and_its_drops_are_counted() {
-    let Some(bench) = Bench::new(&packets(100)) else { return };
+    let bench = Bench::new(&packets(100));
     for environment in [&[][..], &[("STANDIN_NS", "1")], &[("STANDIN_POLL", "1")], &[("STANDIN_POLL", "-7")]] {
         let summary = bench.summary("pfring:lo", 1, environment);
         assert_eq!(summary["packets"]["seen"], 200, "{environment:?} {summary}");
@@ -111,15 +115,13 @@ fn what_pf_ring_hands_over_is_captured_and_its_drops_are_counted() {
     assert!(log.starts_with("open lo 512 536\nclose 1200 100\n"), "promiscuous, with times, not parsed: {log}");
 }
 
-#[test]
 fn a_device_that_ends_ends_the_capture() {
-    let Some(bench) = Bench::new(&packets(50)) else { return };
+    let bench = Bench::new(&packets(50));
     assert_eq!(bench.summary("pfring:lo", 1, &[("STANDIN_END", "1")])["packets"]["captured"], 100);
 }
 
-#[test]
 fn workers_share_a_device_by_addresses_or_take_queues_of_their_own() {
-    let Some(bench) = Bench::new(&packets(100)) else { return };
+    let bench = Bench::new(&packets(100));
     let summary = bench.summary("pfring:lo", 2, &[]);
     assert_eq!((&summary["packets"]["in_flow_records"], &summary["flows"]), (&200.into(), &100.into()));
     let log = bench.log();
@@ -136,9 +138,8 @@ fn workers_share_a_device_by_addresses_or_take_queues_of_their_own() {
     }
 }
 
-#[test]
 fn what_is_missing_is_said_in_one_line() {
-    let Some(bench) = Bench::new(&[]) else { return };
+    let bench = Bench::new(&[]);
     let module = bench.refused("pfring:lo", 1, &[("STANDIN_ERRNO", "97")]);
     assert!(module.contains("the pf_ring kernel module is not loaded"), "{module}");
     let permission = bench.refused("zc:eth1", 1, &[("STANDIN_ERRNO", "1")]);
@@ -157,13 +158,8 @@ fn what_is_missing_is_said_in_one_line() {
     assert!(library.contains("cannot load libpfring: /no/such/libpfring.so"), "{library}");
 }
 
-#[test]
 fn the_real_library_reads_a_capture_file() {
-    if let Err(error) = weir_probe::source::pf_ring::Library::load(None) {
-        eprintln!("skipped: {error:#}");
-        return;
-    }
-    let Some(bench) = Bench::new(&packets(100)) else { return };
+    let bench = Bench::new(&packets(100));
     let device = format!("pfring:pcap:{}", bench.path("packets.pcap").display());
     let mut command = bench.command(&device, 1, &[]);
     let config = bench.path("weir-probe.toml");
@@ -184,9 +180,8 @@ fn capture_ns(pid: u32) -> u64 {
     read(capture, "schedstat").split_whitespace().next().unwrap().parse().unwrap()
 }
 
-#[test]
 fn an_idle_ring_costs_next_to_nothing() {
-    let Some(bench) = Bench::new(&[]) else { return };
+    let bench = Bench::new(&[]);
     // A library that waits, one that cannot, and one that says at once that there may be something.
     for environment in [&[][..], &[("STANDIN_POLL", "-7")], &[("STANDIN_POLL", "1")]] {
         let agent = Agent::spawn(bench.command("pfring:lo", 1, environment));
@@ -216,9 +211,8 @@ fn processors(pid: u32, prefix: &str) -> Vec<(String, String)> {
     found
 }
 
-#[test]
 fn capture_is_kept_on_the_processors_named() {
-    let Some(bench) = Bench::new(&[]) else { return };
+    let bench = Bench::new(&[]);
     let allowed = weir_probe::host::allowed_cpus().unwrap();
     let last = *allowed.last().unwrap();
     let pinned = |cpus: &str| {

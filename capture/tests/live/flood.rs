@@ -1,7 +1,8 @@
 //! A spoofed flood, each packet of it a flow of its own, against an agent with little room: detail is given up, no count.
 
-use crate::live::{Agent, Net};
-use crate::{bench, probe};
+use crate::common::agent::{Agent, Net};
+use crate::common::probe;
+use crate::needs::{Need, live};
 use prost::Message as _;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -9,10 +10,15 @@ use rdkafka::message::Message as _;
 use rdkafka::mocking::MockCluster;
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::overflow::Key;
 use weir_probe::proto::{Conservation, Flow, FlowMessage, RecordKind, Volume};
+
+live! {
+    [Need::Namespaces] => a_spoofed_flood_is_counted_to_the_packet_in_bounded_room;
+}
 
 /// Packets of the flood: several times what finds room.
 const PACKETS: u64 = 1_000_000;
@@ -62,9 +68,8 @@ fn assert_balanced(sums: &Conservation) {
     assert_eq!(came, went, "{sums:?}");
 }
 
-#[test]
 fn a_spoofed_flood_is_counted_to_the_packet_in_bounded_room() {
-    let Some(net) = Net::new("flood") else { return };
+    let net = Net::new("flood");
     let cluster = MockCluster::new(1).unwrap();
     for topic in ["weir.flows.flood", "weir.counters.flood"] {
         cluster.create_topic(topic, 1, 1).unwrap();
@@ -85,7 +90,7 @@ fn a_spoofed_flood_is_counted_to_the_packet_in_bounded_room() {
     let reader = std::thread::spawn(move || messages(&brokers));
 
     let packets = PACKETS.to_string();
-    let sent = bench()
+    let sent = Command::new(env!("CARGO_BIN_EXE_weir-bench"))
         .args(["blast", "wire1", "--netns", &net.names[1], "--syn", "--sources", "0"])
         .args(["--packets", &packets, "--rate", "250000", "--seconds", "60"])
         .output()

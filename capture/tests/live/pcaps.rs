@@ -1,23 +1,28 @@
 //! All captures of `../shared/pcaps`, where they are: no crash, no hang, and conservation in every summary.
 
-use crate::{assert_balanced, captures, probe};
-use std::path::Path;
+use crate::common::{assert_balanced, captures, probe};
+use crate::needs::{Need, live};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+live! {
+    [Need::SharedCaptures] => every_shared_capture_is_read;
+}
+
 /// Far more than any of them takes.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
-#[test]
+/// Where they are.
+pub fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/pcaps")
+}
+
 fn every_shared_capture_is_read() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/pcaps");
+    let folder = folder();
     let mut files = Vec::new();
     captures(&folder, &mut files);
-    if files.is_empty() {
-        eprintln!("skipped: there is no {}", folder.display());
-        return;
-    }
     let next = AtomicUsize::new(0);
     let statuses: Vec<AtomicUsize> = (0..4).map(|_| AtomicUsize::new(0)).collect();
     std::thread::scope(|scope| {
