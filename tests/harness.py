@@ -29,6 +29,7 @@ from weir.supervisor import Supervisor
 CHECKOUT = Path(__file__).resolve().parents[1]
 BUILT = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir"))
 AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
+BENCH = Path(os.environ.get("WEIR_BENCH", CHECKOUT / "capture/target/release/weir-bench"))
 
 
 def free_ports(count: int) -> list[int]:

@@ -29,7 +29,7 @@ pub const EXAMPLE: &str = include_str!("../weir-probe.example.toml");
 /// Octets of memory that a worker needs at least, rings and queue aside.
 const LEAST_SHARE: u64 = 1 << 20;
 
-/// A flow's intervals are told apart by the lower half of their numbers.
+/// The flow table keeps the low 16 bits of interval numbers: longer idle times could confuse two intervals.
 const MOST_IDLE: Duration = Duration::from_secs(12 * 3600);
 
 /// A spool has room for several of the longest messages.
@@ -46,7 +46,7 @@ pub struct Config {
     pub interval: IntervalLength,
     /// Workers; 0: one for each processor, at most 16.
     pub workers: u32,
-    /// Folder of what outlasts a run.
+    /// Directory for state kept across restarts.
     pub state_dir: PathBuf,
     /// Networks that packets come *in* to.
     #[serde(deserialize_with = "parsed_list")]
@@ -55,7 +55,7 @@ pub struct Config {
     pub source: SourceConfig,
     /// How packets are read.
     pub packets: PacketsConfig,
-    /// What is told of applications.
+    /// How applications are detected.
     pub applications: ApplicationsConfig,
     /// Where records go.
     pub kafka: KafkaConfig,
@@ -63,11 +63,11 @@ pub struct Config {
     pub export: Vec<ExportConfig>,
     /// Where records wait while Kafka is away.
     pub spool: SpoolConfig,
-    /// What is kept to.
+    /// Bounds of memory and of records.
     pub limits: Limits,
     /// Expressions that packets are counted by.
     pub filters: FilterConfig,
-    /// What the agent says of itself.
+    /// The endpoint of the agent's own metrics.
     pub metrics: MetricsConfig,
 }
 
@@ -106,7 +106,7 @@ pub struct ApplicationsConfig {
     pub max_inspected_percent: u8,
 }
 
-/// Whether applications are told by nDPI.
+/// Whether nDPI detects applications.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum UseNdpi {

@@ -1,4 +1,4 @@
-//! What the host tells of itself and of this process.
+//! Facts about the host and this process.
 
 use std::fs;
 use std::io;
@@ -108,7 +108,7 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
     }
 }
 
-/// Has the calling thread wait for a processor (SCHED_BATCH): when it wakes, whoever runs there is not interrupted.
+/// Has the calling thread wait for a processor (SCHED_BATCH): when it wakes, it does not preempt the thread that runs there.
 ///
 /// # Errors
 /// What the system says.

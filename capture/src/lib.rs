@@ -28,13 +28,11 @@ pub mod time;
 pub mod units;
 pub mod volume;
 
-/// Version of the agent.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Why a command ends, as its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
     Done = 0,
     /// Something failed on the way.
     Failed = 1,
@@ -47,9 +45,7 @@ pub enum Exit {
 /// What a person reads when a command ends early, and the exit status.
 #[derive(Debug)]
 pub struct Failure {
-    /// One line.
     pub error: anyhow::Error,
-    /// The status.
     pub exit: Exit,
 }
 

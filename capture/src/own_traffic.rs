@@ -10,13 +10,13 @@ pub const TCP: u8 = 6;
 
 /// Addresses and ports of the brokers, and of whom records are exported to: traffic with them is the agent's own.
 #[derive(Clone, Default)]
-pub struct OwnTraffic(Arc<Known>);
+pub struct OwnTraffic(Arc<KnownEndpoints>);
 
 /// Where a broker or a collector of flows is: address, port and protocol above IP.
 pub type OwnEndpoint = (Address, u16, u8);
 
 #[derive(Default)]
-struct Known {
+struct KnownEndpoints {
     endpoints: RwLock<Vec<OwnEndpoint>>,
     version: AtomicU64,
 }

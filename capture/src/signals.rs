@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Flags that signals set: the first SIGTERM or SIGINT asks to stop, the next one not to wait.
 #[derive(Clone, Default)]
 pub struct Asked {
-    /// To stop in order.
     pub stop: Arc<AtomicBool>,
     /// To wait for nothing.
     pub give_up: Arc<AtomicBool>,

@@ -5,7 +5,6 @@ use std::ops::{Add, AddAssign, Sub};
 /// Packets and layer-3 octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
-    /// Packets.
     pub packets: u64,
     /// Layer-3 octets.
     pub octets: u64,

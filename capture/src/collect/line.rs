@@ -30,7 +30,7 @@ pub fn start(
     sink: Box<dyn Sink>,
     options: CollectOptions,
 ) -> anyhow::Result<CollectWorker> {
-    let publishing = Publish {
+    let publishing = CollectPublishing {
         publisher: CollectPublisher::new(options.identity.clone(), Arc::clone(&options.filters)),
         sink,
         uncommitted: Uncommitted {
@@ -73,15 +73,14 @@ impl Uncommitted {
     }
 }
 
-/// The publishing half.
-struct Publish {
+struct CollectPublishing {
     publisher: CollectPublisher,
     sink: Box<dyn Sink>,
     uncommitted: Uncommitted,
     options: CollectOptions,
 }
 
-impl Publish {
+impl CollectPublishing {
     fn run(mut self, waiting: &Receiver<Work>, give_back: &Sender<Flows>) -> anyhow::Result<(Published, Uncommitted)> {
         let worker = self.publisher.worker();
         loop {

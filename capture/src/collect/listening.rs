@@ -1,6 +1,6 @@
 //! The listening half of a collector's line: what comes is decoded and added up, and intervals are closed by the clock.
 
-use super::decode::{Cause, Counts, Decoder, ExporterInfo, Heard, Limits, Losses, Protocol, Topic};
+use super::decode::{Counts, DecodeLimits, Decoder, ExporterInfo, Heard, Losses, Protocol, Refusal, ZmqTopic};
 use super::listen::Ports;
 use super::metrics::CollectMetrics;
 use super::nprobe::Inbox;
@@ -62,10 +62,9 @@ pub enum Work {
 struct Reported {
     records: u64,
     lost: u64,
-    causes: [u64; Cause::ALL.len()],
+    causes: [u64; Refusal::ALL.len()],
 }
 
-/// The listening half.
 pub struct Listening {
     ports: Ports,
     inbox: Option<Inbox>,
@@ -80,9 +79,9 @@ pub struct Listening {
     unsampled: HashMap<ExporterInfo, u64>,
     without_sampling_rate: u64,
     reported: HashMap<ExporterInfo, Reported>,
-    reported_strange: [u64; Cause::ALL.len()],
+    reported_strange: [u64; Refusal::ALL.len()],
     clamped: Clamped,
-    /// Intervals that time jumped over and no closing record tells of yet.
+    /// Intervals that time jumped over and no closing record has reported yet.
     skipped: u64,
     load: ThreadLoad,
     throttle: Throttle,
@@ -96,7 +95,7 @@ impl Listening {
         work: Sender<Work>,
         recycled: Receiver<Flows>,
     ) -> Listening {
-        let mut decoder = Decoder::new(Limits::default());
+        let mut decoder = Decoder::new(DecodeLimits::default());
         options.states.restore(options.identity.worker, &mut decoder);
         let interval_ms = i64::from(options.identity.interval_ms);
         let now_ms = wall_clock_ns() / 1_000_000;
@@ -113,13 +112,13 @@ impl Listening {
             unsampled: HashMap::new(),
             without_sampling_rate: 0,
             reported: HashMap::new(),
-            reported_strange: [0; Cause::ALL.len()],
+            reported_strange: [0; Refusal::ALL.len()],
             clamped: Clamped::default(),
             skipped: 0,
             load: ThreadLoad::begin(),
             throttle: Throttle::default(),
         };
-        // CollectClosing records tell of this run alone.
+        // Closing records report this run alone.
         listening.exporters();
         listening
     }
@@ -163,7 +162,7 @@ impl Listening {
             inbox.close();
         }
         let Heard { topics, left_out } = self.decoder.nprobes();
-        let topics = Topic::ALL.into_iter().map(|topic| (topic.name(), topics[topic as usize]));
+        let topics = ZmqTopic::ALL.into_iter().map(|topic| (topic.name(), topics[topic as usize]));
         Ok(CollectOutcome {
             nprobe_messages: topics.filter(|(_, count)| *count > 0).collect(),
             left_out: left_out.into_iter().collect(),
@@ -243,14 +242,14 @@ impl Listening {
     /// What came of all, and what did not even come to the decoder.
     fn counts(&mut self) -> Counts {
         let mut counts = self.decoder.counts();
-        counts.causes[Cause::SocketFull as usize] = self.ports.dropped();
+        counts.causes[Refusal::SocketFull as usize] = self.ports.dropped();
         counts
     }
 
     /// What came of each exporter since this was last asked.
     fn exporters(&mut self) -> Vec<proto::Exporter> {
         let mut all = Vec::new();
-        let mut sum = [0; Cause::ALL.len()];
+        let mut sum = [0; Refusal::ALL.len()];
         for known in self.decoder.exporters() {
             let (info, counts) = (known.info, known.counts);
             let reported = self.reported.entry(*info).or_default();
@@ -333,6 +332,6 @@ fn unit(protocol: Protocol) -> &'static str {
 
 fn refused(now: &[u64], said: &[u64]) -> HashMap<String, u64> {
     let since =
-        Cause::ALL.iter().zip(now.iter().zip(said)).map(|(cause, (now, said))| (cause, now.saturating_sub(*said)));
+        Refusal::ALL.iter().zip(now.iter().zip(said)).map(|(cause, (now, said))| (cause, now.saturating_sub(*said)));
     since.filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.name().to_owned(), count)).collect()
 }

@@ -1,6 +1,6 @@
 //! What a collector counts of exporters and of nProbes.
 
-use super::decode::{Heard, Topic};
+use super::decode::{Heard, ZmqTopic};
 use crate::metrics::Metrics;
 use crate::proto;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -83,7 +83,7 @@ impl CollectMetrics {
 
     /// Counts what came from nProbes since before.
     pub fn nprobes(&self, now: &Heard, before: &Heard) {
-        for topic in Topic::ALL {
+        for topic in ZmqTopic::ALL {
             let since = now.topics[topic as usize] - before.topics[topic as usize];
             if since > 0 {
                 self.nprobe_messages.get_or_create(&ByTopic { topic: topic.name() }).inc_by(since);

@@ -1,4 +1,4 @@
-//! `weir-probe collect`: flow records of others (NetFlow, IPFIX, sFlow, nProbe) into Weir's own.
+//! `weir-probe collect`: converts flow records of other exporters (NetFlow, IPFIX, sFlow, nProbe) into Weir's.
 //!
 //! A record's way: [`listen`] or [`nprobe`] → [`decode`], which makes [`record::Imported`] of it → [`table`], where it is added up by
 //! interval and biflow → [`publish`]. [`listening`] is the thread that does the first part, [`line`] puts it

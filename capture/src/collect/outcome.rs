@@ -1,6 +1,6 @@
 //! The sums of a collector's run, for people and for programs.
 
-use super::decode::{Cause, Counts};
+use super::decode::{Counts, Refusal};
 use super::table::Clamped;
 use crate::publish::Published;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ impl CollectOutcome {
     }
 
     fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let counted = Cause::ALL.into_iter().map(|cause| (cause.name(), self.counts.of(cause)));
+        let counted = Refusal::ALL.into_iter().map(|cause| (cause.name(), self.counts.of(cause)));
         counted.filter(|(_, count)| *count > 0)
     }
 

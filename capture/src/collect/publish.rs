@@ -160,7 +160,7 @@ impl CollectPublisher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::record::{Imported, Sent};
+    use crate::collect::record::{Imported, SentCounts};
     use crate::collect::table::{Table, TableOptions};
     use crate::proto::flow_message::Body;
     use crate::publish::Encoded;
@@ -184,7 +184,7 @@ mod tests {
     const OPEN: i64 = 1_700_000_000_000;
 
     fn flow(port: u16, packets: u64, first_ms: i64, last_ms: i64) -> Imported<'static> {
-        let sent = [Sent { packets, octets: packets * 100, ..Sent::default() }, Sent::default()];
+        let sent = [SentCounts { packets, octets: packets * 100, ..SentCounts::default() }, SentCounts::default()];
         let addresses = [1, 2].map(|last| std::net::Ipv4Addr::new(192, 0, 2, last).to_ipv6_mapped().octets());
         Imported {
             addresses,

@@ -35,7 +35,7 @@ pub enum Command {
     /// Read capture files (pcap, pcapng, both also compressed with gzip)
     #[command(after_help = read::HELP)]
     Read(ReadArgs),
-    /// Take in flow records of others: NetFlow v5 and v9, IPFIX, sFlow v5, nProbe over ZeroMQ or Kafka
+    /// Collect flow records from other exporters: NetFlow v5 and v9, IPFIX, sFlow v5, nProbe over ZeroMQ or Kafka
     #[command(after_help = collect::HELP)]
     Collect(CollectArgs),
     /// Capture or read, and export, by the common options of nProbe (also where this program is called `nprobe`)

@@ -161,8 +161,8 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What each worker reads of nProbes: every topic, which Kafka shares out by partition, and some of the publishers, each of
-/// which sends everything to whoever subscribes.
+/// What each worker reads from nProbes: every topic, since Kafka shares partitions out, but only some of the publishers,
+/// since each of those sends everything to every subscriber.
 fn sources(args: &CollectArgs) -> anyhow::Result<Vec<Sources>> {
     let mut kafka = args.nprobe_kafka.clone();
     for property in &args.nprobe_kafka_conf {

@@ -1,8 +1,8 @@
 //! `weir-probe decode`: the exports within capture files, one JSON object a record. For tests, and to see what an exporter
 //! really sends.
 
-use crate::collect::decode::{Cause, Decoder, ExporterInfo, readable};
-use crate::collect::record::{Imported, Sent};
+use crate::collect::decode::{Decoder, ExporterInfo, Refusal, readable};
+use crate::collect::record::{Imported, SentCounts};
 use crate::packet::{Frame, LinkType, parse};
 use crate::source::file::CaptureFile;
 use crate::{Exit, Failure};
@@ -76,7 +76,7 @@ pub fn decode(args: &DecodeArgs) -> Result<Exit, Failure> {
 }
 
 fn object(info: &ExporterInfo, record: &Imported<'_>) -> Value {
-    let sent = |sent: &Sent| {
+    let sent = |sent: &SentCounts| {
         json!({
             "packets": sent.packets,
             "octets": sent.octets,
@@ -115,7 +115,7 @@ fn object(info: &ExporterInfo, record: &Imported<'_>) -> Value {
 fn counts(decoder: &Decoder) -> Value {
     let counts = decoder.counts();
     let causes: Map<String, Value> =
-        Cause::ALL.into_iter().map(|cause| (cause.name().to_owned(), counts.of(cause).into())).collect();
+        Refusal::ALL.into_iter().map(|cause| (cause.name().to_owned(), counts.of(cause).into())).collect();
     json!({
         "exporters": decoder.exporters().count(),
         "datagrams": counts.datagrams,

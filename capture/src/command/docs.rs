@@ -56,7 +56,7 @@ pub fn markdown() -> String {
         let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
     }
     page += "\n## What of an exporter is in no record, or mended\n\n| cause | what is counted |\n|---|---|\n";
-    for cause in decode::Cause::ALL {
+    for cause in decode::Refusal::ALL {
         let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
     }
     let _ = write!(page, "\n## Configuration\n\n```toml\n{}```\n", config::EXAMPLE);

@@ -28,7 +28,7 @@ pub struct InterfacesArgs {
 }
 
 /// One interface.
-struct Row {
+struct InterfaceRow {
     listed: Listed,
     /// What its frames begin with, or why it cannot be captured on.
     link: Result<LinkType, String>,
@@ -52,7 +52,7 @@ const CAPABILITIES: [(&str, u32, &str); 4] = [
 /// # Errors
 /// Where the system's list of interfaces cannot be read, or the output not be written.
 pub fn interfaces(args: &InterfacesArgs) -> Result<Exit, Failure> {
-    let rows: Vec<Row> = list()?.into_iter().map(Row::of).collect();
+    let rows: Vec<InterfaceRow> = list()?.into_iter().map(InterfaceRow::of).collect();
     let pf_ring = pf_ring_state();
     let held = host::effective_capabilities();
     let text =
@@ -61,10 +61,10 @@ pub fn interfaces(args: &InterfacesArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-impl Row {
-    fn of(listed: Listed) -> Row {
+impl InterfaceRow {
+    fn of(listed: Listed) -> InterfaceRow {
         let name = listed.name.as_str();
-        Row {
+        InterfaceRow {
             link: Interface::find(name).map(|interface| interface.link).map_err(|error| error.to_string()),
             speed: ethtool::speed(name),
             driver: ethtool::driver(name),
@@ -125,7 +125,7 @@ fn xdp_name(xdp: XdpSupport) -> &'static str {
     }
 }
 
-fn as_json(rows: &[Row], pf_ring: &Result<(), String>, held: u64) -> Value {
+fn as_json(rows: &[InterfaceRow], pf_ring: &Result<(), String>, held: u64) -> Value {
     let interfaces: Vec<Value> = rows
         .iter()
         .map(|row| {
@@ -155,7 +155,7 @@ fn as_json(rows: &[Row], pf_ring: &Result<(), String>, held: u64) -> Value {
     })
 }
 
-fn as_text(rows: &[Row], pf_ring: &Result<(), String>, held: u64) -> String {
+fn as_text(rows: &[InterfaceRow], pf_ring: &Result<(), String>, held: u64) -> String {
     let head = ["INTERFACE", "LINK", "STATE", "SPEED", "MTU", "QUEUES", "XDP", "OFFLOADS", "SOURCE.INTERFACE"];
     let mut table = vec![head.map(str::to_owned)];
     for row in rows {

@@ -54,19 +54,19 @@ pub struct NprobeArgs {
     /// Names for keys of JSON, not numbers
     #[arg(long)]
     pub json_labels: bool,
-    /// Taken and not used: a record is what a flow did in 10 s, so that a long flow is told of every 10 s
+    /// Accepted but ignored: a long flow is reported every 10 s anyway
     #[arg(short = 't', long = "lifetime-timeout", value_name = "SECONDS")]
     pub lifetime: Option<u32>,
     /// A flow without packets for so long has ended: further ones begin another
     #[arg(short = 'd', long = "idle-timeout", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=43_200))]
     pub idle: u32,
-    /// Taken and not used: records wait for no others
+    /// Accepted but ignored: records are not held back
     #[arg(short = 'l', long = "queue-timeout", value_name = "SECONDS")]
     pub queue: Option<u32>,
-    /// Taken and not used: of each packet so much is captured as is needed
+    /// Accepted but ignored: the agent captures as much of each packet as it needs
     #[arg(short = 's', long, value_name = "OCTETS")]
     pub snaplen: Option<u32>,
-    /// Taken and not used: WEIR_LOG=debug says more
+    /// Accepted but ignored: WEIR_LOG=debug logs more
     #[arg(short = 'b', long, value_name = "LEVEL")]
     pub verbose: Option<u32>,
 }

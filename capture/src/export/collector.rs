@@ -1,6 +1,6 @@
 //! Messages of IPFIX and NetFlow v9 on their way to a collector, by UDP or TCP.
 
-use super::elements::{Template, View};
+use super::elements::{ExportTemplate, View};
 
 use super::ipfix::{Encoder, ExportProtocol, Ready};
 use super::target::{Account, ExportTarget};
@@ -71,15 +71,13 @@ impl FromStr for CollectorAddress {
     }
 }
 
-/// A collector.
 pub struct Collector {
     encoder: Encoder,
     address: CollectorAddress,
-    link: Option<Link>,
+    link: Option<CollectorLink>,
 }
 
-/// A way to a collector.
-enum Link {
+enum CollectorLink {
     Udp(Datagrams),
     Tcp(TcpStream),
 }
@@ -95,7 +93,12 @@ struct Datagrams {
 }
 
 impl Collector {
-    pub fn new(protocol: ExportProtocol, address: CollectorAddress, template: &Template, domain: u32) -> Collector {
+    pub fn new(
+        protocol: ExportProtocol,
+        address: CollectorAddress,
+        template: &ExportTemplate,
+        domain: u32,
+    ) -> Collector {
         let most = if matches!(address, CollectorAddress::Udp(_)) { UDP_OCTETS } else { TCP_OCTETS };
         Collector { encoder: Encoder::new(protocol, template, domain, most), address, link: None }
     }
@@ -110,7 +113,7 @@ impl Collector {
                 Err(error) => {
                     account.failed(&anyhow::Error::from(error).context("cannot send"));
                     account.shed("not_sent", ready.records);
-                    if let Link::Tcp(_) = open {
+                    if let CollectorLink::Tcp(_) = open {
                         *link = None;
                     }
                 }
@@ -134,13 +137,13 @@ impl ExportTarget for Collector {
                 let socket = UdpSocket::bind(from).and_then(|socket| socket.connect(to).map(|()| socket));
                 let socket = socket.with_context(|| format!("cannot send to {address}"))?;
                 let now = Instant::now();
-                Link::Udp(Datagrams { socket, since_templates: (0, now), begun: false, burst: (0, now) })
+                CollectorLink::Udp(Datagrams { socket, since_templates: (0, now), begun: false, burst: (0, now) })
             }
             CollectorAddress::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(&resolve(address)?, PATIENCE);
                 let stream = stream.with_context(|| format!("cannot connect to {address}"))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
-                Link::Tcp(stream)
+                CollectorLink::Tcp(stream)
             }
         };
         self.encoder.restart();
@@ -161,7 +164,7 @@ impl ExportTarget for Collector {
 
     fn send(&mut self, message: &proto::FlowMessage, account: &Account) {
         let templates_due = match &mut self.link {
-            Some(Link::Udp(datagrams)) => datagrams.templates_due(),
+            Some(CollectorLink::Udp(datagrams)) => datagrams.templates_due(),
             _ => false,
         };
         self.drive(account, |encoder, out| {
@@ -187,11 +190,11 @@ impl ExportTarget for Collector {
     }
 }
 
-impl Link {
+impl CollectorLink {
     fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
         match self {
-            Link::Tcp(stream) => stream.write_all(message),
-            Link::Udp(datagrams) => datagrams.send(message),
+            CollectorLink::Tcp(stream) => stream.write_all(message),
+            CollectorLink::Udp(datagrams) => datagrams.send(message),
         }
     }
 }

@@ -3,7 +3,7 @@
 #![warn(missing_docs)]
 
 use super::collector::{Collector, CollectorAddress, ToCollector};
-use super::elements::{DEFAULT, Template};
+use super::elements::{DEFAULT, ExportTemplate};
 use super::ipfix::ExportProtocol;
 use super::nprobe_kafka::{self, ToKafka, ToTopic};
 use super::nprobe_zmq::{Ntopng, ToNtopng};
@@ -105,15 +105,15 @@ impl ToCollector {
             bail!("NetFlow v9 goes by udp:// alone; ipfix goes by tcp:// too");
         }
         let template = if self.template.is_empty() { DEFAULT } else { &self.template };
-        let template = Template::parse(template, self.biflow)?;
+        let template = ExportTemplate::parse(template, self.biflow)?;
         let left_out = template.left_out.clone();
         Ok(Built { target: Box::new(Collector::new(protocol, address, &template, self.domain)), left_out })
     }
 }
 
 /// The template of a form that has both directions in one record, and what of it is not measured.
-fn json_template(text: &str) -> anyhow::Result<(Template, Vec<String>)> {
-    let template = Template::parse(if text.is_empty() { "@NTOPNG@" } else { text }, true)?;
+fn json_template(text: &str) -> anyhow::Result<(ExportTemplate, Vec<String>)> {
+    let template = ExportTemplate::parse(if text.is_empty() { "@NTOPNG@" } else { text }, true)?;
     let left_out = template.left_out.clone();
     Ok((template, left_out))
 }

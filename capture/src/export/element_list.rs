@@ -38,15 +38,11 @@ pub enum What {
     Port(usize),
     /// ICMP type * 256 + code.
     Icmp,
-    /// ICMP type.
     IcmpType,
-    /// ICMP code.
     IcmpCode,
-    /// Protocol.
     Protocol,
     /// 4 or 6.
     Version,
-    /// VLAN.
     Vlan,
     /// First (0) or last (1) packet, in the form's own way of telling time.
     Switched(usize),
@@ -60,7 +56,6 @@ pub enum What {
     Interface(usize),
     /// Always 0: what comes in, what is captured and not collected.
     Zero,
-    /// Sampling rate.
     Sampling,
     /// Exporter that the record was imported from, where its address is IPv4.
     ExporterV4,
@@ -70,25 +65,20 @@ pub enum What {
     Initiator,
     /// Why the record ends: the active timeout (2), for it goes on in the next interval or was idle.
     EndReason,
-    /// Retransmissions.
     Retransmissions(usize),
     /// Overtaken segments.
     OutOfOrder(usize),
     /// Half of the handshake's round trip.
     Latency,
-    /// Application, its number.
     Application,
-    /// Application, its name.
     ApplicationName,
     /// Application, its category.
     Category,
-    /// Server name.
     ServerName,
     /// Name asked in DNS.
     DnsQuery,
 }
 
-/// An information element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
     /// nProbe's name for it.
@@ -101,7 +91,6 @@ pub struct Element {
     pub id: u16,
     /// How it is written.
     pub width: Width,
-    /// What it says.
     pub what: What,
 }
 
@@ -174,7 +163,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("SAMPLING_RATE", "SAMPLING_INTERVAL"),
 ];
 
-/// Elements that this agent does not measure and takes of others: name, enterprise, number.
+/// Elements that this agent accepts from exporters and does not measure itself: name, enterprise, number.
 const TAKEN: &[(&str, u32, u16)] = &[
     ("OCTET_TOTAL", 0, 85),
     ("PACKET_TOTAL", 0, 86),

@@ -157,8 +157,7 @@ fn flags(flow: &proto::Flow) -> [u8; 2] {
 
 /// What an element says of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
-    /// A number.
+pub enum ElementValue<'a> {
     Number(u64),
     /// Milliseconds with their fraction, which binary forms round to whole ones.
     Milliseconds(f64),
@@ -166,7 +165,6 @@ pub enum Value<'a> {
     V4(Ipv4Addr),
     /// An IPv6 address.
     V6(Ipv6Addr),
-    /// Text.
     Text(&'a str),
 }
 
@@ -183,11 +181,11 @@ pub const DEFAULT: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %L4_SRC_PORT %L4_DST_PO
 
 impl Element {
     /// What it says of a record; times of [`What::Switched`] in s from the Unix epoch, as nProbe's JSON has them.
-    pub fn value<'a>(&self, view: &View<'a>) -> Value<'a> {
+    pub fn value<'a>(&self, view: &View<'a>) -> ElementValue<'a> {
         let icmp = if is_icmp(view.protocol) { view.ports[1] } else { 0 };
-        Value::Number(match self.what {
-            What::V4(end) => return Value::V4(v4(&view.addresses[end])),
-            What::V6(end) => return Value::V6(Ipv6Addr::from(view.addresses[end])),
+        ElementValue::Number(match self.what {
+            What::V4(end) => return ElementValue::V4(v4(&view.addresses[end])),
+            What::V6(end) => return ElementValue::V6(Ipv6Addr::from(view.addresses[end])),
             What::Packets(way) => view.packets[way],
             What::Octets(way) => view.octets[way],
             What::Flags => u64::from(view.flags[0] | view.flags[1]),
@@ -208,22 +206,22 @@ impl Element {
             What::Sampling => 1,
             What::ExporterV4 => {
                 let octets = <[u8; 4]>::try_from(view.exporter).unwrap_or_default();
-                return Value::V4(Ipv4Addr::from(octets));
+                return ElementValue::V4(Ipv4Addr::from(octets));
             }
             What::ExporterV6 => {
                 let octets = <[u8; 16]>::try_from(view.exporter).unwrap_or_default();
-                return Value::V6(Ipv6Addr::from(octets));
+                return ElementValue::V6(Ipv6Addr::from(octets));
             }
             What::Initiator => u64::from(view.initiator),
             What::EndReason => 2,
             What::Retransmissions(way) => view.retransmissions[way],
             What::OutOfOrder(way) => view.out_of_order[way],
-            What::Latency => return Value::Milliseconds(f64::from(view.rtt_us) / 2000.0),
+            What::Latency => return ElementValue::Milliseconds(f64::from(view.rtt_us) / 2000.0),
             What::Application => u64::from(view.application),
-            What::ApplicationName => return Value::Text(names(view.application).0),
-            What::Category => return Value::Text(names(view.application).1),
-            What::ServerName => return Value::Text(view.server_name),
-            What::DnsQuery => return Value::Text(view.dns_query),
+            What::ApplicationName => return ElementValue::Text(names(view.application).0),
+            What::Category => return ElementValue::Text(names(view.application).1),
+            What::ServerName => return ElementValue::Text(view.server_name),
+            What::DnsQuery => return ElementValue::Text(view.dns_query),
         })
     }
 }
@@ -244,7 +242,7 @@ fn names(application: u16) -> (&'static str, &'static str) {
 
 /// What a record is to say, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
+pub struct ExportTemplate {
     /// Of a record of an IPv4 flow.
     pub v4: Vec<&'static Element>,
     /// Of a record of an IPv6 flow.
@@ -253,14 +251,14 @@ pub struct Template {
     pub left_out: Vec<String>,
 }
 
-impl Template {
+impl ExportTemplate {
     /// Reads a template as nProbe's `-T` has it: names after `%`, in any order, and `@NTOPNG@`. With `biflow` the counts
     /// of the other direction are in it, whether named or not. The addresses of the flow's own version stand where
     /// either's are named, and a name twice is there once.
     ///
     /// # Errors
     /// Where a name is none that nProbe has, with the nearest one, or where nothing is left.
-    pub fn parse(text: &str, biflow: bool) -> anyhow::Result<Template> {
+    pub fn parse(text: &str, biflow: bool) -> anyhow::Result<ExportTemplate> {
         let text = text.replace("@NTOPNG@", NTOPNG);
         let mut named: Vec<&'static Element> = Vec::new();
         let mut left_out = Vec::new();
@@ -295,7 +293,7 @@ impl Template {
             }
             elements
         };
-        Ok(Template { v4: of(4), v6: of(6), left_out })
+        Ok(ExportTemplate { v4: of(4), v6: of(6), left_out })
     }
 
     /// Whether a record of it holds both directions.
@@ -337,23 +335,23 @@ mod tests {
     use super::*;
 
     fn of(template: &str) -> Vec<&'static str> {
-        Template::parse(template, false).unwrap().v4.iter().map(|element| element.name).collect()
+        ExportTemplate::parse(template, false).unwrap().v4.iter().map(|element| element.name).collect()
     }
 
     #[test]
     fn templates_are_read_as_nprobe_has_them() {
         assert_eq!(of("%IPV4_SRC_ADDR%L4_DST_PORT, %IN_PKTS"), ["IPV4_SRC_ADDR", "L4_DST_PORT", "IN_PKTS"]);
         assert_eq!(of("%octetDeltaCount %SRC_TO_DST_BYTES"), ["IN_BYTES"]);
-        let ntopng = Template::parse("@NTOPNG@ %L7_PROTO_NAME", false).unwrap();
+        let ntopng = ExportTemplate::parse("@NTOPNG@ %L7_PROTO_NAME", false).unwrap();
         assert!(ntopng.is_biflow() && ntopng.left_out.is_empty());
         assert_eq!(ntopng.v4.last().unwrap().name, "L7_PROTO_NAME");
-        assert!(!Template::parse(DEFAULT, false).unwrap().is_biflow());
-        assert!(Template::parse(DEFAULT, true).unwrap().is_biflow());
+        assert!(!ExportTemplate::parse(DEFAULT, false).unwrap().is_biflow());
+        assert!(ExportTemplate::parse(DEFAULT, true).unwrap().is_biflow());
     }
 
     #[test]
     fn each_version_has_its_own_addresses_once() {
-        let template = Template::parse("%IPV4_SRC_ADDR %IPV6_SRC_ADDR %IPV4_DST_ADDR %PROTOCOL", false).unwrap();
+        let template = ExportTemplate::parse("%IPV4_SRC_ADDR %IPV6_SRC_ADDR %IPV4_DST_ADDR %PROTOCOL", false).unwrap();
         let names = |version| template.of(version).iter().map(|element| element.name).collect::<Vec<_>>();
         assert_eq!(names(4), ["IPV4_SRC_ADDR", "IPV4_DST_ADDR", "PROTOCOL"]);
         assert_eq!(names(6), ["IPV6_SRC_ADDR", "IPV6_DST_ADDR", "PROTOCOL"]);
@@ -361,11 +359,11 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_named_with_the_nearest_name() {
-        let error = |text: &str| Template::parse(text, false).unwrap_err().to_string();
+        let error = |text: &str| ExportTemplate::parse(text, false).unwrap_err().to_string();
         assert_eq!(error("%IN_PKTS %IN_OCTETS"), "%IN_OCTETS is no element that nProbe has: is it %IN_BYTES?");
         assert!(error("%L4_SRC_PROT").ends_with("is it %L4_SRC_PORT?"));
         assert!(error("").contains("@NTOPNG@"));
-        assert_eq!(Template::parse("%IN_PKTS %SRC_TOS", false).unwrap().left_out, ["SRC_TOS"]);
+        assert_eq!(ExportTemplate::parse("%IN_PKTS %SRC_TOS", false).unwrap().left_out, ["SRC_TOS"]);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! An [`Encoder`] fills messages up to a size and hands out each that is full. Records of IPv4 and IPv6 have a template
 //! of their own; an options template with one record tells the sampling rate (every packet) and the length of intervals.
 //!
-//! The time of a message is the end of the newest interval that it tells of: replays that keep their packets' times stay
+//! The time of a message is the end of the newest interval that it reports: replays that keep their packets' times stay
 //! consistent, and a live capture is at most an interval behind.
 
-use super::elements::{Element, NTOP, NTOP_IN_V9, REVERSE, Template, Value, View, What, Width};
+use super::elements::{Element, ElementValue, ExportTemplate, NTOP, NTOP_IN_V9, REVERSE, View, What, Width};
 use std::ops::Range;
 
 /// Numbers of the templates.
@@ -22,7 +22,6 @@ const LONGEST_UPTIME_MS: u64 = 1 << 31;
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportProtocol {
-    /// IPFIX.
     Ipfix,
     /// NetFlow v9.
     V9,
@@ -45,9 +44,8 @@ impl ExportProtocol {
     }
 }
 
-/// A field of a template.
 #[derive(Clone, Copy, Debug)]
-struct Field {
+struct EncodedField {
     element: &'static Element,
     what: What,
     id: u16,
@@ -56,22 +54,22 @@ struct Field {
     width: Width,
 }
 
-impl Field {
-    fn new(element: &'static Element, protocol: ExportProtocol) -> Field {
+impl EncodedField {
+    fn new(element: &'static Element, protocol: ExportProtocol) -> EncodedField {
         let Element { what, id, enterprise, width, .. } = *element;
-        let plain = Field { element, what, id, enterprise: None, width };
+        let plain = EncodedField { element, what, id, enterprise: None, width };
         match (protocol, what) {
             // IPFIX has no uptime to count from, and another meaning for 23 and 24.
             (ExportProtocol::Ipfix, What::Switched(0)) => {
-                Field { what: What::Millis(0), id: 152, width: Width::Octets(8), ..plain }
+                EncodedField { what: What::Millis(0), id: 152, width: Width::Octets(8), ..plain }
             }
             (ExportProtocol::Ipfix, What::Switched(_)) => {
-                Field { what: What::Millis(1), id: 153, width: Width::Octets(8), ..plain }
+                EncodedField { what: What::Millis(1), id: 153, width: Width::Octets(8), ..plain }
             }
-            (ExportProtocol::Ipfix, What::Octets(1)) => Field { id: 1, enterprise: Some(REVERSE), ..plain },
-            (ExportProtocol::Ipfix, What::Packets(1)) => Field { id: 2, enterprise: Some(REVERSE), ..plain },
-            (ExportProtocol::Ipfix, _) if enterprise == NTOP => Field { enterprise: Some(NTOP), ..plain },
-            (ExportProtocol::V9, _) if enterprise == NTOP => Field { id: NTOP_IN_V9 + id, ..plain },
+            (ExportProtocol::Ipfix, What::Octets(1)) => EncodedField { id: 1, enterprise: Some(REVERSE), ..plain },
+            (ExportProtocol::Ipfix, What::Packets(1)) => EncodedField { id: 2, enterprise: Some(REVERSE), ..plain },
+            (ExportProtocol::Ipfix, _) if enterprise == NTOP => EncodedField { enterprise: Some(NTOP), ..plain },
+            (ExportProtocol::V9, _) if enterprise == NTOP => EncodedField { id: NTOP_IN_V9 + id, ..plain },
             _ => plain,
         }
     }
@@ -91,7 +89,7 @@ pub struct Encoder {
     protocol: ExportProtocol,
     domain: u32,
     most_octets: usize,
-    fields: [Vec<Field>; 2],
+    fields: [Vec<EncodedField>; 2],
     biflow: bool,
     message: Vec<u8>,
     /// The set that records are added to: its number and where it begins.
@@ -108,21 +106,20 @@ pub struct Encoder {
     templates_due: bool,
 }
 
-/// A message that is ready.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready<'a> {
     /// The whole message.
     pub octets: &'a [u8],
-    /// Flow records in it.
     pub records: u64,
 }
 
 impl Encoder {
     /// An encoder of messages of at most so many octets, for the exporter's part of this number (observation domain;
     /// source id in NetFlow v9). The first message begins with the templates.
-    pub fn new(protocol: ExportProtocol, template: &Template, domain: u32, most_octets: usize) -> Encoder {
-        let fields =
-            |elements: &[&'static Element]| elements.iter().map(|element| Field::new(element, protocol)).collect();
+    pub fn new(protocol: ExportProtocol, template: &ExportTemplate, domain: u32, most_octets: usize) -> Encoder {
+        let fields = |elements: &[&'static Element]| {
+            elements.iter().map(|element| EncodedField::new(element, protocol)).collect()
+        };
         Encoder {
             protocol,
             domain,
@@ -312,7 +309,7 @@ impl Encoder {
     }
 
     fn shortest(&self, set: u16) -> usize {
-        let fields: &[Field] = match set {
+        let fields: &[EncodedField] = match set {
             OF_V4 => &self.fields[0],
             OF_V6 => &self.fields[1],
             _ => return usize::MAX,
@@ -328,16 +325,16 @@ impl Encoder {
         }
     }
 
-    fn put_value(&mut self, field: &Field, view: &View<'_>) {
+    fn put_value(&mut self, field: &EncodedField, view: &View<'_>) {
         let number = match (field.what, self.protocol) {
             (What::Switched(end), ExportProtocol::V9) => view.seen_ms[end].saturating_sub(self.boot_ms),
             (What::Millis(end), _) => view.seen_ms[end],
             _ => match field.element.value(view) {
-                Value::Number(number) => number,
-                Value::Milliseconds(ms) => ms.round() as u64,
-                Value::V4(address) => return self.message.extend_from_slice(&address.octets()),
-                Value::V6(address) => return self.message.extend_from_slice(&address.octets()),
-                Value::Text(text) => return self.put_text(text.as_bytes(), field.width),
+                ElementValue::Number(number) => number,
+                ElementValue::Milliseconds(ms) => ms.round() as u64,
+                ElementValue::V4(address) => return self.message.extend_from_slice(&address.octets()),
+                ElementValue::V6(address) => return self.message.extend_from_slice(&address.octets()),
+                ElementValue::Text(text) => return self.put_text(text.as_bytes(), field.width),
             },
         };
         let Width::Octets(octets) = field.width else { return };

@@ -137,7 +137,7 @@ impl Read {
 
 /// Encodes flows and reads the messages.
 fn round(protocol: ExportProtocol, template: &str, biflow: bool, flows: &[Flow], most: usize) -> Read {
-    let template = Template::parse(template, biflow).unwrap();
+    let template = ExportTemplate::parse(template, biflow).unwrap();
     let mut encoder = Encoder::new(protocol, &template, 7, most);
     let mut read = Read::default();
     let mut records = 0;
@@ -249,7 +249,7 @@ proptest! {
     #[test]
     fn sequences_have_no_gaps(flows in prop::collection::vec(flow(), 1..120), again in prop::collection::vec(any::<bool>(), 120)) {
         for protocol in PROTOCOLS {
-            let mut encoder = Encoder::new(protocol, &Template::parse(DEFAULT, false).unwrap(), 0, 700);
+            let mut encoder = Encoder::new(protocol, &ExportTemplate::parse(DEFAULT, false).unwrap(), 0, 700);
             let mut read = Read::default();
             let mut out = |ready: Ready<'_>| read.message(ready.octets);
             for (number, (flow, again)) in flows.iter().zip(&again).enumerate() {
@@ -284,7 +284,7 @@ fn the_options_tell_the_sampling_and_the_interval() {
 
 #[test]
 fn a_restart_tells_all_anew() {
-    let mut encoder = Encoder::new(ExportProtocol::Ipfix, &Template::parse(DEFAULT, false).unwrap(), 0, 1400);
+    let mut encoder = Encoder::new(ExportProtocol::Ipfix, &ExportTemplate::parse(DEFAULT, false).unwrap(), 0, 1400);
     let one = Flow { fwd_packets: 1, ip_version: 4, ..Flow::default() };
     encoder.record(&View::both(&one, START_MS), &mut |_| {});
     encoder.finish(&mut |_| {});
@@ -298,7 +298,7 @@ fn a_restart_tells_all_anew() {
 
 #[test]
 fn an_uptime_begins_anew_before_it_overflows() {
-    let mut encoder = Encoder::new(ExportProtocol::V9, &Template::parse(DEFAULT, false).unwrap(), 0, 1400);
+    let mut encoder = Encoder::new(ExportProtocol::V9, &ExportTemplate::parse(DEFAULT, false).unwrap(), 0, 1400);
     let mut read = Read::default();
     let one = Flow { fwd_packets: 1, ip_version: 4, ..Flow::default() };
     for day in 0..120 {
@@ -324,7 +324,7 @@ fn a_message_of_ipfix_is_the_one_written_by_hand() {
         ip_version: 4,
         ..Flow::default()
     };
-    let template = Template::parse("%IPV4_SRC_ADDR %IPV4_DST_ADDR %IN_PKTS %L7_PROTO", false).unwrap();
+    let template = ExportTemplate::parse("%IPV4_SRC_ADDR %IPV4_DST_ADDR %IN_PKTS %L7_PROTO", false).unwrap();
     let mut encoder = Encoder::new(ExportProtocol::Ipfix, &template, 0, 1400);
     let mut message = String::new();
     let mut out = |ready: Ready<'_>| message = ready.octets.iter().map(|octet| format!("{octet:02x}")).collect();

@@ -37,14 +37,13 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How soon a collector that cannot be reached is tried again: doubling from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// A message for an export.
-struct Waiting {
+struct QueuedMessage {
     octets: Arc<[u8]>,
     records: u64,
 }
 
 /// What workers and an export's thread share.
-struct Shared {
+struct ExportShared {
     account: Account,
     queued: AtomicU64,
     /// A full queue holds workers up, and does not shed.
@@ -52,15 +51,14 @@ struct Shared {
     give_up: Arc<AtomicBool>,
 }
 
-/// All exports of an agent.
 #[derive(Default)]
 pub struct Exports {
     running: Vec<Running>,
 }
 
 struct Running {
-    shared: Arc<Shared>,
-    queue: Sender<Waiting>,
+    shared: Arc<ExportShared>,
+    queue: Sender<QueuedMessage>,
     thread: JoinHandle<()>,
 }
 
@@ -91,8 +89,12 @@ impl Exports {
                 own.add(&endpoint[..], protocol);
             }
             let account = Account::new(name, metrics.clone());
-            let shared =
-                Arc::new(Shared { account, queued: AtomicU64::new(0), wait, give_up: Arc::clone(&asked.give_up) });
+            let shared = Arc::new(ExportShared {
+                account,
+                queued: AtomicU64::new(0),
+                wait,
+                give_up: Arc::clone(&asked.give_up),
+            });
             let (queue, receiver) = crossbeam_channel::unbounded();
             let thread = {
                 let shared = Arc::clone(&shared);
@@ -146,8 +148,8 @@ impl Exports {
 }
 
 /// Sends what comes until nobody is left to put anything into the queue.
-fn export(target: &mut dyn ExportTarget, queue: &Receiver<Waiting>, shared: &Shared) {
-    let Shared { account, queued, give_up, .. } = shared;
+fn export(target: &mut dyn ExportTarget, queue: &Receiver<QueuedMessage>, shared: &ExportShared) {
+    let ExportShared { account, queued, give_up, .. } = shared;
     let mut retry = RETRY.0;
     let mut next_try = Instant::now();
     loop {
@@ -168,7 +170,7 @@ fn export(target: &mut dyn ExportTarget, queue: &Receiver<Waiting>, shared: &Sha
             retry = RETRY.0;
         }
         match queue.recv_timeout(QUIET) {
-            Ok(Waiting { octets, records }) => {
+            Ok(QueuedMessage { octets, records }) => {
                 match proto::FlowMessage::decode(&octets[..]) {
                     Ok(message) => target.send(&message, account),
                     // Never: the agent encoded it.
@@ -186,7 +188,7 @@ fn export(target: &mut dyn ExportTarget, queue: &Receiver<Waiting>, shared: &Sha
 /// What one worker sends by: to its main sink, and to every export.
 struct ExportSink {
     main: Box<dyn Sink>,
-    queues: Vec<(Arc<Shared>, Sender<Waiting>)>,
+    queues: Vec<(Arc<ExportShared>, Sender<QueuedMessage>)>,
 }
 
 impl Sink for ExportSink {
@@ -205,7 +207,7 @@ impl Sink for ExportSink {
                 continue;
             }
             shared.queued.fetch_add(length, Ordering::AcqRel);
-            let waiting = Waiting { octets: Arc::clone(&octets), records };
+            let waiting = QueuedMessage { octets: Arc::clone(&octets), records };
             queue.send(waiting).map_err(|_| anyhow::anyhow!("the thread of an export has ended"))?;
         }
         self.main.flows(message)

@@ -1,11 +1,11 @@
 //! Records as nProbe's JSON: one object a record, with both directions, keyed by numbers of elements or their names.
 
-use super::elements::{Element, NTOP, Template, Value, View};
+use super::elements::{Element, ElementValue, ExportTemplate, NTOP, View};
 use serde::ser::{SerializeMap as _, Serializer as _};
 
 /// Writes records as JSON objects.
 pub struct JsonForm {
-    template: Template,
+    template: ExportTemplate,
     /// Keys of the elements, for records of IPv4 and of IPv6.
     keys: [Vec<String>; 2],
 }
@@ -13,7 +13,7 @@ pub struct JsonForm {
 impl JsonForm {
     /// The form of this template, with names for keys where `labels` says so: else `"8"`, and `"35632.118"` for one of
     /// ntop's.
-    pub fn new(template: Template, labels: bool) -> JsonForm {
+    pub fn new(template: ExportTemplate, labels: bool) -> JsonForm {
         let key = |element: &&Element| match element.enterprise {
             _ if labels => element.name.to_owned(),
             NTOP => format!("{NTOP}.{}", element.id),
@@ -31,12 +31,12 @@ impl JsonForm {
             let mut object = serializer.serialize_map(None)?;
             for (element, key) in self.template.of(view.version).iter().zip(keys) {
                 match element.value(view) {
-                    Value::Number(number) => object.serialize_entry(key, &number)?,
-                    Value::Milliseconds(ms) => object.serialize_entry(key, &ms)?,
-                    Value::V4(address) => object.serialize_entry(key, &address)?,
-                    Value::V6(address) => object.serialize_entry(key, &address)?,
-                    Value::Text("") => {}
-                    Value::Text(text) => object.serialize_entry(key, text)?,
+                    ElementValue::Number(number) => object.serialize_entry(key, &number)?,
+                    ElementValue::Milliseconds(ms) => object.serialize_entry(key, &ms)?,
+                    ElementValue::V4(address) => object.serialize_entry(key, &address)?,
+                    ElementValue::V6(address) => object.serialize_entry(key, &address)?,
+                    ElementValue::Text("") => {}
+                    ElementValue::Text(text) => object.serialize_entry(key, text)?,
                 }
             }
             object.end()
@@ -68,7 +68,8 @@ mod tests {
 
     fn json(template: &str, labels: bool, flow: &Flow) -> serde_json::Value {
         let mut text = Vec::new();
-        JsonForm::new(Template::parse(template, true).unwrap(), labels).write(&View::both(flow, 1_000_000), &mut text);
+        JsonForm::new(ExportTemplate::parse(template, true).unwrap(), labels)
+            .write(&View::both(flow, 1_000_000), &mut text);
         serde_json::from_slice(&text).unwrap()
     }
 

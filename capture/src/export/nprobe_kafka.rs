@@ -1,6 +1,6 @@
 //! Records as nProbe's JSON to a topic of Kafka: a message for each.
 
-use super::elements::{Template, View};
+use super::elements::{ExportTemplate, View};
 
 use super::nprobe_json::JsonForm;
 use super::target::{Account, ExportTarget};
@@ -75,16 +75,16 @@ pub fn parse(text: &str) -> anyhow::Result<(String, String, BTreeMap<String, Str
 
 /// What Kafka said of messages since it was asked last.
 #[derive(Default)]
-struct Answers {
+struct TopicAnswers {
     delivered: AtomicU64,
     octets: AtomicU64,
     failed: AtomicU64,
 }
 
 #[derive(Clone)]
-struct Context(Arc<Answers>);
+struct TopicContext(Arc<TopicAnswers>);
 
-impl ClientContext for Context {
+impl ClientContext for TopicContext {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(facility, "{message}");
     }
@@ -94,7 +94,7 @@ impl ClientContext for Context {
     }
 }
 
-impl ProducerContext for Context {
+impl ProducerContext for TopicContext {
     type DeliveryOpaque = ();
 
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
@@ -110,13 +110,12 @@ impl ProducerContext for Context {
     }
 }
 
-/// A topic of Kafka.
 pub struct ToTopic {
     form: JsonForm,
     brokers: String,
     topic: String,
-    producer: BaseProducer<Context>,
-    answers: Arc<Answers>,
+    producer: BaseProducer<TopicContext>,
+    answers: Arc<TopicAnswers>,
     connected: bool,
     json: Vec<u8>,
 }
@@ -126,20 +125,20 @@ impl ToTopic {
         brokers: &str,
         topic: &str,
         properties: &BTreeMap<String, String>,
-        template: Template,
+        template: ExportTemplate,
         labels: bool,
     ) -> anyhow::Result<ToTopic> {
         if brokers.is_empty() || topic.is_empty() {
             bail!("brokers and topic must not be empty");
         }
-        let answers = Arc::new(Answers::default());
+        let answers = Arc::new(TopicAnswers::default());
         let mut config = ClientConfig::new();
         config.set("client.id", "weir-probe-export").set("linger.ms", "50").set("compression.type", "snappy");
         for (key, value) in properties {
             config.set(key, value);
         }
         config.set("bootstrap.servers", brokers);
-        let producer = config.create_with_context(Context(Arc::clone(&answers)));
+        let producer = config.create_with_context(TopicContext(Arc::clone(&answers)));
         let producer = producer.context("the Kafka client cannot be set up: see properties")?;
         let form = JsonForm::new(template, labels);
         let (brokers, topic) = (brokers.to_owned(), topic.to_owned());

@@ -11,7 +11,7 @@
 //! to values of a field, one value a message, for applications that an exporter numbered itself. Applications here have
 //! nDPI's numbers, which ntopng names by itself.
 
-use super::elements::{Template, View};
+use super::elements::{ExportTemplate, View};
 
 use super::nprobe_json::JsonForm;
 use super::target::{Account, ExportTarget};
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 pub const ROOM: usize = 8192;
 /// Octets of an interface's name that ntopng keeps.
 const NAME: usize = 31;
-/// How often the template is told again: who subscribes late is to know it too.
+/// How often the template is sent again, for late subscribers.
 const TEMPLATE_EVERY: Duration = Duration::from_secs(60);
 /// How long a replay waits for someone to subscribe.
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(30);
@@ -73,7 +73,7 @@ pub struct ToNtopng {
 
 /// Captured by a worker since the epoch's start.
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct WorkerSums {
     packets: u64,
     octets: u64,
     dropped: u64,
@@ -95,7 +95,7 @@ pub struct Ntopng {
     /// Records that wait, as JSON after `[` and between commas, and how many.
     flows: (Vec<u8>, u64),
     exported: u64,
-    workers: BTreeMap<u32, Sums>,
+    workers: BTreeMap<u32, WorkerSums>,
 }
 
 /// The frame that goes before a payload.
@@ -110,7 +110,7 @@ fn header(topic: &str, source: u8, octets: u16, id: u32) -> [u8; 24] {
 }
 
 impl Ntopng {
-    pub fn new(to: &ToNtopng, template: Template) -> anyhow::Result<Ntopng> {
+    pub fn new(to: &ToNtopng, template: ExportTemplate) -> anyhow::Result<Ntopng> {
         let address = &to.address[..];
         let port = address.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':'));
         if !port.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
@@ -150,7 +150,7 @@ impl Ntopng {
         }
     }
 
-    /// Publishes a payload that tells of so many records.
+    /// Publishes a payload with this many records.
     fn publish(&mut self, topic: &str, json: &[u8], records: u64, account: &Account) {
         let Some(socket) = &self.socket else { return account.shed("not_connected", records) };
         if self.subscribers == 0 {
@@ -204,12 +204,12 @@ impl Ntopng {
 
     /// What the agent came to, at the end of a worker's interval.
     fn tell_sums(&mut self, message: &proto::FlowMessage, closing: &proto::ClosingRecord, account: &Account) {
-        let before = self.workers.values().fold(Sums::default(), Sums::plus);
+        let before = self.workers.values().fold(WorkerSums::default(), WorkerSums::plus);
         let total = closing.epoch_total.clone().unwrap_or_default();
         let captured = total.captured.unwrap_or_default();
         let dropped = total.dropped.iter().map(|drop| drop.packets).sum();
-        self.workers.insert(message.worker, Sums { packets: captured.packets, octets: captured.octets, dropped });
-        let now = self.workers.values().fold(Sums::default(), Sums::plus);
+        self.workers.insert(message.worker, WorkerSums { packets: captured.packets, octets: captured.octets, dropped });
+        let now = self.workers.values().fold(WorkerSums::default(), WorkerSums::plus);
         let seconds = f64::from(message.interval_ms) / 1000.0;
         let source = interface(&closing.source);
         let interval_s = message.interval_ms / 1000;
@@ -253,9 +253,9 @@ impl Ntopng {
     }
 }
 
-impl Sums {
-    fn plus(self, other: &Sums) -> Sums {
-        Sums {
+impl WorkerSums {
+    fn plus(self, other: &WorkerSums) -> WorkerSums {
+        WorkerSums {
             packets: self.packets + other.packets,
             octets: self.octets + other.octets,
             dropped: self.dropped + other.dropped,
@@ -402,7 +402,7 @@ mod tests {
     fn endpoints_are_checked() {
         let new = |address: &str| {
             let to = ToNtopng { address: address.to_owned(), ..ToNtopng::default() };
-            Ntopng::new(&to, Template::parse("@NTOPNG@", true).unwrap())
+            Ntopng::new(&to, ExportTemplate::parse("@NTOPNG@", true).unwrap())
         };
         assert!(new("tcp://*:5556").is_ok() && new("ipc:///run/weir").is_ok());
         assert!(new("5556").is_err() && new("tcp://*").is_err() && new("tcp://:5556").is_err());

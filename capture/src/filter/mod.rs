@@ -39,6 +39,7 @@ pub type Sets = BTreeMap<String, BTreeMap<String, Expression>>;
 /// `[filters]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[warn(missing_docs)]
 pub struct FilterConfig {
     /// The shipped sets too; a set of one's own of the same name takes the place of a shipped one.
     pub default: bool,
@@ -55,6 +56,7 @@ impl Default for FilterConfig {
 /// An expression of pcap-filter(7), and where it was read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Spanned<String>")]
+#[warn(missing_docs)]
 pub struct Expression {
     /// The expression.
     pub text: String,
@@ -95,10 +97,8 @@ pub fn default_sets() -> anyhow::Result<Sets> {
     Ok(toml::from_str::<File>(DEFAULT_SETS).context("the shipped filter sets are wrong")?.filters.sets)
 }
 
-/// A label of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Name of the set.
     pub set: String,
     /// Name within the set.
     pub label: String,
@@ -108,7 +108,6 @@ pub struct Label {
 #[derive(Debug)]
 pub struct FilterSets {
     labels: Arc<[Label]>,
-    /// One for each label.
     programs: Vec<Program>,
     flows: Decider,
     packets: Decider,

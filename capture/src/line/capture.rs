@@ -37,7 +37,6 @@ pub struct CaptureOptions {
     pub identity: Identity,
     /// How it reads packets.
     pub packets: PacketsConfig,
-    /// How it meters.
     pub meter: MeterOptions,
     /// How fast its records go out.
     pub pace: Pace,
@@ -62,7 +61,6 @@ pub struct CaptureOptions {
 
 /// The interface's own counters, as worker 0 reports them.
 pub struct InterfaceWitness {
-    /// The counters.
     pub counters: InterfaceCounters,
     /// Whether it is the loopback.
     pub loopback: bool,
@@ -75,7 +73,6 @@ pub struct InterfaceWitness {
 /// What a worker came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// What it took in.
     pub tally: Tally,
     /// What its records add up to.
     pub published: Published,
@@ -97,7 +94,7 @@ where
     S: Source + Send + 'static,
 {
     let number = options.identity.worker;
-    let publishing = Publish {
+    let publishing = CapturePublishing {
         worker: number,
         publisher: Publisher::new(options.identity.clone(), Arc::clone(&options.meter.filters)),
         pace: options.pace,
@@ -135,12 +132,12 @@ pub fn join(worker: CaptureWorker) -> anyhow::Result<Outcome> {
 struct HandedOver {
     closing: Closing,
     /// What the interface had counted, where the next epoch is to know.
-    counted: Option<Counted>,
+    counted: Option<InterfaceCount>,
 }
 
 /// What an interface had counted at some time.
 #[derive(Clone, Copy)]
-struct Counted {
+struct InterfaceCount {
     statistics: InterfaceStatistics,
     /// Packets that a capture sees.
     packets: u64,
@@ -149,10 +146,10 @@ struct Counted {
 }
 
 impl InterfaceWitness {
-    fn count(&mut self) -> Option<Counted> {
+    fn count(&mut self) -> Option<InterfaceCount> {
         let statistics = self.counters.read().ok()?;
         let packets = statistics.packets(self.loopback);
-        Some(Counted { statistics, packets, at_ms: wall_clock_ns() / 1_000_000 })
+        Some(InterfaceCount { statistics, packets, at_ms: wall_clock_ns() / 1_000_000 })
     }
 }
 
@@ -169,7 +166,7 @@ struct Capture<S> {
     /// The version of the settings that it keeps to.
     settings: u64,
     /// The interface's counters when capture stopped.
-    final_count: Option<Counted>,
+    final_count: Option<InterfaceCount>,
     /// How long closing kept it from its packets and no closing record says so yet.
     stalled: Duration,
     /// Whether nothing new can come and all that came was taken.
@@ -386,8 +383,7 @@ fn shard(packet: &Packet, workers: u32) -> u32 {
     ((mixed >> 33) % u64::from(workers)) as u32
 }
 
-/// The publishing half.
-struct Publish {
+struct CapturePublishing {
     worker: u32,
     publisher: Publisher,
     pace: Pace,
@@ -399,7 +395,7 @@ struct Publish {
     throttle: Throttle,
 }
 
-impl Publish {
+impl CapturePublishing {
     /// Publishes until the worker ends.
     fn run(mut self, closed: &Receiver<HandedOver>, give_back: &Sender<Records>) -> anyhow::Result<Outcome> {
         for HandedOver { mut closing, counted } in closed {
@@ -433,7 +429,7 @@ impl Publish {
     }
 
     /// Keeps what the interface had counted at a close that is published: what comes after a crash is missing from there on.
-    fn keep(&self, counted: &Counted) {
+    fn keep(&self, counted: &InterfaceCount) {
         if let Some(state) = &self.state
             && let Err(error) = state.write(counted.packets, counted.at_ms)
             && self.throttle.allow("state")

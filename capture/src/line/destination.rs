@@ -30,8 +30,8 @@ pub enum Target {
 pub struct Destination {
     main: Main,
     exports: Exports,
-    /// Nothing waits for what is slow: Kafka's records go to the spool, those of exports are given up and counted. Else,
-    /// in a replay, whoever makes records waits.
+    /// Nothing waits for a slow receiver: Kafka's records go to the spool, those of exports are given up and counted. In a
+    /// replay, workers wait instead.
     live: bool,
 }
 
@@ -88,7 +88,7 @@ impl Destination {
             main?;
             return self.exports.finish(None);
         }
-        // What an export gave up is counted and was said: it is no failure of who is live.
+        // What an export gave up is counted and was said: a live capture does not fail by it.
         if let Err(error) = self.exports.finish(patience) {
             tracing::warn!("{error:#}");
         }

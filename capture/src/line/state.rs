@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The state of the last close.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-pub struct State {
+pub struct LastClose {
     /// The host's boot.
     pub boot_id: String,
     /// The interface.
@@ -29,7 +29,7 @@ pub struct State {
 #[derive(Clone, Debug)]
 pub struct StateFile {
     path: PathBuf,
-    fixed: State,
+    fixed: LastClose,
 }
 
 impl StateFile {
@@ -38,29 +38,29 @@ impl StateFile {
     ///
     /// # Errors
     /// Where the folder cannot be made or the file not be written. What it held is no reason: it is lost.
-    pub fn open(folder: &Path, probe: &str, interface: &Interface) -> anyhow::Result<(StateFile, State)> {
+    pub fn open(folder: &Path, probe: &str, interface: &Interface) -> anyhow::Result<(StateFile, LastClose)> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make state_dir {}", folder.display()))?;
         let path = folder.join(format!("{probe}.json"));
-        let last: State = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
-        let fixed = State {
+        let last: LastClose =
+            fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        let fixed = LastClose {
             boot_id: host::boot_id().unwrap_or_default(),
             interface: interface.name.clone(),
             index: interface.index,
             epoch: new_epoch(last.epoch),
-            ..State::default()
+            ..LastClose::default()
         };
         let file = StateFile { path, fixed };
         Ok((file, last))
     }
 
-    /// The epoch of this run.
     pub fn epoch(&self) -> u64 {
         self.fixed.epoch
     }
 
     /// Packets and ms between the last run's last close and now, when the interface has counted `packets`; zeros where
     /// its counters cannot be compared.
-    pub fn gap(&self, last: &State, packets: u64) -> (u64, u64) {
+    pub fn gap(&self, last: &LastClose, packets: u64) -> (u64, u64) {
         let same = !last.boot_id.is_empty()
             && (&last.boot_id, &last.interface, last.index)
                 == (&self.fixed.boot_id, &self.fixed.interface, self.fixed.index)
@@ -74,7 +74,7 @@ impl StateFile {
     /// # Errors
     /// Where the file cannot be written.
     pub fn write(&self, packets: u64, closed_ms: i64) -> anyhow::Result<()> {
-        let state = State { packets, closed_ms, ..self.fixed.clone() };
+        let state = LastClose { packets, closed_ms, ..self.fixed.clone() };
         let new = self.path.with_extension("new");
         fs::write(&new, serde_json::to_vec(&state)?)
             .and_then(|()| fs::rename(&new, &self.path))
@@ -115,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.json"), "{").unwrap();
         let lo = Interface { name: "lo".to_owned(), index: 1, link: LinkType::Ethernet, loopback: true };
-        assert_eq!(StateFile::open(folder.path(), "a", &lo).unwrap().1, State::default());
+        assert_eq!(StateFile::open(folder.path(), "a", &lo).unwrap().1, LastClose::default());
         assert_eq!(new_epoch(u64::MAX / 2), u64::MAX / 2 + 1);
     }
 }

@@ -27,7 +27,6 @@ impl Index {
     /// Octets that one entry may cost, right after the index grew.
     pub const COST: usize = size_of::<u64>() * 2 * FULLEST.1 / FULLEST.0 + 1;
 
-    /// Numbers in it.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -15,7 +15,6 @@ pub struct Tally {
     pub late: Volume,
     /// In no record, by [`Cause`].
     pub not_metered: [Volume; Cause::ALL.len()],
-    /// Flows that began.
     pub flows: u64,
     /// Datagrams of packets that are metered: those that are no fragment but the first.
     pub datagrams: u64,

@@ -10,7 +10,7 @@
 //! is older than what is in the spool, and what comes while something is in the spool goes behind it.
 
 use super::kafka_metrics::KafkaMetrics;
-use super::spool::{Amount, Place, Spool, SpoolOptions};
+use super::spool::{Amount, Spool, SpoolOptions, SpoolPlace};
 use super::topic::{Topic, TopicMessage};
 use super::{Encoded, Sink};
 use crate::own_traffic::{OwnTraffic, TCP};
@@ -56,7 +56,7 @@ struct Ticket {
     /// Its place in the order of all.
     number: u64,
     /// Where it is in the spool, if it came from there.
-    place: Option<Place>,
+    place: Option<SpoolPlace>,
 }
 
 /// An encoded message on its way.
@@ -67,7 +67,7 @@ struct Outgoing {
 }
 
 /// What the workers, the thread and librdkafka's answers share.
-struct Shared {
+struct KafkaShared {
     options: KafkaOptions,
     topics: [String; 2],
     /// Octets that wait or are on their way.
@@ -76,7 +76,7 @@ struct Shared {
     outstanding: AtomicU64,
     undelivered: Mutex<Vec<Outgoing>>,
     /// Acknowledged, of the spool.
-    replayed: Mutex<Vec<Place>>,
+    replayed: Mutex<Vec<SpoolPlace>>,
     /// Messages acknowledged.
     delivered: AtomicU64,
     /// Octets in the spool, and whether it cannot be written.
@@ -95,7 +95,7 @@ struct Shared {
 
 /// A connection to Kafka for all workers.
 pub struct Kafka {
-    shared: Arc<Shared>,
+    shared: Arc<KafkaShared>,
     queue: Option<Sender<TopicMessage>>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
@@ -111,7 +111,7 @@ pub struct Refused {
 
 /// What one worker sends by.
 pub struct KafkaSink {
-    shared: Arc<Shared>,
+    shared: Arc<KafkaShared>,
     queue: Sender<TopicMessage>,
 }
 
@@ -141,7 +141,7 @@ impl Kafka {
     /// Where a property is wrong, or (with `wait`) a topic is missing.
     pub fn start(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> anyhow::Result<Kafka> {
         let topics = [format!("weir.flows.{}", options.probe), format!("weir.counters.{}", options.probe)];
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(KafkaShared {
             topics,
             queued: AtomicU64::new(0),
             outstanding: AtomicU64::new(0),
@@ -184,12 +184,10 @@ impl Kafka {
         Ok(Kafka { shared, queue: Some(queue), thread: Some(thread) })
     }
 
-    /// A sink for one worker.
     pub fn sink(&self) -> KafkaSink {
         KafkaSink { shared: Arc::clone(&self.shared), queue: self.queue.clone().expect("not finished") }
     }
 
-    /// Endpoints of the brokers.
     pub fn brokers(&self) -> OwnTraffic {
         self.shared.brokers.clone()
     }
@@ -213,7 +211,7 @@ impl Kafka {
     }
 }
 
-impl Shared {
+impl KafkaShared {
     fn say_away(&self, text: &str) {
         let waiting = self.queued.load(Ordering::Relaxed);
         if self.throttle.allow("kafka_away") {
@@ -263,7 +261,7 @@ impl Shared {
     }
 }
 
-fn open_spool(options: SpoolOptions, shared: &Shared) -> Option<Spool> {
+fn open_spool(options: SpoolOptions, shared: &KafkaShared) -> Option<Spool> {
     let spool = Spool::open(options)
         .inspect_err(|error| {
             shared.metrics.spool_error();
@@ -328,7 +326,7 @@ impl Sink for KafkaSink {
 }
 
 /// librdkafka's answers.
-struct Answers(Arc<Shared>);
+struct Answers(Arc<KafkaShared>);
 
 impl ClientContext for Answers {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
@@ -403,7 +401,7 @@ impl ProducerContext for Answers {
     }
 }
 
-fn producer(shared: &Arc<Shared>) -> anyhow::Result<BaseProducer<Answers>> {
+fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer<Answers>> {
     let options = &shared.options;
     let mut config = ClientConfig::new();
     config
@@ -438,7 +436,7 @@ enum Look {
 }
 
 /// Asks for all topics: to ask for one by name might make it.
-fn look_for_topics(producer: &BaseProducer<Answers>, shared: &Shared) -> Look {
+fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> Look {
     producer.poll(Duration::ZERO);
     let metadata = match producer.client().fetch_metadata(None, RETRY) {
         Ok(metadata) => metadata,
@@ -470,7 +468,7 @@ fn look_for_topics(producer: &BaseProducer<Answers>, shared: &Shared) -> Look {
 }
 
 /// Asks where the brokers are by now. Names are resolved beside, as that may take long.
-fn look_for_brokers(producer: &BaseProducer<Answers>, shared: &Shared) -> std::io::Result<JoinHandle<()>> {
+fn look_for_brokers(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> std::io::Result<JoinHandle<()>> {
     let found = producer.client().fetch_metadata(None, RETRY).ok();
     let found: Vec<(String, u16)> = found
         .iter()
@@ -500,7 +498,7 @@ fn take<T>(from: &Mutex<Vec<T>>) -> Vec<T> {
 /// spool is in it as well until it is acknowledged.
 struct Sending {
     producer: BaseProducer<Answers>,
-    shared: Arc<Shared>,
+    shared: Arc<KafkaShared>,
     spool: Option<Spool>,
     pending: VecDeque<Outgoing>,
     incoming: VecDeque<TopicMessage>,
@@ -520,7 +518,7 @@ struct Sending {
 }
 
 impl Sending {
-    fn new(producer: BaseProducer<Answers>, shared: Arc<Shared>, spool: Option<Spool>) -> Sending {
+    fn new(producer: BaseProducer<Answers>, shared: Arc<KafkaShared>, spool: Option<Spool>) -> Sending {
         let now = Instant::now();
         Sending {
             producer,
@@ -838,7 +836,7 @@ impl Sending {
 
 /// A new client, which sends what the old one had not delivered: that comes back by its answers. Readers drop what they
 /// had already, by its sequence.
-fn renew(producer: &mut BaseProducer<Answers>, shared: &Arc<Shared>) -> anyhow::Result<()> {
+fn renew(producer: &mut BaseProducer<Answers>, shared: &Arc<KafkaShared>) -> anyhow::Result<()> {
     producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
     let deadline = Instant::now() + GIVE_BACK;
     while producer.in_flight_count() > 0 && Instant::now() < deadline {

@@ -135,7 +135,6 @@ pub fn volume(volume: Volume) -> Option<proto::Volume> {
     Some(proto::Volume { packets: volume.packets, octets: volume.octets })
 }
 
-/// One counter of a message.
 pub fn counter(set: &str, label: &str, volume: Volume) -> proto::Counter {
     proto::Counter { set: set.to_owned(), label: label.to_owned(), packets: volume.packets, octets: volume.octets }
 }

@@ -153,14 +153,14 @@ impl Publisher {
         let tally = &closing.interval.tally;
         // A live interface counts packets alone.
         let octets = |volume: Volume| if closing.witness.is_none() { volume.octets } else { 0 };
-        let interval = Sums {
+        let interval = ConservationSums {
             on_interface: Volume { packets: on_interface, octets: octets(tally.captured) },
             dropped: self.dropped,
             in_ring: self.in_ring,
             tally,
             published: here,
         };
-        let epoch = Sums {
+        let epoch = ConservationSums {
             on_interface: Volume { packets: self.witness.offered, octets: octets(self.tally.captured) },
             dropped: self.witness.dropped,
             in_ring: self.in_ring,
@@ -231,7 +231,7 @@ fn balanced(tally: &Tally, published: &Published) -> bool {
 }
 
 /// The conservation law over some time.
-struct Sums<'a> {
+struct ConservationSums<'a> {
     on_interface: Volume,
     dropped: u64,
     in_ring: u64,
@@ -239,7 +239,7 @@ struct Sums<'a> {
     published: &'a Published,
 }
 
-impl Sums<'_> {
+impl ConservationSums<'_> {
     fn conservation(&self) -> proto::Conservation {
         let not_metered = Cause::ALL
             .into_iter()

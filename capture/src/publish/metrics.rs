@@ -45,7 +45,6 @@ impl PublishMetrics {
         self.records.get_or_create(&PublishedKind { worker, kind: "flow" }).inc_by(here.flow_records);
     }
 
-    /// Counts overflow records.
     pub fn overflow(&self, worker: u32, records: u64) {
         self.records.get_or_create(&PublishedKind { worker, kind: "overflow" }).inc_by(records);
     }

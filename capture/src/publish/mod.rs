@@ -22,11 +22,9 @@ pub const MAJOR: u32 = 1;
 /// An encoded [`proto::FlowMessage`].
 #[derive(Clone, Copy, Debug)]
 pub struct Encoded<'a> {
-    /// The worker that it is of.
     pub worker: u32,
     /// Whether it is a batch of records, and not a closing record.
     pub is_batch: bool,
-    /// Records in it.
     pub records: usize,
     /// Protocol Buffers.
     pub octets: &'a [u8],
@@ -83,11 +81,8 @@ impl Sink for NoSink {
 /// What the messages of one worker say of it.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// Name of the probe.
     pub probe: String,
-    /// Number of the worker.
     pub worker: u32,
-    /// Workers of the agent.
     pub workers: u32,
     /// Start of the agent, µs from the Unix epoch.
     pub epoch: u64,
@@ -108,13 +103,9 @@ pub struct Published {
     pub flow: Volume,
     /// What the records of kind overflow add up to.
     pub overflow: Volume,
-    /// Records of kind flow.
     pub flow_records: u64,
-    /// Records of kind overflow.
     pub overflow_records: u64,
-    /// Batches.
     pub batches: u64,
-    /// Closing records.
     pub closings: u64,
     /// Intervals whose sums did not agree. Always 0, or there is a bug.
     pub unbalanced: u64,

@@ -47,7 +47,7 @@ pub struct SpoolOptions {
 
 /// Where a message is in a spool; the order is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct SpoolPlace {
     segment: u64,
     index: u64,
 }
@@ -163,7 +163,6 @@ impl Spool {
         Ok(())
     }
 
-    /// Octets of all segments.
     pub(super) fn octets(&self) -> u64 {
         self.octets
     }
@@ -275,7 +274,7 @@ impl Spool {
 
     /// The oldest message not read yet; `None` where all were. Where the rest of a segment cannot be read it is given up
     /// and the next one is read: what was given up is added to `shed`.
-    pub(super) fn next(&mut self, shed: &mut Amount) -> Option<(Place, TopicMessage)> {
+    pub(super) fn next(&mut self, shed: &mut Amount) -> Option<(SpoolPlace, TopicMessage)> {
         while let Some(at) = self.segments.iter().position(|segment| segment.read < segment.messages) {
             match self.read(at) {
                 Ok(found) => return Some(found),
@@ -297,7 +296,7 @@ impl Spool {
         None
     }
 
-    fn read(&mut self, at: usize) -> io::Result<(Place, TopicMessage)> {
+    fn read(&mut self, at: usize) -> io::Result<(SpoolPlace, TopicMessage)> {
         let number = self.segments[at].number;
         if self.reader.as_ref().is_none_or(|(open, _)| *open != number) {
             self.reader = Some((number, File::open(self.path(number))?));
@@ -310,7 +309,7 @@ impl Spool {
         let mut body = vec![0; length];
         file.read_exact_at(&mut body, segment.read_at + FRAME_HEADER as u64)?;
         let message = decode(body, checksum)?;
-        let place = Place { segment: number, index: segment.read };
+        let place = SpoolPlace { segment: number, index: segment.read };
         segment.read += 1;
         segment.read_at += (FRAME_HEADER + length) as u64;
         self.unread -= 1;
@@ -318,7 +317,7 @@ impl Spool {
     }
 
     /// Notes that Kafka has a message; segments that are done with are deleted.
-    pub(super) fn acknowledge(&mut self, place: Place) {
+    pub(super) fn acknowledge(&mut self, place: SpoolPlace) {
         // One that was read twice is acknowledged twice.
         let segment = self.segments.iter_mut().find(|segment| segment.number == place.segment);
         if let Some(segment) = segment
@@ -353,7 +352,7 @@ impl Spool {
     }
 
     /// Reads again from a message on. All before it must have been acknowledged, and none from it on may be on its way.
-    pub(super) fn rewind(&mut self, to: Place) {
+    pub(super) fn rewind(&mut self, to: SpoolPlace) {
         for segment in &mut self.segments {
             if segment.number < to.segment {
                 continue;
@@ -442,7 +441,6 @@ fn scan(path: &Path, number: u64) -> io::Result<(Segment, u64)> {
     Ok((segment, length))
 }
 
-/// A message as a frame.
 fn encode(message: &TopicMessage, frame: &mut Vec<u8>) -> io::Result<()> {
     let length = BODY_HEADER + message.payload.len();
     if length > MAX_BODY {
@@ -515,7 +513,7 @@ mod tests {
     }
 
     /// Reads all that is left.
-    fn drain(spool: &mut Spool) -> Vec<(Place, TopicMessage)> {
+    fn drain(spool: &mut Spool) -> Vec<(SpoolPlace, TopicMessage)> {
         std::iter::from_fn(|| spool.next(&mut Amount::default())).collect()
     }
 

@@ -12,7 +12,6 @@ impl Topic {
     pub const ALL: [Topic; 2] = [Topic::Flows, Topic::Counters];
 }
 
-/// A message for Kafka.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicMessage {
     pub topic: Topic,

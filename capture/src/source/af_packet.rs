@@ -36,7 +36,6 @@ pub struct AfPacket {
     link: LinkType,
     loopback: bool,
     blocks: usize,
-    /// The block that is next.
     block: usize,
     /// Packets left in the block, and where the next one is.
     rest: Option<(u32, usize)>,
@@ -53,14 +52,14 @@ pub struct AfPacket {
 unsafe impl Send for AfPacket {}
 
 /// A ring on its interface that lets nothing in yet: all workers' rings are opened first, then admit packets together.
-pub struct Closed(AfPacket);
+pub struct ClosedPacketRing(AfPacket);
 
 impl AfPacket {
     /// Makes a ring of so many octets on `interface`.
     ///
     /// # Errors
     /// What the system says: without CAP_NET_RAW, [`io::ErrorKind::PermissionDenied`].
-    pub fn open(interface: &Interface, promiscuous: bool, octets: usize) -> io::Result<Closed> {
+    pub fn open(interface: &Interface, promiscuous: bool, octets: usize) -> io::Result<ClosedPacketRing> {
         let blocks = (octets / BLOCK_OCTETS).max(2);
         let octets = blocks * BLOCK_OCTETS;
         let socket = packet_socket()?;
@@ -108,14 +107,14 @@ impl AfPacket {
             stopped: None,
         };
         ring.bind(interface)?;
-        Ok(Closed(ring))
+        Ok(ClosedPacketRing(ring))
     }
 
     /// Lets packets in.
     ///
     /// # Errors
     /// What the system says.
-    pub fn admit(Closed(ring): Closed) -> io::Result<AfPacket> {
+    pub fn admit(ClosedPacketRing(ring): ClosedPacketRing) -> io::Result<AfPacket> {
         let everything = [keep(SNAPLEN)];
         // Everything sent on the loopback is received there too: once is enough.
         let but_outgoing = [
@@ -267,13 +266,13 @@ impl AfPacket {
     }
 }
 
-impl Closed {
+impl ClosedPacketRing {
     /// Shares the interface with the rings of `group`, or of a group of its own that no other program has; its number.
     ///
     /// # Errors
     /// What the system says.
     pub fn join(&self, group: Option<u16>) -> io::Result<u16> {
-        let Closed(AfPacket { socket, link, .. }) = self;
+        let ClosedPacketRing(AfPacket { socket, link, .. }) = self;
         // Not PACKET_FANOUT_FLAG_DEFRAG: three fragments are three packets.
         let flags = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
         let wish = u32::from(group.unwrap_or(0)) | (PACKET_FANOUT_CBPF | flags) << 16;

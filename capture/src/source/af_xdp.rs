@@ -98,23 +98,23 @@ impl Redirect {
 }
 
 /// A ring that is shared with the kernel.
-struct Ring {
+struct XdpRing {
     map: NonNull<u8>,
     octets: usize,
     offsets: libc::xdp_ring_offset,
     length: u32,
 }
 
-impl Ring {
+impl XdpRing {
     fn map(
         socket: &OwnedFd,
         offsets: libc::xdp_ring_offset,
         length: u32,
         entry: usize,
         at: libc::off_t,
-    ) -> io::Result<Ring> {
+    ) -> io::Result<XdpRing> {
         let octets = offsets.desc as usize + length as usize * entry;
-        Ok(Ring {
+        Ok(XdpRing {
             map: shared(octets, socket.as_raw_fd(), libc::MAP_SHARED | libc::MAP_POPULATE, at)?,
             octets,
             offsets,
@@ -143,7 +143,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for XdpRing {
     fn drop(&mut self) {
         // SAFETY: the map was made with this length and nothing refers to it any more.
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.octets) };
@@ -160,9 +160,9 @@ fn shared(octets: usize, fd: c_int, flags: c_int, at: libc::off_t) -> io::Result
 }
 
 /// The memory that packets are put into.
-struct Frames(NonNull<u8>);
+struct FrameMemory(NonNull<u8>);
 
-impl Drop for Frames {
+impl Drop for FrameMemory {
     fn drop(&mut self) {
         // SAFETY: the map was made with this length and nothing refers to it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), RING_OCTETS) };
@@ -175,10 +175,10 @@ pub struct AfXdp {
     queue: u32,
     // The socket is closed before the memory goes: the kernel writes there until then.
     socket: OwnedFd,
-    received: Ring,
-    fill: Ring,
-    _completions: Ring,
-    frames: Frames,
+    received: XdpRing,
+    fill: XdpRing,
+    _completions: XdpRing,
+    frames: FrameMemory,
     handed: u64,
     dropped: u64,
     looked: Instant,
@@ -189,13 +189,13 @@ pub struct AfXdp {
 unsafe impl Send for AfXdp {}
 
 /// A queue whose packets still go to the host.
-pub struct Closed(AfXdp);
+pub struct ClosedXdpRing(AfXdp);
 
 /// Opens all queues of an interface, one for each worker.
 ///
 /// # Errors
 /// One clear line about what to do.
-pub fn open(interface: &Interface, promiscuous: bool, workers: u32) -> anyhow::Result<Vec<Closed>> {
+pub fn open(interface: &Interface, promiscuous: bool, workers: u32) -> anyhow::Result<Vec<ClosedXdpRing>> {
     let name = &interface.name;
     let queues = ethtool::receive_queues(name);
     if workers != queues {
@@ -209,7 +209,8 @@ pub fn open(interface: &Interface, promiscuous: bool, workers: u32) -> anyhow::R
     }
     let redirect = Redirect::new(interface, queues, promiscuous).map_err(|error| refused(name, &error))?;
     let redirect = Arc::new(redirect);
-    let one = |queue| patiently(|| AfXdp::open(&redirect, queue)).map(Closed).map_err(|error| refused(name, &error));
+    let one =
+        |queue| patiently(|| AfXdp::open(&redirect, queue)).map(ClosedXdpRing).map_err(|error| refused(name, &error));
     (0..queues).map(one).collect()
 }
 
@@ -249,13 +250,13 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
     }
 }
 
-impl Closed {
+impl ClosedXdpRing {
     /// Lets packets in.
     ///
     /// # Errors
     /// Where the interface does not take the program.
     pub fn admit(self) -> anyhow::Result<AfXdp> {
-        let Closed(ring) = self;
+        let ClosedXdpRing(ring) = self;
         let name = &ring.redirect.interface.name;
         ring.redirect.set(ring.queue, &ring.socket).with_context(|| format!("xdp:{name}, queue {}", ring.queue))?;
         patiently(|| ring.redirect.attach()).map_err(|error| refused(name, &error))?;
@@ -273,7 +274,7 @@ impl AfXdp {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        let frames = Frames(shared(RING_OCTETS, -1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0)?);
+        let frames = FrameMemory(shared(RING_OCTETS, -1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0)?);
         // SAFETY: plain old data; all zeros is a valid one.
         let mut memory: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
         memory.addr = frames.0.as_ptr().addr() as u64;
@@ -285,10 +286,10 @@ impl AfXdp {
         set(&socket, libc::XDP_RX_RING, &FRAMES)?;
         let offsets: libc::xdp_mmap_offsets = get(&socket, libc::XDP_MMAP_OFFSETS)?;
         let descriptor = size_of::<libc::xdp_desc>();
-        let received = Ring::map(&socket, offsets.rx, FRAMES, descriptor, libc::XDP_PGOFF_RX_RING)?;
-        let fill = Ring::map(&socket, offsets.fr, FRAMES, 8, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t)?;
+        let received = XdpRing::map(&socket, offsets.rx, FRAMES, descriptor, libc::XDP_PGOFF_RX_RING)?;
+        let fill = XdpRing::map(&socket, offsets.fr, FRAMES, 8, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t)?;
         let at = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
-        let completions = Ring::map(&socket, offsets.cr, COMPLETIONS, 8, at)?;
+        let completions = XdpRing::map(&socket, offsets.cr, COMPLETIONS, 8, at)?;
         for number in 0..FRAMES {
             // SAFETY: the entry lies within the ring, and the kernel does not read it before the producer is moved.
             unsafe { fill.entry::<u64>(number).write(u64::from(number) * FRAME_OCTETS as u64) };

@@ -20,7 +20,7 @@ pub struct SourceConfig {
     pub interface: String,
     /// Network namespace the interface is in; empty: the agent's own.
     pub netns: String,
-    /// See packets of others too.
+    /// Also see packets that are addressed to other hosts.
     pub promiscuous: bool,
     /// GRO and LRO.
     pub receive_offloads: ReceiveOffloads,

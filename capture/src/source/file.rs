@@ -20,12 +20,10 @@ pub enum OpenError {
     /// The operating system refuses.
     #[error("cannot read {path}: {error}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// What the system says.
         error: std::io::Error,
     },
-    /// Nothing in it.
     #[error("{0} is empty: no capture file")]
     Empty(PathBuf),
     /// Neither pcap nor pcapng.
@@ -34,14 +32,12 @@ pub enum OpenError {
     /// Packets of a link type that is not understood.
     #[error("{path} holds packets of link type {name}, which is not understood")]
     LinkType {
-        /// The file.
         path: PathBuf,
         /// The link type's number, with its name where known.
         name: String,
     },
 }
 
-/// The octets of a file.
 enum Octets {
     Mapped(Mmap),
     Owned(Vec<u8>),
@@ -52,7 +48,6 @@ pub struct CaptureFile {
     /// Where it was found.
     pub path: PathBuf,
     octets: Octets,
-    /// What it holds.
     pub survey: Survey,
     /// The compressed file ends early.
     reader: Reader,
@@ -61,7 +56,6 @@ pub struct CaptureFile {
 /// What a look through a file found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Whole packets.
     pub packets: u64,
     /// Time of the first one in the file, ns.
     pub first_ns: i64,
@@ -177,7 +171,7 @@ fn load(path: &Path) -> std::io::Result<Octets> {
     let mut file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_file() && metadata.len() > 0 {
-        // SAFETY: the map is only read. Whoever cuts a file that is being read gets the SIGBUS that any reader of
+        // SAFETY: the map is only read. A process that truncates a file while it is read causes the SIGBUS that any reader of
         // mapped files gets; no memory of ours is aliased.
         let map = unsafe { Mmap::map(&file)? };
         // Advice only: reading on is right without it.

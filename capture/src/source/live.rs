@@ -22,8 +22,7 @@ const PF_RING_PREFIXES: [&str; 5] = ["zc:", "stack:", "nt:", "mlx:", "timeline:"
 pub enum Device {
     /// A network interface, by AF_PACKET.
     AfPacket(String),
-    /// A device of PF_RING.
-    PfRing(pf_ring::Device),
+    PfRing(pf_ring::PfRingDevice),
     /// A network interface, by AF_XDP.
     AfXdp(String),
 }
@@ -34,10 +33,10 @@ impl FromStr for Device {
     /// `eth0`; `pfring:eth0`, `eth0,eth1`, `zc:eth1@0`, `stack:eth0`, `nt:0`, `mlx:…`, `timeline:…`; `xdp:eth0`.
     fn from_str(name: &str) -> anyhow::Result<Device> {
         if let Some(device) = name.strip_prefix("pfring:") {
-            return pf_ring::Device::new(device).map(Device::PfRing);
+            return pf_ring::PfRingDevice::new(device).map(Device::PfRing);
         }
         if name.contains(',') || PF_RING_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-            return pf_ring::Device::new(name).map(Device::PfRing);
+            return pf_ring::PfRingDevice::new(name).map(Device::PfRing);
         }
         Ok(match name.strip_prefix("xdp:") {
             Some(name) => Device::AfXdp(name.to_owned()),
@@ -48,7 +47,6 @@ impl FromStr for Device {
 
 /// Rings of all workers that let nothing in yet.
 pub struct Opened {
-    /// One for each worker.
     pub rings: Vec<Closed>,
     /// The interface beneath, where it is one that the kernel knows: its counters are a second witness.
     pub interface: Option<Interface>,
@@ -110,7 +108,11 @@ impl Device {
     }
 }
 
-fn open_af_packet(interface: &Interface, config: &SourceConfig, workers: u32) -> io::Result<Vec<af_packet::Closed>> {
+fn open_af_packet(
+    interface: &Interface,
+    config: &SourceConfig,
+    workers: u32,
+) -> io::Result<Vec<af_packet::ClosedPacketRing>> {
     let mut group = None;
     (0..workers)
         .map(|_| {
@@ -137,11 +139,11 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
 /// A ring that lets nothing in yet: all workers' rings are opened first, then admit packets together.
 pub enum Closed {
     /// By AF_PACKET.
-    AfPacket(af_packet::Closed),
+    AfPacket(af_packet::ClosedPacketRing),
     /// By PF_RING.
-    PfRing(pf_ring::Closed),
+    PfRing(pf_ring::ClosedPfRing),
     /// By AF_XDP.
-    AfXdp(af_xdp::Closed),
+    AfXdp(af_xdp::ClosedXdpRing),
 }
 
 impl Closed {

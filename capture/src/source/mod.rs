@@ -64,7 +64,6 @@ impl<'a> Batch<'a> {
         self.0.is_full()
     }
 
-    /// Hands over what waits.
     #[inline]
     fn hand_over(&mut self, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> Next {
         if self.0.is_empty() {
@@ -86,6 +85,7 @@ pub struct Witness {
 }
 
 /// A worker's packets.
+#[warn(missing_docs)]
 pub trait Source {
     /// Hands packets to `take`, at most [`BATCH`] at once: those that are there, up to a fair number, or until `take`
     /// pauses. Waits up to `patience` for the first one.

@@ -41,12 +41,7 @@ pub enum Broken {
     },
     /// The file says what cannot be.
     #[error("it holds {what} at octet {at}")]
-    Nonsense {
-        /// Where.
-        at: usize,
-        /// What, for a person.
-        what: &'static str,
-    },
+    Nonsense { at: usize, what: &'static str },
     /// The compressed file ends early, or is damaged.
     #[error("its compression is cut or damaged, after {at} octets of what it holds")]
     Compression {

@@ -56,7 +56,6 @@ pub struct Stream {
 /// What a stream came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Whole packets.
     pub packets: u64,
     /// Why they end early, if they do.
     pub broken: Option<Broken>,

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
-/// Commands of `bpf(2)`, and what they are told (`linux/bpf.h`).
+/// Commands of `bpf(2)` and their arguments (`linux/bpf.h`).
 pub const MAP_CREATE: c_int = 0;
 pub const MAP_UPDATE: c_int = 2;
 pub const MAP_DELETE: c_int = 3;

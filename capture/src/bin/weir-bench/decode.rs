@@ -1,6 +1,6 @@
 //! `weir-bench decode`: what decoding and metering cost, over generated datagrams that are wholly in memory.
 //!
-//! Each flow is told of by two records of an exporter, one for each direction; all flows' first ones come, then all their
+//! An exporter reports each flow in two records, one for each direction; all flows' first ones come, then all their
 //! answers. One round of them is an interval: with `--metered` its records go through the table and the publisher of
 //! `weir-probe collect`, which encodes them for Kafka; only nothing is sent.
 
@@ -19,7 +19,7 @@ use weir_probe::collect::publish::{CollectClosing, CollectPublisher};
 use weir_probe::collect::record::Imported;
 use weir_probe::collect::table::{Table, TableOptions};
 use weir_probe::config::Config;
-use weir_probe::export::elements::{Template, View};
+use weir_probe::export::elements::{ExportTemplate, View};
 use weir_probe::export::nprobe_json::JsonForm;
 use weir_probe::filter::FilterSets;
 use weir_probe::host::wall_clock_ns;
@@ -30,7 +30,7 @@ use weir_probe::{Exit, Failure, host};
 
 /// Options of `decode`.
 #[derive(Args, Clone, Debug)]
-pub struct DecodeArgs {
+pub struct BenchDecodeArgs {
     /// netflow5, netflow9, ipfix, sflow or nprobe
     #[arg(long, value_name = "NAME", default_value = "ipfix")]
     pub protocol: String,
@@ -89,7 +89,7 @@ const FIELDS: [(u16, u16); 18] = [
 ///
 /// # Errors
 /// [`Exit::CannotStart`] for a protocol that is not known.
-pub fn decode(args: &DecodeArgs) -> Result<Exit, Failure> {
+pub fn decode(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == args.protocol);
     let protocol = protocol
         .with_context(|| format!("{:?} is no protocol: netflow5, netflow9, ipfix, sflow or nprobe", args.protocol))
@@ -135,7 +135,7 @@ fn decode_one(
 
 /// Hands the datagrams to `decode`, round after round, until there were enough records; prints what came of them.
 fn measure(
-    args: &DecodeArgs,
+    args: &BenchDecodeArgs,
     name: &str,
     first: &[u8],
     datagrams: &[Vec<u8>],
@@ -272,7 +272,7 @@ impl Exporting {
 
     /// What nProbe sends for `@NTOPNG@`: an array of records with numbers for keys.
     fn nprobe(&self, records: Range<u32>) -> Vec<u8> {
-        let form = JsonForm::new(Template::parse("@NTOPNG@", true).unwrap_or_else(|_| unreachable!()), false);
+        let form = JsonForm::new(ExportTemplate::parse("@NTOPNG@", true).unwrap_or_else(|_| unreachable!()), false);
         let mut json = vec![b'['];
         for record in records {
             let value = |id| self.value(id, record);

@@ -8,7 +8,7 @@ use clap::Args;
 use prost::Message as _;
 use serde_json::json;
 use std::hint::black_box;
-use weir_probe::export::elements::{DEFAULT, Template, View};
+use weir_probe::export::elements::{DEFAULT, ExportTemplate, View};
 use weir_probe::export::ipfix::{Encoder, ExportProtocol};
 use weir_probe::export::nprobe_json::JsonForm;
 use weir_probe::export::nprobe_zmq::{ROOM, compressed};
@@ -37,7 +37,7 @@ const INTERVAL_MS: u32 = 10_000;
 const MOST_OCTETS: usize = 1400;
 
 /// Writes one batch after another, and counts the octets.
-type Form = Box<dyn FnMut(&proto::FlowMessage, &[proto::Flow]) -> usize>;
+type WriteForm = Box<dyn FnMut(&proto::FlowMessage, &[proto::Flow]) -> usize>;
 
 /// Exports generated records and prints one JSON object.
 ///
@@ -75,9 +75,9 @@ pub fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn form(name: &str) -> anyhow::Result<Form> {
-    let binary = |protocol: ExportProtocol| -> anyhow::Result<Form> {
-        let mut encoder = Encoder::new(protocol, &Template::parse(DEFAULT, false)?, 0, MOST_OCTETS);
+fn form(name: &str) -> anyhow::Result<WriteForm> {
+    let binary = |protocol: ExportProtocol| -> anyhow::Result<WriteForm> {
+        let mut encoder = Encoder::new(protocol, &ExportTemplate::parse(DEFAULT, false)?, 0, MOST_OCTETS);
         Ok(Box::new(move |message, flows| {
             let mut octets = 0;
             let mut out = |ready: weir_probe::export::ipfix::Ready<'_>| octets += black_box(ready.octets).len();
@@ -88,7 +88,7 @@ fn form(name: &str) -> anyhow::Result<Form> {
             octets
         }))
     };
-    let json = JsonForm::new(Template::parse("@NTOPNG@", true)?, false);
+    let json = JsonForm::new(ExportTemplate::parse("@NTOPNG@", true)?, false);
     match name {
         "ipfix" => binary(ExportProtocol::Ipfix),
         "netflow-v9" => binary(ExportProtocol::V9),

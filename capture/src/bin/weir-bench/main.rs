@@ -31,7 +31,7 @@ enum BenchCommand {
     Meter(meter::MeterArgs),
     /// Measure what decoding costs, over generated datagrams in memory
     #[command(after_help = "Example:\n  weir-bench decode --protocol ipfix --metered --flows 100000")]
-    Decode(decode::DecodeArgs),
+    Decode(decode::BenchDecodeArgs),
     /// Measure what exporting costs, over generated records in memory
     #[command(after_help = "Example:\n  weir-bench export --form ipfix")]
     Export(export::ExportArgs),

@@ -23,7 +23,7 @@ use weir_probe::source::xdp::{
     attributes, bpf, bpf_descriptor,
 };
 
-/// Commands of `bpf(2)`, and what they are told (`linux/bpf.h`).
+/// Commands of `bpf(2)` and their arguments (`linux/bpf.h`).
 const MAP_LOOKUP: c_int = 1;
 pub const PROGRAM_RUN: c_int = 10;
 const MAP_TYPE_ARRAY: u32 = 2;
