@@ -156,6 +156,7 @@ impl Predicate {
 }
 
 /// Answers what a program asks of a packet.
+#[warn(missing_docs)]
 pub trait Oracle {
     /// Whether a load of a field, `None` where it is of no field, succeeds: failing ends the program. `None` where it
     /// may or may not.
