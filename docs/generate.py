@@ -139,6 +139,16 @@ def weir_probe() -> str:
     return NOTE.format("`weir-probe docs`") + _run([str(CHECKOUT / "capture/target/release/weir-probe"), "docs"])
 
 
+def weir_bench() -> str:
+    """The agent's benchmarks."""
+    shown = _run([str(CHECKOUT / "capture/target/release/weir-bench"), "docs"])
+    return (
+        NOTE.format("`weir-bench docs`")
+        + "# weir-bench\n\nBenchmarks of the agent, and loads for those of the rest.\n\n"
+        + shown
+    )
+
+
 def flink_jobs() -> str:
     """The jobs."""
     return NOTE.format("the jobs' `--docs`") + _run(
@@ -172,6 +182,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "tables.md": tables,
     "weir.md": weir,
     "weir-probe.md": weir_probe,
+    "weir-bench.md": weir_bench,
     "flink-jobs.md": flink_jobs,
     "configuration.md": configuration,
 }

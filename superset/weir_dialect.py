@@ -1,13 +1,14 @@
-"""Two cures of ClickHouse's dialect in Superset: quoting of names, and the zone of times."""
+"""Three cures of Superset: quoting of names and zone of times in ClickHouse's dialect, and the parser of time ranges."""
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime
 from typing import Any
 
 
 def mend() -> None:
-    """Quote names with double quotes, and read times as UTC."""
+    """Quote names with double quotes, read times as UTC, and parse one time range at a time."""
     from clickhouse_connect.cc_sqlalchemy.dialect import ClickHouseDialect
     from clickhouse_connect.cc_sqlalchemy.sql.preparer import ChIdentifierPreparer
     from superset.db_engine_specs.clickhouse import ClickHouseBaseEngineSpec
@@ -34,3 +35,15 @@ def mend() -> None:
         return text[:-1] + ", 'UTC')" if text and text.startswith("toDateTime(") else text
 
     ClickHouseBaseEngineSpec.convert_dttm = classmethod(in_utc)
+
+    # The parser of time ranges keeps state in its grammar: of two threads that parse at once, one may fail.
+    from superset.utils import date_parser
+
+    parse, alone = date_parser.datetime_eval, threading.Lock()
+
+    def one_at_a_time(text: str | None = None) -> datetime | None:
+        with alone:
+            moment: datetime | None = parse(text)
+        return moment
+
+    date_parser.datetime_eval = one_at_a_time

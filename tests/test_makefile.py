@@ -11,7 +11,6 @@ import pytest
 
 from harness import CHECKOUT
 
-
 #: What the targets of `make build` are made from, as far as make looks for it.
 NEEDED = [
     "Makefile",

@@ -1,33 +1,35 @@
-//! The agent's configuration: one TOML file, every key of which has a default but the interface.
+//! The agent's configuration: one TOML file, every key of which has a default but the interface. Each part has the type
+//! of its section beside it; here they are put together, and the memory is shared out among them.
+
+#![warn(missing_docs)]
 
 use crate::app::{AppOptions, MAX_BUDGET, STATE_OCTETS};
+use crate::export::config::ExportConfig;
 use crate::filter::{self, FilterConfig, FilterSets};
 use crate::meter::MeterOptions;
 use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
-use crate::source::af_packet::BLOCK_OCTETS;
+use crate::publish::kafka::KafkaOptions;
+use crate::publish::spool::SpoolOptions;
 use crate::source::af_xdp;
+use crate::source::config::SourceConfig;
+use crate::units::{duration, octets, parsed, parsed_list};
 use anyhow::{Context as _, bail};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The commented example, which `weir-probe config-example` prints.
 pub const EXAMPLE: &str = include_str!("../weir-probe.example.toml");
 
-/// Octets of a worker's ring of AF_PACKET at least, and of all workers' rings at most.
-const LEAST_RING: u64 = 4 << 20;
-const MOST_RING: u64 = 1 << 30;
-
 /// Octets of memory that a worker needs at least, rings and queue aside.
 const LEAST_SHARE: u64 = 1 << 20;
 
-/// A flow's intervals are told apart by the lower half of their numbers.
+/// The flow table keeps the low 16 bits of interval numbers: longer idle times could confuse two intervals.
 const MOST_IDLE: Duration = Duration::from_secs(12 * 3600);
 
 /// A spool has room for several of the longest messages.
@@ -44,7 +46,7 @@ pub struct Config {
     pub interval: IntervalLength,
     /// Workers; 0: one for each processor, at most 16.
     pub workers: u32,
-    /// Folder of what outlasts a run.
+    /// Directory for state kept across restarts.
     pub state_dir: PathBuf,
     /// Networks that packets come *in* to.
     #[serde(deserialize_with = "parsed_list")]
@@ -53,51 +55,20 @@ pub struct Config {
     pub source: SourceConfig,
     /// How packets are read.
     pub packets: PacketsConfig,
-    /// What is told of applications.
+    /// How applications are detected.
     pub applications: ApplicationsConfig,
     /// Where records go.
     pub kafka: KafkaConfig,
-    /// Who else is sent records, in forms of others.
+    /// Additional exports (IPFIX, NetFlow v9, nProbe).
     pub export: Vec<ExportConfig>,
     /// Where records wait while Kafka is away.
     pub spool: SpoolConfig,
-    /// What is kept to.
+    /// Bounds of memory and of records.
     pub limits: Limits,
     /// Expressions that packets are counted by.
     pub filters: FilterConfig,
-    /// What the agent says of itself.
+    /// The endpoint of the agent's own metrics.
     pub metrics: MetricsConfig,
-}
-
-/// `[source]`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SourceConfig {
-    /// Name of the interface, or of a device of PF_RING.
-    pub interface: String,
-    /// Network namespace the interface is in; empty: the agent's own.
-    pub netns: String,
-    /// See packets of others too.
-    pub promiscuous: bool,
-    /// GRO and LRO.
-    pub receive_offloads: ReceiveOffloads,
-    /// Processors that the workers' capture is kept on, one each; empty: wherever the system puts it.
-    pub cpus: Vec<usize>,
-    /// Octets of the rings of AF_PACKET, of all workers together.
-    #[serde(deserialize_with = "octets")]
-    pub ring: u64,
-    /// Path of libpfring; empty: wherever it is installed.
-    pub pf_ring_library: PathBuf,
-}
-
-/// What becomes of GRO and LRO while the agent runs.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub enum ReceiveOffloads {
-    /// They are switched off.
-    Off,
-    /// They stay as they are.
-    Keep,
 }
 
 /// `[packets]`.
@@ -135,7 +106,7 @@ pub struct ApplicationsConfig {
     pub max_inspected_percent: u8,
 }
 
-/// Whether applications are told by nDPI.
+/// Whether nDPI detects applications.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum UseNdpi {
@@ -188,79 +159,6 @@ pub struct KafkaConfig {
     pub brokers: String,
     /// Properties of librdkafka.
     pub properties: BTreeMap<String, String>,
-}
-
-/// One `[[export]]`.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(tag = "to", rename_all = "kebab-case")]
-pub enum ExportConfig {
-    /// IPFIX to a collector.
-    Ipfix(ToCollector),
-    /// NetFlow v9 to a collector.
-    NetflowV9(ToCollector),
-    /// nProbe's JSON to a topic of Kafka.
-    NprobeKafka(ToKafka),
-    /// nProbe's JSON to ntopng.
-    NprobeZmq(ToNtopng),
-}
-
-/// A topic of Kafka and what it is sent.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct ToKafka {
-    /// `host:port`, several separated by commas.
-    pub brokers: String,
-    /// Name of the topic.
-    pub topic: String,
-    /// Properties of librdkafka.
-    #[serde(default)]
-    pub properties: BTreeMap<String, String>,
-    /// Template; empty: `@NTOPNG@`.
-    #[serde(default)]
-    pub template: String,
-    /// Names for keys, not numbers.
-    #[serde(default)]
-    pub json_labels: bool,
-}
-
-/// ntopng and what it is sent.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct ToNtopng {
-    /// Endpoint of ZeroMQ.
-    pub address: String,
-    /// Connect to it, and not listen on it.
-    #[serde(default)]
-    pub connect: bool,
-    /// Compress with zlib.
-    #[serde(default)]
-    pub compress: bool,
-    /// Tells agents apart that connect to one ntopng, which numbers the messages of each by itself.
-    #[serde(default)]
-    pub source: u8,
-    /// Template; empty: `@NTOPNG@`.
-    #[serde(default)]
-    pub template: String,
-    /// Names for keys, not numbers.
-    #[serde(default)]
-    pub json_labels: bool,
-}
-
-/// A collector and what it is sent.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct ToCollector {
-    /// `udp://host:port`, or `tcp://host:port` (IPFIX alone).
-    pub address: String,
-    /// Template as nProbe's `-T`; empty: what every collector knows.
-    #[serde(default)]
-    pub template: String,
-    /// One record with both directions, and not one of each.
-    #[serde(default)]
-    pub biflow: bool,
-    /// Observation domain, or source id.
-    #[serde(default)]
-    pub domain: u32,
 }
 
 /// `[limits]`.
@@ -324,29 +222,6 @@ impl Default for Config {
     }
 }
 
-impl Default for SourceConfig {
-    fn default() -> Self {
-        SourceConfig {
-            interface: String::new(),
-            netns: String::new(),
-            promiscuous: true,
-            receive_offloads: ReceiveOffloads::Off,
-            cpus: Vec::new(),
-            ring: 12 << 20,
-            pf_ring_library: PathBuf::new(),
-        }
-    }
-}
-
-impl SourceConfig {
-    /// Octets of the ring of AF_PACKET of each of so many workers: its share, in whole blocks, but no ring is so short
-    /// that a worker has no time.
-    pub fn ring_of_each(&self, workers: u32) -> usize {
-        let share = (self.ring / u64::from(workers)).max(LEAST_RING) as usize;
-        share - share % BLOCK_OCTETS
-    }
-}
-
 impl Default for KafkaConfig {
     fn default() -> Self {
         KafkaConfig { brokers: "127.0.0.1:9092".to_owned(), properties: BTreeMap::new() }
@@ -369,6 +244,14 @@ impl Config {
         Config::parse(&text).with_context(|| format!("{} is wrong", path.display()))
     }
 
+    /// Reads the file of the option `--config`, or takes the defaults where it was not given.
+    ///
+    /// # Errors
+    /// Those of [`Config::read`].
+    pub fn read_or_default(path: Option<&Path>) -> anyhow::Result<Config> {
+        path.map_or_else(|| Ok(Config::default()), |path| Config::read(path).context("--config"))
+    }
+
     /// Reads the text of a file.
     ///
     /// # Errors
@@ -389,9 +272,7 @@ impl Config {
         if config.limits.max_records_per_interval == 0 {
             bail!("limits.max_records_per_interval must be at least 1");
         }
-        if !(LEAST_RING..=MOST_RING).contains(&config.source.ring) || !config.source.ring.is_multiple_of(1 << 20) {
-            bail!("source.ring must be whole MiB, from 4 MiB to 1 GiB");
-        }
+        config.source.check()?;
         if (1..LEAST_SPOOL).contains(&config.spool.max) {
             bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
         }
@@ -451,19 +332,23 @@ impl Config {
         (*max > 0).then(|| SpoolOptions { folder: folder.join(&self.probe), max_octets: *max })
     }
 
+    /// How to reach Kafka; what is live is not held up, and has its spool.
+    pub fn kafka_options(&self, workers: u32, live: bool) -> KafkaOptions {
+        KafkaOptions {
+            brokers: self.kafka.brokers.clone(),
+            properties: self.kafka.properties.clone(),
+            probe: self.probe.clone(),
+            workers,
+            queue_octets: self.queue_octets(),
+            wait: !live,
+            spool: if live { self.spool() } else { None },
+        }
+    }
+
     /// Octets of messages that may wait for Kafka in memory.
     pub fn queue_octets(&self) -> u64 {
         self.limits.memory / 4
     }
-}
-
-/// Where a spool is and how large it may grow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpoolOptions {
-    /// The folder, which no other agent uses.
-    pub folder: PathBuf,
-    /// Octets of all segments together.
-    pub max_octets: u64,
 }
 
 /// Checks a probe's name, which is part of its topics' names.
@@ -481,43 +366,6 @@ pub fn check_probe(name: &str) -> anyhow::Result<()> {
         }
         _ => bail!("{name:?} cannot be a probe's name: 1 to 63 of a-z, 0-9 and -, not - first"),
     }
-}
-
-fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: std::fmt::Display>>(deserializer: D) -> Result<T, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-}
-
-fn parsed_list<'de, D: Deserializer<'de>, T: FromStr<Err: std::fmt::Display>>(
-    deserializer: D,
-) -> Result<Vec<T>, D::Error> {
-    Vec::<String>::deserialize(deserializer)?
-        .iter()
-        .map(|text| text.parse().map_err(serde::de::Error::custom))
-        .collect()
-}
-
-/// Octets as `"512MiB"`, `"2GB"` or a number.
-fn octets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Octets {
-        Number(u64),
-        Text(String),
-    }
-    match Octets::deserialize(deserializer)? {
-        Octets::Number(number) => Ok(number),
-        Octets::Text(text) => text
-            .parse::<bytesize::ByteSize>()
-            .map(|size| size.as_u64())
-            .map_err(|_| serde::de::Error::custom(format!("{text:?} is no size such as \"512MiB\""))),
-    }
-}
-
-/// A time as `"60s"` or `"2m"`.
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text)
-        .map_err(|_| serde::de::Error::custom(format!("{text:?} is no time such as \"60s\"")))
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
-//! What the host tells of itself and of this process.
+//! Facts about the host and this process.
 
 use std::fs;
 use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The host's boot: two runs with the same one read counters that were not reset in between.
 pub fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
+}
+
+/// The wall clock, ns from the Unix epoch.
+pub fn wall_clock_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Resident memory of this process, octets; 0 where not known.
@@ -26,6 +32,25 @@ pub fn peak_resident_octets() -> u64 {
 /// Processor time of the calling thread, ns; 0 where not known.
 pub fn thread_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The share of a processor that the calling thread takes.
+pub struct ThreadLoad {
+    cpu_ns: u64,
+}
+
+impl ThreadLoad {
+    /// Counts from now on.
+    pub fn begin() -> ThreadLoad {
+        ThreadLoad { cpu_ns: thread_cpu_ns() }
+    }
+
+    /// Per mille of a processor since this was last asked, over an interval of this length.
+    pub fn permille(&mut self, interval_ms: u32) -> u32 {
+        let cpu_ns = thread_cpu_ns();
+        let used_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
+        (used_ns / (u64::from(interval_ms) * 1000)) as u32
+    }
 }
 
 /// Processor time of this process, ns; 0 where not known.
@@ -83,7 +108,7 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
     }
 }
 
-/// Has the calling thread wait for a processor (SCHED_BATCH): when it wakes, whoever runs there is not interrupted.
+/// Has the calling thread wait for a processor (SCHED_BATCH): when it wakes, it does not preempt the thread that runs there.
 ///
 /// # Errors
 /// What the system says.

@@ -1,45 +1,38 @@
 //! `weir-probe`, the capture agent of Weir.
 //!
-//! A packet's way: [`source`] → [`packet`] → [`meter`] → [`publish`]. A [`worker`] is one such line; [`run`] and [`read`]
-//! put workers together.
+//! A packet's way: [`source`] → [`packet`] → [`meter`] → [`publish`], and to other systems [`export`]. A [`line`] is one such
+//! way; the [`command`]s put lines together.
 
 pub mod app;
-pub mod bench;
-pub mod blast;
-pub mod cli;
 pub mod collect;
+pub mod command;
 pub mod config;
+pub mod export;
 pub mod filter;
-pub mod generate;
 pub mod host;
-pub mod interfaces;
+pub mod line;
 pub mod meter;
 pub mod metrics;
-pub mod nprobe;
+pub mod own_traffic;
 pub mod packet;
+pub mod prefetch;
 pub mod privileges;
 pub mod proto;
 pub mod publish;
-pub mod read;
-pub mod reference;
-pub mod reload;
-pub mod run;
+pub mod signals;
 pub mod source;
-pub mod state;
-pub mod summary;
 #[cfg(test)]
 mod testing;
 pub mod throttle;
 pub mod time;
-pub mod worker;
+pub mod units;
+pub mod volume;
 
-/// Version of the agent.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Why a command ends, as its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
     Done = 0,
     /// Something failed on the way.
     Failed = 1,
@@ -52,9 +45,7 @@ pub enum Exit {
 /// What a person reads when a command ends early, and the exit status.
 #[derive(Debug)]
 pub struct Failure {
-    /// One line.
     pub error: anyhow::Error,
-    /// The status.
     pub exit: Exit,
 }
 

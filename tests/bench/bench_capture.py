@@ -27,7 +27,7 @@ from typing import Any
 
 import bench_live
 import capture_traces
-from harness import AGENT, BUILT
+from harness import AGENT, BENCH, BUILT
 
 HERE = Path(__file__).resolve().parent
 FOLDER = BUILT / "bench"
@@ -275,7 +275,7 @@ class Bench:
         """Mpps per CPU second of metering and publishing, run by run, and the summary."""
         path, rates, summary = self.traces.get(trace), [], {}
         for _ in range(rounds):
-            done = spend([str(AGENT), "bench", str(path), "--repeat", "1", "--config", self.config(config), *words])
+            done = spend([str(BENCH), "meter", str(path), "--repeat", "1", "--config", self.config(config), *words])
             result = json.loads(done.output.splitlines()[-1])
             summary = result["summary"]
             rates += [summary["packets"]["captured"] / run["cpu_seconds"] / 1e6 for run in result["runs"]]
@@ -468,7 +468,7 @@ class Bench:
             counts = []
             for packets in (1, 300_000):
                 path = self.traces.cut(trace, packets)
-                ours = [str(AGENT), "bench", str(path), "--repeat", "1", "--config", self.config(PLAIN)]
+                ours = [str(BENCH), "meter", str(path), "--repeat", "1", "--config", self.config(PLAIN)]
                 counts.append([self.callgrind(ours)])
                 if "softflowd" not in self.absent:
                     counts[-1].append(self.callgrind(self.commands(path)["softflowd"]))
@@ -585,7 +585,7 @@ def live_table(cells: list[bench_live.Cell]) -> str:
 
 NOTES = """\
 Rates are million packets per second of processor time (user and system), best of five runs (three where runs are long,
-seven in turn for ratios), traces wholly in memory ("ordinary": {traces}). "ours" and "median" are metering and publishing alone (`weir-probe bench`), "whole
+seven in turn for ratios), traces wholly in memory ("ordinary": {traces}). "ours" and "median" are metering and publishing alone (`weir-bench meter`), "whole
 process" is `weir-probe read FILE --to none` from start to end, as every peer is measured; ratios to peers are of
 those. A target's rate is held against "ours". In rows of ratios, "base" is what the first figure is divided by.
 Peers: `softflowd -r FILE -m 4000000 -t expint=0 -t maxlife=0 -c none` (nothing is forced out), `nfpcapd -r FILE -w FOLDER`,

@@ -37,7 +37,7 @@ import psutil
 
 from bench_capture import FOLDER, LAUNCHER, MEMORY, aligned, say
 from check_peers import free_port, waiting
-from harness import AGENT, eventually
+from harness import AGENT, BENCH, eventually
 
 #: Flows, of each of which a round has two records.
 FLOWS = 100_000
@@ -57,7 +57,7 @@ FACTOR = 2
 
 @dataclass(frozen=True)
 class Form:
-    """A protocol, as `weir-probe bench-decode` makes it."""
+    """A protocol, as `weir-bench decode` makes it."""
 
     name: str
     #: Records a second of one core, decoded and metered.
@@ -95,8 +95,8 @@ def verdict(met: bool | None) -> str:
 
 
 def bench_decode(form: Form, *words: str, before: tuple[str, ...] = ()) -> str:
-    """Run `weir-probe bench-decode`; what it says."""
-    command = [*before, str(AGENT), "bench-decode", "--protocol", form.name, *words]
+    """Run `weir-bench decode`; what it says."""
+    command = [*before, str(BENCH), "decode", "--protocol", form.name, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()}")

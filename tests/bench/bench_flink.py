@@ -24,7 +24,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from harness import AGENT, BUILT, CHECKOUT, RunningStack, free_ports, run
+from harness import BENCH, BUILT, CHECKOUT, RunningStack, free_ports, run
 from weir.services import flink_memory
 
 JAR = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
@@ -195,7 +195,7 @@ def fill(stack: RunningStack, load: Load, start_ms: int) -> None:
     """Write a load into Kafka."""
     for probe in load.probes:
         stack.enrol(probe, 2)
-    command = [str(AGENT), "generate", "--records", str(load.records), "--probes", ",".join(load.probes)]
+    command = [str(BENCH), "generate", "--records", str(load.records), "--probes", ",".join(load.probes)]
     command += ["--workers", "2", "--brokers", stack.stack.brokers, "--start-ms", str(start_ms), *load.options]
     done = run(command, timeout=900)
     assert done.status == 0, done.err

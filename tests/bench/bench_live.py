@@ -1,6 +1,6 @@
 """The agent on a live link of its own, for `bench_capture.py`: two network namespaces joined by a veth pair.
 
-`weir-probe blast` sends; the agent captures at the other end and publishes to a broker within this process (librdkafka's
+`weir-bench blast` sends; the agent captures at the other end and publishes to a broker within this process (librdkafka's
 mock), so that everything is done that is done in earnest. Sender, agent and broker share the machine.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 from confluent_kafka import Producer
 
-from harness import AGENT
+from harness import AGENT, BENCH
 
 #: Octets that each frame takes on the wire beside itself: preamble, delimiter, gap.
 AROUND_FRAME = 20
@@ -76,7 +76,7 @@ class Link:
         """Start a sender."""
         pinned = [] if cpu is None else ["taskset", "-c", str(cpu)]
         ends = ["weir1", "--netns", self.sender, "--peer", f"{self.agent}/weir0"]
-        command = [*pinned, str(AGENT), "blast", *ends, *words]
+        command = [*pinned, str(BENCH), "blast", *ends, *words]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 

@@ -20,7 +20,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from harness import AGENT, BUILT, RunningStack, run
+from harness import AGENT, BENCH, BUILT, RunningStack, run
 from weir.demo import Traffic, namespaces
 
 SERVICES = ["kafka", "flink", "clickhouse"]
@@ -73,7 +73,7 @@ def throughput(stack: RunningStack, records: int, probes: list[str], workers: in
         stack.enrol(probe, workers)
     stack.stop("flink")
     before = stored(stack)
-    command = [str(AGENT), "generate", "--records", str(records), "--probes", ",".join(probes)]
+    command = [str(BENCH), "generate", "--records", str(records), "--probes", ",".join(probes)]
     done = run([*command, "--workers", str(workers), "--brokers", stack.stack.brokers], timeout=1800)
     assert done.status == 0, done.err
     written = json.loads(done.out)
@@ -153,7 +153,7 @@ def away(stack: RunningStack, seconds: int) -> dict[str, Any]:
     peaks = Peaks(stack)
     stack.stop("clickhouse")
     command = [
-        str(AGENT),
+        str(BENCH),
         "generate",
         "--records",
         str(50_000 * seconds),

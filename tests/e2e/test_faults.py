@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from harness import AGENT, RunningStack, eventually, run
+from harness import AGENT, BENCH, RunningStack, eventually, run
 from weir import kafka
 from weir.demo_traffic import write_capture
 
@@ -99,7 +99,7 @@ def generate(stack: RunningStack, records: int, probes: list[str], **more: Any) 
     """Write synthetic records into Kafka; returns what was written."""
     words = [word for key, value in more.items() for word in (f"--{key.replace('_', '-')}", str(value))]
     command = [
-        str(AGENT),
+        str(BENCH),
         "generate",
         "--records",
         str(records),
@@ -140,7 +140,7 @@ def test_killed_again_and_again_nothing_is_lost_or_doubled(hurt: tuple[RunningSt
         stack.enrol(probe, 2)
     chance = random.Random(os.environ.get("WEIR_SEED", "20"))
     command = [
-        str(AGENT),
+        str(BENCH),
         "generate",
         "--records",
         str(KILLS * 1_000_000),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness import AGENT, CHECKOUT, RunningStack, eventually, schemas
+from harness import BENCH, CHECKOUT, RunningStack, eventually, schemas
 from weir.demo_traffic import write_capture
 
 
@@ -66,7 +66,7 @@ def _published(stack: RunningStack, alert: str) -> list[Any]:
 def _agent(stack: RunningStack, probe: str) -> Iterator[None]:
     """An agent that closes an interval each second, and is killed at the end."""
     words = ["--brokers", stack.stack.brokers, "--probes", probe, "--interval", "1s"]
-    command = [str(AGENT), "generate", "--records", "100000", "--per-interval", "100", "--rate", "100", *words]
+    command = [str(BENCH), "generate", "--records", "100000", "--per-interval", "100", "--rate", "100", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             yield

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from harness import AGENT, RunningStack, eventually
+from harness import BENCH, RunningStack, eventually
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def traffic(stack: RunningStack) -> Iterator[subprocess.Popen[bytes]]:
     """Records of the probe `flowing`, some hundred a second until the test ends."""
     stack.enrol("flowing")
     words = "generate --probes flowing --records 200000 --rate 500 --per-interval 5000 --sources 100"
-    command = [str(AGENT), *words.split(), "--brokers", stack.stack.brokers]
+    command = [str(BENCH), *words.split(), "--brokers", stack.stack.brokers]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process

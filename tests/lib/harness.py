@@ -37,6 +37,7 @@ ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT 
 FOLDER = "WEIR_TEST_FOLDER"
 PORTS = range(11_000, 32_000)
 AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
+BENCH = Path(os.environ.get("WEIR_BENCH", CHECKOUT / "capture/target/release/weir-bench"))
 
 
 def free_ports(count: int) -> list[int]:

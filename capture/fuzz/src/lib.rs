@@ -11,8 +11,6 @@ pub mod collect {
     pub mod decode;
     pub mod record;
 }
-#[path = "../../src/config.rs"]
-mod config;
 #[path = "../../src/filter/mod.rs"]
 pub mod filter;
 #[path = "../../src/host.rs"]
@@ -22,13 +20,19 @@ pub mod meter;
 #[path = "../../src/packet/mod.rs"]
 pub mod packet;
 /// The names of elements alone.
-#[path = "../../src/publish"]
-pub mod publish {
+#[path = "../../src/export"]
+pub mod export {
     pub mod element_list;
 }
+#[path = "../../src/prefetch.rs"]
+mod prefetch;
 #[path = "../../src/source/mod.rs"]
 pub mod source;
 #[path = "../targets/mod.rs"]
 pub mod targets;
+#[path = "../../src/units.rs"]
+mod units;
+#[path = "../../src/volume.rs"]
+pub mod volume;
 
 extern crate self as weir_probe;

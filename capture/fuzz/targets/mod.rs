@@ -15,8 +15,9 @@ use std::sync::{Arc, LazyLock};
 use weir_probe::app::AppOptions;
 use weir_probe::filter::FilterSets;
 use weir_probe::meter::fragments::FragmentCounts;
-use weir_probe::meter::{Arrival, BATCH, ClosedInterval, FLOW_COST, Meter, MeterOptions, Volume};
-use weir_probe::packet::{Checksum, Frame, Packet};
+use weir_probe::meter::{Arrival, ClosedInterval, FLOW_COST, Meter, MeterOptions};
+use weir_probe::packet::{BATCH, Checksum, Frame, Packet};
+use weir_probe::volume::Volume;
 
 /// When the first packet of an input comes, ns from the Unix epoch.
 const START_NS: i64 = 1_600_000_000_000_000_000;

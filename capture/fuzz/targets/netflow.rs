@@ -2,13 +2,13 @@
 //! between.
 
 use super::{Input, START_NS};
-use weir_probe::collect::decode::{Decoder, Limits, message_octets};
+use weir_probe::collect::decode::{DecodeLimits, Decoder, message_octets};
 use weir_probe::packet::Address;
 
 /// Datagrams of one input at most.
 const MOST: usize = 64;
 /// The bounds: narrow ones are met often.
-pub const LIMITS: Limits = Limits {
+pub const LIMITS: DecodeLimits = DecodeLimits {
     exporters: 6,
     templates: 4,
     fields: 40,

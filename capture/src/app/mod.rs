@@ -107,14 +107,13 @@ impl NotInspected {
 /// What nDPI says of a flow, in its numbers; 0 unknown.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Verdict {
+struct NdpiVerdict {
     /// The protocol that carries the application, such as TLS; 0 where it is the application itself.
     master: u16,
-    /// The application.
     app: u16,
 }
 
-impl Verdict {
+impl NdpiVerdict {
     /// The one id that a record states: the application where it is known, else the protocol that carries it.
     fn id(self) -> u16 {
         if self.app != 0 { self.app } else { self.master }
@@ -197,9 +196,7 @@ impl AppSlot {
 /// Flows, and packets of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
-    /// Flows.
     pub flows: u64,
-    /// Packets.
     pub packets: u64,
 }
 
@@ -253,7 +250,7 @@ impl Inspector {
             *self = match Ndpi::new(flows) {
                 Ok(ndpi) => Inspector::Made(Box::new(ndpi)),
                 Err(error) => {
-                    tracing::error!("{error:#}: no application is told until the agent is started again");
+                    tracing::error!("{error:#}: application detection is disabled until restart");
                     Inspector::Failed
                 }
             };

@@ -46,7 +46,6 @@ impl Name {
         draft.finish(Kind::Server)
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0.slice).unwrap_or_default()
     }

@@ -1,6 +1,6 @@
 //! nDPI, through the shim in `ndpi/shim.c`: a detection module and a bounded pool of flow states.
 
-use super::{Handle, NotInspected, Verdict};
+use super::{Handle, NdpiVerdict, NotInspected};
 use crate::packet::IpPacket;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{CStr, c_char, c_int};
@@ -35,7 +35,7 @@ unsafe extern "C" {
         packet: *const u8,
         length: u16,
         time_ms: u64,
-    ) -> Verdict;
+    ) -> NdpiVerdict;
     fn weir_ndpi_wants_more(module: *mut RawModule, flow: *mut RawFlow) -> c_int;
     fn weir_ndpi_guess(
         module: *mut RawModule,
@@ -45,15 +45,14 @@ unsafe extern "C" {
         src_port: u16,
         dst: u32,
         dst_port: u16,
-    ) -> Verdict;
-    fn weir_ndpi_give_up(module: *mut RawModule, flow: *mut RawFlow) -> Verdict;
-    fn weir_ndpi_quic_server(flow: *const RawFlow, verdict: Verdict, length: *mut usize) -> *const c_char;
+    ) -> NdpiVerdict;
+    fn weir_ndpi_give_up(module: *mut RawModule, flow: *mut RawFlow) -> NdpiVerdict;
+    fn weir_ndpi_quic_server(flow: *const RawFlow, verdict: NdpiVerdict, length: *mut usize) -> *const c_char;
     fn weir_ndpi_protocols(module: *mut RawModule) -> u32;
     fn weir_ndpi_name(module: *mut RawModule, id: u16) -> *const c_char;
     fn weir_ndpi_category(module: *mut RawModule, id: u16) -> *const c_char;
 }
 
-/// A detection module.
 pub struct Module(NonNull<RawModule>);
 
 // SAFETY: the library keeps what belongs to a module in the module, and nothing for each thread.
@@ -118,14 +117,14 @@ struct Pool {
     layout: Layout,
     /// Octets from one state to the next.
     stride: usize,
-    entries: Vec<Entry>,
+    entries: Vec<NdpiEntry>,
     free: Vec<u16>,
     /// Where the search for an idle state goes on.
     hand: usize,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Entry {
+struct NdpiEntry {
     generation: u16,
     taken: bool,
     /// The lower half of the time of the last packet, ms.
@@ -149,7 +148,7 @@ impl Pool {
             memory,
             layout,
             stride,
-            entries: vec![Entry::default(); usize::from(flows.max(1))],
+            entries: vec![NdpiEntry::default(); usize::from(flows.max(1))],
             free: (0..flows.max(1)).rev().collect(),
             hand: 0,
         })
@@ -261,7 +260,7 @@ impl Ndpi {
     ///
     /// # Errors
     /// Where the flow lost its state to another.
-    pub fn packet(&mut self, handle: Handle, l3: &[u8], time_ms: u64) -> Result<(Verdict, bool), NotInspected> {
+    pub fn packet(&mut self, handle: Handle, l3: &[u8], time_ms: u64) -> Result<(NdpiVerdict, bool), NotInspected> {
         if !self.pool.is_current(handle) {
             return Err(NotInspected::Displaced);
         }
@@ -277,7 +276,7 @@ impl Ndpi {
     }
 
     /// What ports and IPv4 addresses suggest for a flow that was shown a packet.
-    pub fn guess(&mut self, handle: Handle, ip: &IpPacket) -> Verdict {
+    pub fn guess(&mut self, handle: Handle, ip: &IpPacket) -> NdpiVerdict {
         let v4 = |address: &[u8; 16]| match address {
             [.., a, b, c, d] if ip.version == 4 => u32::from_be_bytes([*a, *b, *c, *d]),
             _ => 0,
@@ -288,14 +287,14 @@ impl Ndpi {
     }
 
     /// The last word on a flow that is shown no more packets.
-    pub fn give_up(&mut self, handle: Handle) -> Verdict {
+    pub fn give_up(&mut self, handle: Handle) -> NdpiVerdict {
         let (module, flow) = (self.module.0.as_ptr(), self.pool.state(handle.entry));
         // SAFETY: module and state are alive and this thread's.
         unsafe { weir_ndpi_give_up(module, flow) }
     }
 
     /// Gives `take` the server that a QUIC client asks for, where nDPI read it.
-    pub fn quic_server<T>(&mut self, handle: Handle, verdict: Verdict, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    pub fn quic_server<T>(&mut self, handle: Handle, verdict: NdpiVerdict, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let mut length = 0;
         let flow = self.pool.state(handle.entry);
         // SAFETY: the state is alive; the text is `length` octets of it, and is read before it changes.
@@ -329,7 +328,7 @@ impl Ndpi {
         let verdict = match self.packet(handle, &packet, 0) {
             Ok((verdict, _)) if verdict.id() == 0 => self.give_up(handle),
             Ok((verdict, _)) => verdict,
-            Err(_) => Verdict::default(),
+            Err(_) => NdpiVerdict::default(),
         };
         self.end(handle);
         verdict.id()

@@ -1,6 +1,6 @@
 //! What stands for nDPI in an agent built without it: nothing that could exist.
 
-use super::{Handle, NotInspected, Verdict};
+use super::{Handle, NdpiVerdict, NotInspected};
 use crate::packet::IpPacket;
 
 const NONE: &str = "this weir-probe was built without nDPI: install libndpi-dev and build it again";
@@ -29,19 +29,24 @@ impl Ndpi {
         match *self {}
     }
 
-    pub fn packet(&mut self, _handle: Handle, _l3: &[u8], _time_ms: u64) -> Result<(Verdict, bool), NotInspected> {
+    pub fn packet(&mut self, _handle: Handle, _l3: &[u8], _time_ms: u64) -> Result<(NdpiVerdict, bool), NotInspected> {
         match *self {}
     }
 
-    pub fn guess(&mut self, _handle: Handle, _ip: &IpPacket) -> Verdict {
+    pub fn guess(&mut self, _handle: Handle, _ip: &IpPacket) -> NdpiVerdict {
         match *self {}
     }
 
-    pub fn give_up(&mut self, _handle: Handle) -> Verdict {
+    pub fn give_up(&mut self, _handle: Handle) -> NdpiVerdict {
         match *self {}
     }
 
-    pub fn quic_server<T>(&mut self, _handle: Handle, _verdict: Verdict, _take: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    pub fn quic_server<T>(
+        &mut self,
+        _handle: Handle,
+        _verdict: NdpiVerdict,
+        _take: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
         match *self {}
     }
 

@@ -1,6 +1,6 @@
 //! Where exporters send to: UDP sockets, and connections that carry IPFIX (RFC 7011, section 10.4).
 
-use super::decode::{Cause, message_octets};
+use super::decode::{Refusal, message_octets};
 use crate::packet::{self, Address};
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 256;
 const LONGEST: usize = 65_535;
 /// Connections at once.
 const MOST_STREAMS: usize = 1024;
-/// Numbers that the system tells of a socket, and the one that counts what it dropped (linux/sock_diag.h).
+/// Statistics that the system keeps of a socket, and the index of its drop counter (linux/sock_diag.h).
 const MEMINFO: usize = 9;
 const MEMINFO_DROPS: usize = 8;
 
@@ -41,7 +41,7 @@ impl FromStr for Listen {
 }
 
 /// An exporter's connection.
-struct Stream {
+struct ExporterStream {
     stream: TcpStream,
     from: Address,
     /// The beginning of a message.
@@ -54,7 +54,7 @@ pub struct Ports {
     /// What each socket had dropped when it was last asked; the system counts in 32 bits.
     dropped: Vec<(u32, u64)>,
     listeners: Vec<TcpListener>,
-    streams: Vec<Stream>,
+    streams: Vec<ExporterStream>,
     /// What becomes readable when there is something else to do.
     wake: Option<RawFd>,
     buffer: Box<[u8]>,
@@ -148,7 +148,7 @@ impl Ports {
                 && self.streams.len() < MOST_STREAMS
                 && stream.set_nonblocking(true).is_ok()
             {
-                self.streams.push(Stream { stream, from: packet::address(from.ip()), begun: Vec::new() });
+                self.streams.push(ExporterStream { stream, from: packet::address(from.ip()), begun: Vec::new() });
             }
         }
         Ok(more)
@@ -178,7 +178,7 @@ fn drain(socket: &UdpSocket, buffer: &mut [u8], take: &mut impl FnMut(Address, &
     true
 }
 
-impl Stream {
+impl ExporterStream {
     /// Reads on, and hands whole messages over; false where the connection has ended.
     fn read(&mut self, buffer: &mut [u8], broken: &mut u64, take: &mut impl FnMut(Address, &[u8])) -> bool {
         for _ in 0..AT_ONCE {
@@ -204,7 +204,7 @@ impl Stream {
 }
 
 /// Hands over whole messages; how many octets they are.
-fn messages(stream: &[u8], mut take: impl FnMut(&[u8])) -> Result<usize, Cause> {
+fn messages(stream: &[u8], mut take: impl FnMut(&[u8])) -> Result<usize, Refusal> {
     let mut done = 0;
     while let Some(octets) = message_octets(&stream[done..])? {
         take(&stream[done..done + octets]);

@@ -1,15 +1,18 @@
-//! `weir-probe collect`: flow records of others (NetFlow, IPFIX, sFlow, nProbe) into Weir's own.
+//! `weir-probe collect`: converts flow records of other exporters (NetFlow, IPFIX, sFlow, nProbe) into Weir's.
 //!
 //! A record's way: [`listen`] or [`nprobe`] → [`decode`], which makes [`record::Imported`] of it → [`table`], where it is added up by
-//! interval and biflow → [`publish`]. [`run`] puts them together.
+//! interval and biflow → [`publish`]. [`listening`] is the thread that does the first part, [`line`] puts it
+//! together with the one that publishes.
 
-pub mod bench;
 pub mod decode;
+pub mod line;
 pub mod listen;
+pub mod listening;
+pub mod metrics;
 pub mod nprobe;
-pub mod print;
+pub mod outcome;
 pub mod publish;
 pub mod record;
-pub mod run;
 pub mod split;
+pub mod states;
 pub mod table;

@@ -2,18 +2,16 @@
 
 use super::table::Flows;
 use crate::filter::{FilterCounts, FilterSets};
-use crate::meter::Volume;
 use crate::proto;
-use crate::proto::flow_message::Body;
-use crate::publish::encode::BatchEncoder;
-use crate::publish::{Encoded, Identity, MAJOR, Published, Sink, counter};
-use prost::Message as _;
+use crate::publish::messages::{Messages, counter, volume};
+use crate::publish::{Identity, Published, Sink};
+use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is known when an interval closes, beside the flows.
 #[derive(Clone, Debug, Default)]
-pub struct Closing {
+pub struct CollectClosing {
     /// Start of the interval, ms.
     pub start_ms: i64,
     /// Nothing follows.
@@ -37,37 +35,29 @@ struct Since {
 }
 
 /// The messages of one worker of a collector.
-pub struct Publisher {
-    identity: Identity,
-    sequence: u64,
-    first_sequence: u64,
-    counters_sequence: u64,
+pub struct CollectPublisher {
+    messages: Messages,
     since: BTreeMap<i64, Since>,
     published: Published,
     clamped: u64,
     filters: FilterCounts,
-    batch: BatchEncoder,
 }
 
-impl Publisher {
+impl CollectPublisher {
     /// A publisher at sequence 0.
-    pub fn new(identity: Identity, filters: Arc<FilterSets>) -> Publisher {
-        Publisher {
-            identity,
-            sequence: 0,
-            first_sequence: 0,
-            counters_sequence: 0,
+    pub fn new(identity: Identity, filters: Arc<FilterSets>) -> CollectPublisher {
+        CollectPublisher {
+            messages: Messages::new(identity),
             since: BTreeMap::new(),
             published: Published::default(),
             clamped: 0,
             filters: FilterCounts::new(filters),
-            batch: BatchEncoder::default(),
         }
     }
 
     /// The worker whose messages they are.
     pub fn worker(&self) -> u32 {
-        self.identity.worker
+        self.messages.identity().worker
     }
 
     /// What was published since the epoch's start.
@@ -80,21 +70,22 @@ impl Publisher {
     /// # Errors
     /// Where the sink cannot go on.
     pub fn flows(&mut self, flows: &Flows, sink: &mut dyn Sink) -> anyhow::Result<()> {
+        let start_ms = flows.start_ms.max(0) as u64;
         let mut here = Since::default();
         for record in flows.records() {
             record.count(&mut self.filters);
             let [lower, upper] = record.sent();
             here.volume += lower + upper;
             here.records += 1;
-            record.encode(&mut self.batch);
-            if self.batch.is_full() {
+            record.encode(&mut self.messages.batch);
+            if self.messages.batch.is_full() {
                 here.batches += 1;
-                self.batch(flows.start_ms, sink)?;
+                self.messages.send_batch(start_ms, sink)?;
             }
         }
-        if !self.batch.is_empty() {
+        if !self.messages.batch.is_empty() {
             here.batches += 1;
-            self.batch(flows.start_ms, sink)?;
+            self.messages.send_batch(start_ms, sink)?;
         }
         let since = self.since.entry(flows.start_ms).or_default();
         since.batches += here.batches;
@@ -106,42 +97,16 @@ impl Publisher {
         Ok(())
     }
 
-    fn batch(&mut self, start_ms: i64, sink: &mut dyn Sink) -> anyhow::Result<()> {
-        let header = self.message(start_ms, None);
-        let records = self.batch.len();
-        let octets = self.batch.message(&header);
-        sink.flows(Encoded { worker: header.worker, is_batch: true, records, octets })
-    }
-
-    /// Numbers and addresses a message.
-    fn message(&mut self, start_ms: i64, body: Option<Body>) -> proto::FlowMessage {
-        let sequence = self.sequence;
-        self.sequence += 1;
-        proto::FlowMessage {
-            major: MAJOR,
-            minor: 0,
-            probe: self.identity.probe.clone(),
-            worker: self.identity.worker,
-            epoch: self.identity.epoch,
-            sequence,
-            interval_start_ms: start_ms.max(0) as u64,
-            interval_ms: self.identity.interval_ms,
-            body,
-        }
-    }
-
     /// Publishes the closing record of the open interval, once all its flows and all that came late are published, and
     /// its counters.
     ///
     /// # Errors
     /// Where the sink cannot go on.
-    pub fn close(&mut self, closing: Closing, sink: &mut dyn Sink) -> anyhow::Result<()> {
+    pub fn close(&mut self, closing: CollectClosing, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let mut since = std::mem::take(&mut self.since);
         let own = since.remove(&closing.start_ms).unwrap_or_default();
         self.clamped += closing.clamped;
-        let first = self.published.closings == 0;
         self.published.closings += 1;
-        let volume = |volume: Volume| Some(proto::Volume { packets: volume.packets, octets: volume.octets });
         // All that was imported is in records: a collector loses nothing between the two.
         let conservation = |of: Volume, clamped: u64| proto::Conservation {
             on_interface: volume(of),
@@ -157,34 +122,24 @@ impl Publisher {
             volume: volume(late.volume),
         });
         let late: Vec<_> = late.collect();
-        let record = proto::ClosingRecord {
-            first_sequence: self.first_sequence,
-            batches: (self.sequence - self.first_sequence) as u32,
+        let counters = self.counters(&closing.exporters);
+        let stated = proto::ClosingRecord {
             records: own.records + late.iter().map(|late| late.records).sum::<u64>(),
             interval: Some(conservation(own.volume, closing.clamped)),
             epoch_total: Some(conservation(self.published.flow, self.clamped)),
-            workers: self.identity.workers,
-            first,
             last: closing.last,
             load: Some(closing.load),
-            agent_version: crate::VERSION.to_owned(),
-            source: self.identity.source.clone(),
-            clock_offset_us: crate::host::clock_offset_us(),
             skipped_intervals: closing.skipped,
             late,
             exporters: closing.exporters,
             ..proto::ClosingRecord::default()
         };
-        let counters = self.counters(closing.start_ms, &record.exporters);
-        let message = self.message(closing.start_ms, Some(Body::Closing(record)));
-        self.first_sequence = self.sequence;
-        sink.flows(Encoded { worker: message.worker, is_batch: false, records: 0, octets: &message.encode_to_vec() })?;
-        sink.counters(&counters)
+        self.messages.close(closing.start_ms.max(0) as u64, stated, counters, sink)
     }
 
     /// What filters counted since the closing record before, whichever interval it is of; records of each exporter, and
     /// what it lost and what could not be read (these count records, packets or datagrams as packets).
-    fn counters(&mut self, start_ms: i64, exporters: &[proto::Exporter]) -> proto::CounterMessage {
+    fn counters(&mut self, exporters: &[proto::Exporter]) -> Vec<proto::Counter> {
         let filters = self.filters.take();
         let mut counters: Vec<_> = filters.labels().map(|(set, label, volume)| counter(set, label, volume)).collect();
         let mut causes = BTreeMap::<&str, u64>::new();
@@ -198,17 +153,18 @@ impl Publisher {
         }
         let counted = causes.into_iter().filter(|(_, count)| *count > 0);
         counters.extend(counted.map(|(label, packets)| counter("exporters", label, Volume { packets, octets: 0 })));
-        let sequence = self.counters_sequence;
-        self.counters_sequence += 1;
-        self.identity.counters(sequence, start_ms.max(0) as u64, counters)
+        counters
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::record::{Imported, Sent};
+    use crate::collect::record::{Imported, SentCounts};
     use crate::collect::table::{Table, TableOptions};
+    use crate::proto::flow_message::Body;
+    use crate::publish::Encoded;
+    use prost::Message as _;
 
     #[derive(Default)]
     struct Kept(Vec<proto::FlowMessage>, Vec<proto::CounterMessage>);
@@ -228,7 +184,7 @@ mod tests {
     const OPEN: i64 = 1_700_000_000_000;
 
     fn flow(port: u16, packets: u64, first_ms: i64, last_ms: i64) -> Imported<'static> {
-        let sent = [Sent { packets, octets: packets * 100, ..Sent::default() }, Sent::default()];
+        let sent = [SentCounts { packets, octets: packets * 100, ..SentCounts::default() }, SentCounts::default()];
         let addresses = [1, 2].map(|last| std::net::Ipv4Addr::new(192, 0, 2, last).to_ipv6_mapped().octets());
         Imported {
             addresses,
@@ -246,7 +202,7 @@ mod tests {
     fn late_batches_are_of_their_own_intervals_and_the_closing_record_tells_them_apart() {
         let identity =
             Identity { probe: "p".to_owned(), workers: 1, epoch: 7, interval_ms: 10_000, ..Identity::default() };
-        let mut publisher = Publisher::new(identity, Arc::default());
+        let mut publisher = CollectPublisher::new(identity, Arc::default());
         let mut table = Table::new(TableOptions { interval_ms: 10_000, max_entries: 9, oldest_ms: 60_000 }, OPEN);
         let mut kept = Kept::default();
         let exporter = proto::Exporter { records: 501, lost: 3, lost_unit: "records".to_owned(), ..Default::default() };
@@ -257,9 +213,11 @@ mod tests {
         table.add(&[0; 16], &flow(9, 8, OPEN, OPEN));
         table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
         publisher
-            .close(Closing { start_ms: OPEN, exporters: vec![exporter], ..Closing::default() }, &mut kept)
+            .close(CollectClosing { start_ms: OPEN, exporters: vec![exporter], ..CollectClosing::default() }, &mut kept)
             .unwrap();
-        publisher.close(Closing { start_ms: OPEN + 10_000, last: true, ..Closing::default() }, &mut kept).unwrap();
+        publisher
+            .close(CollectClosing { start_ms: OPEN + 10_000, last: true, ..CollectClosing::default() }, &mut kept)
+            .unwrap();
 
         let sequences: Vec<_> = kept.0.iter().map(|message| message.sequence).collect();
         assert_eq!(sequences, (0..7).collect::<Vec<_>>());

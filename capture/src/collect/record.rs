@@ -4,7 +4,7 @@ use crate::packet::Address;
 
 /// What one side of a flow sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentCounts {
     /// Packets as exported, not scaled by the sampling rate (IE 2, 86, 23, 24).
     pub packets: u64,
     /// Layer-3 octets as exported, not scaled (IE 1, 85).
@@ -32,7 +32,7 @@ pub struct Imported<'a> {
     /// VLAN id, 0 for none (IE 58, 243).
     pub vlan: u16,
     /// What the source sent, and what it was sent: zeros in a one-way record.
-    pub sent: [Sent; 2],
+    pub sent: [SentCounts; 2],
     /// First packet of the flow, ms from the Unix epoch (IE 22, 150, 152, 154, 156, 158).
     pub first_ms: i64,
     /// Last packet of the flow, ms from the Unix epoch (IE 21, 151, 153, 155, 157, 159); not before `first_ms`.

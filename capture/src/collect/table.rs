@@ -7,12 +7,13 @@
 use super::record::Imported;
 use super::split::Spread;
 use crate::filter::FilterCounts;
-use crate::meter::Volume;
-use crate::meter::index::{Index, prefetch};
+use crate::meter::index::Index;
 use crate::meter::key::{Compact, End, Key, V4, V6, is_icmp};
 use crate::meter::memory::advise_huge;
 use crate::packet::{self, Address, tcp};
+use crate::prefetch::prefetch;
 use crate::publish::encode::BatchEncoder;
+use crate::volume::Volume;
 use arrayvec::ArrayVec;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -28,7 +29,6 @@ const MAX_NAME: usize = 255;
 /// Octets that a record takes at most without its names: 28 numbers with their keys, three addresses, keys and lengths.
 const NUMBERS_ROOM: usize = 28 * 12 + 3 * 19 + 2 * 5;
 
-/// What the table keeps to.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
     /// Length of the intervals, ms.
@@ -48,7 +48,7 @@ pub struct Clamped {
     pub old: u64,
 }
 
-/// Who told of a flow, and at which sampling rate. A router's cards, which are observation domains, may each see one
+/// The exporter that reported a flow, and its sampling rate. A router's cards, which are observation domains, may each see one
 /// direction of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Origin {
@@ -85,7 +85,7 @@ struct Side {
     began_ms: i64,
 }
 
-/// What few exporters tell of.
+/// Values that few exporters report.
 #[derive(Clone, Debug, Default)]
 struct Rare {
     retransmissions: [u64; 2],
@@ -102,7 +102,7 @@ struct Cell {
     last_ms: i64,
     /// Who is known to have begun it.
     known: Option<End>,
-    /// The end whose packets the interfaces are told of, and these.
+    /// The end to whose packets the interfaces belong, and the interfaces.
     interfaces: (End, u32, u32),
     rtt_us: u32,
     application_id: u16,
@@ -140,7 +140,7 @@ pub struct Table {
     pending: ArrayVec<Pending, TOGETHER>,
     entries: usize,
     clamped: Clamped,
-    /// Whoever told of what is there, and the number of each.
+    /// The exporters of the flows in the table, and the number of each.
     origins: Vec<Origin>,
     numbers: HashMap<Origin, u32, RandomState>,
     hasher: RandomState,
@@ -244,7 +244,7 @@ impl Table {
             4 => self.hasher.hash_one(FlowKey { key: V4::of(&key.key), origin }),
             _ => self.hasher.hash_one(FlowKey { key: V6::of(&key.key), origin }),
         };
-        let whole = Part {
+        let whole = FlowPart {
             sent: scaled,
             start_ms: first,
             first_ms: first,
@@ -279,7 +279,7 @@ impl Table {
         })
     }
 
-    fn split(&mut self, key: FlowKey<Key>, hash: u64, mut start: i64, whole: &Part) {
+    fn split(&mut self, key: FlowKey<Key>, hash: u64, mut start: i64, whole: &FlowPart) {
         let length = self.options.interval_ms;
         let spreads = whole.sent.map(|(packets, octets)| Spread::new(packets, octets, whole.first_ms, whole.last_ms));
         let mut before = [(0, 0); 2];
@@ -295,13 +295,13 @@ impl Table {
             }
             let (first_ms, last_ms) = (whole.first_ms.max(start), whole.last_ms.min(end - 1));
             let rtt_us = if begins { whole.rtt_us } else { 0 };
-            self.put(key, hash, start, Part { sent, first_ms, last_ms, begins, ends, rtt_us, rare, ..*whole });
+            self.put(key, hash, start, FlowPart { sent, first_ms, last_ms, begins, ends, rtt_us, rare, ..*whole });
             before = now;
             start = end;
         }
     }
 
-    fn put(&mut self, FlowKey { key, origin }: FlowKey<Key>, hash: u64, start: i64, part: Part) {
+    fn put(&mut self, FlowKey { key, origin }: FlowKey<Key>, hash: u64, start: i64, part: FlowPart) {
         if part.sent == [(0, 0); 2] {
             return;
         }
@@ -363,7 +363,7 @@ impl<K: Compact> List<K> {
 
     /// Adds a part of a record; whether it is the first of its flow.
     #[inline]
-    fn add(&mut self, key: FlowKey<K>, hash: u64, part: Part) -> bool {
+    fn add(&mut self, key: FlowKey<K>, hash: u64, part: FlowPart) -> bool {
         let flows = &mut self.flows;
         let place = self.places.find(hash, |place| flows[place as usize].0 == key);
         if let Some(place) = place {
@@ -408,11 +408,11 @@ struct Pending {
     interval: usize,
     key: FlowKey<Key>,
     hash: u64,
-    part: Part,
+    part: FlowPart,
 }
 
 /// What of a record falls into one interval.
-struct Part {
+struct FlowPart {
     /// Packets and octets of its source and of its destination, scaled.
     sent: [(u64, u64); 2],
     /// When the flow began, as far as that is believed, ms.
@@ -449,7 +449,6 @@ fn key_of(record: &Imported<'_>) -> (Key, End) {
 }
 
 impl Rare {
-    /// What a record has of it.
     fn of(record: &Imported<'_>, sender: End) -> Option<Box<Rare>> {
         let mut counts = record.sent.map(|sent| [sent.retransmissions, sent.out_of_order]);
         if counts == [[0; 2]; 2] && record.server_name.is_empty() && record.dns_query.is_empty() {
@@ -482,7 +481,7 @@ impl Rare {
 }
 
 impl Cell {
-    fn new(part: &Part) -> Cell {
+    fn new(part: &FlowPart) -> Cell {
         let (input, output) = part.interfaces;
         Cell {
             sides: [Side::default(); 2],
@@ -497,7 +496,7 @@ impl Cell {
         }
     }
 
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: FlowPart) {
         for (direction, (packets, octets)) in part.sent.into_iter().enumerate() {
             if packets == 0 && octets == 0 {
                 continue;
@@ -572,10 +571,10 @@ impl Flows {
     }
 
     /// Each as a record of its own.
-    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+    pub fn records(&self) -> impl Iterator<Item = CollectedRecord<'_>> {
         let record = |key: Key, origin: u32, cell| {
             let origin = &self.origins[origin as usize];
-            Record { interval_ms: self.start_ms, key, origin, cell }
+            CollectedRecord { interval_ms: self.start_ms, key, origin, cell }
         };
         let four = self.cells.four.flows.iter().map(move |(of, cell)| record(of.key.key(), of.origin, cell));
         let six = self.cells.six.flows.iter().map(move |(of, cell)| record(of.key.key(), of.origin, cell));
@@ -584,14 +583,14 @@ impl Flows {
 }
 
 /// A record to be published.
-pub struct Record<'a> {
+pub struct CollectedRecord<'a> {
     interval_ms: i64,
     key: Key,
     origin: &'a Origin,
     cell: &'a Cell,
 }
 
-impl Record<'_> {
+impl CollectedRecord<'_> {
     /// What its lower and its upper end sent.
     pub fn sent(&self) -> [Volume; 2] {
         self.cell.sides.each_ref().map(|side| Volume { packets: side.packets, octets: side.octets })
@@ -602,8 +601,8 @@ impl Record<'_> {
         for (end, volume) in (0..2).zip(self.sent()) {
             if volume.packets > 0 {
                 match self.key.version {
-                    4 => filters.flow(&V4::of(&self.key), end, volume),
-                    _ => filters.flow(&V6::of(&self.key), end, volume),
+                    4 => filters.flow(|| V4::of(&self.key).sent_by(end), volume),
+                    _ => filters.flow(|| V6::of(&self.key).sent_by(end), volume),
                 }
             }
         }
@@ -611,7 +610,7 @@ impl Record<'_> {
 
     /// Adds it to a batch, as `flow.proto` has it.
     pub fn encode(&self, batch: &mut BatchEncoder) {
-        let Record { interval_ms, key, origin, cell } = self;
+        let CollectedRecord { interval_ms, key, origin, cell } = self;
         let (end, guess) = cell.initiator(key);
         let (src, dst) = (usize::from(end), usize::from(1 - end));
         let (forward, reverse) = (&cell.sides[src], &cell.sides[dst]);
@@ -669,7 +668,7 @@ impl Record<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::record::Sent;
+    use crate::collect::record::SentCounts;
     use crate::proto;
     use crate::proto::flow_message::Body;
     use proptest::prelude::*;
@@ -688,7 +687,7 @@ mod tests {
             ports: [40_000, 443],
             version: 4,
             protocol: 6,
-            sent: [Sent { packets, octets, ..Sent::default() }, Sent::default()],
+            sent: [SentCounts { packets, octets, ..SentCounts::default() }, SentCounts::default()],
             first_ms,
             last_ms,
             ..Imported::default()
@@ -710,7 +709,7 @@ mod tests {
     }
 
     /// As generated code reads it.
-    fn encoded(record: &Record<'_>) -> proto::Flow {
+    fn encoded(record: &CollectedRecord<'_>) -> proto::Flow {
         let mut batch = BatchEncoder::default();
         record.encode(&mut batch);
         let message = proto::FlowMessage::decode(batch.message(&proto::FlowMessage::default())).unwrap();

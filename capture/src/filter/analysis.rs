@@ -4,7 +4,7 @@
 //! known. What it loads is a [`Field`], or shifts and masks of one ([`Part`]); an [`Oracle`] answers comparisons, or
 //! leaves them open, and then both ways are explored.
 
-use super::bpf::{Instruction, MEMORY, Operand, Operation, Program, Source, Test};
+use super::bpf::{Instruction, MEMORY, Operand, OperandSource, Operation, Program, Test};
 use crate::packet::IpPacket;
 
 /// Packets of one IP version and of one protocol above IP (and IPv6's extension headers).
@@ -100,7 +100,6 @@ pub enum Anchor {
     Ipv4,
     /// IPv6's header.
     Ipv6,
-    /// The transport header.
     Transport,
     /// No octets: the layer-3 octets of the packet.
     Length,
@@ -157,6 +156,7 @@ impl Predicate {
 }
 
 /// Answers what a program asks of a packet.
+#[warn(missing_docs)]
 pub trait Oracle {
     /// Whether a load of a field, `None` where it is of no field, succeeds: failing ends the program. `None` where it
     /// may or may not.
@@ -169,14 +169,14 @@ pub trait Oracle {
 
 /// How a program may end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct PathOutcome {
     /// With a match.
     pub matches: bool,
     /// Without one.
     pub misses: bool,
 }
 
-impl Outcome {
+impl PathOutcome {
     /// The verdict, where there is but one.
     pub fn decided(self) -> Option<bool> {
         (self.matches != self.misses).then_some(self.matches)
@@ -185,7 +185,7 @@ impl Outcome {
 
 /// What a register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Value {
+enum SymbolicValue {
     Known(u32),
     Part(Part),
     /// The length of IPv4's header.
@@ -195,19 +195,23 @@ enum Value {
 }
 
 #[derive(Clone, Copy)]
-struct State {
-    a: Value,
-    x: Value,
-    memory: [Value; MEMORY],
+struct MachineState {
+    a: SymbolicValue,
+    x: SymbolicValue,
+    memory: [SymbolicValue; MEMORY],
 }
 
-impl State {
-    const START: State = State { a: Value::Known(0), x: Value::Known(0), memory: [Value::Known(0); MEMORY] };
+impl MachineState {
+    const START: MachineState = MachineState {
+        a: SymbolicValue::Known(0),
+        x: SymbolicValue::Known(0),
+        memory: [SymbolicValue::Known(0); MEMORY],
+    };
 
-    fn join(&mut self, other: &State) {
-        let join = |into: &mut Value, value: Value| {
+    fn join(&mut self, other: &MachineState) {
+        let join = |into: &mut SymbolicValue, value: SymbolicValue| {
             if *into != value {
-                *into = Value::Vague;
+                *into = SymbolicValue::Vague;
             }
         };
         join(&mut self.a, other.a);
@@ -221,22 +225,22 @@ impl State {
 /// Explores a program; `states` is scratch memory to be used again.
 #[derive(Default)]
 pub struct Explorer {
-    states: Vec<Option<State>>,
+    states: Vec<Option<MachineState>>,
 }
 
 impl Explorer {
     /// How a program may end for packets of a row, as far as an oracle says.
-    pub fn explore(&mut self, program: &Program, row: Row, oracle: &mut impl Oracle) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub fn explore(&mut self, program: &Program, row: Row, oracle: &mut impl Oracle) -> PathOutcome {
+        let mut outcome = PathOutcome::default();
         if program.loops() {
             oracle.load(None);
             oracle.compare(None);
-            return Outcome { matches: true, misses: true };
+            return PathOutcome { matches: true, misses: true };
         }
         let instructions = program.instructions();
         // Every state is taken out again below.
         self.states.resize(self.states.len().max(instructions.len()), None);
-        self.states[0] = Some(State::START);
+        self.states[0] = Some(MachineState::START);
         // Jumps go forward: by the time an instruction's turn comes, every way to it has been gone.
         for at in 0..instructions.len() {
             let Some(mut state) = self.states[at].take() else { continue };
@@ -244,12 +248,14 @@ impl Explorer {
                 Instruction::LoadA(source) => {
                     // What the row says already may be looked at without looking at the packet.
                     let known = match (source, instructions[at + 1]) {
-                        (Source::Absolute(0, 1), Instruction::Compute(Operation::And, Operand::Constant(mask))) => {
-                            mask & !0xf0 == 0
-                        }
-                        (Source::Absolute(6, 2), Instruction::Jump(Test::AnyBit, Operand::Constant(FRAGMENT), ..)) => {
-                            row.version == 4
-                        }
+                        (
+                            OperandSource::Absolute(0, 1),
+                            Instruction::Compute(Operation::And, Operand::Constant(mask)),
+                        ) => mask & !0xf0 == 0,
+                        (
+                            OperandSource::Absolute(6, 2),
+                            Instruction::Jump(Test::AnyBit, Operand::Constant(FRAGMENT), ..),
+                        ) => row.version == 4,
                         _ => false,
                     };
                     match load(source, &state, row, known, oracle, &mut outcome) {
@@ -276,7 +282,7 @@ impl Explorer {
                 Instruction::Compute(operation, operand) => {
                     let operand = value(operand, &state);
                     // The length of the header is read here, where it is used for more than to pass over it.
-                    if state.a == Value::HeaderLength || operand == Value::HeaderLength {
+                    if state.a == SymbolicValue::HeaderLength || operand == SymbolicValue::HeaderLength {
                         oracle.load(None);
                     }
                     // A division by what is not known may be one by zero, which ends the program.
@@ -289,19 +295,19 @@ impl Explorer {
                 }
                 Instruction::Jump(test, operand, yes, no) => {
                     let answer = match (state.a, value(operand, &state)) {
-                        (Value::Known(a), Value::Known(k)) => Some(test.holds(a, k)),
-                        (Value::Part(part), Value::Known(FRAGMENT))
+                        (SymbolicValue::Known(a), SymbolicValue::Known(k)) => Some(test.holds(a, k)),
+                        (SymbolicValue::Part(part), SymbolicValue::Known(FRAGMENT))
                             if test == Test::AnyBit && part == FRAGMENT_OFFSET && row.version == 4 =>
                         {
                             oracle.fragment();
                             Some(row.later_fragment)
                         }
-                        (Value::Part(part), Value::Known(operand)) => oracle.compare(Some((
+                        (SymbolicValue::Part(part), SymbolicValue::Known(operand)) => oracle.compare(Some((
                             part.field,
                             Predicate { shift: part.shift, mask: part.mask, test, operand },
                         ))),
                         (a, x) => {
-                            if a == Value::HeaderLength || x == Value::HeaderLength {
+                            if a == SymbolicValue::HeaderLength || x == SymbolicValue::HeaderLength {
                                 oracle.load(None);
                             }
                             oracle.compare(None)
@@ -330,7 +336,7 @@ impl Explorer {
         outcome
     }
 
-    fn reach(&mut self, at: usize, state: &State) {
+    fn reach(&mut self, at: usize, state: &MachineState) {
         match &mut self.states[at] {
             Some(there) => there.join(state),
             none => *none = Some(*state),
@@ -338,48 +344,52 @@ impl Explorer {
     }
 }
 
-fn value(operand: Operand, state: &State) -> Value {
+fn value(operand: Operand, state: &MachineState) -> SymbolicValue {
     match operand {
-        Operand::Constant(k) => Value::Known(k),
+        Operand::Constant(k) => SymbolicValue::Known(k),
         Operand::X => state.x,
     }
 }
 
-fn end(verdict: Value, outcome: &mut Outcome, oracle: &mut impl Oracle) {
+fn end(verdict: SymbolicValue, outcome: &mut PathOutcome, oracle: &mut impl Oracle) {
     match verdict {
-        Value::Known(0) => outcome.misses = true,
-        Value::Known(_) => outcome.matches = true,
+        SymbolicValue::Known(0) => outcome.misses = true,
+        SymbolicValue::Known(_) => outcome.matches = true,
         _ => {
             oracle.load(None);
             oracle.compare(None);
-            *outcome = Outcome { matches: true, misses: true };
+            *outcome = PathOutcome { matches: true, misses: true };
         }
     }
 }
 
 /// What a load gives; `None` where it ends the program.
 fn load(
-    source: Source,
-    state: &State,
+    source: OperandSource,
+    state: &MachineState,
     row: Row,
     known: bool,
     oracle: &mut impl Oracle,
-    outcome: &mut Outcome,
-) -> Option<Value> {
+    outcome: &mut PathOutcome,
+) -> Option<SymbolicValue> {
     let field = match source {
-        Source::Constant(k) => return Some(Value::Known(k)),
-        Source::Memory(slot) => return Some(state.memory[usize::from(slot)]),
-        Source::HeaderLength(0) if row.version == 4 => return Some(Value::HeaderLength),
-        Source::Absolute(9, 1) if row.version == 4 => return Some(Value::Known(u32::from(row.protocol))),
-        Source::Absolute(6, 1) if row.version == 6 => return Some(Value::Known(u32::from(row.protocol))),
-        Source::Length => Some(LENGTH),
-        Source::Absolute(offset, size) => row.field(false, offset, size),
-        Source::Indexed(offset, size) => match state.x {
-            Value::HeaderLength => row.field(true, offset, size),
-            Value::Known(x) => offset.checked_add(x).and_then(|offset| row.field(false, offset, size)),
+        OperandSource::Constant(k) => return Some(SymbolicValue::Known(k)),
+        OperandSource::Memory(slot) => return Some(state.memory[usize::from(slot)]),
+        OperandSource::HeaderLength(0) if row.version == 4 => return Some(SymbolicValue::HeaderLength),
+        OperandSource::Absolute(9, 1) if row.version == 4 => {
+            return Some(SymbolicValue::Known(u32::from(row.protocol)));
+        }
+        OperandSource::Absolute(6, 1) if row.version == 6 => {
+            return Some(SymbolicValue::Known(u32::from(row.protocol)));
+        }
+        OperandSource::Length => Some(LENGTH),
+        OperandSource::Absolute(offset, size) => row.field(false, offset, size),
+        OperandSource::Indexed(offset, size) => match state.x {
+            SymbolicValue::HeaderLength => row.field(true, offset, size),
+            SymbolicValue::Known(x) => offset.checked_add(x).and_then(|offset| row.field(false, offset, size)),
             _ => None,
         },
-        Source::HeaderLength(_) => None,
+        OperandSource::HeaderLength(_) => None,
     };
     if known {
         if field == Some(FRAGMENT_OFFSET.field) {
@@ -392,36 +402,36 @@ fn load(
             return None;
         }
     }
-    Some(field.map_or(Value::Vague, |field| {
+    Some(field.map_or(SymbolicValue::Vague, |field| {
         let mask = u32::MAX >> (32 - 8 * u32::from(field.size));
-        Value::Part(Part { field, shift: 0, mask })
+        SymbolicValue::Part(Part { field, shift: 0, mask })
     }))
 }
 
 /// What a computation gives; `None` where it ends the program.
-fn compute(operation: Operation, a: Value, operand: Value, row: Row) -> Option<Value> {
+fn compute(operation: Operation, a: SymbolicValue, operand: SymbolicValue, row: Row) -> Option<SymbolicValue> {
     Some(match (a, operand) {
-        (Value::Known(a), Value::Known(k)) => Value::Known(operation.apply(a, k)?),
-        (Value::Part(part), Value::Known(k)) => {
+        (SymbolicValue::Known(a), SymbolicValue::Known(k)) => SymbolicValue::Known(operation.apply(a, k)?),
+        (SymbolicValue::Part(part), SymbolicValue::Known(k)) => {
             let part = match operation {
                 Operation::And => Part { mask: part.mask & k, ..part },
                 Operation::ShiftRight if k < 32 && part.shift < 32 - k as u8 => {
                     Part { shift: part.shift + k as u8, mask: part.mask >> k, ..part }
                 }
-                _ => return Some(Value::Vague),
+                _ => return Some(SymbolicValue::Vague),
             };
             let version_nibble = part.field.offset == 0
                 && part.field.size == 1
                 && matches!(part.field.anchor, Anchor::Ipv4 | Anchor::Ipv6)
                 && (part.mask << part.shift) & !0xf0 == 0;
             if version_nibble {
-                Value::Known((u32::from(row.version) << 4 >> part.shift) & part.mask)
+                SymbolicValue::Known((u32::from(row.version) << 4 >> part.shift) & part.mask)
             } else if part.mask == 0 {
-                Value::Known(0)
+                SymbolicValue::Known(0)
             } else {
-                Value::Part(part)
+                SymbolicValue::Part(part)
             }
         }
-        _ => Value::Vague,
+        _ => SymbolicValue::Vague,
     })
 }

@@ -20,9 +20,9 @@ pub struct RawInstruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruction {
     /// Into the accumulator.
-    LoadA(Source),
+    LoadA(OperandSource),
     /// Into the index register.
-    LoadX(Source),
+    LoadX(OperandSource),
     /// The accumulator into scratch memory.
     StoreA(u8),
     /// The index register into scratch memory.
@@ -45,12 +45,10 @@ pub enum Instruction {
 
 /// Where a load loads from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A constant.
+pub enum OperandSource {
     Constant(u32),
     /// The packet's length on the wire.
     Length,
-    /// Scratch memory.
     Memory(u8),
     /// Octets of the packet: offset and size.
     Absolute(u32, u8),
@@ -63,7 +61,6 @@ pub enum Source {
 /// The second operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
-    /// A constant.
     Constant(u32),
     /// The index register.
     X,
@@ -89,13 +86,10 @@ pub enum Operation {
 /// Tests of unsigned numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {
-    /// Equal.
     Equal,
-    /// Greater.
     Greater,
     /// Greater or equal.
     AtLeast,
-    /// Any bit in common.
     AnyBit,
 }
 
@@ -167,7 +161,7 @@ impl Program {
             if targets.iter().any(|&target| target >= count) {
                 bail!("libpcap compiled it to a jump out of the program");
             }
-            if let Instruction::LoadA(Source::Absolute(offset, _)) = decoded
+            if let Instruction::LoadA(OperandSource::Absolute(offset, _)) = decoded
                 && offset >= ANCILLARY
             {
                 bail!("it asks for what is not in the packet, such as the direction or the interface");
@@ -179,7 +173,6 @@ impl Program {
         Ok(Program { instructions: instructions.into(), loops })
     }
 
-    /// The instructions.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
@@ -202,12 +195,12 @@ impl Program {
         for _ in 0..FUEL {
             let load = |source, x, memory: &[u32; MEMORY]| {
                 Some(match source {
-                    Source::Constant(k) => k,
-                    Source::Length => length,
-                    Source::Memory(slot) => memory[usize::from(slot) % MEMORY],
-                    Source::Absolute(offset, size) => read(data, offset, size)?,
-                    Source::Indexed(offset, size) => read(data, offset.checked_add(x)?, size)?,
-                    Source::HeaderLength(offset) => (read(data, offset, 1)? & 0x0f) * 4,
+                    OperandSource::Constant(k) => k,
+                    OperandSource::Length => length,
+                    OperandSource::Memory(slot) => memory[usize::from(slot) % MEMORY],
+                    OperandSource::Absolute(offset, size) => read(data, offset, size)?,
+                    OperandSource::Indexed(offset, size) => read(data, offset.checked_add(x)?, size)?,
+                    OperandSource::HeaderLength(offset) => (read(data, offset, 1)? & 0x0f) * 4,
                 })
             };
             let value = |operand| match operand {
@@ -262,12 +255,12 @@ fn decode(raw: RawInstruction, at: usize) -> Option<Instruction> {
     let slot = || u8::try_from(k).ok().filter(|&slot| usize::from(slot) < MEMORY);
     let source = || {
         Some(match code & 0xe0 {
-            0x00 => Source::Constant(k),
-            0x20 => Source::Absolute(k, size()?),
-            0x40 => Source::Indexed(k, size()?),
-            0x60 => Source::Memory(slot()?),
-            0x80 => Source::Length,
-            0xa0 => Source::HeaderLength(k),
+            0x00 => OperandSource::Constant(k),
+            0x20 => OperandSource::Absolute(k, size()?),
+            0x40 => OperandSource::Indexed(k, size()?),
+            0x60 => OperandSource::Memory(slot()?),
+            0x80 => OperandSource::Length,
+            0xa0 => OperandSource::HeaderLength(k),
             _ => return None,
         })
     };
@@ -325,12 +318,12 @@ fn admit_fragments(instructions: &mut [Instruction]) {
             _ => false,
         });
         let mut then = no as usize;
-        if instructions[then] == Instruction::LoadX(Source::HeaderLength(0)) {
+        if instructions[then] == Instruction::LoadX(OperandSource::HeaderLength(0)) {
             then += 1;
         }
-        let port = matches!(instructions.get(then), Some(Instruction::LoadA(Source::Indexed(0 | 2, 2))));
-        if port && !jumped_to && instructions[at - 1] == Instruction::LoadA(Source::Absolute(6, 2)) {
-            instructions[at - 1] = Instruction::LoadA(Source::Constant(0));
+        let port = matches!(instructions.get(then), Some(Instruction::LoadA(OperandSource::Indexed(0 | 2, 2))));
+        if port && !jumped_to && instructions[at - 1] == Instruction::LoadA(OperandSource::Absolute(6, 2)) {
+            instructions[at - 1] = Instruction::LoadA(OperandSource::Constant(0));
         }
     }
 }

@@ -110,7 +110,6 @@ impl Classes {
         Classes::Paged { index, pages: pages.into(), count }
     }
 
-    /// The class of a value.
     #[inline]
     pub fn of(&self, value: u32) -> u64 {
         match self {

@@ -1,15 +1,15 @@
 //! Which programs match a packet or a flow: by classes and a memory of verdicts instead of running them all.
 //!
 //! For each [`Row`] a [`Decider`] knows which programs can match at all and which fields these look at. Programs that
-//! have fields in common make up a [`Plan`], and so do several such groups as long as it stays small. The classes of
-//! its fields' values are the coordinates of a cell, and whoever falls into the same cell gets the same [`Verdict`],
+//! have fields in common make up a [`DecisionPlan`], and so do several such groups as long as it stays small. The classes of
+//! its fields' values are the coordinates of a cell, and packets and flows in the same cell get the same [`Verdict`],
 //! worked out when the first one does. Programs that look further have to be run each time; the verdict names them.
 
 use super::analysis::{Explorer, Field, Oracle, Predicate, Row};
 use super::bpf::Program;
 use super::classes::Classes;
 use super::subject::{Place, Readable, Subject};
-use crate::meter::Volume;
+use crate::volume::Volume;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -27,7 +27,7 @@ const MAX_VERDICTS: usize = 1 << 12;
 #[derive(Debug)]
 pub struct Decider {
     /// By row.
-    rows: Vec<Box<[Plan]>>,
+    rows: Vec<Box<[DecisionPlan]>>,
     axes: BTreeMap<Field, Axis>,
     tables: Vec<Classes>,
     dense: usize,
@@ -43,15 +43,15 @@ struct Axis {
 
 /// How programs with fields in common are decided.
 #[derive(Debug)]
-pub struct Plan {
+pub struct DecisionPlan {
     coordinates: Box<[Coordinate]>,
     programs: Box<[Candidate]>,
-    cells: Cells,
+    cells: VerdictCells,
 }
 
 /// Where the numbers of a plan's verdicts are.
 #[derive(Clone, Copy, Debug)]
-enum Cells {
+enum VerdictCells {
     /// From here on in [`Memory::dense`].
     Dense(usize),
     /// In [`Memory::sparse`], with this number above the cell's.
@@ -83,14 +83,14 @@ fn canonical(field: Field) -> Field {
 
 /// Takes down what programs look at, and leaves every question open.
 #[derive(Default)]
-struct Survey {
+struct FieldSurvey {
     fields: BTreeSet<Field>,
     predicates: BTreeSet<(Field, Predicate)>,
     opaque: bool,
     fragment: bool,
 }
 
-impl Oracle for Survey {
+impl Oracle for FieldSurvey {
     fn load(&mut self, field: Option<Field>) -> Option<bool> {
         match field {
             Some(field) => _ = self.fields.insert(field),
@@ -159,7 +159,7 @@ impl Oracle for Representative<'_> {
 pub fn constant_in_flows(program: &Program, explorer: &mut Explorer) -> bool {
     // Where a program does not ask for fragments, later ones are as the others.
     Row::all().filter(|row| !row.later_fragment).all(|row| {
-        let mut survey = Survey::default();
+        let mut survey = FieldSurvey::default();
         explorer.explore(program, row, &mut survey);
         !survey.opaque && !survey.fragment && survey.fields.iter().all(|&field| row.constant(field))
     })
@@ -176,7 +176,7 @@ impl Decider {
         for row in Row::all().filter(|row| fragments || !row.later_fragment) {
             let mut components = Vec::<Component>::new();
             for &number in numbers {
-                let mut survey = Survey::default();
+                let mut survey = FieldSurvey::default();
                 let outcome = explorer.explore(&programs[number as usize], row, &mut survey);
                 if !outcome.matches {
                     continue;
@@ -218,12 +218,12 @@ impl Decider {
                 let programs = numbers.iter().map(candidate).collect();
                 let cells = if cells <= MAX_DENSE_PLAN && decider.dense as u64 + cells <= MAX_DENSE {
                     decider.dense += cells as usize;
-                    Cells::Dense(decider.dense - cells as usize)
+                    VerdictCells::Dense(decider.dense - cells as usize)
                 } else {
-                    Cells::Sparse(plans << CELL_BITS)
+                    VerdictCells::Sparse(plans << CELL_BITS)
                 };
                 plans += 1;
-                of_row.push(Plan { coordinates, programs, cells });
+                of_row.push(DecisionPlan { coordinates, programs, cells });
             }
             decider.rows.push(of_row.into());
         }
@@ -266,7 +266,7 @@ impl Decider {
 
     /// How packets of a row are decided; without plans nothing can match.
     #[inline]
-    pub fn plans(&self, row: Row) -> &[Plan] {
+    pub fn plans(&self, row: Row) -> &[DecisionPlan] {
         &self.rows[row.number()]
     }
 
@@ -319,7 +319,7 @@ impl Memory {
     pub fn count(
         &mut self,
         decider: &Decider,
-        plans: &[Plan],
+        plans: &[DecisionPlan],
         programs: &[Program],
         subject: &impl Readable,
         volume: Volume,
@@ -331,8 +331,8 @@ impl Memory {
                 cell += subject.value(place).map_or(0, |value| decider.tables[table as usize].of(value)) * stride;
             }
             let known = match plan.cells {
-                Cells::Dense(begins) => self.dense[begins + cell as usize],
-                Cells::Sparse(above) => self.sparse.get(&(above | cell)).copied().unwrap_or(NONE),
+                VerdictCells::Dense(begins) => self.dense[begins + cell as usize],
+                VerdictCells::Sparse(above) => self.sparse.get(&(above | cell)).copied().unwrap_or(NONE),
             };
             let number = if known == NONE {
                 self.learn(decider, plan, cell, programs, &subject.subject(&mut [0; 44]), volumes)
@@ -358,7 +358,7 @@ impl Memory {
     fn learn(
         &mut self,
         decider: &Decider,
-        plan: &Plan,
+        plan: &DecisionPlan,
         cell: u64,
         programs: &[Program],
         subject: &Subject<'_>,
@@ -390,8 +390,8 @@ impl Memory {
             (verdicts.len() - 1) as u16
         });
         match plan.cells {
-            Cells::Dense(begins) => self.dense[begins + cell as usize] = number,
-            Cells::Sparse(above) => _ = self.sparse.insert(above | cell, number),
+            VerdictCells::Dense(begins) => self.dense[begins + cell as usize] = number,
+            VerdictCells::Sparse(above) => _ = self.sparse.insert(above | cell, number),
         }
         number
     }

@@ -12,9 +12,8 @@ pub mod decide;
 pub mod pcap;
 pub mod subject;
 
-use crate::meter::Volume;
-use crate::meter::key::{Compact, End};
 use crate::packet::IpPacket;
+use crate::volume::Volume;
 use analysis::{Explorer, Row};
 use anyhow::{Context as _, bail};
 use bpf::Program;
@@ -40,6 +39,7 @@ pub type Sets = BTreeMap<String, BTreeMap<String, Expression>>;
 /// `[filters]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[warn(missing_docs)]
 pub struct FilterConfig {
     /// The shipped sets too; a set of one's own of the same name takes the place of a shipped one.
     pub default: bool,
@@ -56,6 +56,7 @@ impl Default for FilterConfig {
 /// An expression of pcap-filter(7), and where it was read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Spanned<String>")]
+#[warn(missing_docs)]
 pub struct Expression {
     /// The expression.
     pub text: String,
@@ -96,10 +97,8 @@ pub fn default_sets() -> anyhow::Result<Sets> {
     Ok(toml::from_str::<File>(DEFAULT_SETS).context("the shipped filter sets are wrong")?.filters.sets)
 }
 
-/// A label of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Name of the set.
     pub set: String,
     /// Name within the set.
     pub label: String,
@@ -109,7 +108,6 @@ pub struct Label {
 #[derive(Debug)]
 pub struct FilterSets {
     labels: Arc<[Label]>,
-    /// One for each label.
     programs: Vec<Program>,
     flows: Decider,
     packets: Decider,
@@ -234,11 +232,12 @@ impl FilterCounts {
         &self.sets
     }
 
-    /// Counts what one end of a flow sent in the interval, for the expressions that are constant in flows.
+    /// Counts what one end of a flow sent in the interval, for the expressions that are constant in flows. `flow` is
+    /// asked for where there is something to count.
     #[inline]
-    pub fn flow(&mut self, key: &impl Compact, sender: End, volume: Volume) {
+    pub fn flow(&mut self, flow: impl FnOnce() -> FlowSubject, volume: Volume) {
         if volume.packets > 0 {
-            self.constant(&key.sent_by(sender), volume);
+            self.constant(&flow(), volume);
         }
     }
 

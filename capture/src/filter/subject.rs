@@ -82,6 +82,7 @@ impl Place {
 }
 
 /// What has the values of fields.
+#[warn(missing_docs)]
 pub trait Readable {
     /// The value of the field at a place; `None` where it was not captured.
     fn value(&self, place: Place) -> Option<u32>;

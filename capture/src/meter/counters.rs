@@ -1,7 +1,7 @@
 //! The fixed counter sets of `counters.proto`, over every packet captured.
 
-use super::Volume;
 use crate::packet::Packet;
+use crate::volume::Volume;
 
 /// The counters of one interval: one cell for each combination of labels, so that a packet is one addition.
 #[derive(Clone, Debug, PartialEq, Eq)]

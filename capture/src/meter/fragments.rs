@@ -5,8 +5,8 @@
 //! metered between its two hosts all the same.
 
 use super::index::Index;
-use super::tally::Volume;
 use crate::packet::{Address, IcmpRole, IpPacket};
+use crate::volume::Volume;
 use foldhash::fast::RandomState;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -23,7 +23,6 @@ const LINGER_MS: i64 = 1_000;
 /// Octets of one datagram's fragments that wait, at most: far more than a datagram has.
 const MOST_WAITING: u64 = 1 << 19;
 
-/// A datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Datagram {
     src: Address,
@@ -75,7 +74,7 @@ struct Entry {
 
 /// How a fragment is to be metered.
 #[derive(Debug)]
-pub enum Place {
+pub enum FragmentPlace {
     /// With the ports that were filled in; those that waited for it, now likewise.
     Flow(Option<Waiting>),
     /// Later, when its first fragment comes.
@@ -144,8 +143,8 @@ impl Fragments {
         vlan: u16,
         (now_ms, interval): (i64, i64),
         counts: &mut FragmentCounts,
-    ) -> Place {
-        let Some(fragment) = ip.fragment else { return Place::Flow(None) };
+    ) -> FragmentPlace {
+        let Some(fragment) = ip.fragment else { return FragmentPlace::Flow(None) };
         let protocol = if ip.version == 4 { ip.protocol } else { 0 };
         let datagram = Datagram { src: ip.src, dst: ip.dst, id: fragment.id, vlan, protocol };
         let hash = self.hasher.hash_one(datagram);
@@ -177,12 +176,12 @@ impl Fragments {
                 counts.waited += waiting.volume;
                 said.fill(&mut waiting.ip);
             }
-            return Place::Flow(waiting);
+            return FragmentPlace::Flow(waiting);
         }
         if let Some(said) = entry.said {
             said.fill(ip);
             counts.joined += one;
-            return Place::Flow(None);
+            return FragmentPlace::Flow(None);
         }
         let waiting = entry.waiting.get_or_insert(Waiting {
             ip: *ip,
@@ -194,7 +193,7 @@ impl Fragments {
         });
         if waiting.volume.octets > MOST_WAITING {
             counts.shed += one;
-            return Place::Flow(None);
+            return FragmentPlace::Flow(None);
         }
         waiting.ip = *ip;
         waiting.interval = waiting.interval.max(interval);
@@ -202,7 +201,7 @@ impl Fragments {
         waiting.first_ms = waiting.first_ms.min(now_ms);
         waiting.last_ms = waiting.last_ms.max(now_ms);
         self.held += one;
-        Place::Waits
+        FragmentPlace::Waits
     }
 
     fn add(&mut self, datagram: Datagram, hash: u64, now_ms: i64) -> u32 {

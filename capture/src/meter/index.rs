@@ -3,6 +3,8 @@
 //! A slot is eight octets, the hash's upper half and the number, so that nothing else is touched while looking,
 //! growing or removing, and a slot's memory can be asked for before it is needed ([`Index::prefetch`]).
 
+use crate::prefetch::prefetch;
+
 /// Slots at first.
 const LEAST: usize = 1 << 10;
 /// Slots of which at most this part is taken: numerator and denominator.
@@ -25,7 +27,6 @@ impl Index {
     /// Octets that one entry may cost, right after the index grew.
     pub const COST: usize = size_of::<u64>() * 2 * FULLEST.1 / FULLEST.0 + 1;
 
-    /// Numbers in it.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -132,29 +133,6 @@ impl Index {
         self.slots[hole] = 0;
         self.len -= 1;
     }
-}
-
-/// Asks for the memory of something that will be needed soon.
-#[inline]
-pub fn prefetch<T>(of: &T) {
-    let at = std::ptr::from_ref(of).cast::<u8>();
-    prefetch_octets(at);
-    if size_of::<T>() > 16 {
-        prefetch_octets(at.wrapping_add(size_of::<T>() - 1));
-    }
-}
-
-/// Asks for the memory around an address.
-#[inline]
-pub fn prefetch_octets(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching is a hint and touches nothing, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 #[cfg(test)]

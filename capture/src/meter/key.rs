@@ -57,6 +57,7 @@ fn is_upper<T: PartialOrd>(ip: &IpPacket, src: T, dst: T) -> bool {
 }
 
 /// A key as tables keep it: of one IP version, without what that version does not need.
+#[warn(missing_docs)]
 pub trait Compact: Copy + Eq + Hash {
     /// The key in few octets; `key.version` is the one that this form is for.
     fn of(key: &Key) -> Self;

@@ -18,16 +18,17 @@ mod tcp;
 
 use crate::app::{AppCounts, AppOptions, Apps};
 use crate::filter::{FilterCounts, FilterSets, FilterVolumes};
-use crate::packet::{Cause, Checksum, IpPacket, Packet};
+use crate::packet::{BATCH, Cause, Checksum, IpPacket, Packet};
+use crate::volume::Volume;
 use counters::FixedCounters;
-use fragments::{FragmentCounts, Fragments, Place, Waiting};
+use fragments::{FragmentCounts, FragmentPlace, Fragments, Waiting};
 use interval::IntervalLength;
 use key::{Compact as _, End, V4, V6};
 use overflow::{Network, Overflow, OverflowRecord};
 use record::Records;
 use std::sync::Arc;
 use table::{Arriving, Counted, FlowTable, Room, flow_cost};
-pub use tally::{Tally, Volume};
+pub use tally::Tally;
 
 /// How long an interval waits for packets of its own after its end, ns.
 pub const GRACE_NS: i64 = 200_000_000;
@@ -35,16 +36,11 @@ pub const GRACE_NS: i64 = 200_000_000;
 /// Intervals without packets that get closing records of their own; where time jumps further they are passed over.
 pub const MAX_EMPTY: i64 = 60;
 
-/// Packets that are metered together: while one's memory comes, the others are worked on.
-pub const BATCH: usize = 32;
-
 /// Octets that a flow of IPv4 may cost; one of IPv6 costs a third more.
 pub const FLOW_COST: usize = flow_cost::<V4>();
 
-/// What a meter keeps to.
 #[derive(Clone, Debug)]
 pub struct MeterOptions {
-    /// Length of the intervals.
     pub interval: IntervalLength,
     /// Octets for flows alive at once and their records; see [`FLOW_COST`].
     pub flow_memory: usize,
@@ -58,11 +54,10 @@ pub struct MeterOptions {
     pub local_networks: Vec<Network>,
     /// What is counted beside flows.
     pub filters: Arc<FilterSets>,
-    /// What is told of applications.
+    /// How applications are detected.
     pub applications: AppOptions,
 }
 
-/// An interval that is over.
 #[derive(Debug, Default)]
 pub struct ClosedInterval {
     /// Start, ms from the Unix epoch.
@@ -71,11 +66,8 @@ pub struct ClosedInterval {
     pub records: Records,
     /// Coarse records.
     pub overflow: Vec<OverflowRecord>,
-    /// What came in.
     pub tally: Tally,
-    /// The fixed counter sets.
     pub counters: FixedCounters,
-    /// What became of fragments.
     pub fragments: FragmentCounts,
     /// What checksums said, by [`Checksum`].
     pub checksums: [Volume; Checksum::NAMES.len()],
@@ -181,7 +173,6 @@ struct Step {
     likely: Option<u32>,
     interval: i64,
     last_ms: i64,
-    /// What waited for it.
     waiting: Option<Box<Waiting>>,
 }
 
@@ -230,8 +221,8 @@ impl Meter {
         })
     }
 
-    /// Keeps to other options, but for the interval and the memory, which stay. Filter sets and local networks hold from
-    /// the next interval on that nothing was counted in yet: an interval is of one sort.
+    /// Takes over other options, except for the interval and the memory, which stay. Filter sets and local networks take
+    /// effect at the next interval that is still empty; an interval never mixes two configurations.
     pub fn reconfigure(&mut self, options: &MeterOptions) {
         let MeterOptions { interval, flow_memory, .. } = self.options;
         self.options = MeterOptions { interval, flow_memory, ..options.clone() };
@@ -276,7 +267,7 @@ impl Meter {
             }
             self.set_current(next);
         }
-        // No flow may be older than can be told, and its next packet may be of any time.
+        // No flow may be older than its times can express, and its next packet may be of any time.
         let start_ns = self.open_start_ns().unwrap_or(now_ns);
         self.tick(start_ns);
         !self.closed.is_empty()
@@ -396,8 +387,8 @@ impl Meter {
         let open = &mut self.open[parity];
         let time = (step.last_ms, step.interval);
         match self.fragments.place(ip, octets, vlan, time, &mut open.fragments) {
-            Place::Flow(None) => true,
-            Place::Flow(Some(waiting)) => {
+            FragmentPlace::Flow(None) => true,
+            FragmentPlace::Flow(Some(waiting)) => {
                 // What waited goes into the interval that the last of it came in, if that is the newer one; then this
                 // packet waits for it too.
                 if waiting.interval > step.interval {
@@ -409,7 +400,7 @@ impl Meter {
                 step.waiting = Some(Box::new(waiting));
                 true
             }
-            Place::Waits => {
+            FragmentPlace::Waits => {
                 open.held += Volume::one(octets);
                 false
             }

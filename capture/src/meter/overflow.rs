@@ -6,9 +6,9 @@
 //! count-min sketches (Cormode and Muthukrishnan 2005), which never estimate too low: an estimate decides which record
 //! a packet is counted in, never how much is counted.
 
-use super::Volume;
 use super::sketch::Sketch;
 use crate::packet::{Address, IpPacket, tcp};
+use crate::volume::Volume;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
@@ -18,16 +18,16 @@ use std::net::{IpAddr, Ipv6Addr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverflowKey {
     /// All that the source at this address sends to one port.
-    Source(Address, Kind, u16),
+    Source(Address, OverflowKind, u16),
     /// All that one port of the destination at this address is sent.
-    Destination(Address, Kind, u16),
+    Destination(Address, OverflowKind, u16),
     /// Everything else of a kind; true where it comes in to a local network.
-    Direction(Kind, bool),
+    Direction(OverflowKind, bool),
 }
 
 /// What every rung of the ladder keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Kind {
+pub struct OverflowKind {
     /// Protocol above IP.
     pub protocol: u8,
     /// 4 or 6.
@@ -90,7 +90,7 @@ impl Overflow {
     /// Counts a packet, or fragments that waited together.
     pub fn add(&mut self, ip: &IpPacket, volume: Volume, now_ms: i64) {
         self.packets += volume.packets;
-        let kind = Kind { protocol: ip.protocol, version: ip.version };
+        let kind = OverflowKind { protocol: ip.protocol, version: ip.version };
         let source = OverflowKey::Source(ip.src, kind, ip.dst_port);
         let destination = OverflowKey::Destination(ip.dst, kind, ip.dst_port);
         let (source_hash, destination_hash) = (self.hasher.hash_one(source), self.hasher.hash_one(destination));

@@ -3,21 +3,20 @@
 //! [`Records`] keeps the records of an interval in few octets, in the order of their flows' first packets: a table for
 //! each IP version, and beside it what only some records have. [`Record`] is one of them as others see it.
 
-use super::Volume;
 use super::key::{Compact, End, Initiator, Key, SYN_ACK, V4, V6};
 use super::memory;
-use super::tcp::Verdict;
+use super::tcp::SegmentVerdict;
 use crate::app::names::Name;
 use crate::app::{AppSlot, NotInspected};
 use crate::filter::FilterCounts;
 use crate::packet::{IcmpRole, IpPacket, Quoted, quoted, tcp};
+use crate::volume::Volume;
 
 /// What one end of a flow sent in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Layer-3 octets.
     pub octets: u32,
-    /// Packets.
     pub packets: u32,
     /// What is rare.
     pub events: Events,
@@ -45,7 +44,6 @@ pub struct Events {
     pub retransmissions: u16,
     /// TCP segments that came after a later part of the stream.
     pub out_of_order: u16,
-    /// ICMP error messages.
     pub icmp_errors: u16,
 }
 
@@ -77,7 +75,6 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// What the initiator sent.
     pub fn forward(&self) -> &Sent {
         &self.sent[usize::from(self.initiator.end)]
     }
@@ -206,8 +203,8 @@ impl<K: Compact> Stored<K> {
     #[inline]
     fn filter(&self, filters: &mut FilterCounts) -> Volume {
         let volume = |end: usize| Volume { packets: u64::from(self.packets[end]), octets: u64::from(self.octets[end]) };
-        filters.flow(&self.key, 0, volume(0));
-        filters.flow(&self.key, 1, volume(1));
+        filters.flow(|| self.key.sent_by(0), volume(0));
+        filters.flow(|| self.key.sent_by(1), volume(1));
         volume(0) + volume(1)
     }
 
@@ -222,7 +219,14 @@ impl<K: Compact> Stored<K> {
     /// Takes down what a packet means beside its volume; true where the record has no room for another one. `layer3` is
     /// what was captured of it, from its IP header on.
     #[inline(never)]
-    pub fn note(&mut self, extras: &mut Extras, ip: &IpPacket, sender: End, verdict: Verdict, layer3: &[u8]) -> bool {
+    pub fn note(
+        &mut self,
+        extras: &mut Extras,
+        ip: &IpPacket,
+        sender: End,
+        verdict: SegmentVerdict,
+        layer3: &[u8],
+    ) -> bool {
         let extra = self.extra(extras);
         let events = &mut extra.events[usize::from(sender)];
         if let Some(tcp) = ip.tcp {

@@ -4,18 +4,19 @@
 //! over one vector and touches no flow. A flow knows its record of the two intervals that can be open at once (the
 //! older one waits for its grace to pass).
 
-use super::index::{Index, prefetch};
+use super::index::Index;
 use super::key::{Compact, End, Initiator};
 use super::memory::{self, Lines};
 use super::record::{Extras, NONE, Stored, cost, is_event};
-use super::tally::Volume;
-use super::tcp::{Connection, First, Verdict, end};
+use super::tcp::{Connection, First, SegmentVerdict, end};
 use crate::app::{AppSlot, Apps};
 use crate::packet::{IpPacket, tcp};
+use crate::prefetch::prefetch;
+use crate::volume::Volume;
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 
-/// Half of what times of flows can be apart and still be told, ms: 12 days.
+/// Half of the range of a flow's times, ms: 12 days.
 const FARTHEST_MS: i64 = 1 << 30;
 
 /// Octets of memory that one flow may cost, its records in the open and in the published interval included: what the
@@ -24,7 +25,6 @@ pub const fn flow_cost<K>() -> usize {
     size_of::<Flow<K>>() + Index::COST + 2 * cost::<K>()
 }
 
-/// A flow that is alive.
 #[derive(Debug)]
 struct Flow<K> {
     key: K,
@@ -34,7 +34,7 @@ struct Flow<K> {
     last: u32,
     /// By parity of the interval's number: its record there.
     records: [u32; 2],
-    /// By parity: the lower half of the number that the record is of.
+    /// Low 16 bits of the interval number, indexed by interval parity.
     intervals: [u16; 2],
     /// See `connection`.
     tcp: u32,
@@ -75,7 +75,6 @@ pub struct FlowTable<K> {
 
 /// A packet as its flow and its record count it; or fragments that waited together.
 pub struct Arriving<'a> {
-    /// What it is.
     pub ip: &'a IpPacket,
     /// Which end sent it.
     pub sender: End,
@@ -141,7 +140,6 @@ impl<K: Compact> FlowTable<K> {
         self.index.len()
     }
 
-    /// Octets in use.
     pub fn octets(&self) -> usize {
         self.index.len() * flow_cost::<K>() + self.connections.len() * size_of::<Connection>()
     }
@@ -236,7 +234,7 @@ impl<K: Compact> FlowTable<K> {
                 }
                 verdict
             }
-            _ => Verdict::default(),
+            _ => SegmentVerdict::default(),
         };
         let from_initiator = sender == flow.initiator.end;
         let transport = usize::from(ip.transport);
@@ -263,7 +261,7 @@ impl<K: Compact> FlowTable<K> {
         if let Some((volume, first_ms)) = arriving.more {
             full |= record.count(sender, volume, at(first_ms), last);
         }
-        if is_event(ip) && !ip.is_later_fragment() || verdict != Verdict::default() {
+        if is_event(ip) && !ip.is_later_fragment() || verdict != SegmentVerdict::default() {
             full |= record.note(extras, ip, sender, verdict, arriving.layer3);
         }
         if full {
@@ -286,7 +284,7 @@ impl<K: Compact> FlowTable<K> {
             return;
         }
         let now = now_ms.wrapping_sub(self.base_ms) as u32;
-        // After a jump this long, all are idle, and by how much can no longer be told in 32 bits.
+        // After a jump this long all flows are idle, for a time that 32 bits do not hold.
         let jumped = elapsed_ms > FARTHEST_MS;
         for _ in 0..count {
             self.sweep = if self.sweep + 1 < len { self.sweep + 1 } else { 0 };
@@ -331,7 +329,7 @@ impl<K: Compact> Flow<K> {
         time_ns: i64,
         new: bool,
         (connections, free): (&mut Vec<Connection>, &mut Vec<u32>),
-    ) -> Verdict {
+    ) -> SegmentVerdict {
         let first = |sender, syn, next, at_ns| First { sender, at_ns, syn, next };
         let start_ns = self.start_ns();
         let started = match self.connection {
@@ -349,7 +347,7 @@ impl<K: Compact> Flow<K> {
             } else {
                 self.keep(Connection::new(first(sender, syn, end(segment), time_ns)), connections, free);
             }
-            return Verdict::default();
+            return SegmentVerdict::default();
         };
         self.keep(Connection::new(started), connections, free);
         connections[self.tcp as usize].follow(segment, sender, time_ns)

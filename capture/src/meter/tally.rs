@@ -1,51 +1,8 @@
 //! Sums that the conservation law is checked with.
 
 use crate::packet::Cause;
-use std::ops::{Add, AddAssign, Sub};
-
-/// Packets and layer-3 octets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Volume {
-    /// Packets.
-    pub packets: u64,
-    /// Layer-3 octets.
-    pub octets: u64,
-}
-
-impl Volume {
-    /// One packet of `octets`.
-    pub fn one(octets: u32) -> Volume {
-        Volume { packets: 1, octets: u64::from(octets) }
-    }
-}
-
-impl Add for Volume {
-    type Output = Volume;
-
-    fn add(self, other: Volume) -> Volume {
-        Volume { packets: self.packets + other.packets, octets: self.octets + other.octets }
-    }
-}
-
-impl Sub for Volume {
-    type Output = Volume;
-
-    fn sub(self, other: Volume) -> Volume {
-        Volume { packets: self.packets - other.packets, octets: self.octets - other.octets }
-    }
-}
-
-impl AddAssign for Volume {
-    fn add_assign(&mut self, other: Volume) {
-        *self = *self + other;
-    }
-}
-
-impl std::iter::Sum for Volume {
-    fn sum<I: Iterator<Item = Volume>>(volumes: I) -> Volume {
-        volumes.fold(Volume::default(), Add::add)
-    }
-}
+use crate::volume::Volume;
+use std::ops::AddAssign;
 
 /// What a worker took in over some time. What its records add up to is summed where they are encoded, so that the
 /// two can be held against each other. Adding the next time's keeps the first `carried_in` and takes the last
@@ -58,7 +15,6 @@ pub struct Tally {
     pub late: Volume,
     /// In no record, by [`Cause`].
     pub not_metered: [Volume; Cause::ALL.len()],
-    /// Flows that began.
     pub flows: u64,
     /// Datagrams of packets that are metered: those that are no fragment but the first.
     pub datagrams: u64,

@@ -14,10 +14,9 @@ const HOLES: usize = 4;
 /// How soon a hole must be filled where no round trip is known, µs.
 const SOON_US: u32 = 3_000;
 
-/// A connection.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    streams: [Stream; 2],
+    streams: [SegmentStream; 2],
     handshake: Handshake,
     /// Of the handshake, 0 where not seen.
     rtt_us: u32,
@@ -25,7 +24,7 @@ pub(super) struct Connection {
 
 /// One direction's octets.
 #[derive(Clone, Debug, Default)]
-struct Stream {
+struct SegmentStream {
     /// Whether anything was seen of it.
     known: bool,
     /// The sequence number after the last octet seen.
@@ -53,7 +52,7 @@ enum Handshake {
 
 /// What a segment turned out to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct SegmentVerdict {
     pub retransmission: bool,
     pub out_of_order: bool,
     /// The handshake ended with this segment: its round trip, µs, at least 1.
@@ -84,8 +83,9 @@ pub(super) fn end(segment: &Tcp) -> u32 {
 impl Connection {
     /// A connection of which one segment was seen.
     pub fn new(first: First) -> Connection {
-        let mut streams = <[Stream; 2]>::default();
-        streams[usize::from(first.sender)] = Stream { known: true, next: first.next, ..Stream::default() };
+        let mut streams = <[SegmentStream; 2]>::default();
+        streams[usize::from(first.sender)] =
+            SegmentStream { known: true, next: first.next, ..SegmentStream::default() };
         let handshake = if first.syn {
             Handshake::Syn { from: first.sender, at_ns: first.at_ns, sequence: first.next.wrapping_sub(1) }
         } else {
@@ -95,8 +95,8 @@ impl Connection {
     }
 
     /// Follows a segment.
-    pub fn follow(&mut self, segment: &Tcp, sender: End, time_ns: i64) -> Verdict {
-        let mut verdict = Verdict { rtt_us: self.shake(segment, sender, time_ns), ..Verdict::default() };
+    pub fn follow(&mut self, segment: &Tcp, sender: End, time_ns: i64) -> SegmentVerdict {
+        let mut verdict = SegmentVerdict { rtt_us: self.shake(segment, sender, time_ns), ..SegmentVerdict::default() };
         self.rtt_us = verdict.rtt_us.unwrap_or(self.rtt_us);
         // A reset has no place in the stream, and a bare acknowledgement takes none.
         let end = end(segment);
@@ -105,9 +105,9 @@ impl Connection {
             let now_us = (time_ns / 1000) as u32;
             let stream = &mut self.streams[usize::from(sender)];
             match stream.place(segment, end, now_us, soon_us) {
-                Place::New => {}
-                Place::Again => verdict.retransmission = true,
-                Place::Overtaken => verdict.out_of_order = true,
+                SegmentPlace::New => {}
+                SegmentPlace::Again => verdict.retransmission = true,
+                SegmentPlace::Overtaken => verdict.out_of_order = true,
             }
         }
         verdict
@@ -163,14 +163,14 @@ impl Connection {
 }
 
 /// Where a segment belongs in its stream.
-enum Place {
+enum SegmentPlace {
     New,
     Again,
     Overtaken,
 }
 
-impl Stream {
-    fn place(&mut self, segment: &Tcp, end: u32, now_us: u32, soon_us: u32) -> Place {
+impl SegmentStream {
+    fn place(&mut self, segment: &Tcp, end: u32, now_us: u32, soon_us: u32) -> SegmentPlace {
         let from = segment.sequence;
         if !self.known || !before(from, self.next) {
             if self.known && from != self.next {
@@ -178,20 +178,20 @@ impl Stream {
             }
             self.known = true;
             self.next = end;
-            return Place::New;
+            return SegmentPlace::New;
         }
         let keep_alive = segment.payload <= 1
             && from == self.next.wrapping_sub(1)
             && segment.flags & (tcp::SYN | tcp::FIN | tcp::RST) == 0;
         if keep_alive {
-            return Place::New;
+            return SegmentPlace::New;
         }
         if before(self.next, end) {
             self.next = end;
         }
         match self.fill(from, end) {
-            Some(since_us) if now_us.wrapping_sub(since_us) < soon_us => Place::Overtaken,
-            _ => Place::Again,
+            Some(since_us) if now_us.wrapping_sub(since_us) < soon_us => SegmentPlace::Overtaken,
+            _ => SegmentPlace::Again,
         }
     }
 
@@ -244,8 +244,8 @@ mod tests {
             let verdict = connection.follow(&segment(start.wrapping_add(sequence), payload), 0, at_ms * MS);
             assert!(!(verdict.retransmission && verdict.out_of_order));
             match verdict {
-                Verdict { retransmission: true, .. } => 'r',
-                Verdict { out_of_order: true, .. } => 'o',
+                SegmentVerdict { retransmission: true, .. } => 'r',
+                SegmentVerdict { out_of_order: true, .. } => 'o',
                 _ => '.',
             }
         };

@@ -275,12 +275,12 @@ fn whichever_gathers_more_has_the_record() {
             .map(|record| (record.volume.packets, record.syn))
             .next()
     };
-    let kind = overflow::Kind { protocol: 6, version: 4 };
+    let kind = overflow::OverflowKind { protocol: 6, version: 4 };
     let mapped = |v4: [u8; 4]| std::net::Ipv4Addr::from(v4).to_ipv6_mapped().octets();
     let (packets, syn) = of(&|key| *key == overflow::OverflowKey::Destination(mapped(B), kind, 80)).unwrap();
     assert!(packets >= 199 && syn == packets, "{packets} {syn}");
     assert!(of(&|key| *key == overflow::OverflowKey::Source(mapped([203, 0, 113, 1]), kind, 22)).unwrap().0 >= 199);
-    let udp = overflow::Kind { protocol: 17, version: 4 };
+    let udp = overflow::OverflowKind { protocol: 17, version: 4 };
     // A sketch may take two of them for one, and give that one a record.
     let (packets, syn) = of(&|key| *key == overflow::OverflowKey::Direction(udp, true)).unwrap();
     assert!(packets >= 190 && syn == 0, "{packets} {syn}");

@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200) headers.
 
 use super::transport;
-use super::{Address, Cast, Cause, Fragment, IcmpRole, IpPacket, be16, be32};
+use super::{Address, Cast, Cause, Fragment, IpPacket, be16, be32};
 
 /// IPv6 extension headers that are followed; more are taken for malice, and the packet is metered as it stands.
 const MAX_EXTENSIONS: usize = 16;
@@ -138,19 +138,4 @@ fn jumbo_octets(mut options: &[u8]) -> Option<u32> {
         options = options.get(2 + usize::from(*options.get(1)?)..)?;
     }
     None
-}
-
-/// Whether a message of this ICMP type asks, answers or reports, and the type of the request it belongs to.
-pub(super) fn icmp_role(version: u8, kind: u8) -> (IcmpRole, u8) {
-    use IcmpRole::{Error, None, Reply, Request};
-    match (version, kind) {
-        (4, 8 | 13 | 15 | 17) => (Request, kind),
-        (4, 0) => (Reply, 8),
-        (4, 14 | 16 | 18) => (Reply, kind - 1),
-        (4, 3 | 4 | 5 | 11 | 12) => (Error, kind),
-        (6, 128) => (Request, 128),
-        (6, 129) => (Reply, 128),
-        (6, 0..=127) => (Error, kind),
-        _ => (None, kind),
-    }
 }

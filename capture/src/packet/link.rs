@@ -99,7 +99,6 @@ pub(super) struct Link {
     pub cast: Option<Cast>,
     /// Outer VLAN id, 0 for none.
     pub vlan: u16,
-    /// What follows.
     pub payload: Payload,
 }
 

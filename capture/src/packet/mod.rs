@@ -13,6 +13,9 @@ pub use link::LinkType;
 
 use std::net::IpAddr;
 
+/// Packets that are worked on together: while the memory of one comes, the others proceed.
+pub const BATCH: usize = 32;
+
 /// An address as 16 octets: IPv6 as it is, IPv4 as `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2).
 pub type Address = [u8; 16];
 
@@ -115,9 +118,7 @@ pub mod tcp {
 pub struct Tcp {
     /// FIN, SYN, RST, PSH, ACK, URG, ECE, CWR from the lowest bit.
     pub flags: u8,
-    /// Sequence number.
     pub sequence: u32,
-    /// Acknowledgement number.
     pub acknowledgement: u32,
     /// Octets of the stream in this segment, by IP's and TCP's own lengths; 0 in a fragment, which does not tell.
     pub payload: u32,
@@ -151,9 +152,7 @@ pub struct Fragment {
 /// An IP packet: who, and how much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpPacket {
-    /// Source address.
     pub src: Address,
-    /// Destination address.
     pub dst: Address,
     /// Source port of TCP, UDP, SCTP, UDP-Lite and DCCP; 0 where there is none or a fragment hides it.
     pub src_port: u16,
@@ -165,7 +164,6 @@ pub struct IpPacket {
     pub version: u8,
     /// TCP's header, where it was captured and is no later fragment.
     pub tcp: Option<Tcp>,
-    /// What an ICMP message is.
     pub icmp: IcmpRole,
     /// Its place among the fragments of its datagram; `None` for a whole one.
     pub fragment: Option<Fragment>,

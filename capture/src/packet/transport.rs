@@ -1,7 +1,6 @@
 //! Ports and flags of what IP carries.
 
-use super::ip::icmp_role;
-use super::{IpPacket, Tcp};
+use super::{IcmpRole, IpPacket, Tcp};
 
 /// Protocol numbers (IANA) with a meaning here.
 pub(super) mod protocol {
@@ -53,5 +52,20 @@ fn icmp(version: u8, data: &[u8], ip: &mut IpPacket) {
         let (role, request) = icmp_role(version, kind);
         ip.icmp = role;
         ip.dst_port = u16::from(request) << 8 | u16::from(code);
+    }
+}
+
+/// Whether a message of this ICMP type asks, answers or reports, and the type of the request it belongs to.
+fn icmp_role(version: u8, kind: u8) -> (IcmpRole, u8) {
+    use IcmpRole::{Error, None, Reply, Request};
+    match (version, kind) {
+        (4, 8 | 13 | 15 | 17) => (Request, kind),
+        (4, 0) => (Reply, 8),
+        (4, 14 | 16 | 18) => (Reply, kind - 1),
+        (4, 3 | 4 | 5 | 11 | 12) => (Error, kind),
+        (6, 128) => (Request, 128),
+        (6, 129) => (Reply, 128),
+        (6, 0..=127) => (Error, kind),
+        _ => (None, kind),
     }
 }

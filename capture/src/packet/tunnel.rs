@@ -22,7 +22,7 @@ const GENEVE: u16 = 6081;
 
 /// What a tunnel's header is followed by.
 #[derive(Clone, Copy)]
-enum Inner {
+enum InnerPacket {
     Ip,
     Link(LinkType),
 }
@@ -41,7 +41,7 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
         // What follows the outer packet in the frame is none of the inner one.
         let body = &body[..body.len().min(outer.payload as usize)];
         let found = match outer.protocol {
-            IPV4 | IPV6 => Some((0, Inner::Ip)),
+            IPV4 | IPV6 => Some((0, InnerPacket::Ip)),
             GRE => gre(body),
             UDP if VXLAN.contains(&outer.dst_port) => vxlan(body),
             UDP if outer.dst_port == GENEVE => geneve(body),
@@ -49,7 +49,7 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
             _ => None,
         };
         let Some((mut offset, inner)) = found else { return };
-        if let Inner::Link(kind) = inner {
+        if let InnerPacket::Link(kind) = inner {
             let Some(data) = body.get(offset..) else { return };
             let link = link::parse(kind, data);
             if link.payload != Payload::Ip {
@@ -71,16 +71,16 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
     }
 }
 
-fn by_ether_type(number: u16) -> Option<Inner> {
+fn by_ether_type(number: u16) -> Option<InnerPacket> {
     match number {
-        0x0800 | 0x86dd => Some(Inner::Ip),
-        0x6558 => Some(Inner::Link(LinkType::Ethernet)),
-        0x880b => Some(Inner::Link(LinkType::Ppp)),
+        0x0800 | 0x86dd => Some(InnerPacket::Ip),
+        0x6558 => Some(InnerPacket::Link(LinkType::Ethernet)),
+        0x880b => Some(InnerPacket::Link(LinkType::Ppp)),
         _ => None,
     }
 }
 
-fn gre(data: &[u8]) -> Option<(usize, Inner)> {
+fn gre(data: &[u8]) -> Option<(usize, InnerPacket)> {
     let flags = be16(data, 0)?;
     let present = |bit: u16| if flags & bit != 0 { 4 } else { 0 };
     let (checksum, routing, key, sequence, acknowledgement) = (0x8000, 0x4000, 0x2000, 0x1000, 0x0080);
@@ -92,18 +92,18 @@ fn gre(data: &[u8]) -> Option<(usize, Inner)> {
     Some((offset, by_ether_type(be16(data, 2)?)?))
 }
 
-fn vxlan(data: &[u8]) -> Option<(usize, Inner)> {
+fn vxlan(data: &[u8]) -> Option<(usize, InnerPacket)> {
     // The flag says that there is a network identifier, as there always is.
-    (data.get(8)? & 0x08 != 0).then_some((16, Inner::Link(LinkType::Ethernet)))
+    (data.get(8)? & 0x08 != 0).then_some((16, InnerPacket::Link(LinkType::Ethernet)))
 }
 
-fn geneve(data: &[u8]) -> Option<(usize, Inner)> {
+fn geneve(data: &[u8]) -> Option<(usize, InnerPacket)> {
     let first = *data.get(8)?;
     let inner = by_ether_type(be16(data, 10)?)?;
     (first >> 6 == 0).then_some((16 + usize::from(first & 0x3f) * 4, inner))
 }
 
-fn gtp_u(data: &[u8]) -> Option<(usize, Inner)> {
+fn gtp_u(data: &[u8]) -> Option<(usize, InnerPacket)> {
     let first = *data.get(8)?;
     // Version 1, GTP and not GTP', a user's packet.
     if first & 0xf0 != 0x30 || *data.get(9)? != 255 {
@@ -122,5 +122,5 @@ fn gtp_u(data: &[u8]) -> Option<(usize, Inner)> {
             offset += length;
         }
     }
-    Some((offset, Inner::Ip))
+    Some((offset, InnerPacket::Ip))
 }

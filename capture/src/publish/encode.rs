@@ -4,7 +4,6 @@
 //! of each record first and asks three times for each of its fields. The field numbers are those of `flow.proto`; a
 //! test reads everything back with the generated code.
 
-use super::BATCH_RECORDS;
 use crate::app::NotInspected;
 use crate::app::names::{Kind, MAX_OCTETS};
 use crate::meter::overflow::{OverflowKey, OverflowRecord};
@@ -13,6 +12,8 @@ use crate::packet::{Address, Quoted};
 use crate::proto::overflow::Key;
 use crate::proto::{self, Flow, Overflow, QuotedFlow, RecordKind};
 use prost::Message as _;
+
+pub const BATCH_RECORDS: usize = 500;
 
 /// Octets that a record may take, with room to spare: 60 numbers of at most 11 octets, four addresses, a name.
 const RECORD_ROOM: usize = 60 * 11 + 4 * 18 + MAX_OCTETS + 8;
@@ -38,7 +39,6 @@ impl Default for BatchEncoder {
 }
 
 impl BatchEncoder {
-    /// Records in it.
     pub fn len(&self) -> usize {
         self.records
     }
@@ -61,7 +61,7 @@ impl BatchEncoder {
         self.end_record(begins);
     }
 
-    /// Adds a record of others' making, whose fields `fill` adds in the order of their numbers and in `room` octets.
+    /// Adds a record whose fields `fill` writes, in the order of their numbers and in at most `room` octets.
     #[inline]
     pub fn record(&mut self, room: usize, fill: impl FnOnce(&mut BatchEncoder)) {
         // With what begins a record, and one more.
@@ -280,7 +280,6 @@ fn put(octets: &mut [u8], at: &mut usize, mut value: u64) {
     *at += 1;
 }
 
-/// An overflow record.
 fn overflow(record: &OverflowRecord, interval_start_ms: u64) -> Flow {
     let mut flow = Flow {
         fwd_packets: record.volume.packets,

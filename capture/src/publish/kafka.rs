@@ -9,13 +9,13 @@
 //! while Kafka is slow, those that came after half of the queue was full. There is one order for all: what librdkafka has
 //! is older than what is in the spool, and what comes while something is in the spool goes behind it.
 
-use super::spool::{Amount, Message, Place, Spool, SpoolOptions};
+use super::kafka_metrics::KafkaMetrics;
+use super::spool::{Amount, Spool, SpoolOptions, SpoolPlace};
+use super::topic::{Topic, TopicMessage};
 use super::{Encoded, Sink};
-use crate::config::Config;
-use crate::metrics::Metrics;
-use crate::packet::Address;
+use crate::own_traffic::{OwnTraffic, TCP};
 use crate::proto;
-use crate::run::Asked;
+use crate::signals::Asked;
 use crate::throttle::Throttle;
 use anyhow::{Context as _, bail};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -26,9 +26,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -51,51 +50,24 @@ pub struct KafkaOptions {
     pub spool: Option<SpoolOptions>,
 }
 
-impl KafkaOptions {
-    /// As the configuration has it; what is live is not held up, and has its spool.
-    pub fn new(config: &Config, workers: u32, live: bool) -> KafkaOptions {
-        KafkaOptions {
-            brokers: config.kafka.brokers.clone(),
-            properties: config.kafka.properties.clone(),
-            probe: config.probe.clone(),
-            workers,
-            queue_octets: config.queue_octets(),
-            wait: !live,
-            spool: if live { config.spool() } else { None },
-        }
-    }
-}
-
-/// The two topics of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Topic {
-    Flows,
-    Counters,
-}
-
-impl Topic {
-    /// Both, in the order of their discriminants.
-    pub(super) const ALL: [Topic; 2] = [Topic::Flows, Topic::Counters];
-}
-
 /// What librdkafka gives back with its answer for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticket {
     /// Its place in the order of all.
     number: u64,
     /// Where it is in the spool, if it came from there.
-    place: Option<Place>,
+    place: Option<SpoolPlace>,
 }
 
 /// An encoded message on its way.
 #[derive(Debug, PartialEq, Eq)]
 struct Outgoing {
     ticket: Ticket,
-    message: Message,
+    message: TopicMessage,
 }
 
 /// What the workers, the thread and librdkafka's answers share.
-struct Shared {
+struct KafkaShared {
     options: KafkaOptions,
     topics: [String; 2],
     /// Octets that wait or are on their way.
@@ -104,13 +76,13 @@ struct Shared {
     outstanding: AtomicU64,
     undelivered: Mutex<Vec<Outgoing>>,
     /// Acknowledged, of the spool.
-    replayed: Mutex<Vec<Place>>,
+    replayed: Mutex<Vec<SpoolPlace>>,
     /// Messages acknowledged.
     delivered: AtomicU64,
     /// Octets in the spool, and whether it cannot be written.
     spooled: AtomicU64,
     spool_fails: AtomicBool,
-    metrics: Metrics,
+    metrics: KafkaMetrics,
     throttle: Throttle,
     /// Nothing is waited for any longer.
     give_up: Arc<AtomicBool>,
@@ -118,65 +90,13 @@ struct Shared {
     refused: Mutex<Option<Refused>>,
     /// Topics are there; until then nothing is handed to librdkafka.
     ready: AtomicBool,
-    brokers: Brokers,
-}
-
-/// Addresses and ports of the brokers, and of whom records are exported to: traffic with them is the agent's own.
-#[derive(Clone, Default)]
-pub struct Brokers(Arc<Endpoints>);
-
-/// Where a broker or a collector of flows is: address, port and protocol above IP.
-pub type Endpoint = (Address, u16, u8);
-
-#[derive(Default)]
-struct Endpoints {
-    known: RwLock<Vec<Endpoint>>,
-    version: AtomicU64,
-}
-
-impl Brokers {
-    /// Changes whenever [`Brokers::endpoints`] does.
-    pub fn version(&self) -> u64 {
-        self.0.version.load(Ordering::Acquire)
-    }
-
-    /// The endpoints known by now.
-    pub fn endpoints(&self) -> Vec<Endpoint> {
-        self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Those of the configuration.
-    fn add_all(&self, brokers: &str) {
-        for broker in brokers.split(',') {
-            let broker = broker.trim();
-            // Without a port, librdkafka takes 9092.
-            if broker.contains(':') { self.add(broker, TCP) } else { self.add((broker, 9092), TCP) }
-        }
-    }
-
-    /// Takes what is exchanged with another endpoint for the agent's own, too.
-    pub(super) fn add(&self, host_and_port: impl ToSocketAddrs, protocol: u8) {
-        // A name that does not resolve (yet) adds nothing; librdkafka says what it cannot reach.
-        let Ok(found) = host_and_port.to_socket_addrs() else { return };
-        let mut endpoints = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
-        for address in found {
-            let ip = match address.ip() {
-                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-                IpAddr::V6(v6) => v6,
-            };
-            let endpoint = (ip.octets(), address.port(), protocol);
-            if !endpoints.contains(&endpoint) {
-                endpoints.push(endpoint);
-                self.0.version.fetch_add(1, Ordering::Release);
-            }
-        }
-    }
+    brokers: OwnTraffic,
 }
 
 /// A connection to Kafka for all workers.
 pub struct Kafka {
-    shared: Arc<Shared>,
-    queue: Option<Sender<Message>>,
+    shared: Arc<KafkaShared>,
+    queue: Option<Sender<TopicMessage>>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -191,12 +111,10 @@ pub struct Refused {
 
 /// What one worker sends by.
 pub struct KafkaSink {
-    shared: Arc<Shared>,
-    queue: Sender<Message>,
+    shared: Arc<KafkaShared>,
+    queue: Sender<TopicMessage>,
 }
 
-/// The protocol above IP of connections to brokers.
-const TCP: u8 = 6;
 /// Octets of an interval's last messages that always find room: only batches are shed at once.
 const RESERVE: u64 = 1 << 20;
 /// How often a missing broker or topic is looked for.
@@ -221,9 +139,9 @@ impl Kafka {
     ///
     /// # Errors
     /// Where a property is wrong, or (with `wait`) a topic is missing.
-    pub fn start(options: KafkaOptions, metrics: Metrics, asked: &Asked) -> anyhow::Result<Kafka> {
+    pub fn start(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> anyhow::Result<Kafka> {
         let topics = [format!("weir.flows.{}", options.probe), format!("weir.counters.{}", options.probe)];
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(KafkaShared {
             topics,
             queued: AtomicU64::new(0),
             outstanding: AtomicU64::new(0),
@@ -237,7 +155,7 @@ impl Kafka {
             give_up: Arc::clone(&asked.give_up),
             refused: Mutex::new(None),
             ready: AtomicBool::new(false),
-            brokers: Brokers::default(),
+            brokers: OwnTraffic::default(),
             options,
         });
         shared.brokers.add_all(&shared.options.brokers);
@@ -266,13 +184,11 @@ impl Kafka {
         Ok(Kafka { shared, queue: Some(queue), thread: Some(thread) })
     }
 
-    /// A sink for one worker.
     pub fn sink(&self) -> KafkaSink {
         KafkaSink { shared: Arc::clone(&self.shared), queue: self.queue.clone().expect("not finished") }
     }
 
-    /// Endpoints of the brokers.
-    pub fn brokers(&self) -> Brokers {
+    pub fn brokers(&self) -> OwnTraffic {
         self.shared.brokers.clone()
     }
 
@@ -295,7 +211,7 @@ impl Kafka {
     }
 }
 
-impl Shared {
+impl KafkaShared {
     fn say_away(&self, text: &str) {
         let waiting = self.queued.load(Ordering::Relaxed);
         if self.throttle.allow("kafka_away") {
@@ -345,7 +261,7 @@ impl Shared {
     }
 }
 
-fn open_spool(options: SpoolOptions, shared: &Shared) -> Option<Spool> {
+fn open_spool(options: SpoolOptions, shared: &KafkaShared) -> Option<Spool> {
     let spool = Spool::open(options)
         .inspect_err(|error| {
             shared.metrics.spool_error();
@@ -383,7 +299,7 @@ impl KafkaSink {
         shared.queued.fetch_add(octets, Ordering::AcqRel);
         shared.outstanding.fetch_add(1, Ordering::AcqRel);
         self.queue
-            .send(Message { topic, partition: partition as i32, payload })
+            .send(TopicMessage { topic, partition: partition as i32, payload })
             .map_err(|_| anyhow::anyhow!("the thread that sends to Kafka has ended"))
     }
 }
@@ -410,7 +326,7 @@ impl Sink for KafkaSink {
 }
 
 /// librdkafka's answers.
-struct Answers(Arc<Shared>);
+struct Answers(Arc<KafkaShared>);
 
 impl ClientContext for Answers {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
@@ -419,7 +335,7 @@ impl ClientContext for Answers {
 
     fn error(&self, error: KafkaError, reason: &str) {
         let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
-        self.0.metrics.kafka_error(&format!("{code:?}"));
+        self.0.metrics.error(&format!("{code:?}"));
         match code {
             RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::Resolve => {
                 self.0.say_away(reason);
@@ -449,7 +365,7 @@ impl ProducerContext for Answers {
                 let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
                 let asked_back = matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight);
                 if !asked_back {
-                    self.0.metrics.kafka_error(&format!("{code:?}"));
+                    self.0.metrics.error(&format!("{code:?}"));
                 }
                 if !asked_back && self.0.throttle.allow(&format!("delivery {code:?}")) {
                     tracing::warn!("Kafka did not take a message for {} ({error}): trying again", message.topic());
@@ -477,7 +393,7 @@ impl ProducerContext for Answers {
                 }
                 let topic = if message.topic() == self.0.topics[0] { Topic::Flows } else { Topic::Counters };
                 let payload = message.payload().unwrap_or(&[]).to_vec();
-                let message = Message { topic, partition: message.partition(), payload };
+                let message = TopicMessage { topic, partition: message.partition(), payload };
                 let outgoing = Outgoing { ticket: *ticket, message };
                 self.0.undelivered.lock().unwrap_or_else(PoisonError::into_inner).push(outgoing);
             }
@@ -485,7 +401,7 @@ impl ProducerContext for Answers {
     }
 }
 
-fn producer(shared: &Arc<Shared>) -> anyhow::Result<BaseProducer<Answers>> {
+fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer<Answers>> {
     let options = &shared.options;
     let mut config = ClientConfig::new();
     config
@@ -520,7 +436,7 @@ enum Look {
 }
 
 /// Asks for all topics: to ask for one by name might make it.
-fn look_for_topics(producer: &BaseProducer<Answers>, shared: &Shared) -> Look {
+fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> Look {
     producer.poll(Duration::ZERO);
     let metadata = match producer.client().fetch_metadata(None, RETRY) {
         Ok(metadata) => metadata,
@@ -552,7 +468,7 @@ fn look_for_topics(producer: &BaseProducer<Answers>, shared: &Shared) -> Look {
 }
 
 /// Asks where the brokers are by now. Names are resolved beside, as that may take long.
-fn look_for_brokers(producer: &BaseProducer<Answers>, shared: &Shared) -> std::io::Result<JoinHandle<()>> {
+fn look_for_brokers(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> std::io::Result<JoinHandle<()>> {
     let found = producer.client().fetch_metadata(None, RETRY).ok();
     let found: Vec<(String, u16)> = found
         .iter()
@@ -582,10 +498,10 @@ fn take<T>(from: &Mutex<Vec<T>>) -> Vec<T> {
 /// spool is in it as well until it is acknowledged.
 struct Sending {
     producer: BaseProducer<Answers>,
-    shared: Arc<Shared>,
+    shared: Arc<KafkaShared>,
     spool: Option<Spool>,
     pending: VecDeque<Outgoing>,
-    incoming: VecDeque<Message>,
+    incoming: VecDeque<TopicMessage>,
     next_number: u64,
     /// Something came back: until all is answered, nothing new may overtake it.
     held: bool,
@@ -602,7 +518,7 @@ struct Sending {
 }
 
 impl Sending {
-    fn new(producer: BaseProducer<Answers>, shared: Arc<Shared>, spool: Option<Spool>) -> Sending {
+    fn new(producer: BaseProducer<Answers>, shared: Arc<KafkaShared>, spool: Option<Spool>) -> Sending {
         let now = Instant::now();
         Sending {
             producer,
@@ -623,7 +539,7 @@ impl Sending {
     }
 
     /// Until the queue is closed and everything is acknowledged, or, with Kafka away, in the spool.
-    fn run(mut self, receiver: &Receiver<Message>) -> anyhow::Result<()> {
+    fn run(mut self, receiver: &Receiver<TopicMessage>) -> anyhow::Result<()> {
         let mut open = true;
         loop {
             let busy = !self.pending.is_empty() || self.producer.in_flight_count() > 0 || self.replays();
@@ -920,7 +836,7 @@ impl Sending {
 
 /// A new client, which sends what the old one had not delivered: that comes back by its answers. Readers drop what they
 /// had already, by its sequence.
-fn renew(producer: &mut BaseProducer<Answers>, shared: &Arc<Shared>) -> anyhow::Result<()> {
+fn renew(producer: &mut BaseProducer<Answers>, shared: &Arc<KafkaShared>) -> anyhow::Result<()> {
     producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
     let deadline = Instant::now() + GIVE_BACK;
     while producer.in_flight_count() > 0 && Instant::now() < deadline {
@@ -938,7 +854,7 @@ mod tests {
     fn what_comes_back_goes_out_in_its_old_order() {
         let message = |number| Outgoing {
             ticket: Ticket { number, place: None },
-            message: Message { topic: Topic::Flows, partition: 0, payload: Vec::new() },
+            message: TopicMessage { topic: Topic::Flows, partition: 0, payload: Vec::new() },
         };
         let mut pending: VecDeque<Outgoing> = [5, 6].map(message).into();
         take_back(&mut pending, [4, 1, 3].map(message).into());

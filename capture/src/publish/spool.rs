@@ -11,8 +11,7 @@
 //! A killed process loses nothing that [`Spool::push`] took: it is with the system by then. When the host itself fails,
 //! what was taken since the last [`Spool::sync`] may be missing, and a frame that was cut off is found by its checksum.
 
-use super::kafka::Topic;
-pub use crate::config::SpoolOptions;
+use super::topic::{Topic, TopicMessage};
 use anyhow::{Context as _, bail};
 use flate2::Crc;
 use std::collections::VecDeque;
@@ -37,17 +36,18 @@ const LEAST_SEGMENTS: u64 = 8;
 const FIRST: u64 = 1 << 32;
 const EXTENSION: &str = "spool";
 
-/// A message for Kafka.
+/// Where a spool is and how large it may grow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    pub(super) topic: Topic,
-    pub(super) partition: i32,
-    pub(super) payload: Vec<u8>,
+pub struct SpoolOptions {
+    /// The folder, which no other agent uses.
+    pub folder: PathBuf,
+    /// Octets of all segments together.
+    pub max_octets: u64,
 }
 
 /// Where a message is in a spool; the order is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct SpoolPlace {
     segment: u64,
     index: u64,
 }
@@ -163,7 +163,6 @@ impl Spool {
         Ok(())
     }
 
-    /// Octets of all segments.
     pub(super) fn octets(&self) -> u64 {
         self.octets
     }
@@ -182,7 +181,7 @@ impl Spool {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub(super) fn push(&mut self, message: &Message, shed: &mut Amount) -> io::Result<()> {
+    pub(super) fn push(&mut self, message: &TopicMessage, shed: &mut Amount) -> io::Result<()> {
         encode(message, &mut self.frame)?;
         self.make_room(self.frame.len() as u64, shed)?;
         let segment_octets = SEGMENT_OCTETS.min(self.options.max_octets / LEAST_SEGMENTS);
@@ -209,7 +208,7 @@ impl Spool {
     ///
     /// # Errors
     /// Where they cannot be written; none is kept then.
-    pub(super) fn prepend<'a>(&mut self, messages: impl Iterator<Item = &'a Message>) -> io::Result<()> {
+    pub(super) fn prepend<'a>(&mut self, messages: impl Iterator<Item = &'a TopicMessage>) -> io::Result<()> {
         let number = self.segments.front().map_or(self.next_number, |first| first.number) - 1;
         let path = self.path(number);
         let write = |frame: &mut Vec<u8>| {
@@ -275,7 +274,7 @@ impl Spool {
 
     /// The oldest message not read yet; `None` where all were. Where the rest of a segment cannot be read it is given up
     /// and the next one is read: what was given up is added to `shed`.
-    pub(super) fn next(&mut self, shed: &mut Amount) -> Option<(Place, Message)> {
+    pub(super) fn next(&mut self, shed: &mut Amount) -> Option<(SpoolPlace, TopicMessage)> {
         while let Some(at) = self.segments.iter().position(|segment| segment.read < segment.messages) {
             match self.read(at) {
                 Ok(found) => return Some(found),
@@ -297,7 +296,7 @@ impl Spool {
         None
     }
 
-    fn read(&mut self, at: usize) -> io::Result<(Place, Message)> {
+    fn read(&mut self, at: usize) -> io::Result<(SpoolPlace, TopicMessage)> {
         let number = self.segments[at].number;
         if self.reader.as_ref().is_none_or(|(open, _)| *open != number) {
             self.reader = Some((number, File::open(self.path(number))?));
@@ -310,7 +309,7 @@ impl Spool {
         let mut body = vec![0; length];
         file.read_exact_at(&mut body, segment.read_at + FRAME_HEADER as u64)?;
         let message = decode(body, checksum)?;
-        let place = Place { segment: number, index: segment.read };
+        let place = SpoolPlace { segment: number, index: segment.read };
         segment.read += 1;
         segment.read_at += (FRAME_HEADER + length) as u64;
         self.unread -= 1;
@@ -318,7 +317,7 @@ impl Spool {
     }
 
     /// Notes that Kafka has a message; segments that are done with are deleted.
-    pub(super) fn acknowledge(&mut self, place: Place) {
+    pub(super) fn acknowledge(&mut self, place: SpoolPlace) {
         // One that was read twice is acknowledged twice.
         let segment = self.segments.iter_mut().find(|segment| segment.number == place.segment);
         if let Some(segment) = segment
@@ -353,7 +352,7 @@ impl Spool {
     }
 
     /// Reads again from a message on. All before it must have been acknowledged, and none from it on may be on its way.
-    pub(super) fn rewind(&mut self, to: Place) {
+    pub(super) fn rewind(&mut self, to: SpoolPlace) {
         for segment in &mut self.segments {
             if segment.number < to.segment {
                 continue;
@@ -442,8 +441,7 @@ fn scan(path: &Path, number: u64) -> io::Result<(Segment, u64)> {
     Ok((segment, length))
 }
 
-/// A message as a frame.
-fn encode(message: &Message, frame: &mut Vec<u8>) -> io::Result<()> {
+fn encode(message: &TopicMessage, frame: &mut Vec<u8>) -> io::Result<()> {
     let length = BODY_HEADER + message.payload.len();
     if length > MAX_BODY {
         return Err(io::Error::other(format!("a message of {length} octets is too long")));
@@ -469,14 +467,14 @@ fn frame_header(header: [u8; FRAME_HEADER]) -> io::Result<(usize, u32)> {
     Ok((length, u32::from_le_bytes([c0, c1, c2, c3])))
 }
 
-fn decode(mut body: Vec<u8>, checksum: u32) -> io::Result<Message> {
+fn decode(mut body: Vec<u8>, checksum: u32) -> io::Result<TopicMessage> {
     if crc32(&body) != checksum {
         return Err(broken());
     }
     let [tag, p0, p1, p2, p3, ..] = body[..] else { return Err(broken()) };
     let topic = Topic::ALL.into_iter().find(|topic| *topic as u8 == tag).ok_or_else(broken)?;
     body.drain(..BODY_HEADER);
-    Ok(Message { topic, partition: i32::from_le_bytes([p0, p1, p2, p3]), payload: body })
+    Ok(TopicMessage { topic, partition: i32::from_le_bytes([p0, p1, p2, p3]), payload: body })
 }
 
 fn broken() -> io::Error {
@@ -498,24 +496,24 @@ mod tests {
         Spool::open(SpoolOptions { folder: folder.to_owned(), max_octets }).unwrap()
     }
 
-    fn message(number: u64, octets: usize) -> Message {
+    fn message(number: u64, octets: usize) -> TopicMessage {
         let mut payload = number.to_le_bytes().to_vec();
         payload.resize(8 + octets, number as u8);
-        Message { topic: Topic::ALL[(number & 1) as usize], partition: (number % 5) as i32, payload }
+        TopicMessage { topic: Topic::ALL[(number & 1) as usize], partition: (number % 5) as i32, payload }
     }
 
-    fn push(spool: &mut Spool, message: &Message) -> Amount {
+    fn push(spool: &mut Spool, message: &TopicMessage) -> Amount {
         let mut shed = Amount::default();
         spool.push(message, &mut shed).unwrap();
         shed
     }
 
-    fn number(message: &Message) -> u64 {
+    fn number(message: &TopicMessage) -> u64 {
         u64::from_le_bytes(message.payload[..8].try_into().unwrap())
     }
 
     /// Reads all that is left.
-    fn drain(spool: &mut Spool) -> Vec<(Place, Message)> {
+    fn drain(spool: &mut Spool) -> Vec<(SpoolPlace, TopicMessage)> {
         std::iter::from_fn(|| spool.next(&mut Amount::default())).collect()
     }
 
@@ -587,7 +585,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = open(folder.path(), 1 << 20);
         (10..20).for_each(|n| assert_eq!(push(&mut spool, &message(n, 100)), Amount::default()));
-        let older: Vec<Message> = (0..10).map(|n| message(n, 100)).collect();
+        let older: Vec<TopicMessage> = (0..10).map(|n| message(n, 100)).collect();
         spool.prepend(older.iter()).unwrap();
         drop(spool);
         let mut spool = open(folder.path(), 1 << 20);

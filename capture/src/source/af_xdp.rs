@@ -6,7 +6,12 @@
 
 use super::af_packet::join_promiscuous;
 use super::interface::Interface;
-use super::{Batch, Next, Polled, Source, Witness, ethtool, wall_clock_ns};
+use super::xdp::{
+    ATTACH_TYPE_XDP, LINK_CREATE, MAP_CREATE, MAP_DELETE, MAP_TYPE_XSK, MAP_UPDATE, PROGRAM_LOAD, PROGRAM_TYPE_XDP,
+    REDIRECT_MAP, XDP_PASS, XdpInstruction, address, attributes, bpf, bpf_descriptor,
+};
+use super::{Batch, Next, Polled, Source, Witness, ethtool};
+use crate::host::wall_clock_ns;
 use crate::packet::Frame;
 use anyhow::{Context as _, anyhow, bail};
 use std::ffi::c_int;
@@ -36,59 +41,6 @@ const DRAIN: Duration = Duration::from_millis(50);
 /// How long a start waits for one that has just ended: the kernel lets go of its sockets and program later.
 const LET_GO: Duration = Duration::from_secs(5);
 
-/// Commands of `bpf(2)`, and what they are told (`linux/bpf.h`).
-pub(crate) const MAP_CREATE: c_int = 0;
-const MAP_UPDATE: c_int = 2;
-const MAP_DELETE: c_int = 3;
-pub(crate) const PROGRAM_LOAD: c_int = 5;
-pub(crate) const LINK_CREATE: c_int = 28;
-const MAP_TYPE_XSK: u32 = 17;
-pub(crate) const PROGRAM_TYPE_XDP: u32 = 6;
-pub(crate) const ATTACH_TYPE_XDP: u32 = 37;
-pub(crate) const XDP_PASS: i32 = 2;
-const REDIRECT_MAP: i32 = 51;
-/// Octets of `union bpf_attr` that are given; the kernel takes those left out for 0.
-const ATTRIBUTES: usize = 80;
-
-/// `bpf(2)`.
-pub(crate) fn bpf(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Result<c_int> {
-    // SAFETY: the attributes are of the length given; what they point to outlives the call, as the callers see to.
-    let done = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), ATTRIBUTES) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(done as c_int) }
-}
-
-/// A command of `bpf(2)` that returns a descriptor.
-pub(crate) fn bpf_descriptor(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Result<OwnedFd> {
-    // SAFETY: these commands return a descriptor that is ours alone.
-    bpf(command, attributes).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Fields of `union bpf_attr`, each with its place.
-pub(crate) fn attributes(words: &[(usize, u32)], pointers: &[(usize, u64)]) -> [u8; ATTRIBUTES] {
-    let mut octets = [0; ATTRIBUTES];
-    words.iter().for_each(|&(at, word)| octets[at..at + 4].copy_from_slice(&word.to_ne_bytes()));
-    pointers.iter().for_each(|&(at, pointer)| octets[at..at + 8].copy_from_slice(&pointer.to_ne_bytes()));
-    octets
-}
-
-/// Where a value is, as `union bpf_attr` states it.
-pub(crate) fn address<T>(of: &T) -> u64 {
-    std::ptr::from_ref(of).addr() as u64
-}
-
-/// `struct bpf_insn`.
-#[repr(C)]
-pub(crate) struct Instruction {
-    /// Class, size or source, and operation.
-    pub code: u8,
-    /// Destination in the low half, source in the high one.
-    pub registers: u8,
-    /// Of a field or a jump.
-    pub offset: i16,
-    /// The constant.
-    pub value: i32,
-}
-
 /// The program that sends each queue's packets to its socket; the interface gets it once, for all workers.
 struct Redirect {
     interface: Interface,
@@ -103,7 +55,7 @@ struct Redirect {
 impl Redirect {
     fn new(interface: &Interface, queues: u32, promiscuous: bool) -> io::Result<Redirect> {
         let map = bpf_descriptor(MAP_CREATE, &attributes(&[(0, MAP_TYPE_XSK), (4, 4), (8, 4), (12, queues)], &[]))?;
-        let step = |code, registers, offset, value| Instruction { code, registers, offset, value };
+        let step = |code, registers, offset, value| XdpInstruction { code, registers, offset, value };
         // return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS), the last being for queues without a socket.
         let code = [
             step(0x61, 0x12, 16, 0),
@@ -146,23 +98,23 @@ impl Redirect {
 }
 
 /// A ring that is shared with the kernel.
-struct Ring {
+struct XdpRing {
     map: NonNull<u8>,
     octets: usize,
     offsets: libc::xdp_ring_offset,
     length: u32,
 }
 
-impl Ring {
+impl XdpRing {
     fn map(
         socket: &OwnedFd,
         offsets: libc::xdp_ring_offset,
         length: u32,
         entry: usize,
         at: libc::off_t,
-    ) -> io::Result<Ring> {
+    ) -> io::Result<XdpRing> {
         let octets = offsets.desc as usize + length as usize * entry;
-        Ok(Ring {
+        Ok(XdpRing {
             map: shared(octets, socket.as_raw_fd(), libc::MAP_SHARED | libc::MAP_POPULATE, at)?,
             octets,
             offsets,
@@ -191,7 +143,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for XdpRing {
     fn drop(&mut self) {
         // SAFETY: the map was made with this length and nothing refers to it any more.
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.octets) };
@@ -208,9 +160,9 @@ fn shared(octets: usize, fd: c_int, flags: c_int, at: libc::off_t) -> io::Result
 }
 
 /// The memory that packets are put into.
-struct Frames(NonNull<u8>);
+struct FrameMemory(NonNull<u8>);
 
-impl Drop for Frames {
+impl Drop for FrameMemory {
     fn drop(&mut self) {
         // SAFETY: the map was made with this length and nothing refers to it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), RING_OCTETS) };
@@ -223,10 +175,10 @@ pub struct AfXdp {
     queue: u32,
     // The socket is closed before the memory goes: the kernel writes there until then.
     socket: OwnedFd,
-    received: Ring,
-    fill: Ring,
-    _completions: Ring,
-    frames: Frames,
+    received: XdpRing,
+    fill: XdpRing,
+    _completions: XdpRing,
+    frames: FrameMemory,
     handed: u64,
     dropped: u64,
     looked: Instant,
@@ -237,13 +189,13 @@ pub struct AfXdp {
 unsafe impl Send for AfXdp {}
 
 /// A queue whose packets still go to the host.
-pub struct Closed(AfXdp);
+pub struct ClosedXdpRing(AfXdp);
 
 /// Opens all queues of an interface, one for each worker.
 ///
 /// # Errors
 /// One clear line about what to do.
-pub fn open(interface: &Interface, promiscuous: bool, workers: u32) -> anyhow::Result<Vec<Closed>> {
+pub fn open(interface: &Interface, promiscuous: bool, workers: u32) -> anyhow::Result<Vec<ClosedXdpRing>> {
     let name = &interface.name;
     let queues = ethtool::receive_queues(name);
     if workers != queues {
@@ -257,7 +209,8 @@ pub fn open(interface: &Interface, promiscuous: bool, workers: u32) -> anyhow::R
     }
     let redirect = Redirect::new(interface, queues, promiscuous).map_err(|error| refused(name, &error))?;
     let redirect = Arc::new(redirect);
-    let one = |queue| patiently(|| AfXdp::open(&redirect, queue)).map(Closed).map_err(|error| refused(name, &error));
+    let one =
+        |queue| patiently(|| AfXdp::open(&redirect, queue)).map(ClosedXdpRing).map_err(|error| refused(name, &error));
     (0..queues).map(one).collect()
 }
 
@@ -297,13 +250,13 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
     }
 }
 
-impl Closed {
+impl ClosedXdpRing {
     /// Lets packets in.
     ///
     /// # Errors
     /// Where the interface does not take the program.
     pub fn admit(self) -> anyhow::Result<AfXdp> {
-        let Closed(ring) = self;
+        let ClosedXdpRing(ring) = self;
         let name = &ring.redirect.interface.name;
         ring.redirect.set(ring.queue, &ring.socket).with_context(|| format!("xdp:{name}, queue {}", ring.queue))?;
         patiently(|| ring.redirect.attach()).map_err(|error| refused(name, &error))?;
@@ -321,7 +274,7 @@ impl AfXdp {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        let frames = Frames(shared(RING_OCTETS, -1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0)?);
+        let frames = FrameMemory(shared(RING_OCTETS, -1, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, 0)?);
         // SAFETY: plain old data; all zeros is a valid one.
         let mut memory: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
         memory.addr = frames.0.as_ptr().addr() as u64;
@@ -333,10 +286,10 @@ impl AfXdp {
         set(&socket, libc::XDP_RX_RING, &FRAMES)?;
         let offsets: libc::xdp_mmap_offsets = get(&socket, libc::XDP_MMAP_OFFSETS)?;
         let descriptor = size_of::<libc::xdp_desc>();
-        let received = Ring::map(&socket, offsets.rx, FRAMES, descriptor, libc::XDP_PGOFF_RX_RING)?;
-        let fill = Ring::map(&socket, offsets.fr, FRAMES, 8, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t)?;
+        let received = XdpRing::map(&socket, offsets.rx, FRAMES, descriptor, libc::XDP_PGOFF_RX_RING)?;
+        let fill = XdpRing::map(&socket, offsets.fr, FRAMES, 8, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t)?;
         let at = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
-        let completions = Ring::map(&socket, offsets.cr, COMPLETIONS, 8, at)?;
+        let completions = XdpRing::map(&socket, offsets.cr, COMPLETIONS, 8, at)?;
         for number in 0..FRAMES {
             // SAFETY: the entry lies within the ring, and the kernel does not read it before the producer is moved.
             unsafe { fill.entry::<u64>(number).write(u64::from(number) * FRAME_OCTETS as u64) };

@@ -16,9 +16,9 @@ const FLAG_LRO: u32 = 1 << 15;
 const UNKNOWN_SPEED: u32 = u32::MAX;
 
 /// Words of what each command fills, the command first.
-type Words<const N: usize> = [u32; N];
+type CommandWords<const N: usize> = [u32; N];
 
-fn call<const N: usize>(interface: &str, command: u32) -> io::Result<Words<N>> {
+fn call<const N: usize>(interface: &str, command: u32) -> io::Result<CommandWords<N>> {
     let mut words = [0u32; N];
     words[0] = command;
     let mut request = request(interface)?;
@@ -33,7 +33,7 @@ fn call<const N: usize>(interface: &str, command: u32) -> io::Result<Words<N>> {
 /// Speed in Mbit/s, where it is known.
 pub fn speed(interface: &str) -> Option<u32> {
     // `struct ethtool_cmd`: the speed's lower half follows three words, its upper half six.
-    let words: Words<11> = call(interface, GET_SETTINGS).ok()?;
+    let words: CommandWords<11> = call(interface, GET_SETTINGS).ok()?;
     let octets: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let half = |at: usize| u32::from(u16::from_ne_bytes([octets[at], octets[at + 1]]));
     let speed = half(28) << 16 | half(12);
@@ -42,7 +42,7 @@ pub fn speed(interface: &str) -> Option<u32> {
 
 /// The driver's name.
 pub fn driver(interface: &str) -> Option<String> {
-    let words: Words<49> = call(interface, GET_DRIVER).ok()?;
+    let words: CommandWords<49> = call(interface, GET_DRIVER).ok()?;
     let octets: Vec<u8> =
         words[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&octet| octet != 0).collect();
     String::from_utf8(octets).ok().filter(|name| !name.is_empty())
@@ -51,13 +51,13 @@ pub fn driver(interface: &str) -> Option<String> {
 /// Receive queues; 1 where the driver does not say.
 pub fn receive_queues(interface: &str) -> u32 {
     // `struct ethtool_channels`: four maxima, then the counts of rx, tx, other and combined.
-    call(interface, GET_CHANNELS).map_or(1, |words: Words<9>| words[5].saturating_add(words[8]).max(1))
+    call(interface, GET_CHANNELS).map_or(1, |words: CommandWords<9>| words[5].saturating_add(words[8]).max(1))
 }
 
 /// Offloads that are on and make several packets look like one: those of receiving, then those of sending.
 pub fn joining_offloads(interface: &str) -> Vec<&'static str> {
-    let on = |command| call(interface, command).is_ok_and(|words: Words<2>| words[1] != 0);
-    let lro = call(interface, GET_FLAGS).is_ok_and(|words: Words<2>| words[1] & FLAG_LRO != 0);
+    let on = |command| call(interface, command).is_ok_and(|words: CommandWords<2>| words[1] != 0);
+    let lro = call(interface, GET_FLAGS).is_ok_and(|words: CommandWords<2>| words[1] & FLAG_LRO != 0);
     [(on(GET_GRO), "gro"), (lro, "lro"), (on(GET_TSO), "tso"), (on(GET_GSO), "gso")]
         .into_iter()
         .filter_map(|(on, name)| on.then_some(name))

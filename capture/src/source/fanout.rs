@@ -30,7 +30,7 @@ const PROTOCOL: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PROTOCOL) as u32;
 
 /// A place in a program that jumps lead to.
 #[derive(Clone, Copy)]
-struct Label(usize);
+struct JumpLabel(usize);
 
 /// A classic BPF program in the making: every jump leads forward, to a label that is placed later.
 #[derive(Default)]
@@ -39,16 +39,16 @@ struct Assembler {
     /// For each label its place, once it has one.
     places: Vec<Option<usize>>,
     /// Jumps: their place, and the label they lead to.
-    jumps: Vec<(usize, Label)>,
+    jumps: Vec<(usize, JumpLabel)>,
 }
 
 impl Assembler {
-    fn label(&mut self) -> Label {
+    fn label(&mut self) -> JumpLabel {
         self.places.push(None);
-        Label(self.places.len() - 1)
+        JumpLabel(self.places.len() - 1)
     }
 
-    fn place(&mut self, label: Label) {
+    fn place(&mut self, label: JumpLabel) {
         self.places[label.0] = Some(self.code.len());
     }
 
@@ -56,13 +56,13 @@ impl Assembler {
         self.code.push(instruction(code, k, 0, 0));
     }
 
-    fn jump(&mut self, to: Label) {
+    fn jump(&mut self, to: JumpLabel) {
         self.jumps.push((self.code.len(), to));
         self.push(libc::BPF_JMP | libc::BPF_JA, 0);
     }
 
     /// Jumps where the accumulator is `value`. The leap is an unconditional one, whose reach is not limited to 255.
-    fn jump_if(&mut self, value: u32, to: Label) {
+    fn jump_if(&mut self, value: u32, to: JumpLabel) {
         self.code.push(instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, 0, 1));
         self.jump(to);
     }
@@ -101,7 +101,7 @@ impl Assembler {
     }
 
     fn finish(mut self) -> Vec<libc::sock_filter> {
-        for (at, Label(label)) in self.jumps {
+        for (at, JumpLabel(label)) in self.jumps {
             let place = self.places[label].expect("every label is placed before the program is finished");
             self.code[at].k = (place - at - 1) as u32;
         }

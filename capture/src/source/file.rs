@@ -2,94 +2,14 @@
 
 use super::pcap::PcapReader;
 use super::pcapng::PcapngReader;
-use crate::packet::{Frame, LinkType};
+use super::raw::{Broken, RawPacket};
+use crate::packet::LinkType;
 use flate2::read::MultiGzDecoder;
 use memmap2::Mmap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-
-/// A packet as it stands in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RawPacket<'a> {
-    /// Time, ns from the Unix epoch.
-    pub time_ns: i64,
-    /// The link type's number.
-    pub link: u32,
-    /// The octets captured.
-    pub data: &'a [u8],
-    /// Octets on the wire, as the file states them.
-    pub length: u32,
-}
-
-impl<'a> RawPacket<'a> {
-    /// The packet as a frame that came at `time_ns`, ns from the Unix epoch.
-    #[inline]
-    pub(super) fn frame(self, time_ns: i64) -> Frame<'a> {
-        Frame {
-            time_ns,
-            link: LinkType::from_number(self.link).unwrap_or(LinkType::Unknown),
-            data: self.data,
-            length: self.length,
-            vlan: None,
-        }
-    }
-}
-
-/// Where and why the packets of a file end early.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Broken {
-    /// The file ends within a packet.
-    #[error("it is cut in mid-packet at octet {at}")]
-    Cut {
-        /// Where that packet begins.
-        at: usize,
-    },
-    /// The file says what cannot be.
-    #[error("it holds {what} at octet {at}")]
-    Nonsense {
-        /// Where.
-        at: usize,
-        /// What, for a person.
-        what: &'static str,
-    },
-    /// The compressed file ends early, or is damaged.
-    #[error("its compression is cut or damaged, after {at} octets of what it holds")]
-    Compression {
-        /// Octets decompressed.
-        at: usize,
-    },
-    /// Reading fails.
-    #[error("reading it fails after {at} octets: {kind}")]
-    Unreadable {
-        /// Octets read.
-        at: usize,
-        /// What the system says.
-        kind: std::io::ErrorKind,
-    },
-    /// The compressed file holds more than is read.
-    #[error("it holds more than the {at} octets that a compressed file may")]
-    TooLong {
-        /// Octets decompressed.
-        at: usize,
-    },
-}
-
-impl Broken {
-    /// The same, of octets that came after so many others.
-    pub(super) fn after(self, octets: usize) -> Broken {
-        let mut moved = self;
-        match &mut moved {
-            Broken::Cut { at }
-            | Broken::Nonsense { at, .. }
-            | Broken::Compression { at }
-            | Broken::Unreadable { at, .. }
-            | Broken::TooLong { at } => *at += octets,
-        }
-        moved
-    }
-}
 
 /// Octets that are read of what a compressed file holds: it is kept in memory.
 const MAX_DECOMPRESSED: u64 = 16 << 30;
@@ -100,12 +20,10 @@ pub enum OpenError {
     /// The operating system refuses.
     #[error("cannot read {path}: {error}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// What the system says.
         error: std::io::Error,
     },
-    /// Nothing in it.
     #[error("{0} is empty: no capture file")]
     Empty(PathBuf),
     /// Neither pcap nor pcapng.
@@ -114,14 +32,12 @@ pub enum OpenError {
     /// Packets of a link type that is not understood.
     #[error("{path} holds packets of link type {name}, which is not understood")]
     LinkType {
-        /// The file.
         path: PathBuf,
         /// The link type's number, with its name where known.
         name: String,
     },
 }
 
-/// The octets of a file.
 enum Octets {
     Mapped(Mmap),
     Owned(Vec<u8>),
@@ -132,7 +48,6 @@ pub struct CaptureFile {
     /// Where it was found.
     pub path: PathBuf,
     octets: Octets,
-    /// What it holds.
     pub survey: Survey,
     /// The compressed file ends early.
     reader: Reader,
@@ -141,7 +56,6 @@ pub struct CaptureFile {
 /// What a look through a file found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Whole packets.
     pub packets: u64,
     /// Time of the first one in the file, ns.
     pub first_ns: i64,
@@ -257,7 +171,7 @@ fn load(path: &Path) -> std::io::Result<Octets> {
     let mut file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_file() && metadata.len() > 0 {
-        // SAFETY: the map is only read. Whoever cuts a file that is being read gets the SIGBUS that any reader of
+        // SAFETY: the map is only read. A process that truncates a file while it is read causes the SIGBUS that any reader of
         // mapped files gets; no memory of ours is aliased.
         let map = unsafe { Mmap::map(&file)? };
         // Advice only: reading on is right without it.

@@ -12,9 +12,7 @@ const ARPHRD_RAWIP: u16 = 519;
 /// An interface's own counters, since it came up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceStatistics {
-    /// Packets received.
     pub rx_packets: u64,
-    /// Packets sent.
     pub tx_packets: u64,
     /// Layer-2 octets received.
     pub rx_octets: u64,
@@ -35,7 +33,7 @@ pub struct InterfaceCounters {
 
 impl InterfaceCounters {
     /// The counters of the interface of this name in the calling thread's network namespace: `/proc` follows it as `/sys`
-    /// does not. They are of that one, whoever reads them.
+    /// does not. They stay those of that namespace, whichever thread reads them.
     ///
     /// # Errors
     /// What the system says.
@@ -47,7 +45,6 @@ impl InterfaceCounters {
         })
     }
 
-    /// Name of the interface.
     pub fn name(&self) -> &str {
         &self.name
     }

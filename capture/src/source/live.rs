@@ -2,11 +2,11 @@
 
 use super::af_packet::{self, AfPacket};
 use super::af_xdp::{self, AfXdp};
+use super::config::SourceConfig;
 use super::ethtool;
 use super::interface::Interface;
 use super::pf_ring::{self, Library, PfRing};
 use super::{Next, Polled, Source, Witness};
-use crate::config::SourceConfig;
 use crate::packet::Frame;
 use anyhow::{anyhow, bail};
 use std::io;
@@ -22,8 +22,7 @@ const PF_RING_PREFIXES: [&str; 5] = ["zc:", "stack:", "nt:", "mlx:", "timeline:"
 pub enum Device {
     /// A network interface, by AF_PACKET.
     AfPacket(String),
-    /// A device of PF_RING.
-    PfRing(pf_ring::Device),
+    PfRing(pf_ring::PfRingDevice),
     /// A network interface, by AF_XDP.
     AfXdp(String),
 }
@@ -34,10 +33,10 @@ impl FromStr for Device {
     /// `eth0`; `pfring:eth0`, `eth0,eth1`, `zc:eth1@0`, `stack:eth0`, `nt:0`, `mlx:…`, `timeline:…`; `xdp:eth0`.
     fn from_str(name: &str) -> anyhow::Result<Device> {
         if let Some(device) = name.strip_prefix("pfring:") {
-            return pf_ring::Device::new(device).map(Device::PfRing);
+            return pf_ring::PfRingDevice::new(device).map(Device::PfRing);
         }
         if name.contains(',') || PF_RING_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-            return pf_ring::Device::new(name).map(Device::PfRing);
+            return pf_ring::PfRingDevice::new(name).map(Device::PfRing);
         }
         Ok(match name.strip_prefix("xdp:") {
             Some(name) => Device::AfXdp(name.to_owned()),
@@ -48,7 +47,6 @@ impl FromStr for Device {
 
 /// Rings of all workers that let nothing in yet.
 pub struct Opened {
-    /// One for each worker.
     pub rings: Vec<Closed>,
     /// The interface beneath, where it is one that the kernel knows: its counters are a second witness.
     pub interface: Option<Interface>,
@@ -110,7 +108,11 @@ impl Device {
     }
 }
 
-fn open_af_packet(interface: &Interface, config: &SourceConfig, workers: u32) -> io::Result<Vec<af_packet::Closed>> {
+fn open_af_packet(
+    interface: &Interface,
+    config: &SourceConfig,
+    workers: u32,
+) -> io::Result<Vec<af_packet::ClosedPacketRing>> {
     let mut group = None;
     (0..workers)
         .map(|_| {
@@ -137,11 +139,11 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
 /// A ring that lets nothing in yet: all workers' rings are opened first, then admit packets together.
 pub enum Closed {
     /// By AF_PACKET.
-    AfPacket(af_packet::Closed),
+    AfPacket(af_packet::ClosedPacketRing),
     /// By PF_RING.
-    PfRing(pf_ring::Closed),
+    PfRing(pf_ring::ClosedPfRing),
     /// By AF_XDP.
-    AfXdp(af_xdp::Closed),
+    AfXdp(af_xdp::ClosedXdpRing),
 }
 
 impl Closed {
@@ -204,15 +206,20 @@ impl Source for Live {
     }
 }
 
-/// Workers to start, and the processor of each where they are pinned.
+/// Workers to start, and the processor of each where they are pinned to `cpus`. Where none are `configured` it depends
+/// on the device, or `otherwise` holds.
 ///
 /// # Errors
 /// Where the configuration's two numbers do not agree, or a processor is not there.
-pub fn placement(device: &Device, config: &crate::config::Config) -> anyhow::Result<(u32, Option<Vec<usize>>)> {
-    let cpus = &config.source.cpus;
+pub fn placement(
+    device: &Device,
+    configured: u32,
+    otherwise: u32,
+    cpus: &[usize],
+) -> anyhow::Result<(u32, Option<Vec<usize>>)> {
     if cpus.is_empty() {
-        let workers = if config.workers == 0 { device.workers() } else { None };
-        return Ok((workers.unwrap_or_else(|| config.worker_count()), None));
+        let workers = if configured == 0 { device.workers().unwrap_or(otherwise) } else { configured };
+        return Ok((workers, None));
     }
     let allowed = crate::host::allowed_cpus()?;
     for (index, cpu) in cpus.iter().enumerate() {
@@ -224,11 +231,11 @@ pub fn placement(device: &Device, config: &crate::config::Config) -> anyhow::Res
         }
     }
     let count = cpus.len() as u32;
-    let wanted = if config.workers == 0 { device.workers().unwrap_or(count) } else { config.workers };
+    let wanted = if configured == 0 { device.workers().unwrap_or(count) } else { configured };
     if wanted != count {
         bail!("source.cpus names {count} processors for {wanted} workers: give each one of its own");
     }
-    Ok((count, Some(cpus.clone())))
+    Ok((count, Some(cpus.to_vec())))
 }
 
 #[cfg(test)]
@@ -251,16 +258,15 @@ mod tests {
 
     #[test]
     fn workers_and_processors_agree() {
-        let place = |text: &str| {
-            let config = crate::config::Config::parse(text).unwrap();
-            placement(&Device::AfPacket("eth0".to_owned()), &config).map_err(|error| error.to_string())
+        let place = |workers, cpus: &[usize]| {
+            placement(&Device::AfPacket("eth0".to_owned()), workers, 1, cpus).map_err(|error| error.to_string())
         };
         let first = crate::host::allowed_cpus().unwrap()[0];
-        assert_eq!(place(&format!("[source]\ncpus = [{first}]")), Ok((1, Some(vec![first]))));
-        assert_eq!(place("workers = 3"), Ok((3, None)));
-        let error = |text: &str| place(text).unwrap_err();
-        assert!(error("[source]\ncpus = [4000]").contains("there is no processor 4000"));
-        assert!(error(&format!("workers = 2\n[source]\ncpus = [{first}]")).contains("1 processors for 2 workers"));
-        assert!(error(&format!("[source]\ncpus = [{first}, {first}]")).contains("is there twice"));
+        assert_eq!(place(0, &[first]), Ok((1, Some(vec![first]))));
+        assert_eq!(place(3, &[]), Ok((3, None)));
+        let error = |workers, cpus: &[usize]| place(workers, cpus).unwrap_err();
+        assert!(error(0, &[4000]).contains("there is no processor 4000"));
+        assert!(error(2, &[first]).contains("1 processors for 2 workers"));
+        assert!(error(0, &[first, first]).contains("is there twice"));
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+pub mod config;
 pub mod ethtool;
 mod fanout;
 pub mod file;
@@ -15,12 +16,13 @@ pub mod offload;
 pub mod pcap;
 pub mod pcapng;
 pub mod pf_ring;
+pub mod raw;
 pub mod replay;
 pub mod stream;
+pub mod xdp;
 
-pub use crate::meter::BATCH;
-use crate::meter::index::prefetch_octets;
-use crate::packet::Frame;
+use crate::packet::{BATCH, Frame};
+use crate::prefetch::prefetch_octets;
 use arrayvec::ArrayVec;
 use std::time::Duration;
 
@@ -62,7 +64,6 @@ impl<'a> Batch<'a> {
         self.0.is_full()
     }
 
-    /// Hands over what waits.
     #[inline]
     fn hand_over(&mut self, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> Next {
         if self.0.is_empty() {
@@ -84,6 +85,7 @@ pub struct Witness {
 }
 
 /// A worker's packets.
+#[warn(missing_docs)]
 pub trait Source {
     /// Hands packets to `take`, at most [`BATCH`] at once: those that are there, up to a fair number, or until `take`
     /// pauses. Waits up to `patience` for the first one.
@@ -103,11 +105,4 @@ pub trait Source {
     /// Takes no new packets from now on; those that wait are still handed over, then [`Polled::Idle`] or
     /// [`Polled::End`] is said. False where new packets may come all the same.
     fn stop(&mut self) -> bool;
-}
-
-/// The wall clock, ns from the Unix epoch.
-pub fn wall_clock_ns() -> i64 {
-    std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

@@ -12,7 +12,7 @@ const FLAG_LRO: u32 = 1 << 15;
 
 /// `struct ethtool_value`.
 #[repr(C)]
-struct Value {
+struct EthtoolValue {
     command: u32,
     data: u32,
 }
@@ -53,7 +53,7 @@ impl Offloads {
     }
 
     fn call(&self, command: u32, data: u32) -> io::Result<u32> {
-        let mut value = Value { command, data };
+        let mut value = EthtoolValue { command, data };
         let mut request = request(&self.interface)?;
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
         // SAFETY: the request names an interface and points to a value of the form that these commands take.

@@ -1,7 +1,7 @@
 //! pcap files (draft-ietf-opsawg-pcap), of either byte order, in micro- or nanoseconds, and Kuznetsov's variant.
 
-use super::file::{Broken, RawPacket};
-use crate::meter::index::prefetch_octets;
+use super::raw::{Broken, RawPacket};
+use crate::prefetch::prefetch_octets;
 
 /// A packet record longer than this is no packet: the file is broken there.
 pub(super) const MAX_CAPTURED: u32 = 1 << 24;

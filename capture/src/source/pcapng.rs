@@ -1,7 +1,7 @@
 //! pcapng files (draft-ietf-opsawg-pcapng): sections of either byte order, several interfaces, every kind of packet block.
 
-use super::file::{Broken, RawPacket};
 use super::pcap::{MAX_CAPTURED, Order};
+use super::raw::{Broken, RawPacket};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -14,14 +14,14 @@ const ENHANCED_PACKET: u32 = 6;
 pub struct PcapngReader {
     offset: usize,
     order: Order,
-    interfaces: Vec<Interface>,
+    interfaces: Vec<DescribedInterface>,
     /// Simple packet blocks have no time: they get that of the packet before.
     last_ns: i64,
 }
 
 /// What an interface description block says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Interface {
+struct DescribedInterface {
     link: u32,
     snaplen: u32,
     /// Units in a second.
@@ -111,11 +111,11 @@ impl PcapngReader {
     }
 
     /// The body of an interface description block.
-    fn interface(&self, body: &[u8]) -> Option<Interface> {
+    fn interface(&self, body: &[u8]) -> Option<DescribedInterface> {
         let order = self.order;
         let link = u32::from(order.u16(body, 0)?);
         let snaplen = order.u32(body, 4)?;
-        let mut interface = Interface { link, snaplen, resolution: 1_000_000, offset_s: 0 };
+        let mut interface = DescribedInterface { link, snaplen, resolution: 1_000_000, offset_s: 0 };
         let mut at = 8;
         while let (Some(code), Some(length)) = (order.u16(body, at), order.u16(body, at + 2)) {
             let length = usize::from(length);
@@ -159,7 +159,7 @@ impl PcapngReader {
     }
 }
 
-impl Interface {
+impl DescribedInterface {
     /// A packet's time in this interface's units as ns, kept within what is left when it is shifted.
     fn time_ns(&self, units: u64) -> i64 {
         let ns =

@@ -3,7 +3,8 @@
 //! libpfring is bound at run time, so that the agent needs it only where it is used. One ring belongs to one worker:
 //! no call to a ring is ever made by two threads.
 
-use super::{Next, Polled, Source, Witness, wall_clock_ns};
+use super::{Next, Polled, Source, Witness};
+use crate::host::wall_clock_ns;
 use crate::packet::{Frame, LinkType};
 use anyhow::{Context as _, anyhow, bail};
 use libloading::os::unix::{Library as Handle, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL};
@@ -51,13 +52,13 @@ const AT_END: c_int = -2;
 
 /// `struct pfring`, which only the library looks into.
 #[repr(C)]
-struct Ring {
+struct RawRing {
     _opaque: [u8; 0],
 }
 
 /// `struct pfring_pkthdr` up to what is read of it. The library's own is packed and 209 octets long.
 #[repr(C)]
-struct Header {
+struct PfRingHeader {
     seconds: i64,
     microseconds: i64,
     captured: u32,
@@ -76,13 +77,13 @@ struct Statistics {
     _rest: [u64; 14],
 }
 
-type Open = unsafe extern "C" fn(*const c_char, u32, u32) -> *mut Ring;
-type Receive = unsafe extern "C" fn(*mut Ring, *mut *mut u8, c_uint, *mut Header, u8) -> c_int;
-type ReadStatistics = unsafe extern "C" fn(*mut Ring, *mut Statistics) -> c_int;
-type SetCluster = unsafe extern "C" fn(*mut Ring, c_uint, c_int) -> c_int;
-type Enable = unsafe extern "C" fn(*mut Ring) -> c_int;
-type Poll = unsafe extern "C" fn(*mut Ring, c_uint) -> c_int;
-type Close = unsafe extern "C" fn(*mut Ring);
+type Open = unsafe extern "C" fn(*const c_char, u32, u32) -> *mut RawRing;
+type Receive = unsafe extern "C" fn(*mut RawRing, *mut *mut u8, c_uint, *mut PfRingHeader, u8) -> c_int;
+type ReadStatistics = unsafe extern "C" fn(*mut RawRing, *mut Statistics) -> c_int;
+type SetCluster = unsafe extern "C" fn(*mut RawRing, c_uint, c_int) -> c_int;
+type Enable = unsafe extern "C" fn(*mut RawRing) -> c_int;
+type Poll = unsafe extern "C" fn(*mut RawRing, c_uint) -> c_int;
+type CloseRing = unsafe extern "C" fn(*mut RawRing);
 
 /// libpfring, bound.
 pub struct Library {
@@ -92,7 +93,7 @@ pub struct Library {
     set_cluster: SetCluster,
     enable: Enable,
     poll: Poll,
-    close: Close,
+    close: CloseRing,
     /// Keeps the functions above where they are.
     _handle: Handle,
 }
@@ -111,7 +112,7 @@ impl Library {
                 break;
             }
         }
-        // SAFETY: whoever installed the library, or named it in the agent's configuration, answers for it.
+        // SAFETY: the administrator, who installed the library or named it in the configuration, answers for it.
         let load = |name: &Path| unsafe { Handle::open(Some(name), RTLD_LAZY | RTLD_LOCAL) };
         let handle = match path {
             Some(path) => load(path).map_err(|error| anyhow!("cannot load libpfring: {}", one_line(&error)))?,
@@ -166,18 +167,18 @@ fn one_line(error: &dyn std::error::Error) -> String {
 
 /// A PF_RING device as users name it, and the rings of its workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
+pub struct PfRingDevice {
     /// `eth0`, `eth0,eth1`, `zc:eth1@0`, `stack:eth0`, `nt:0`, ...
     pub name: String,
     queue: Option<u32>,
 }
 
-impl Device {
+impl PfRingDevice {
     /// The device of this name, as libpfring takes it.
     ///
     /// # Errors
     /// Where the number of its queue is none.
-    pub fn new(name: &str) -> anyhow::Result<Device> {
+    pub fn new(name: &str) -> anyhow::Result<PfRingDevice> {
         if name.is_empty() {
             bail!("source.interface names no PF_RING device: such as pfring:eth0 or zc:eth1");
         }
@@ -187,7 +188,7 @@ impl Device {
             ),
             None => None,
         };
-        Ok(Device { name: name.to_owned(), queue })
+        Ok(PfRingDevice { name: name.to_owned(), queue })
     }
 
     /// Whether the name says which queue to take, and so how many workers there are by default: one.
@@ -220,7 +221,7 @@ impl Device {
     ///
     /// # Errors
     /// Where PF_RING refuses: one line that says what to do.
-    pub fn open(&self, library: &Arc<Library>, promiscuous: bool, workers: u32) -> anyhow::Result<Vec<Closed>> {
+    pub fn open(&self, library: &Arc<Library>, promiscuous: bool, workers: u32) -> anyhow::Result<Vec<ClosedPfRing>> {
         let shared = workers > 1 && !self.has_queue() && !self.is_zero_copy();
         let mut flags = TIMESTAMP;
         flags |= if promiscuous { PROMISC } else { 0 };
@@ -242,7 +243,7 @@ impl Device {
                     );
                 }
             }
-            rings.push(Closed(ring));
+            rings.push(ClosedPfRing(ring));
         }
         Ok(rings)
     }
@@ -250,9 +251,9 @@ impl Device {
 
 /// One worker's ring.
 pub struct PfRing {
-    ring: NonNull<Ring>,
+    ring: NonNull<RawRing>,
     library: Arc<Library>,
-    header: Box<Header>,
+    header: Box<PfRingHeader>,
     name: String,
     /// The interfaces beneath, with their numbers.
     interfaces: Vec<(CString, c_uint)>,
@@ -270,19 +271,19 @@ pub struct PfRing {
     distrusted: bool,
 }
 
-// SAFETY: the ring is used by whoever has this value, which is one thread at a time; libpfring binds it to none.
+// SAFETY: only the thread that owns this value uses the ring, one at a time; libpfring binds it to none.
 unsafe impl Send for PfRing {}
 
 /// A ring that takes no packets yet.
-pub struct Closed(PfRing);
+pub struct ClosedPfRing(PfRing);
 
-impl Closed {
+impl ClosedPfRing {
     /// Lets packets in.
     ///
     /// # Errors
     /// Where PF_RING refuses.
     pub fn admit(self) -> anyhow::Result<PfRing> {
-        let Closed(mut ring) = self;
+        let ClosedPfRing(mut ring) = self;
         // What the device counted before is not this ring's.
         ring.last = ring.read_statistics();
         // SAFETY: the ring is open.
@@ -399,7 +400,7 @@ impl PfRing {
 
 /// A packet's time: the device's in ns, else in µs, else and where that cannot be right the wall clock's. Whether the
 /// device's was taken, or there was none.
-fn stamp(header: &Header, now_ns: i64) -> (i64, bool) {
+fn stamp(header: &PfRingHeader, now_ns: i64) -> (i64, bool) {
     let in_us = header.seconds.saturating_mul(1_000_000_000).saturating_add(header.microseconds.saturating_mul(1000));
     let time_ns = i64::try_from(header.timestamp_ns).ok().filter(|&time_ns| time_ns > 0).unwrap_or(in_us);
     match time_ns {
@@ -499,7 +500,7 @@ mod tests {
     #[test]
     fn a_packet_has_the_best_time_that_can_be_right() {
         const NOW: i64 = 1_700_000_000_000_000_000;
-        let header = |us: i64, timestamp_ns: u64| Header {
+        let header = |us: i64, timestamp_ns: u64| PfRingHeader {
             seconds: us / 1_000_000,
             microseconds: us % 1_000_000,
             captured: 0,
@@ -513,25 +514,28 @@ mod tests {
         assert_eq!(stamp(&header(0, 0), NOW), (NOW, true));
         assert_eq!(stamp(&header(us, 5), NOW), (NOW, false), "a clock that nobody set");
         assert_eq!(stamp(&header(i64::MAX, u64::MAX), NOW), (NOW, false));
-        assert_eq!(size_of::<Header>(), 256);
-        assert_eq!(std::mem::offset_of!(Header, timestamp_ns), 24);
+        assert_eq!(size_of::<PfRingHeader>(), 256);
+        assert_eq!(std::mem::offset_of!(PfRingHeader, timestamp_ns), 24);
     }
 
     #[test]
     fn devices_and_what_their_workers_open() {
         let opened = |name: &str, workers| {
-            let device = Device::new(name).unwrap();
+            let device = PfRingDevice::new(name).unwrap();
             (0..workers).map(|worker| device.of_worker(worker, workers)).collect::<Vec<_>>()
         };
         assert_eq!(opened("eth0", 2), ["eth0", "eth0"]);
         assert_eq!(opened("zc:eth1", 1), ["zc:eth1"]);
         assert_eq!(opened("zc:eth1", 2), ["zc:eth1@0", "zc:eth1@1"]);
         assert_eq!(opened("zc:99@4", 2), ["zc:99@4", "zc:99@5"]);
-        assert_eq!(Device::new("eth0@1,eth1").unwrap_err().to_string().matches("is no number of a queue").count(), 1);
-        assert!(Device::new("").is_err());
-        assert_eq!(Device::new("eth0,eth1").unwrap().interfaces(), ["eth0", "eth1"]);
-        assert_eq!(Device::new("eth0@2").unwrap().interfaces(), ["eth0"]);
-        assert!(Device::new("zc:eth1@0").unwrap().interfaces().is_empty());
+        assert_eq!(
+            PfRingDevice::new("eth0@1,eth1").unwrap_err().to_string().matches("is no number of a queue").count(),
+            1
+        );
+        assert!(PfRingDevice::new("").is_err());
+        assert_eq!(PfRingDevice::new("eth0,eth1").unwrap().interfaces(), ["eth0", "eth1"]);
+        assert_eq!(PfRingDevice::new("eth0@2").unwrap().interfaces(), ["eth0"]);
+        assert!(PfRingDevice::new("zc:eth1@0").unwrap().interfaces().is_empty());
     }
 
     #[test]

@@ -38,7 +38,6 @@ pub struct Plan {
     /// First and last packet time after the moves, ns; now where there are no packets.
     pub span_ns: (i64, i64),
     speed: Speed,
-    /// Octets of all files.
     pub octets: u64,
 }
 
@@ -73,7 +72,6 @@ impl Plan {
         Plan { files, moves, shift_ms: shift / 1_000_000, span_ns: (begin + shift, end + shift), speed, octets }
     }
 
-    /// Packets in all files.
     pub fn packets(&self) -> u64 {
         self.files.iter().map(|file| file.survey.packets).sum()
     }
@@ -117,7 +115,7 @@ impl Source for Replay {
                 return Ok(Polled::End);
             };
             let before = (plan.speed == Speed::Real).then(|| reader.clone());
-            // Where a file breaks off was found when it was opened, and is said by whoever opened it.
+            // Where a file breaks off was found when it was opened, and the command that opened it says so.
             let Ok(Some(packet)) = reader.next(file.octets()) else {
                 self.done_octets += file.octets().len() as u64;
                 self.file += 1;

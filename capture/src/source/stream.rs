@@ -2,7 +2,8 @@
 //!
 //! One thread reads and cuts what has come at packets' ends; every worker gets every piece, and keeps its share.
 
-use super::file::{Broken, OpenError, Reader};
+use super::file::{OpenError, Reader};
+use super::raw::Broken;
 use super::replay::{Speed, shift_ns};
 use super::{Batch, Next, Polled, Source, Witness};
 use crate::packet::{Frame, LinkType};
@@ -55,7 +56,6 @@ pub struct Stream {
 /// What a stream came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Whole packets.
     pub packets: u64,
     /// Why they end early, if they do.
     pub broken: Option<Broken>,

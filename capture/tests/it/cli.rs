@@ -240,7 +240,7 @@ fn the_example_configuration_is_printed() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["run", "read", "interfaces", "config-example", "completions", "man", "generate"] {
+    for command in ["run", "read", "interfaces", "config-example", "completions", "man"] {
         let output = probe().args([command, "--help"]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success() && text.contains("Example") && text.contains("weir-probe"), "{text}");

@@ -1,6 +1,6 @@
 //! Exports as those read them that know nProbe's formats and nothing of this agent: ntopng's part over ZeroMQ, and Kafka.
 
-use crate::kafka::{PATIENCE, consume};
+use crate::common::cluster::{PATIENCE, consume};
 use crate::testing::{self as t, ACK, SYN};
 use crate::{own, probe};
 use flate2::read::ZlibDecoder;

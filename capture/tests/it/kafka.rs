@@ -1,15 +1,10 @@
 //! Publishing to Kafka: librdkafka's own mock of a cluster.
 
+use crate::common::cluster::{PATIENCE, cluster, consume};
 use crate::probe;
 use crate::testing as t;
 use prost::Message as _;
-use rdkafka::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::message::Message as _;
-use rdkafka::mocking::MockCluster;
-use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
-use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::io::copy;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -21,37 +16,10 @@ use weir_probe::metrics::Metrics;
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
 use weir_probe::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
+use weir_probe::publish::kafka_metrics::KafkaMetrics;
 use weir_probe::publish::spool::SpoolOptions;
 use weir_probe::publish::{Encoded, Sink as _};
-use weir_probe::run::Asked;
-
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-pub(crate) fn cluster(partitions: i32) -> MockCluster<'static, DefaultProducerContext> {
-    let cluster = MockCluster::new(1).unwrap();
-    for topic in ["weir.flows.lab", "weir.counters.lab"] {
-        cluster.create_topic(topic, partitions, 1).unwrap();
-    }
-    cluster
-}
-
-/// The values of a topic's partition, oldest first, until `enough` of them are there.
-pub(crate) fn consume(brokers: &str, topic: &str, partition: i32, enough: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
-    let consumer: BaseConsumer =
-        ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", "test").create().unwrap();
-    let mut partitions = TopicPartitionList::new();
-    partitions.add_partition_offset(topic, partition, Offset::Beginning).unwrap();
-    consumer.assign(&partitions).unwrap();
-    let mut values: Vec<Vec<u8>> = Vec::new();
-    let deadline = Instant::now() + PATIENCE;
-    while !enough(&values) {
-        assert!(Instant::now() < deadline, "{} messages in {topic}/{partition}", values.len());
-        if let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) {
-            values.push(message.payload().unwrap().to_vec());
-        }
-    }
-    values
-}
+use weir_probe::signals::Asked;
 
 /// Passes connections on to `behind`.
 fn lead(way: TcpListener, behind: String) {
@@ -221,7 +189,8 @@ fn what_was_accepted_while_kafka_was_away_arrives_once_it_is_back() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let kafka = Kafka::start(options(&address.to_string()), Metrics::default(), &Asked::default()).unwrap();
+    let kafka =
+        Kafka::start(options(&address.to_string()), KafkaMetrics::new(&Metrics::default()), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     for sequence in 0..100 {
         put(&mut sink, &message(sequence, 100));
@@ -241,7 +210,7 @@ fn past_the_bound_messages_are_shed_and_counted() {
     let metrics = Metrics::default();
     let asked = Asked::default();
     let nobody = KafkaOptions { queue_octets: 10_000, ..options("127.0.0.1:1") };
-    let kafka = Kafka::start(nobody, metrics.clone(), &asked).unwrap();
+    let kafka = Kafka::start(nobody, KafkaMetrics::new(&metrics), &asked).unwrap();
     let mut sink = kafka.sink();
     for sequence in 0..100 {
         put(&mut sink, &message(sequence, 1000));
@@ -274,7 +243,7 @@ fn what_memory_had_no_room_for_waits_on_disk_and_arrives_once_and_in_order() {
     drop(listener);
     let metrics = Metrics::default();
     let options = with_spool(&address.to_string(), folder.path());
-    let kafka = Kafka::start(options, metrics.clone(), &Asked::default()).unwrap();
+    let kafka = Kafka::start(options, KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 0..5000);
     assert!(sink.spooled_octets() > 4_000_000);
@@ -304,7 +273,8 @@ fn kafka_may_go_away_and_the_agent_too_and_nothing_is_missing() {
     let brokers = cluster.bootstrap_servers();
     let folder = tempfile::tempdir().unwrap();
     let metrics = Metrics::default();
-    let kafka = Kafka::start(with_spool(&brokers, folder.path()), metrics.clone(), &Asked::default()).unwrap();
+    let kafka =
+        Kafka::start(with_spool(&brokers, folder.path()), KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 0..100);
     consume(&brokers, "weir.flows.lab", 0, |values| values.len() >= 100);
@@ -317,7 +287,8 @@ fn kafka_may_go_away_and_the_agent_too_and_nothing_is_missing() {
 
     cluster.broker_up(1).unwrap();
     let metrics = Metrics::default();
-    let kafka = Kafka::start(with_spool(&brokers, folder.path()), metrics.clone(), &Asked::default()).unwrap();
+    let kafka =
+        Kafka::start(with_spool(&brokers, folder.path()), KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 1000..1100);
     drop(sink);
@@ -339,7 +310,7 @@ fn a_full_spool_gives_up_its_oldest_messages_and_counts_them() {
     let metrics = Metrics::default();
     let spool = SpoolOptions { folder: folder.path().to_owned(), max_octets: 1 << 20 };
     let options = KafkaOptions { spool: Some(spool), ..options("127.0.0.1:1") };
-    let kafka = Kafka::start(options, metrics.clone(), &Asked::default()).unwrap();
+    let kafka = Kafka::start(options, KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 0..3000);
     drop(sink);
@@ -356,7 +327,7 @@ fn a_spool_that_cannot_be_written_is_said_and_messages_wait_in_memory() {
     let cluster = cluster(1);
     let brokers = cluster.bootstrap_servers();
     let metrics = Metrics::default();
-    let kafka = Kafka::start(with_spool(&brokers, &file), metrics.clone(), &Asked::default()).unwrap();
+    let kafka = Kafka::start(with_spool(&brokers, &file), KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
     let mut sink = kafka.sink();
     send(&mut sink, 0..100);
     drop(sink);

@@ -1,57 +1,19 @@
-//! Tests of the whole agent, in one program so that it is linked once.
+//! Tests of the whole agent that run anywhere, in one program so that it is linked once. Those that take root, namespaces,
+//! kernel modules or captures beside the checkout are in `tests/live`.
 
-mod apps;
 mod cli;
+#[path = "../common/mod.rs"]
+mod common;
 mod exports;
-mod fanout;
-mod flood;
 mod fuzz;
 mod golden;
 mod interfaces;
 mod kafka;
-mod live;
-mod pcaps;
-mod pf_ring;
 mod properties;
-mod service;
 mod stream;
 #[path = "../../fuzz/targets/mod.rs"]
 mod targets;
 #[path = "../../src/testing.rs"]
 mod testing;
-mod xdp;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// The program under test, with logs as users see them.
-fn probe() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-probe"));
-    command.env_remove("WEIR_LOG");
-    command
-}
-
-/// A file or folder of the tests' own.
-fn own(path: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)
-}
-
-/// The files in a folder and in those below it.
-fn captures(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() { captures(&path, found) } else { found.push(path) }
-    }
-}
-
-/// The conservation law in a summary: captured = in records + not metered, for packets and octets.
-fn assert_balanced(summary: &serde_json::Value, what: &str) {
-    for unit in ["packets", "octets"] {
-        let terms = &summary[unit];
-        let of = |name: &str| terms[name].as_u64().unwrap_or_else(|| panic!("{what}: no {unit}.{name}"));
-        let causes: u64 = terms["not_metered"].as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum();
-        let sum = of("in_flow_records") + of("in_overflow_records") + causes;
-        assert_eq!(of("captured"), sum, "{what}: {unit} of {summary}");
-        assert!(of("late") <= of("captured"), "{what}");
-    }
-}
+use common::{assert_balanced, captures, own, probe};

@@ -7,13 +7,16 @@ use prost::Message as _;
 use std::sync::Arc;
 use weir_probe::app::AppOptions;
 use weir_probe::filter::{FilterConfig, FilterSets};
-use weir_probe::meter::{Arrival, FLOW_COST, Meter, MeterOptions, Volume};
+use weir_probe::meter::{Arrival, FLOW_COST, Meter, MeterOptions};
 use weir_probe::packet::{Cause, Checksum, Frame, LinkType, parse, parse_inner};
 use weir_probe::proto::flow_message::Body;
 use weir_probe::proto::{CounterMessage, FlowMessage};
+use weir_probe::publish::encode::BATCH_RECORDS;
+use weir_probe::publish::metered::{Closing, Publisher};
 use weir_probe::publish::pace::Pace;
-use weir_probe::publish::{BATCH_RECORDS, Closing, Encoded, Identity, Publisher, Sink};
+use weir_probe::publish::{Encoded, Identity, Sink};
 use weir_probe::source::file::CaptureFile;
+use weir_probe::volume::Volume;
 
 const LINKS: [u32; 12] = [1, 101, 0, 113, 276, 9, 104, 107, 105, 127, 10, 239];
 

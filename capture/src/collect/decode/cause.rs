@@ -3,7 +3,7 @@
 /// What was left out, or mended, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Cause {
+pub enum Refusal {
     /// Datagrams that are neither NetFlow v5, v9, IPFIX nor sFlow v5, and messages in a form that nProbe has not.
     UnknownVersion,
     /// Datagrams and messages that end before their headers or records do.
@@ -44,77 +44,77 @@ pub enum Cause {
     BadCompression,
 }
 
-impl Cause {
+impl Refusal {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Cause; 19] = [
-        Cause::UnknownVersion,
-        Cause::Truncated,
-        Cause::BadLength,
-        Cause::UnknownSet,
-        Cause::BadTemplate,
-        Cause::UnknownTemplate,
-        Cause::NoAddress,
-        Cause::Empty,
-        Cause::NotIp,
-        Cause::BadHeader,
-        Cause::TimeClamped,
-        Cause::ClockOff,
-        Cause::TemplatesForgotten,
-        Cause::OptionsForgotten,
-        Cause::ExportersForgotten,
-        Cause::SocketFull,
-        Cause::BadJson,
-        Cause::BadValue,
-        Cause::BadCompression,
+    pub const ALL: [Refusal; 19] = [
+        Refusal::UnknownVersion,
+        Refusal::Truncated,
+        Refusal::BadLength,
+        Refusal::UnknownSet,
+        Refusal::BadTemplate,
+        Refusal::UnknownTemplate,
+        Refusal::NoAddress,
+        Refusal::Empty,
+        Refusal::NotIp,
+        Refusal::BadHeader,
+        Refusal::TimeClamped,
+        Refusal::ClockOff,
+        Refusal::TemplatesForgotten,
+        Refusal::OptionsForgotten,
+        Refusal::ExportersForgotten,
+        Refusal::SocketFull,
+        Refusal::BadJson,
+        Refusal::BadValue,
+        Refusal::BadCompression,
     ];
 
     /// What the cause means, and what is counted, for a person.
     pub fn meaning(self) -> &'static str {
         match self {
-            Cause::UnknownVersion => "datagrams that are neither NetFlow, IPFIX nor sFlow, messages not of nProbe's",
-            Cause::Truncated => "datagrams and messages that end before their headers or records do",
-            Cause::BadLength => "sets, samples and messages with an impossible length",
-            Cause::UnknownSet => "sets with a reserved id",
-            Cause::BadTemplate => "templates that are cut, empty, too long, or of an id that data cannot have",
-            Cause::UnknownTemplate => "sets of data whose template did not come in time, or when too many waited",
-            Cause::NoAddress => "records without two addresses",
-            Cause::Empty => "records that count neither packets nor octets",
-            Cause::NotIp => "samples of frames without IP: ARP, LLDP, ...",
-            Cause::BadHeader => "samples whose frame breaks off, is malformed, or of a link layer not understood",
-            Cause::TimeClamped => "records handed over with the time of export in place of an impossible one",
-            Cause::ClockOff => "datagrams from an exporter whose clock is far off; times were moved to this host's",
-            Cause::TemplatesForgotten => "templates forgotten for newer ones",
-            Cause::OptionsForgotten => "sampling rates and sFlow sources forgotten for newer ones",
-            Cause::ExportersForgotten => "exporters forgotten for newer ones",
-            Cause::SocketFull => "datagrams that found the collector's socket full; of whom is not known",
-            Cause::BadJson => "payloads or lines of nProbe's that are no JSON, or break off",
-            Cause::BadValue => "values that their elements cannot have; the record is taken without them",
-            Cause::BadCompression => "payloads that zlib did not make, or that become longer than 16 MiB",
+            Refusal::UnknownVersion => "datagrams that are neither NetFlow, IPFIX nor sFlow, messages not of nProbe's",
+            Refusal::Truncated => "datagrams and messages that end before their headers or records do",
+            Refusal::BadLength => "sets, samples and messages with an impossible length",
+            Refusal::UnknownSet => "sets with a reserved id",
+            Refusal::BadTemplate => "templates that are cut, empty, too long, or of an id that data cannot have",
+            Refusal::UnknownTemplate => "sets of data whose template did not come in time, or when too many waited",
+            Refusal::NoAddress => "records without two addresses",
+            Refusal::Empty => "records that count neither packets nor octets",
+            Refusal::NotIp => "samples of frames without IP: ARP, LLDP, ...",
+            Refusal::BadHeader => "samples whose frame breaks off, is malformed, or of a link layer not understood",
+            Refusal::TimeClamped => "records handed over with the time of export in place of an impossible one",
+            Refusal::ClockOff => "datagrams from an exporter whose clock is far off; times were moved to this host's",
+            Refusal::TemplatesForgotten => "templates forgotten for newer ones",
+            Refusal::OptionsForgotten => "sampling rates and sFlow sources forgotten for newer ones",
+            Refusal::ExportersForgotten => "exporters forgotten for newer ones",
+            Refusal::SocketFull => "datagrams that found the collector's socket full; of whom is not known",
+            Refusal::BadJson => "payloads or lines of nProbe's that are no JSON, or break off",
+            Refusal::BadValue => "values that their elements cannot have; the record is taken without them",
+            Refusal::BadCompression => "payloads that zlib did not make, or that become longer than 16 MiB",
         }
     }
 
     /// The cause as metrics and the summary name it.
     pub fn name(self) -> &'static str {
         match self {
-            Cause::UnknownVersion => "unknown_version",
-            Cause::Truncated => "truncated",
-            Cause::BadLength => "bad_length",
-            Cause::UnknownSet => "unknown_set",
-            Cause::BadTemplate => "bad_template",
-            Cause::UnknownTemplate => "unknown_template",
-            Cause::NoAddress => "no_address",
-            Cause::Empty => "empty",
-            Cause::NotIp => "not_ip",
-            Cause::BadHeader => "bad_header",
-            Cause::TimeClamped => "time_clamped",
-            Cause::ClockOff => "clock_off",
-            Cause::TemplatesForgotten => "templates_forgotten",
-            Cause::OptionsForgotten => "options_forgotten",
-            Cause::ExportersForgotten => "exporters_forgotten",
-            Cause::SocketFull => "socket_full",
-            Cause::BadJson => "bad_json",
-            Cause::BadValue => "bad_value",
-            Cause::BadCompression => "bad_compression",
+            Refusal::UnknownVersion => "unknown_version",
+            Refusal::Truncated => "truncated",
+            Refusal::BadLength => "bad_length",
+            Refusal::UnknownSet => "unknown_set",
+            Refusal::BadTemplate => "bad_template",
+            Refusal::UnknownTemplate => "unknown_template",
+            Refusal::NoAddress => "no_address",
+            Refusal::Empty => "empty",
+            Refusal::NotIp => "not_ip",
+            Refusal::BadHeader => "bad_header",
+            Refusal::TimeClamped => "time_clamped",
+            Refusal::ClockOff => "clock_off",
+            Refusal::TemplatesForgotten => "templates_forgotten",
+            Refusal::OptionsForgotten => "options_forgotten",
+            Refusal::ExportersForgotten => "exporters_forgotten",
+            Refusal::SocketFull => "socket_full",
+            Refusal::BadJson => "bad_json",
+            Refusal::BadValue => "bad_value",
+            Refusal::BadCompression => "bad_compression",
         }
     }
 }

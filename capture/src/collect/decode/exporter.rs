@@ -4,7 +4,7 @@ use super::fields::Moment;
 use super::sampling::Rates;
 use super::sequence::{Losses, Sequence};
 use super::template::Template;
-use super::{Cause, Limits};
+use super::{DecodeLimits, Refusal};
 use crate::packet::Address;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -26,7 +26,6 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Every protocol.
     pub const ALL: [Protocol; 5] =
         [Protocol::NetflowV5, Protocol::NetflowV9, Protocol::Ipfix, Protocol::Sflow, Protocol::Nprobe];
 
@@ -55,7 +54,6 @@ pub struct ExporterInfo {
     pub address: Address,
     /// What it calls itself, in sFlow, which forwarders pass on; else zeros.
     pub agent: Address,
-    /// What it speaks.
     pub protocol: Protocol,
     /// Observation domain (IPFIX), source id (v9), engine type * 256 + id (v5), sub-agent id (sFlow), source id
     /// (nProbe over ZeroMQ).
@@ -65,13 +63,10 @@ pub struct ExporterInfo {
 /// What came of an exporter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Datagrams and messages.
     pub datagrams: u64,
-    /// Their octets.
     pub octets: u64,
     /// Records handed over.
     pub records: u64,
-    /// Records of options.
     pub options: u64,
     /// Templates that were new or changed, options templates among them.
     pub templates: u64,
@@ -85,19 +80,19 @@ pub struct Counts {
     pub losses: Losses,
     /// By sequence numbers: flow samples of sFlow.
     pub samples: Losses,
-    /// What was left out or mended, by [`Cause`] as index.
-    pub causes: [u64; Cause::ALL.len()],
+    /// What was left out or mended, by [`Refusal`] as index.
+    pub causes: [u64; Refusal::ALL.len()],
 }
 
 impl Counts {
     /// One more by this cause.
     #[inline]
-    pub(super) fn count(&mut self, cause: Cause) {
+    pub(super) fn count(&mut self, cause: Refusal) {
         self.causes[cause as usize] += 1;
     }
 
     /// How many by this cause.
-    pub fn of(&self, cause: Cause) -> u64 {
+    pub fn of(&self, cause: Refusal) -> u64 {
         self.causes[cause as usize]
     }
 
@@ -132,13 +127,13 @@ const FORGET_AGAIN_MS: i64 = 600_000;
 
 /// One source of samples in sFlow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Source {
+pub(super) struct ExporterSource {
     pub(super) sequence: Sequence,
     drops: Option<u32>,
     pub(super) heard_ms: i64,
 }
 
-impl Source {
+impl ExporterSource {
     /// How many more drops there are than were told before; none where the exporter began to count anew.
     pub(super) fn more(&mut self, drops: u32) -> u64 {
         let before = self.drops.replace(drops).unwrap_or(drops);
@@ -160,7 +155,7 @@ pub(super) struct Exporter {
     pub(super) boot_ms: Option<i64>,
     pub(super) templates: HashMap<u16, Template, RandomState>,
     pub(super) rates: Rates,
-    pub(super) sources: HashMap<u64, Source, RandomState>,
+    pub(super) sources: HashMap<u64, ExporterSource, RandomState>,
     /// Sets that wait for a template.
     pub(super) waiting: u32,
     forgot_ms: Option<i64>,
@@ -185,12 +180,12 @@ impl Exporter {
 
     /// A datagram came: counts it, and sees by the uptime whether the exporter started anew. Then sequence numbers start
     /// anew too, and templates are worth nothing (RFC 3954, section 9).
-    pub(super) fn hear(&mut self, moment: &Moment, octets: usize, limits: &Limits) {
+    pub(super) fn hear(&mut self, moment: &Moment, octets: usize, limits: &DecodeLimits) {
         self.counts.datagrams += 1;
         self.counts.octets += octets as u64;
         self.heard_ms = self.heard_ms.max(moment.received_ms);
         if moment.correction_ms(limits) != 0 {
-            self.counts.count(Cause::ClockOff);
+            self.counts.count(Refusal::ClockOff);
         }
         let Some(uptime) = moment.uptime_ms else { return };
         if let Some((before, at_ms)) = self.uptime {
@@ -216,24 +211,24 @@ impl Exporter {
     }
 
     /// Keeps a template; the one that was not sent for the longest time goes for it where there are too many.
-    pub(super) fn keep(&mut self, id: u16, template: Template, limits: &Limits) {
+    pub(super) fn keep(&mut self, id: u16, template: Template, limits: &DecodeLimits) {
         if !self.templates.contains_key(&id) && self.templates.len() >= limits.templates {
             let oldest = self.templates.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
             if let Some(oldest) = oldest {
                 self.templates.remove(&oldest);
-                self.counts.count(Cause::TemplatesForgotten);
+                self.counts.count(Refusal::TemplatesForgotten);
             }
         }
         self.templates.insert(id, template);
     }
 
     /// The state of one of its sources of samples.
-    pub(super) fn source(&mut self, id: u64, now_ms: i64, limits: &Limits) -> &mut Source {
+    pub(super) fn source(&mut self, id: u64, now_ms: i64, limits: &DecodeLimits) -> &mut ExporterSource {
         if !self.sources.contains_key(&id) && self.sources.len() >= limits.options {
             let oldest = self.sources.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
             if let Some(oldest) = oldest {
                 self.sources.remove(&oldest);
-                self.counts.count(Cause::OptionsForgotten);
+                self.counts.count(Refusal::OptionsForgotten);
             }
         }
         let source = self.sources.entry(id).or_default();
@@ -260,7 +255,7 @@ pub(super) struct Exporters {
 impl Exporters {
     /// The exporter, a new one where it is not known. Where there are too many, another one is forgotten: of the next few,
     /// the one that was silent for the longest time, strangers first.
-    pub(super) fn get(&mut self, info: &ExporterInfo, limits: &Limits) -> &mut Exporter {
+    pub(super) fn get(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> &mut Exporter {
         let slot = match self.by_info.get(info) {
             Some(&slot) => slot,
             None => self.add(*info, limits),
@@ -269,7 +264,7 @@ impl Exporters {
     }
 
     #[cold]
-    fn add(&mut self, info: ExporterInfo, limits: &Limits) -> usize {
+    fn add(&mut self, info: ExporterInfo, limits: &DecodeLimits) -> usize {
         let slot = if self.slots.len() < limits.exporters.max(1) {
             self.slots.push(Exporter::new(info));
             self.slots.len() - 1
@@ -283,7 +278,7 @@ impl Exporters {
             let gone = std::mem::replace(&mut self.slots[slot], Exporter::new(info));
             self.by_info.remove(&gone.info);
             self.forgotten.add(&gone.counts);
-            self.forgotten.count(Cause::ExportersForgotten);
+            self.forgotten.count(Refusal::ExportersForgotten);
             slot
         };
         self.by_info.insert(info, slot);

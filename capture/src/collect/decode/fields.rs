@@ -1,8 +1,7 @@
 //! The values of one record, as its fields give them one by one, and what they make together.
 
-use super::element::{Clock, PEN_NTOP, What};
-use super::template::Shape;
-use super::{Cause, Limits};
+use super::element::{Clock, Meaning, PEN_NTOP};
+use super::{DecodeLimits, Refusal};
 use crate::collect::record::Imported;
 use crate::packet::Address;
 
@@ -30,7 +29,7 @@ pub(super) struct Moment {
 
 impl Moment {
     /// How far the exporter's clock is off, ms to add; 0 where it is right or nearly so.
-    pub(super) fn correction_ms(&self, limits: &Limits) -> i64 {
+    pub(super) fn correction_ms(&self, limits: &DecodeLimits) -> i64 {
         let off = self.received_ms.saturating_sub(self.export_ms);
         if off.saturating_abs() > limits.clock_error_ms { off } else { 0 }
     }
@@ -63,8 +62,8 @@ impl Moment {
     }
 
     /// First and last packet on this host's clock, from what the exporter said, and whether it had to be mended: nothing
-    /// ends after its export, or lasts longer than [`Limits::flow_ms`].
-    pub(super) fn settle(&self, first: Option<i64>, last: Option<i64>, limits: &Limits) -> (i64, i64, bool) {
+    /// ends after its export, or lasts longer than [`DecodeLimits::flow_ms`].
+    pub(super) fn settle(&self, first: Option<i64>, last: Option<i64>, limits: &DecodeLimits) -> (i64, i64, bool) {
         let export = self.export_ms;
         let possible =
             |ms: i64| ms <= export.saturating_add(AFTER_EXPORT_MS) && ms >= export.saturating_sub(limits.flow_ms);
@@ -104,6 +103,19 @@ impl Sampled {
     }
 }
 
+/// What the fields of a record are together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Both addresses of IPv4 are there; of IPv6.
+    pub(super) four: bool,
+    pub(super) six: bool,
+    /// What the times count from, where they are there.
+    pub(super) first: Option<Clock>,
+    pub(super) last: Option<Clock>,
+    /// The source is the initiator.
+    pub(super) initiator_known: bool,
+}
+
 /// The values of one record so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Values<'a> {
@@ -126,14 +138,14 @@ pub(super) struct Values<'a> {
 impl<'a> Values<'a> {
     /// Takes in one field.
     #[inline]
-    pub(super) fn set(&mut self, what: What, octets: &'a [u8]) {
+    pub(super) fn set(&mut self, what: Meaning, octets: &'a [u8]) {
         let record = &mut self.record;
         match what {
-            What::Source4 => copy(&mut self.four[0], octets),
-            What::Destination4 => copy(&mut self.four[1], octets),
-            What::Source6 => copy(&mut self.six[0], octets),
-            What::Destination6 => copy(&mut self.six[1], octets),
-            What::ApplicationTag => {
+            Meaning::Source4 => copy(&mut self.four[0], octets),
+            Meaning::Destination4 => copy(&mut self.four[1], octets),
+            Meaning::Source6 => copy(&mut self.six[0], octets),
+            Meaning::Destination6 => copy(&mut self.six[1], octets),
+            Meaning::ApplicationTag => {
                 if let [NDPI_ENGINE, a, b, c, d, selector @ ..] = octets
                     && u32::from_be_bytes([*a, *b, *c, *d]) == PEN_NTOP
                     && record.application_id == 0
@@ -141,9 +153,9 @@ impl<'a> Values<'a> {
                     record.application_id = u16::try_from(number(selector)).unwrap_or(0);
                 }
             }
-            What::ServerName => replace(&mut record.server_name, text(octets)),
-            What::ServerLocator => replace(&mut record.server_name, host(text(octets))),
-            What::DnsQuery => record.dns_query = text(octets),
+            Meaning::ServerName => replace(&mut record.server_name, text(octets)),
+            Meaning::ServerLocator => replace(&mut record.server_name, host(text(octets))),
+            Meaning::DnsQuery => record.dns_query = text(octets),
             _ => self.number(what, number(octets)),
         }
     }
@@ -164,60 +176,60 @@ impl<'a> Values<'a> {
 
     /// Takes in one field that is a number.
     #[inline]
-    pub(super) fn number(&mut self, what: What, number: u64) {
+    pub(super) fn number(&mut self, what: Meaning, number: u64) {
         let record = &mut self.record;
         match what {
-            What::SourcePort => record.ports[0] |= number as u16,
-            What::DestinationPort => record.ports[1] |= number as u16,
-            What::Protocol => record.protocol = number as u8,
-            What::Version => record.version = number as u8,
-            What::Vlan => record.vlan = number as u16 & 0xfff,
-            What::Octets => record.sent[0].octets = number,
-            What::ReverseOctets => record.sent[1].octets = number,
-            What::Packets => record.sent[0].packets = number,
-            What::ReversePackets => record.sent[1].packets = number,
-            What::Flags => record.sent[0].tcp_flags = number as u8,
-            What::ReverseFlags => record.sent[1].tcp_flags = number as u8,
-            What::Retransmissions => record.sent[0].retransmissions = at_most_32(number),
-            What::ReverseRetransmissions => record.sent[1].retransmissions = at_most_32(number),
-            What::OutOfOrder => record.sent[0].out_of_order = at_most_32(number),
-            What::ReverseOutOfOrder => record.sent[1].out_of_order = at_most_32(number),
-            What::First(_) => self.first = number,
-            What::Last(_) => self.last = number,
-            What::DurationMilliseconds => self.duration_ms = number,
-            What::DurationMicroseconds => self.duration_ms = number / 1000,
-            What::Observed => self.observed = number,
-            What::Boot => self.boot_ms = number,
-            What::Icmp => self.icmp |= number as u16,
-            What::IcmpType => self.icmp |= (number as u16) << 8,
-            What::IcmpCode => self.icmp |= number as u16 & 0xff,
-            What::InputInterface => record.input_interface = at_most_32(number),
-            What::OutputInterface => record.output_interface = at_most_32(number),
-            What::Biflow => self.biflow = number as u8,
-            What::SamplingInterval => {
+            Meaning::SourcePort => record.ports[0] |= number as u16,
+            Meaning::DestinationPort => record.ports[1] |= number as u16,
+            Meaning::Protocol => record.protocol = number as u8,
+            Meaning::Version => record.version = number as u8,
+            Meaning::Vlan => record.vlan = number as u16 & 0xfff,
+            Meaning::Octets => record.sent[0].octets = number,
+            Meaning::ReverseOctets => record.sent[1].octets = number,
+            Meaning::Packets => record.sent[0].packets = number,
+            Meaning::ReversePackets => record.sent[1].packets = number,
+            Meaning::Flags => record.sent[0].tcp_flags = number as u8,
+            Meaning::ReverseFlags => record.sent[1].tcp_flags = number as u8,
+            Meaning::Retransmissions => record.sent[0].retransmissions = at_most_32(number),
+            Meaning::ReverseRetransmissions => record.sent[1].retransmissions = at_most_32(number),
+            Meaning::OutOfOrder => record.sent[0].out_of_order = at_most_32(number),
+            Meaning::ReverseOutOfOrder => record.sent[1].out_of_order = at_most_32(number),
+            Meaning::First(_) => self.first = number,
+            Meaning::Last(_) => self.last = number,
+            Meaning::DurationMilliseconds => self.duration_ms = number,
+            Meaning::DurationMicroseconds => self.duration_ms = number / 1000,
+            Meaning::Observed => self.observed = number,
+            Meaning::Boot => self.boot_ms = number,
+            Meaning::Icmp => self.icmp |= number as u16,
+            Meaning::IcmpType => self.icmp |= (number as u16) << 8,
+            Meaning::IcmpCode => self.icmp |= number as u16 & 0xff,
+            Meaning::InputInterface => record.input_interface = at_most_32(number),
+            Meaning::OutputInterface => record.output_interface = at_most_32(number),
+            Meaning::Biflow => self.biflow = number as u8,
+            Meaning::SamplingInterval => {
                 if self.sampled.interval == 0 {
                     self.sampled.interval = number;
                 }
             }
-            What::Sampler => self.sampled.sampler = Some(number),
-            What::PacketInterval => self.sampled.packet_interval = number,
-            What::PacketSpace => self.sampled.packet_space = Some(number),
-            What::SamplingSize => self.sampled.size = number,
-            What::SamplingPopulation => self.sampled.population = number,
-            What::Application => record.application_id = u16::try_from(number).unwrap_or(0),
-            What::Latency => self.rtt_us = self.rtt_us.saturating_add(at_most_32(number).saturating_mul(2000)),
+            Meaning::Sampler => self.sampled.sampler = Some(number),
+            Meaning::PacketInterval => self.sampled.packet_interval = number,
+            Meaning::PacketSpace => self.sampled.packet_space = Some(number),
+            Meaning::SamplingSize => self.sampled.size = number,
+            Meaning::SamplingPopulation => self.sampled.population = number,
+            Meaning::Application => record.application_id = u16::try_from(number).unwrap_or(0),
+            Meaning::Latency => self.rtt_us = self.rtt_us.saturating_add(at_most_32(number).saturating_mul(2000)),
             // What is no number, and what a template's steps have none of.
-            What::Source4
-            | What::Destination4
-            | What::Source6
-            | What::Destination6
-            | What::ApplicationTag
-            | What::ServerName
-            | What::ServerLocator
-            | What::DnsQuery
-            | What::PostOctets
-            | What::PostPackets
-            | What::Skip => {}
+            Meaning::Source4
+            | Meaning::Destination4
+            | Meaning::Source6
+            | Meaning::Destination6
+            | Meaning::ApplicationTag
+            | Meaning::ServerName
+            | Meaning::ServerLocator
+            | Meaning::DnsQuery
+            | Meaning::PostOctets
+            | Meaning::PostPackets
+            | Meaning::Skip => {}
         }
     }
 
@@ -240,8 +252,8 @@ impl<'a> Values<'a> {
         &self,
         shape: &Shape,
         moment: &Moment,
-        limits: &Limits,
-    ) -> Result<(Imported<'a>, bool), Cause> {
+        limits: &DecodeLimits,
+    ) -> Result<(Imported<'a>, bool), Refusal> {
         let mut record = self.record;
         let is_four = match (shape.four, shape.six) {
             (true, false) => true,
@@ -251,12 +263,12 @@ impl<'a> Values<'a> {
                 6 => false,
                 _ => self.four != [[0; 4]; 2],
             },
-            (false, false) => return Err(Cause::NoAddress),
+            (false, false) => return Err(Refusal::NoAddress),
         };
         record.addresses = if is_four { self.four.map(mapped) } else { self.six };
         record.version = if record.addresses.iter().all(is_mapped) { 4 } else { 6 };
         if record.sent.iter().all(|sent| sent.packets == 0 && sent.octets == 0) {
-            return Err(Cause::Empty);
+            return Err(Refusal::Empty);
         }
         if ICMP.contains(&record.protocol) {
             let message = if self.icmp > 0 { self.icmp } else { record.ports[1] };
@@ -287,7 +299,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn times(&self, shape: &Shape, moment: &Moment, limits: &Limits) -> (i64, i64, bool) {
+    fn times(&self, shape: &Shape, moment: &Moment, limits: &DecodeLimits) -> (i64, i64, bool) {
         let boot_ms = i64::try_from(self.boot_ms).ok().filter(|&boot| boot > 0).or(moment.boot_ms);
         let moment = Moment { boot_ms, ..*moment };
         let mut first = shape.first.and_then(|clock| moment.ms(clock, self.first));

@@ -3,8 +3,8 @@
 //! Our own, and no library's: netflow_parser 1.0.6 makes 0.8 million (v9) and 1.5 million (IPFIX) records of 18 fields a
 //! second of lists of generic fields, before anything is looked up in them; here a template becomes a list of steps once.
 //!
-//! What an exporter sends is bounded in everything that it makes be kept ([`Limits`]), and whatever is left out or mended
-//! is counted by [`Cause`]. A [`Decoder`] is of one thread; one exporter's datagrams must all come to the same one.
+//! What an exporter sends is bounded in everything that it makes be kept ([`DecodeLimits`]), and whatever is left out or mended
+//! is counted by [`Refusal`]. A [`Decoder`] is of one thread; one exporter's datagrams must all come to the same one.
 
 mod cause;
 mod element;
@@ -19,9 +19,9 @@ mod sets;
 mod sflow;
 mod template;
 
-pub use cause::Cause;
+pub use cause::Refusal;
 pub use exporter::{Counts, ExporterInfo, Protocol};
-pub use nprobe::{Heard, Topic};
+pub use nprobe::{Heard, ZmqTopic};
 pub use saved::readable;
 pub use sequence::Losses;
 
@@ -29,16 +29,15 @@ use super::record::Imported;
 use crate::packet::Address;
 use exporter::Exporters;
 use fields::Moment;
-use sets::{Message, Waiting};
+use sets::{Message, WaitingSet};
 
 /// What is kept of exporters at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DecodeLimits {
     /// Exporters, observation domains counted apart.
     pub exporters: usize,
     /// Templates of one exporter.
     pub templates: usize,
-    /// Fields of one template.
     pub fields: usize,
     /// Sampling rates of one exporter, and sources of samples.
     pub options: usize,
@@ -52,9 +51,9 @@ pub struct Limits {
     pub flow_ms: i64,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for DecodeLimits {
+    fn default() -> DecodeLimits {
+        DecodeLimits {
             exporters: 4096,
             templates: 1024,
             fields: 512,
@@ -70,24 +69,22 @@ impl Default for Limits {
 /// One exporter, as the decoder knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// Who it is.
     pub info: &'a ExporterInfo,
-    /// What came of it.
     pub counts: &'a Counts,
     /// When it was last heard, ms from the Unix epoch.
     pub heard_ms: i64,
     /// Templates that it has now.
     pub templates: usize,
-    /// Its only sampling rate: one packet in this many; `None` where it told of none or of several.
+    /// Its only sampling rate: one packet in this many; `None` where it announced none or several.
     pub sampling: Option<u32>,
 }
 
 /// Decodes what exporters send; see the module's documentation.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    limits: Limits,
+    limits: DecodeLimits,
     exporters: Exporters,
-    waiting: Waiting,
+    waiting: WaitingSet,
     /// What came of datagrams that are of no exporter.
     strange: Counts,
     /// Whose sets were shed by the datagram at hand.
@@ -101,7 +98,7 @@ const IPFIX_HEADER: usize = 16;
 
 impl Decoder {
     /// A decoder that knows no exporters.
-    pub fn new(limits: Limits) -> Decoder {
+    pub fn new(limits: DecodeLimits) -> Decoder {
         Decoder { limits, ..Decoder::default() }
     }
 
@@ -120,8 +117,8 @@ impl Decoder {
             [0, 5, ..] => self.netflow5(exporter, received_ms, data, take),
             [0, 9 | 10, ..] => self.templated(exporter, received_ms, data, take),
             [0, 0, 0, 5, ..] => sflow::datagram(&mut self.exporters, &self.limits, exporter, received_ms, data, take),
-            [] | [0] | [0, 0] | [0, 0, 0] => Err(Cause::Truncated),
-            _ => Err(Cause::UnknownVersion),
+            [] | [0] | [0, 0] | [0, 0, 0] => Err(Refusal::Truncated),
+            _ => Err(Refusal::UnknownVersion),
         };
         if let Err(cause) = read {
             self.strange.datagrams += 1;
@@ -139,8 +136,8 @@ impl Decoder {
         received_ms: i64,
         data: &[u8],
         take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
-    ) -> Result<(), Cause> {
-        let (header, records) = data.split_first_chunk::<{ netflow5::HEADER }>().ok_or(Cause::Truncated)?;
+    ) -> Result<(), Refusal> {
+        let (header, records) = data.split_first_chunk::<{ netflow5::HEADER }>().ok_or(Refusal::Truncated)?;
         let info = ExporterInfo {
             address,
             agent: Address::default(),
@@ -166,10 +163,10 @@ impl Decoder {
         received_ms: i64,
         data: &[u8],
         take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
-    ) -> Result<(), Cause> {
+    ) -> Result<(), Refusal> {
         let ipfix = data[1] == 10;
         let header = if ipfix { IPFIX_HEADER } else { V9_HEADER };
-        let (header, mut sets) = data.split_at_checked(header).ok_or(Cause::Truncated)?;
+        let (header, mut sets) = data.split_at_checked(header).ok_or(Refusal::Truncated)?;
         let (protocol, seconds, sequence, domain, uptime_ms) = match ipfix {
             true => (Protocol::Ipfix, word(header, 4), word(header, 8), word(header, 12), None),
             false => (Protocol::NetflowV9, word(header, 8), word(header, 12), word(header, 16), Some(word(header, 4))),
@@ -183,13 +180,13 @@ impl Decoder {
             match length.checked_sub(IPFIX_HEADER).map(|length| sets.get(..length)) {
                 Some(Some(whole)) => {
                     if whole.len() < sets.len() {
-                        exporter.counts.count(Cause::BadLength);
+                        exporter.counts.count(Refusal::BadLength);
                     }
                     sets = whole;
                 }
-                Some(None) => exporter.counts.count(Cause::Truncated),
+                Some(None) => exporter.counts.count(Refusal::Truncated),
                 None => {
-                    exporter.counts.count(Cause::BadLength);
+                    exporter.counts.count(Refusal::BadLength);
                     return Ok(());
                 }
             }
@@ -243,15 +240,15 @@ fn word(data: &[u8], at: usize) -> u32 {
 /// must be read first: 4 octets, or the message, which is never longer than 65,535.
 ///
 /// # Errors
-/// [`Cause::UnknownVersion`] or [`Cause::BadLength`] where no message begins here: there is no way to find the next one,
+/// [`Refusal::UnknownVersion`] or [`Refusal::BadLength`] where no message begins here: there is no way to find the next one,
 /// and a connection is to be closed.
-pub fn message_octets(stream: &[u8]) -> Result<Option<usize>, Cause> {
+pub fn message_octets(stream: &[u8]) -> Result<Option<usize>, Refusal> {
     let &[a, b, c, d, ..] = stream else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes([c, d]));
     match [a, b] {
         [0, 10] if length >= IPFIX_HEADER => Ok(Some(length).filter(|&length| length <= stream.len())),
-        [0, 10] => Err(Cause::BadLength),
-        _ => Err(Cause::UnknownVersion),
+        [0, 10] => Err(Refusal::BadLength),
+        _ => Err(Refusal::UnknownVersion),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::exporter::Exporter;
 use super::fields::{Moment, mapped};
-use super::{Cause, ExporterInfo, Limits};
-use crate::collect::record::{Imported, Sent};
+use super::{DecodeLimits, ExporterInfo, Refusal};
+use crate::collect::record::{Imported, SentCounts};
 
 pub(super) const HEADER: usize = 24;
 const RECORD: usize = 48;
@@ -12,7 +12,7 @@ const RECORD: usize = 48;
 pub(super) fn records(
     exporter: &mut Exporter,
     moment: &Moment,
-    limits: &Limits,
+    limits: &DecodeLimits,
     data: &[u8; HEADER],
     records: &[u8],
     take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
@@ -25,13 +25,13 @@ pub(super) fn records(
     exporter.sequence.hear(sequence, Some(count as u32), &mut exporter.counts.losses);
     let (whole, _) = records.as_chunks::<RECORD>();
     if whole.len() < count {
-        exporter.counts.count(Cause::Truncated);
+        exporter.counts.count(Refusal::Truncated);
     }
     for record in whole.iter().take(count) {
         match self::record(record, sampling, moment, limits) {
             Ok((record, mended)) => {
                 if mended {
-                    exporter.counts.count(Cause::TimeClamped);
+                    exporter.counts.count(Refusal::TimeClamped);
                 }
                 exporter.counts.records += 1;
                 take(&exporter.info, &record);
@@ -45,15 +45,19 @@ fn record(
     data: &[u8; RECORD],
     sampling: Option<u32>,
     moment: &Moment,
-    limits: &Limits,
-) -> Result<(Imported<'static>, bool), Cause> {
+    limits: &DecodeLimits,
+) -> Result<(Imported<'static>, bool), Refusal> {
     let short = |at: usize| u16::from_be_bytes([data[at], data[at + 1]]);
     let four = |at: usize| [data[at], data[at + 1], data[at + 2], data[at + 3]];
     let long = |at: usize| u32::from_be_bytes(four(at));
-    let sent =
-        Sent { packets: u64::from(long(16)), octets: u64::from(long(20)), tcp_flags: data[37], ..Sent::default() };
+    let sent = SentCounts {
+        packets: u64::from(long(16)),
+        octets: u64::from(long(20)),
+        tcp_flags: data[37],
+        ..SentCounts::default()
+    };
     if sent.packets == 0 && sent.octets == 0 {
-        return Err(Cause::Empty);
+        return Err(Refusal::Empty);
     }
     let protocol = data[38];
     let (first_ms, last_ms, mended) = moment.settle(moment.of_uptime(long(24)), moment.of_uptime(long(28)), limits);
@@ -62,7 +66,7 @@ fn record(
         ports: [if protocol == 1 { 0 } else { short(32) }, short(34)],
         version: 4,
         protocol,
-        sent: [sent, Sent::default()],
+        sent: [sent, SentCounts::default()],
         first_ms,
         last_ms,
         sampling,

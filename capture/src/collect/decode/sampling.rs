@@ -1,9 +1,8 @@
-//! Sampling rates that an exporter told of by options.
+//! Sampling rates that an exporter announced by options.
 
 use super::fields::{Sampled, Values};
 use std::collections::HashMap;
 
-/// What a rate is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Of {
     /// All that its domain exports.

@@ -4,8 +4,8 @@
 use super::exporter::Exporter;
 use super::sampling::Of;
 use super::sequence::Sequence;
-use super::template::{Field, Template};
-use super::{Decoder, ExporterInfo, Limits, Protocol};
+use super::template::{Template, TemplateField};
+use super::{DecodeLimits, Decoder, ExporterInfo, Protocol};
 use crate::packet::{self, Address};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ struct SavedTemplate {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     scopes: Option<u16>,
     /// [enterprise, element, octets] each.
-    fields: Vec<Field>,
+    fields: Vec<TemplateField>,
 }
 
 /// One packet in so many, of a sampler, of an interface or of all.
@@ -122,7 +122,7 @@ impl SavedExporter {
         }
     }
 
-    fn restored(self, limits: &Limits) -> anyhow::Result<Exporter> {
+    fn restored(self, limits: &DecodeLimits) -> anyhow::Result<Exporter> {
         let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == self.protocol);
         let protocol = protocol.with_context(|| format!("the saved protocol {:?} is not known", self.protocol))?;
         let agent = self.agent.map_or(Address::default(), packet::address);

@@ -27,7 +27,7 @@ pub struct Losses {
 /// The numbers of one exporter; a unit is what it numbers: records, datagrams or samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sequence {
-    /// The number that comes next; `None` where it cannot be told.
+    /// The number that comes next; `None` where it is unknown.
     pub(super) next: Option<u32>,
     /// What is missing, from and so many, oldest first.
     #[serde(skip)]

@@ -2,8 +2,8 @@
 
 use super::exporter::{Exporter, Exporters};
 use super::fields::{Moment, Values};
-use super::template::{Field, Template};
-use super::{Cause, ExporterInfo, Limits, Protocol};
+use super::template::{Template, TemplateField};
+use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
 use crate::collect::record::Imported;
 use std::collections::VecDeque;
 
@@ -21,16 +21,16 @@ struct Set {
 
 /// The sets that wait for their template, in the order they came.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct WaitingSet {
     sets: VecDeque<Set>,
     pub(super) octets: usize,
 }
 
-impl Waiting {
+impl WaitingSet {
     /// Has a set wait; the oldest ones go where too many wait.
-    fn push(&mut self, exporter: &mut Exporter, others: &mut Vec<ExporterInfo>, set: Set, limits: &Limits) {
+    fn push(&mut self, exporter: &mut Exporter, others: &mut Vec<ExporterInfo>, set: Set, limits: &DecodeLimits) {
         if set.records.len() > limits.waiting_octets {
-            exporter.counts.count(Cause::UnknownTemplate);
+            exporter.counts.count(Refusal::UnknownTemplate);
             return;
         }
         while self.octets + set.records.len() > limits.waiting_octets || self.sets.len() >= MOST_WAITING {
@@ -50,7 +50,7 @@ impl Waiting {
 
     /// Sheds those whose template did not come in time.
     #[inline]
-    pub(super) fn expire(&mut self, now_ms: i64, exporters: &mut Exporters, limits: &Limits) {
+    pub(super) fn expire(&mut self, now_ms: i64, exporters: &mut Exporters, limits: &DecodeLimits) {
         while let Some(set) = self.sets.front()
             && now_ms.saturating_sub(set.moment.received_ms).saturating_abs() > limits.waiting_ms
         {
@@ -80,25 +80,25 @@ pub(super) fn shed(of: &ExporterInfo, exporters: &mut Exporters) {
     match exporters.known(of) {
         Some(exporter) => {
             exporter.waiting = exporter.waiting.saturating_sub(1);
-            exporter.counts.count(Cause::UnknownTemplate);
+            exporter.counts.count(Refusal::UnknownTemplate);
         }
-        None => exporters.forgotten.count(Cause::UnknownTemplate),
+        None => exporters.forgotten.count(Refusal::UnknownTemplate),
     }
 }
 
 /// One message, taken apart.
 pub(super) struct Message<'m, T> {
     pub(super) exporter: &'m mut Exporter,
-    pub(super) waiting: &'m mut Waiting,
+    pub(super) waiting: &'m mut WaitingSet,
     /// Whose sets were shed, for others than this exporter are out of reach here.
     pub(super) shed: &'m mut Vec<ExporterInfo>,
-    pub(super) limits: &'m Limits,
+    pub(super) limits: &'m DecodeLimits,
     pub(super) moment: Moment,
     pub(super) take: &'m mut T,
 }
 
 impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
-    /// Reads every set; how many records they have, `None` where that cannot be told.
+    /// Reads every set; how many records they have, `None` where that is unknown.
     pub(super) fn sets(&mut self, mut data: &[u8]) -> Option<u32> {
         let mut records = Some(0u32);
         while data.len() >= 4 {
@@ -107,13 +107,13 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
             if length < 4 {
                 // Zeros up to the end are padding, which some exporters put after the last set.
                 if data.iter().any(|&octet| octet != 0) {
-                    self.exporter.counts.count(Cause::BadLength);
+                    self.exporter.counts.count(Refusal::BadLength);
                     return None;
                 }
                 return records;
             }
             let Some((set, rest)) = data.split_at_checked(length) else {
-                self.exporter.counts.count(Cause::Truncated);
+                self.exporter.counts.count(Refusal::Truncated);
                 return None;
             };
             let set = &set[4..];
@@ -125,14 +125,14 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
                     let read = self.data(id, set);
                     records = records.zip(read).map(|(sum, more)| sum.saturating_add(more));
                 }
-                _ => self.exporter.counts.count(Cause::UnknownSet),
+                _ => self.exporter.counts.count(Refusal::UnknownSet),
             }
             data = rest;
         }
         records
     }
 
-    /// Reads the records of a set, or has it wait; how many there are, `None` where that cannot be told.
+    /// Reads the records of a set, or has it wait; how many there are, `None` where that is unknown.
     fn data(&mut self, id: u16, set: &[u8]) -> Option<u32> {
         let Exporter { info, counts, rates, boot_ms, templates, .. } = &mut *self.exporter;
         let Some(template) = templates.get(&id) else {
@@ -149,7 +149,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
         while data.len() >= template.least_octets() {
             let mut values = Values::default();
             let Some(octets) = template.read(data, &mut values) else {
-                counts.count(Cause::BadLength);
+                counts.count(Refusal::BadLength);
                 return None;
             };
             data = &data[octets..];
@@ -157,7 +157,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
             match values.record(&template.shape, &moment, self.limits) {
                 Ok((mut record, mended)) => {
                     if mended {
-                        counts.count(Cause::TimeClamped);
+                        counts.count(Refusal::TimeClamped);
                     }
                     record.sampling = rates.of(&values.sampled, record.input_interface);
                     counts.records += 1;
@@ -177,21 +177,20 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
         while data.len() >= template.least_octets() {
             let mut values = Values::default();
             let Some(octets) = template.read(data, &mut values) else {
-                counts.count(Cause::BadLength);
+                counts.count(Refusal::BadLength);
                 return None;
             };
             data = &data[octets..];
             count += 1;
             counts.options += 1;
             if rates.hear(&values, self.moment.received_ms, self.limits.options) {
-                counts.count(Cause::OptionsForgotten);
+                counts.count(Refusal::OptionsForgotten);
             }
             *boot_ms = i64::try_from(values.boot_ms).ok().filter(|&boot| boot > 0).or(*boot_ms);
         }
         Some(count)
     }
 
-    /// Reads a set of templates.
     fn templates(&mut self, mut set: &[u8], options: bool) {
         let ipfix = self.exporter.info.protocol == Protocol::Ipfix;
         while set.len() >= 4 {
@@ -201,7 +200,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
             }
             let parsed = if ipfix { ipfix_template(set, options) } else { v9_template(set, options) };
             let Some((id, scopes, fields, octets)) = parsed else {
-                self.exporter.counts.count(Cause::BadTemplate);
+                self.exporter.counts.count(Refusal::BadTemplate);
                 return;
             };
             set = &set[octets..];
@@ -210,7 +209,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
     }
 
     /// Takes in one template, and reads what waited for it.
-    fn template(&mut self, id: u16, scopes: u16, fields: Vec<Field>, options: bool) {
+    fn template(&mut self, id: u16, scopes: u16, fields: Vec<TemplateField>, options: bool) {
         let ipfix = self.exporter.info.protocol == Protocol::Ipfix;
         if fields.is_empty() && ipfix {
             // Withdrawn (RFC 7011, section 8.1): this one, or all of the kind.
@@ -230,7 +229,8 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
             known.heard_ms = now_ms;
             return;
         }
-        let made = if id < 256 { Err(Cause::BadTemplate) } else { Template::new(fields, scopes, now_ms, self.limits) };
+        let made =
+            if id < 256 { Err(Refusal::BadTemplate) } else { Template::new(fields, scopes, now_ms, self.limits) };
         match made {
             Ok(template) => self.exporter.keep(id, template, self.limits),
             Err(cause) => {
@@ -255,7 +255,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
 }
 
 /// A template's id, number of scopes, fields and octets.
-type Parsed = Option<(u16, u16, Vec<Field>, usize)>;
+type Parsed = Option<(u16, u16, Vec<TemplateField>, usize)>;
 
 fn short(data: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*data.get(at)?, *data.get(at + 1)?]))
@@ -278,7 +278,7 @@ fn ipfix_template(data: &[u8], options: bool) -> Parsed {
             at += 4;
             u32::from_be_bytes(data.get(at - 4..at)?.try_into().ok()?)
         };
-        fields.push(Field { pen, id: element & 0x7fff, length });
+        fields.push(TemplateField { pen, id: element & 0x7fff, length });
     }
     Some((id, scopes, fields, at))
 }
@@ -296,7 +296,11 @@ fn v9_template(data: &[u8], options: bool) -> Parsed {
     for number in 0..count {
         let (kind, length) = (short(data, at)?, short(data, at + 2)?);
         at += 4;
-        fields.push(if number < scopes { Field::v9_scope(kind, length) } else { Field::v9(kind, length) });
+        fields.push(if number < scopes {
+            TemplateField::v9_scope(kind, length)
+        } else {
+            TemplateField::v9(kind, length)
+        });
     }
     Some((id, scopes, fields, at))
 }

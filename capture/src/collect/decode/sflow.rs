@@ -2,14 +2,13 @@
 
 use super::exporter::{Exporter, Exporters};
 use super::fields::{Moment, is_mapped, mapped};
-use super::{Cause, ExporterInfo, Limits, Protocol};
-use crate::collect::record::{Imported, Sent};
+use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
+use crate::collect::record::{Imported, SentCounts};
 use crate::packet::{self, Address, Frame, LinkType, Packet};
 
 /// Samples of packets, with interfaces and sources in one word or in two.
 const FLOW: u32 = 1;
 const EXPANDED_FLOW: u32 = 3;
-/// Samples of counters.
 const COUNTERS: [u32; 2] = [2, 4];
 
 /// Flow records within a sample.
@@ -60,15 +59,15 @@ struct Sample<'a> {
 /// Reads a datagram that begins with version 5.
 pub(super) fn datagram(
     exporters: &mut Exporters,
-    limits: &Limits,
+    limits: &DecodeLimits,
     address: Address,
     received_ms: i64,
     data: &[u8],
     take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
-) -> Result<(), Cause> {
+) -> Result<(), Refusal> {
     let mut words = Words(data.get(4..).unwrap_or(&[]));
     let mut header = || Some((words.address()?, words.word()?, words.word()?, words.word()?, words.word()?));
-    let (agent, domain, sequence, uptime, samples) = header().ok_or(Cause::Truncated)?;
+    let (agent, domain, sequence, uptime, samples) = header().ok_or(Refusal::Truncated)?;
     let info = ExporterInfo { address, agent, protocol: Protocol::Sflow, domain };
     let exporter = exporters.get(&info, limits);
     let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: Some(uptime), boot_ms: None };
@@ -78,14 +77,14 @@ pub(super) fn datagram(
         let Some((format, octets)) =
             words.word().zip(words.word()).and_then(|(format, length)| Some((format, words.octets(length)?)))
         else {
-            exporter.counts.count(Cause::Truncated);
+            exporter.counts.count(Refusal::Truncated);
             break;
         };
         if COUNTERS.contains(&format) {
             exporter.counts.counter_samples += 1;
         } else if format == FLOW || format == EXPANDED_FLOW {
             let Some(sample) = sample(octets, format == EXPANDED_FLOW) else {
-                exporter.counts.count(Cause::BadLength);
+                exporter.counts.count(Refusal::BadLength);
                 continue;
             };
             follow(exporter, &sample, received_ms, limits);
@@ -127,7 +126,7 @@ fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
 }
 
 /// Keeps the count of samples that were lost, and of packets that the agent could not sample.
-fn follow(exporter: &mut Exporter, sample: &Sample<'_>, now_ms: i64, limits: &Limits) {
+fn follow(exporter: &mut Exporter, sample: &Sample<'_>, now_ms: i64, limits: &DecodeLimits) {
     let mut losses = exporter.counts.samples;
     let source = exporter.source(sample.source, now_ms, limits);
     source.sequence.hear(sample.sequence, Some(1), &mut losses);
@@ -137,9 +136,9 @@ fn follow(exporter: &mut Exporter, sample: &Sample<'_>, now_ms: i64, limits: &Li
 }
 
 /// The packet of a sample: of its header where it was sent, else as the agent read it.
-fn record(sample: &Sample<'_>, received_ms: i64) -> Result<Imported<'static>, Cause> {
+fn record(sample: &Sample<'_>, received_ms: i64) -> Result<Imported<'static>, Refusal> {
     let mut words = sample.records;
-    let mut found = Err(Cause::NotIp);
+    let mut found = Err(Refusal::NotIp);
     let mut vlan = 0;
     while !words.0.is_empty() {
         let mut next = || {
@@ -147,7 +146,7 @@ fn record(sample: &Sample<'_>, received_ms: i64) -> Result<Imported<'static>, Ca
             let length = words.word()?;
             Some((format, words.octets(length)?))
         };
-        let (format, octets) = next().ok_or(Cause::BadLength)?;
+        let (format, octets) = next().ok_or(Refusal::BadLength)?;
         match format {
             RAW_HEADER => {
                 let read = raw_header(octets);
@@ -156,7 +155,7 @@ fn record(sample: &Sample<'_>, received_ms: i64) -> Result<Imported<'static>, Ca
                 }
             }
             SAMPLED_IPV4 | SAMPLED_IPV6 if found.is_err() => {
-                found = sampled_ip(octets, format == SAMPLED_IPV6).ok_or(Cause::BadLength);
+                found = sampled_ip(octets, format == SAMPLED_IPV6).ok_or(Refusal::BadLength);
             }
             EXTENDED_SWITCH => vlan = Words(octets).word().unwrap_or(0) as u16 & 0xfff,
             _ => {}
@@ -173,33 +172,36 @@ fn record(sample: &Sample<'_>, received_ms: i64) -> Result<Imported<'static>, Ca
     Ok(record)
 }
 
-fn raw_header(octets: &[u8]) -> Result<Imported<'static>, Cause> {
+fn raw_header(octets: &[u8]) -> Result<Imported<'static>, Refusal> {
     let mut words = Words(octets);
     let mut fixed = || Some((words.word()?, words.word()?, words.word()?, words.word()?));
-    let (protocol, length, stripped, captured) = fixed().ok_or(Cause::BadLength)?;
-    let data = words.octets(captured).ok_or(Cause::BadLength)?;
+    let (protocol, length, stripped, captured) = fixed().ok_or(Refusal::BadLength)?;
+    let data = words.octets(captured).ok_or(Refusal::BadLength)?;
     let link = match protocol {
         1 => LinkType::Ethernet,
         6 => LinkType::FrameRelay,
         7 => LinkType::Ppp,
         11 | 12 => LinkType::RawIp,
-        _ => return Err(Cause::BadHeader),
+        _ => return Err(Refusal::BadHeader),
     };
     let mut packet = Packet::default();
     packet.read(&Frame { time_ns: 0, link, data, length: length.saturating_sub(stripped), vlan: None });
     let ip = packet.ip.map_err(|cause| match cause {
-        packet::Cause::NotIp => Cause::NotIp,
-        _ => Cause::BadHeader,
+        packet::Cause::NotIp => Refusal::NotIp,
+        _ => Refusal::BadHeader,
     })?;
-    let sent =
-        Sent { octets: u64::from(packet.octets), tcp_flags: ip.tcp.map_or(0, |tcp| tcp.flags), ..Sent::default() };
+    let sent = SentCounts {
+        octets: u64::from(packet.octets),
+        tcp_flags: ip.tcp.map_or(0, |tcp| tcp.flags),
+        ..SentCounts::default()
+    };
     Ok(Imported {
         addresses: [ip.src, ip.dst],
         ports: [ip.src_port, ip.dst_port],
         version: ip.version,
         protocol: ip.protocol,
         vlan: packet.vlan,
-        sent: [sent, Sent::default()],
+        sent: [sent, SentCounts::default()],
         ..Imported::default()
     })
 }
@@ -213,13 +215,13 @@ fn sampled_ip(octets: &[u8], six: bool) -> Option<Imported<'static>> {
     };
     let addresses = [address()?, address()?];
     let ports = [words.word()? as u16, words.word()? as u16];
-    let sent = Sent { octets: u64::from(length), tcp_flags: words.word()? as u8, ..Sent::default() };
+    let sent = SentCounts { octets: u64::from(length), tcp_flags: words.word()? as u8, ..SentCounts::default() };
     Some(Imported {
         addresses,
         ports,
         version: if addresses.iter().all(is_mapped) { 4 } else { 6 },
         protocol,
-        sent: [sent, Sent::default()],
+        sent: [sent, SentCounts::default()],
         ..Imported::default()
     })
 }

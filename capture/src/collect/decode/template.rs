@@ -1,8 +1,8 @@
 //! Templates, made into the steps that read a record: only what means something, where it lies in the record.
 
-use super::element::{self, ALL, Clock, PEN_NTOP, V9_NTOP, What};
-use super::fields::Values;
-use super::{Cause, Limits};
+use super::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
+use super::fields::{Shape, Values};
+use super::{DecodeLimits, Refusal};
 use serde::{Deserialize, Serialize};
 
 /// The length of a field whose length is in the record (RFC 7011, section 7).
@@ -13,62 +13,49 @@ const PEN_SCOPE: u32 = u32::MAX;
 /// One field of a template: enterprise (0: IANA's elements), element, octets; as [pen, id, length] where it is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u32, u16, u16)", into = "(u32, u16, u16)")]
-pub(super) struct Field {
+pub(super) struct TemplateField {
     pub(super) pen: u32,
     pub(super) id: u16,
     pub(super) length: u16,
 }
 
-impl From<(u32, u16, u16)> for Field {
-    fn from((pen, id, length): (u32, u16, u16)) -> Field {
-        Field { pen, id, length }
+impl From<(u32, u16, u16)> for TemplateField {
+    fn from((pen, id, length): (u32, u16, u16)) -> TemplateField {
+        TemplateField { pen, id, length }
     }
 }
 
-impl From<Field> for (u32, u16, u16) {
-    fn from(field: Field) -> (u32, u16, u16) {
+impl From<TemplateField> for (u32, u16, u16) {
+    fn from(field: TemplateField) -> (u32, u16, u16) {
         (field.pen, field.id, field.length)
     }
 }
 
-impl Field {
+impl TemplateField {
     /// A field of NetFlow v9: ntop's elements are those of IPFIX with another number.
-    pub(super) fn v9(id: u16, length: u16) -> Field {
+    pub(super) fn v9(id: u16, length: u16) -> TemplateField {
         match id.checked_sub(V9_NTOP) {
-            Some(id) => Field { pen: PEN_NTOP, id, length },
-            None => Field { pen: 0, id, length },
+            Some(id) => TemplateField { pen: PEN_NTOP, id, length },
+            None => TemplateField { pen: 0, id, length },
         }
     }
 
     /// A scope of NetFlow v9 (RFC 3954, section 6.1): 2 is an interface.
-    pub(super) fn v9_scope(kind: u16, length: u16) -> Field {
+    pub(super) fn v9_scope(kind: u16, length: u16) -> TemplateField {
         match kind {
-            2 => Field { pen: 0, id: 10, length },
-            _ => Field { pen: PEN_SCOPE, id: kind, length },
+            2 => TemplateField { pen: 0, id: 10, length },
+            _ => TemplateField { pen: PEN_SCOPE, id: kind, length },
         }
     }
 }
 
 /// How one field is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
+struct FieldStep {
     /// Octets from the record's start, if every field of variable length before it were empty.
     offset: u16,
     length: u16,
-    what: What,
-}
-
-/// What the fields of a record are together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// Both addresses of IPv4 are there; of IPv6.
-    pub(super) four: bool,
-    pub(super) six: bool,
-    /// What the times count from, where they are there.
-    pub(super) first: Option<Clock>,
-    pub(super) last: Option<Clock>,
-    /// The source is the initiator.
-    pub(super) initiator_known: bool,
+    what: Meaning,
 }
 
 /// How records are read.
@@ -77,11 +64,11 @@ pub(super) struct Template {
     /// How many of the fields are scopes; `None` for records of flows.
     pub(super) scopes: Option<u16>,
     /// The fields as they were sent.
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<TemplateField>,
     pub(super) shape: Shape,
     /// When it was last sent, ms from the Unix epoch.
     pub(super) heard_ms: i64,
-    steps: Vec<Step>,
+    steps: Vec<FieldStep>,
     /// Least octets of a record.
     octets: usize,
 }
@@ -90,38 +77,38 @@ impl Template {
     /// Makes the steps.
     ///
     /// # Errors
-    /// [`Cause::BadTemplate`] for one that no record could have.
+    /// [`Refusal::BadTemplate`] for one that no record could have.
     pub(super) fn new(
-        fields: Vec<Field>,
+        fields: Vec<TemplateField>,
         scopes: Option<u16>,
         heard_ms: i64,
-        limits: &Limits,
-    ) -> Result<Template, Cause> {
+        limits: &DecodeLimits,
+    ) -> Result<Template, Refusal> {
         let octets: usize = fields.iter().map(|field| least(field.length)).sum();
         let scoped = usize::from(scopes.unwrap_or(0));
         if octets == 0 || octets > usize::from(u16::MAX) || fields.len() > limits.fields || scoped > fields.len() {
-            return Err(Cause::BadTemplate);
+            return Err(Refusal::BadTemplate);
         }
         let chosen = if scopes.is_some() { options(&fields, scoped) } else { choose(&fields) };
         let mut steps = Vec::with_capacity(chosen.iter().flatten().count());
         let mut offset = 0;
         for (field, chosen) in fields.iter().zip(&chosen) {
-            let what = chosen.or((field.length == VARIABLE).then_some(What::Skip));
+            let what = chosen.or((field.length == VARIABLE).then_some(Meaning::Skip));
             if let Some(what) = what {
-                steps.push(Step { offset: offset as u16, length: field.length, what });
+                steps.push(FieldStep { offset: offset as u16, length: field.length, what });
             }
             offset += least(field.length);
         }
-        let has = |what: What| chosen.contains(&Some(what));
-        let clock = |of: What| chosen.iter().flatten().find(|what| what.slot() == of.slot()).copied();
+        let has = |what: Meaning| chosen.contains(&Some(what));
+        let clock = |of: Meaning| chosen.iter().flatten().find(|what| what.slot() == of.slot()).copied();
         let is_of = |pen: u32| fields.iter().any(|field| field.pen == pen);
-        let two_way = has(What::ReverseOctets) || has(What::ReversePackets);
+        let two_way = has(Meaning::ReverseOctets) || has(Meaning::ReversePackets);
         let connection = fields.iter().any(|field| field.pen == 0 && matches!(field.id, 231 | 298));
         let shape = Shape {
-            four: has(What::Source4) && has(What::Destination4),
-            six: has(What::Source6) && has(What::Destination6),
-            first: clock(What::First(Clock::Uptime)).and_then(What::clock),
-            last: clock(What::Last(Clock::Uptime)).and_then(What::clock),
+            four: has(Meaning::Source4) && has(Meaning::Destination4),
+            six: has(Meaning::Source6) && has(Meaning::Destination6),
+            first: clock(Meaning::First(Clock::Uptime)).and_then(Meaning::clock),
+            last: clock(Meaning::Last(Clock::Uptime)).and_then(Meaning::clock),
             initiator_known: two_way && (is_of(PEN_NTOP) || connection) && scopes.is_none(),
         };
         Ok(Template { scopes, fields, shape, heard_ms, steps, octets })
@@ -163,10 +150,10 @@ impl Template {
     }
 }
 
-impl What {
+impl Meaning {
     fn clock(self) -> Option<Clock> {
         match self {
-            What::First(clock) | What::Last(clock) => Some(clock),
+            Meaning::First(clock) | Meaning::Last(clock) => Some(clock),
             _ => None,
         }
     }
@@ -183,9 +170,9 @@ fn least(length: u16) -> usize {
 /// it leaves the exporter. Beside other counters they are what the destination sent, where the template is plainly
 /// nProbe's (it has elements of ntop's) and no other element says what the destination sent. Else they count the same
 /// packets a second time, after the exporter changed them, and are left out.
-fn choose(fields: &[Field]) -> Vec<Option<What>> {
+fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     let mut chosen = vec![None; fields.len()];
-    let mut best: Vec<(What, u8, usize)> = Vec::new();
+    let mut best: Vec<(Meaning, u8, usize)> = Vec::new();
     for (at, field) in fields.iter().enumerate() {
         let Some((what, rank)) = element::meaning(field.pen, field.id) else { continue };
         if field.length != VARIABLE && !what.takes(field.length) {
@@ -201,19 +188,19 @@ fn choose(fields: &[Field]) -> Vec<Option<What>> {
             None => best.push((what.slot(), rank, at)),
         }
     }
-    let has = |slot: What| best.iter().any(|known| known.0 == slot);
+    let has = |slot: Meaning| best.iter().any(|known| known.0 == slot);
     let ntop = fields.iter().any(|field| field.pen == PEN_NTOP);
-    let reverse = has(What::ReverseOctets) || has(What::ReversePackets);
-    let counted = has(What::Octets) || has(What::Packets);
+    let reverse = has(Meaning::ReverseOctets) || has(Meaning::ReversePackets);
+    let counted = has(Meaning::Octets) || has(Meaning::Packets);
     for &(_, _, at) in &best {
         let meaning = element::meaning(fields[at].pen, fields[at].id);
         let what = meaning.map(|(what, _)| what);
         chosen[at] = match (what, counted, ntop && !reverse) {
-            (Some(What::PostOctets), false, _) => Some(What::Octets),
-            (Some(What::PostPackets), false, _) => Some(What::Packets),
-            (Some(What::PostOctets), true, true) => Some(What::ReverseOctets),
-            (Some(What::PostPackets), true, true) => Some(What::ReversePackets),
-            (Some(What::PostOctets | What::PostPackets), true, false) => None,
+            (Some(Meaning::PostOctets), false, _) => Some(Meaning::Octets),
+            (Some(Meaning::PostPackets), false, _) => Some(Meaning::Packets),
+            (Some(Meaning::PostOctets), true, true) => Some(Meaning::ReverseOctets),
+            (Some(Meaning::PostPackets), true, true) => Some(Meaning::ReversePackets),
+            (Some(Meaning::PostOctets | Meaning::PostPackets), true, false) => None,
             (what, _, _) => what,
         };
     }
@@ -221,22 +208,22 @@ fn choose(fields: &[Field]) -> Vec<Option<What>> {
 }
 
 /// What of an option's fields is read: sampling, of what, and the exporter's boot.
-fn options(fields: &[Field], scoped: usize) -> Vec<Option<What>> {
+fn options(fields: &[TemplateField], scoped: usize) -> Vec<Option<Meaning>> {
     let mut seen = Vec::new();
-    let of = |(at, field): (usize, &Field)| {
+    let of = |(at, field): (usize, &TemplateField)| {
         let (what, _) = element::meaning(field.pen, field.id)?;
         let wanted = match what {
-            What::SamplingInterval
-            | What::Sampler
-            | What::PacketInterval
-            | What::PacketSpace
-            | What::SamplingSize
-            | What::SamplingPopulation
-            | What::Boot => true,
-            What::InputInterface => at < scoped,
+            Meaning::SamplingInterval
+            | Meaning::Sampler
+            | Meaning::PacketInterval
+            | Meaning::PacketSpace
+            | Meaning::SamplingSize
+            | Meaning::SamplingPopulation
+            | Meaning::Boot => true,
+            Meaning::InputInterface => at < scoped,
             _ => false,
         };
-        let first = !seen.contains(&what) || what == What::SamplingInterval;
+        let first = !seen.contains(&what) || what == Meaning::SamplingInterval;
         seen.push(what);
         (wanted && first && (field.length == VARIABLE || what.takes(field.length))).then_some(what)
     };

@@ -2,7 +2,7 @@
 
 use super::fields::mapped;
 use super::*;
-use crate::collect::record::Sent;
+use crate::collect::record::SentCounts;
 use crate::testing as t;
 use proptest::prelude::*;
 
@@ -105,7 +105,10 @@ fn v9_expected(first_ms: i64, last_ms: i64) -> Imported<'static> {
         ports: [40_000, 443],
         version: 4,
         protocol: 6,
-        sent: [Sent { packets: 12, octets: 3400, tcp_flags: 0x1b, ..Sent::default() }, Sent::default()],
+        sent: [
+            SentCounts { packets: 12, octets: 3400, tcp_flags: 0x1b, ..SentCounts::default() },
+            SentCounts::default(),
+        ],
         first_ms,
         last_ms,
         input_interface: 3,
@@ -184,7 +187,7 @@ fn netflow_v9() {
     assert_eq!(records, [v9_expected(NOW_MS - 3000, NOW_MS - 1000), v9_expected(NOW_MS - 5, NOW_MS)]);
     let counts = decoder.counts();
     assert_eq!((counts.datagrams, counts.records, counts.templates), (1, 2, 1));
-    assert_eq!(counts.causes, [0; Cause::ALL.len()]);
+    assert_eq!(counts.causes, [0; Refusal::ALL.len()]);
 }
 
 #[test]
@@ -260,8 +263,8 @@ fn ipfix_biflow_with_lengths_reduced() {
         version: 6,
         protocol: 17,
         sent: [
-            Sent { packets: 4, octets: 800, ..Sent::default() },
-            Sent { packets: 3, octets: 400, ..Sent::default() },
+            SentCounts { packets: 4, octets: 800, ..SentCounts::default() },
+            SentCounts { packets: 3, octets: 400, ..SentCounts::default() },
         ],
         first_ms: NOW_MS - 70,
         last_ms: NOW_MS - 70,
@@ -327,7 +330,7 @@ fn variable_length_and_ntops_elements() {
     assert_eq!((record.handshake_rtt_us, record.application_id, record.initiator_known), (14_000, 91, true));
     assert_eq!((record.sent[0].packets, record.sent[1].packets), (5, 4));
     assert_eq!((record.sent[0].retransmissions, record.sent[1].out_of_order), (2, 1));
-    assert_eq!(decoder.counts().causes, [0; Cause::ALL.len()]);
+    assert_eq!(decoder.counts().causes, [0; Refusal::ALL.len()]);
 }
 
 /// One record of the fields' values, each as wide as it is.
@@ -400,11 +403,11 @@ fn impossible_times_are_mended_and_counted() {
         plain(records).iter().map(|record| (record.first_ms - from, record.last_ms - from)).collect()
     };
     assert_eq!(times(feed(&mut decoder, &message), NOW_MS), [(0, 0), (0, 0), (-20, -20), (-20, -10)]);
-    assert_eq!(decoder.counts().of(Cause::TimeClamped), 3);
+    assert_eq!(decoder.counts().of(Refusal::TimeClamped), 3);
     // A clock that is two days off.
     let received = NOW_MS + 2 * 86_400_000;
     assert_eq!(times(feed_at(&mut decoder, HOME, received, &message), received)[3], (-20, -10));
-    assert_eq!(decoder.counts().of(Cause::ClockOff), 1);
+    assert_eq!(decoder.counts().of(Refusal::ClockOff), 1);
 }
 
 #[test]
@@ -490,7 +493,7 @@ fn a_template_may_change_and_be_withdrawn() {
 
 #[test]
 fn records_wait_for_their_template_within_bounds() {
-    let limits = Limits { waiting_octets: 100, waiting_ms: 1000, ..Limits::default() };
+    let limits = DecodeLimits { waiting_octets: 100, waiting_ms: 1000, ..DecodeLimits::default() };
     let mut decoder = Decoder::new(limits);
     let short = [(0, 8, 4), (0, 12, 4), (0, 2, 4)];
     let flow = |packets: u8| set(300, &[10, 0, 0, 1, 10, 0, 0, 2, 0, 0, 0, packets]);
@@ -498,34 +501,34 @@ fn records_wait_for_their_template_within_bounds() {
         feed(&mut decoder, &ipfix(0, &[flow(packets)]));
         assert!(decoder.waiting_octets() <= 100);
     }
-    assert_eq!(decoder.counts().of(Cause::UnknownTemplate), 2);
+    assert_eq!(decoder.counts().of(Refusal::UnknownTemplate), 2);
     let records = plain(feed(&mut decoder, &ipfix(0, &[template(300, &short)])));
     let packets: Vec<_> = records.iter().map(|record| record.sent[0].packets).collect();
     assert_eq!(packets, (3..=10).collect::<Vec<_>>());
     assert_eq!(decoder.waiting_octets(), 0);
     feed(&mut decoder, &ipfix(0, &[set(301, &[0; 40])]));
     feed_at(&mut decoder, HOME, NOW_MS + 1001, &ipfix(0, &[]));
-    assert_eq!((decoder.waiting_octets(), decoder.counts().of(Cause::UnknownTemplate)), (0, 3));
+    assert_eq!((decoder.waiting_octets(), decoder.counts().of(Refusal::UnknownTemplate)), (0, 3));
     feed(&mut decoder, &ipfix(0, &[set(301, &[0; 101])]));
-    assert_eq!(decoder.counts().of(Cause::UnknownTemplate), 4, "too long to wait");
+    assert_eq!(decoder.counts().of(Refusal::UnknownTemplate), 4, "too long to wait");
 }
 
 #[test]
 fn floods_are_bounded() {
-    let limits = Limits { exporters: 40, templates: 10, fields: 5, options: 10, ..Limits::default() };
+    let limits = DecodeLimits { exporters: 40, templates: 10, fields: 5, options: 10, ..DecodeLimits::default() };
     let mut decoder = Decoder::new(limits);
     let short = [(0, 8, 4), (0, 12, 4), (0, 2, 4)];
     for id in 256..400 {
         feed_at(&mut decoder, HOME, NOW_MS + i64::from(id), &ipfix(0, &[template(id, &short)]));
     }
     let known = decoder.exporters().next().unwrap();
-    assert_eq!((known.templates, known.counts.of(Cause::TemplatesForgotten)), (10, 134));
+    assert_eq!((known.templates, known.counts.of(Refusal::TemplatesForgotten)), (10, 134));
     feed(&mut decoder, &ipfix(0, &[template(300, &[(0, 1, 4); 6])]));
-    assert_eq!(decoder.counts().of(Cause::BadTemplate), 1);
+    assert_eq!(decoder.counts().of(Refusal::BadTemplate), 1);
     let options = options_template(400, &[(0, 149, 4)], &[(0, 48, 1), (0, 50, 4)]);
     let many: Vec<u8> = (0..=255).flat_map(|sampler| [0, 0, 0, 7, sampler, 0, 0, 0, 2]).collect();
     feed(&mut decoder, &ipfix(0, &[options, set(400, &many)]));
-    assert_eq!(decoder.counts().of(Cause::OptionsForgotten), 246);
+    assert_eq!(decoder.counts().of(Refusal::OptionsForgotten), 246);
     // One that is heard often is not forgotten for many that are heard once.
     for from in 0..1000u16 {
         let mut address = HOME;
@@ -533,7 +536,7 @@ fn floods_are_bounded() {
         feed_at(&mut decoder, address, NOW_MS + 500, &v5(0, UPTIME, 0, &[]));
     }
     assert_eq!(decoder.exporters().count(), 40);
-    assert_eq!(decoder.counts().of(Cause::ExportersForgotten), 961);
+    assert_eq!(decoder.counts().of(Refusal::ExportersForgotten), 961);
     assert!(decoder.exporters().any(|known| known.info.protocol == Protocol::Ipfix));
     assert_eq!(decoder.counts().datagrams, 1000 + 146);
 }
@@ -548,9 +551,9 @@ fn templates_that_no_record_could_have() {
         set(2, &shorts(&[300, 5, 8, 4])),
         options_template(300, &[(0, 149, 4); 2], &[])[..14].to_vec(),
     ] {
-        let before = decoder.counts().of(Cause::BadTemplate) + decoder.counts().of(Cause::Truncated);
+        let before = decoder.counts().of(Refusal::BadTemplate) + decoder.counts().of(Refusal::Truncated);
         feed(&mut decoder, &ipfix(0, std::slice::from_ref(&bad)));
-        let after = decoder.counts().of(Cause::BadTemplate) + decoder.counts().of(Cause::Truncated);
+        let after = decoder.counts().of(Refusal::BadTemplate) + decoder.counts().of(Refusal::Truncated);
         assert_eq!(after, before + 1, "{bad:?}");
     }
     assert_eq!(decoder.exporters().next().unwrap().templates, 0);
@@ -596,7 +599,10 @@ fn sflow_samples() {
     let data = sflow(1, 1000, &[(1, flow), (2, vec![0; 12]), (3, expanded), (1, four), (1, arp)]);
     let records = plain(feed(&mut decoder, &data));
     let expected = Imported {
-        sent: [Sent { packets: 1, octets: 40, tcp_flags: t::SYN, ..Sent::default() }, Sent::default()],
+        sent: [
+            SentCounts { packets: 1, octets: 40, tcp_flags: t::SYN, ..SentCounts::default() },
+            SentCounts::default(),
+        ],
         vlan: 12,
         sampling: Some(1000),
         input_interface: 5,
@@ -606,7 +612,10 @@ fn sflow_samples() {
     assert_eq!(records[1], Imported { sampling: Some(512), output_interface: 6, ..expected });
     assert_eq!((records[2].ports, records[2].sent[0].octets, records[2].protocol), ([53, 999], 60, 17));
     let counts = decoder.counts();
-    assert_eq!((counts.records, counts.counter_samples, counts.of(Cause::NotIp), counts.exporter_drops), (3, 1, 1, 7));
+    assert_eq!(
+        (counts.records, counts.counter_samples, counts.of(Refusal::NotIp), counts.exporter_drops),
+        (3, 1, 1, 7)
+    );
     let known = decoder.exporters().next().unwrap();
     assert_eq!((known.info.protocol, known.info.agent), (Protocol::Sflow, mapped([192, 0, 2, 5])));
     // Two datagrams and four samples of that source never came.
@@ -659,8 +668,8 @@ fn messages_are_found_in_a_stream() {
         assert_eq!(message_octets(&message[..end]), Ok(None));
     }
     assert_eq!(message_octets(&[message.clone(), vec![1, 2, 3]].concat()), Ok(Some(message.len())));
-    assert_eq!(message_octets(b"GET / HTTP/1.1"), Err(Cause::UnknownVersion));
-    assert_eq!(message_octets(&[0, 10, 0, 3]), Err(Cause::BadLength));
+    assert_eq!(message_octets(b"GET / HTTP/1.1"), Err(Refusal::UnknownVersion));
+    assert_eq!(message_octets(&[0, 10, 0, 3]), Err(Refusal::BadLength));
 }
 
 #[test]
@@ -790,6 +799,6 @@ proptest! {
         let records = feed(&mut decoder, &ipfix(0, &[template(300, &described), set(300, &data)]));
         prop_assert_eq!(records, expected);
         let counts = decoder.counts();
-        prop_assert_eq!(counts.records + counts.of(Cause::Empty), rows as u64);
+        prop_assert_eq!(counts.records + counts.of(Refusal::Empty), rows as u64);
     }
 }

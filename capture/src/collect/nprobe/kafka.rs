@@ -1,12 +1,12 @@
 //! nProbe's JSON in topics of Kafka.
 //!
-//! A topic is read in a consumer group of the probe's own. How far it was read is told to Kafka once what came of it waits
+//! A topic is read in a consumer group of the probe's own. Offsets are committed once what came of it waits
 //! nowhere but on disk or in Kafka: whatever a collector does not get to is read again by the next one.
 
-use super::{Body, Message, Outbox};
+use super::{Body, NprobeMessage, Outbox};
+use crate::export::nprobe_kafka;
+use crate::host::wall_clock_ns;
 use crate::packet::{self, Address};
-use crate::publish::nprobe_kafka;
-use crate::source::wall_clock_ns;
 use crate::throttle::Throttle;
 use anyhow::Context as _;
 use rdkafka::client::ClientContext;
@@ -65,7 +65,7 @@ impl FromTopic {
 
 /// A record's place: in which of the sources, in which partition, and the offset after it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct TopicOffset {
     source: usize,
     partition: i32,
     next: i64,
@@ -76,7 +76,7 @@ pub(super) struct Place {
 pub struct Taken(HashMap<(usize, i32), i64>);
 
 impl Taken {
-    pub(super) fn add(&mut self, place: Place) {
+    pub(super) fn add(&mut self, place: TopicOffset) {
         self.0.insert((place.source, place.partition), place.next);
     }
 
@@ -92,14 +92,14 @@ impl Taken {
 }
 
 /// Says what Kafka's client reports.
-pub(super) struct Context {
+pub(super) struct ReadContext {
     source: String,
     throttle: Throttle,
     /// Partitions were given to it that it has not looked at.
     assigned: AtomicBool,
 }
 
-impl ClientContext for Context {
+impl ClientContext for ReadContext {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(facility, "{message}");
     }
@@ -111,8 +111,8 @@ impl ClientContext for Context {
     }
 }
 
-impl ConsumerContext for Context {
-    fn post_rebalance(&self, _: &BaseConsumer<Context>, rebalance: &Rebalance<'_>) {
+impl ConsumerContext for ReadContext {
+    fn post_rebalance(&self, _: &BaseConsumer<ReadContext>, rebalance: &Rebalance<'_>) {
         if let Rebalance::Assign(partitions) = rebalance {
             tracing::info!("reading {} of {} partitions", self.source, partitions.count());
             self.assigned.store(true, Ordering::SeqCst);
@@ -120,9 +120,9 @@ impl ConsumerContext for Context {
     }
 }
 
-type Consumer = Arc<BaseConsumer<Context>>;
+type Consumer = Arc<BaseConsumer<ReadContext>>;
 
-/// Tells Kafka how far topics were read.
+/// Commits offsets.
 #[derive(Clone, Default)]
 pub struct Committer(Vec<(String, Consumer)>);
 
@@ -167,15 +167,15 @@ pub(super) fn consumer(from: &FromTopic, probe: &str) -> anyhow::Result<Consumer
         config.set(key, value);
     }
     config.set("bootstrap.servers", &from.brokers).set("group.id", format!("weir-collect-{probe}"));
-    let context = Context { source: from.to_string(), throttle: Throttle::default(), assigned: AtomicBool::new(false) };
-    let consumer: BaseConsumer<Context> = config
+    let context =
+        ReadContext { source: from.to_string(), throttle: Throttle::default(), assigned: AtomicBool::new(false) };
+    let consumer: BaseConsumer<ReadContext> = config
         .create_with_context(context)
         .with_context(|| format!("{from} cannot be read: see --nprobe-kafka-conf"))?;
     consumer.subscribe(&[&from.topic]).with_context(|| format!("cannot read from {from}"))?;
     Ok(Arc::new(consumer))
 }
 
-/// Begins to read.
 pub(super) fn read(
     from: FromTopic,
     consumer: Consumer,
@@ -198,12 +198,12 @@ pub(super) fn read(
             let patience = if outbox.batch.is_empty() { PATIENCE } else { Duration::ZERO };
             let goes_on = match consumer.poll(patience) {
                 Some(Ok(record)) => {
-                    let place = Place { source, partition: record.partition(), next: record.offset() + 1 };
+                    let place = TopicOffset { source, partition: record.partition(), next: record.offset() + 1 };
                     let now_ns = wall_clock_ns();
                     let written_ns = record.timestamp().to_millis().filter(|&ms| ms > 0).map(|ms| ms * 1_000_000);
                     let time_ns = written_ns.map_or(now_ns, |written| written.min(now_ns));
                     let octets = record.payload().unwrap_or_default().to_vec();
-                    outbox.push(Message { from: broker, time_ns, body: Body::Record(octets, place) })
+                    outbox.push(NprobeMessage { from: broker, time_ns, body: Body::Record(octets, place) })
                 }
                 Some(Err(error)) => {
                     if throttle.allow(&error.to_string()) {
@@ -223,7 +223,7 @@ pub(super) fn read(
 
 /// Has the group begin where its topic ends now, in partitions of which it has read nothing yet: what comes from now on is
 /// read, whenever this collector ends.
-fn begin(consumer: &BaseConsumer<Context>) -> anyhow::Result<()> {
+fn begin(consumer: &BaseConsumer<ReadContext>) -> anyhow::Result<()> {
     let committed = consumer.committed(ANSWER).context("cannot ask Kafka how far the topic was read")?;
     let mut new = TopicPartitionList::new();
     for partition in committed.elements().iter().filter(|partition| partition.offset() == Offset::Invalid) {
@@ -255,10 +255,10 @@ mod tests {
     #[test]
     fn what_is_taken_later_holds() {
         let mut taken = Taken::default();
-        taken.add(Place { source: 0, partition: 1, next: 5 });
+        taken.add(TopicOffset { source: 0, partition: 1, next: 5 });
         let mut later = Taken::default();
-        later.add(Place { source: 0, partition: 1, next: 9 });
-        later.add(Place { source: 1, partition: 1, next: 2 });
+        later.add(TopicOffset { source: 0, partition: 1, next: 9 });
+        later.add(TopicOffset { source: 1, partition: 1, next: 2 });
         taken.extend(later);
         assert_eq!(taken.0, HashMap::from([((0, 1), 9), ((1, 1), 2)]));
     }

@@ -11,7 +11,7 @@ use crate::collect::record::Imported;
 use crate::packet::Address;
 use anyhow::Context as _;
 use crossbeam_channel::{Receiver, Sender};
-use kafka::{Committer, FromTopic, Place, Taken};
+use kafka::{Committer, FromTopic, Taken, TopicOffset};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -29,12 +29,10 @@ const AT_ONCE: usize = 4;
 enum Body {
     /// The two frames of ZeroMQ.
     Frames([Vec<u8>; 2]),
-    /// A record of Kafka.
-    Record(Vec<u8>, Place),
+    Record(Vec<u8>, TopicOffset),
 }
 
-/// One message.
-struct Message {
+struct NprobeMessage {
     from: Address,
     /// When it came, or was written to Kafka, ns from the Unix epoch.
     time_ns: i64,
@@ -43,15 +41,15 @@ struct Message {
 
 /// Messages on their way to the worker.
 struct Outbox {
-    messages: Sender<Vec<Message>>,
+    messages: Sender<Vec<NprobeMessage>>,
     wake: Arc<OwnedFd>,
-    batch: Vec<Message>,
+    batch: Vec<NprobeMessage>,
     octets: usize,
 }
 
 impl Outbox {
     /// Adds a message; false where there is nobody any more to take it.
-    fn push(&mut self, message: Message) -> bool {
+    fn push(&mut self, message: NprobeMessage) -> bool {
         self.octets += match &message.body {
             Body::Frames([header, payload]) => header.len() + payload.len(),
             Body::Record(octets, _) => octets.len(),
@@ -77,15 +75,13 @@ impl Outbox {
 /// What is read for one worker.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// Topics.
     pub kafka: Vec<FromTopic>,
-    /// Publishers.
     pub zmq: Vec<zmq::Endpoint>,
 }
 
 /// The worker's end.
 pub struct Inbox {
-    messages: Receiver<Vec<Message>>,
+    messages: Receiver<Vec<NprobeMessage>>,
     wake: Arc<OwnedFd>,
     committer: Committer,
     taken: Taken,
@@ -165,7 +161,7 @@ impl Inbox {
 
     /// Ends once the threads have.
     pub fn close(self) {
-        // Whoever waits to hand something over has nobody to take it.
+        // A thread that waits to hand something over gives up: nobody takes it any more.
         drop(self.messages);
         for thread in self.threads {
             if thread.join().is_err() {

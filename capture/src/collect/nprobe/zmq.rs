@@ -1,8 +1,8 @@
 //! nProbe's messages over ZeroMQ.
 
-use super::{Body, Message, Outbox};
+use super::{Body, NprobeMessage, Outbox};
+use crate::host::wall_clock_ns;
 use crate::packet::{self, Address};
-use crate::source::wall_clock_ns;
 use anyhow::Context as _;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
@@ -81,7 +81,6 @@ impl Endpoint {
     }
 }
 
-/// Begins to read.
 pub(super) fn read(endpoint: &Endpoint, outbox: Outbox, stop: Arc<AtomicBool>) -> anyhow::Result<JoinHandle<()>> {
     let socket = endpoint.open()?;
     let endpoint = endpoint.clone();
@@ -120,7 +119,7 @@ fn run(endpoint: &Endpoint, socket: &zmq::Socket, mut outbox: Outbox, stop: &Ato
 }
 
 /// The next message; `None` where there is none.
-fn receive(socket: &zmq::Socket, publisher: Address) -> Option<Message> {
+fn receive(socket: &zmq::Socket, publisher: Address) -> Option<NprobeMessage> {
     let mut header = socket.recv_msg(zmq::DONTWAIT).ok()?;
     let from = header.gets("Peer-Address").and_then(|peer| peer.parse::<IpAddr>().ok());
     let mut frames = [header.to_vec(), Vec::new()];
@@ -139,7 +138,7 @@ fn receive(socket: &zmq::Socket, publisher: Address) -> Option<Message> {
         frames = [Vec::new(), Vec::new()];
     }
     let from = from.map_or(publisher, packet::address);
-    Some(Message { from, time_ns: wall_clock_ns(), body: Body::Frames(frames) })
+    Some(NprobeMessage { from, time_ns: wall_clock_ns(), body: Body::Frames(frames) })
 }
 
 #[cfg(test)]

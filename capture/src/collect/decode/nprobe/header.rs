@@ -6,58 +6,54 @@
 //! number of the message (4). 28: as before but the source, which follows in 4 octets. 36: topic, version, flags, 2 of
 //! padding, length before and after compression, number, source.
 
-use crate::collect::decode::Cause;
+use crate::collect::decode::Refusal;
 
 /// What messages are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Topic {
-    /// Records of flows.
+pub enum ZmqTopic {
     Flow,
     /// What the nProbe came to.
     Event,
-    /// Counters of interfaces.
     Counter,
     /// What records say.
     Template,
-    /// Options of exporters.
     Option,
     /// An nProbe that began.
     Hello,
     /// Ports that are listened on.
     ListeningPorts,
-    /// Names of interfaces.
     SnmpInterfaces,
     /// None of those.
     Other,
 }
 
-impl Topic {
+impl ZmqTopic {
     /// Every topic, in the order of its discriminants.
-    pub const ALL: [Topic; 9] = [
-        Topic::Flow,
-        Topic::Event,
-        Topic::Counter,
-        Topic::Template,
-        Topic::Option,
-        Topic::Hello,
-        Topic::ListeningPorts,
-        Topic::SnmpInterfaces,
-        Topic::Other,
+    pub const ALL: [ZmqTopic; 9] = [
+        ZmqTopic::Flow,
+        ZmqTopic::Event,
+        ZmqTopic::Counter,
+        ZmqTopic::Template,
+        ZmqTopic::Option,
+        ZmqTopic::Hello,
+        ZmqTopic::ListeningPorts,
+        ZmqTopic::SnmpInterfaces,
+        ZmqTopic::Other,
     ];
 
     /// The topic as messages, metrics and the summary name it.
     pub fn name(self) -> &'static str {
         match self {
-            Topic::Flow => "flow",
-            Topic::Event => "event",
-            Topic::Counter => "counter",
-            Topic::Template => "template",
-            Topic::Option => "option",
-            Topic::Hello => "hello",
-            Topic::ListeningPorts => "listening-ports",
-            Topic::SnmpInterfaces => "snmp-ifaces",
-            Topic::Other => "other",
+            ZmqTopic::Flow => "flow",
+            ZmqTopic::Event => "event",
+            ZmqTopic::Counter => "counter",
+            ZmqTopic::Template => "template",
+            ZmqTopic::Option => "option",
+            ZmqTopic::Hello => "hello",
+            ZmqTopic::ListeningPorts => "listening-ports",
+            ZmqTopic::SnmpInterfaces => "snmp-ifaces",
+            ZmqTopic::Other => "other",
         }
     }
 }
@@ -69,10 +65,9 @@ pub(super) enum Form {
     Tlv,
 }
 
-/// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) topic: Topic,
+    pub(super) topic: ZmqTopic,
     pub(super) form: Form,
     /// The payload is compressed whatever it begins with.
     pub(super) compressed: bool,
@@ -95,10 +90,10 @@ impl Header {
     /// says of more than 65,535 octets is wrong.
     ///
     /// # Errors
-    /// [`Cause::BadLength`] for a frame of another size, [`Cause::UnknownVersion`] for a version that its size cannot have.
-    pub(super) fn read(frame: &[u8]) -> Result<Header, Cause> {
+    /// [`Refusal::BadLength`] for a frame of another size, [`Refusal::UnknownVersion`] for a version that its size cannot have.
+    pub(super) fn read(frame: &[u8]) -> Result<Header, Refusal> {
         let at = if frame.len() == LEGACY { 32 } else { 16 };
-        let (topic, rest) = frame.split_at_checked(at).ok_or(Cause::BadLength)?;
+        let (topic, rest) = frame.split_at_checked(at).ok_or(Refusal::BadLength)?;
         let word = |at: usize| <[u8; 4]>::try_from(&rest[at..at + 4]).unwrap_or_default();
         let json = Header { topic: topic_of(topic), form: Form::Json, compressed: false, source: 0, number: None };
         match (frame.len(), rest.first().copied().unwrap_or_default()) {
@@ -118,8 +113,8 @@ impl Header {
                 let flags = rest[1];
                 Ok(Header { form: form(flags & TLV != 0), compressed: flags & COMPRESSED != 0, source, number, ..json })
             }
-            (LEGACY | SHORT | LONG | WITH_FLAGS, _) => Err(Cause::UnknownVersion),
-            _ => Err(Cause::BadLength),
+            (LEGACY | SHORT | LONG | WITH_FLAGS, _) => Err(Refusal::UnknownVersion),
+            _ => Err(Refusal::BadLength),
         }
     }
 }
@@ -129,8 +124,8 @@ fn form(tlv: bool) -> Form {
 }
 
 /// By the first letter, as ntopng tells topics apart.
-fn topic_of(topic: &[u8]) -> Topic {
+fn topic_of(topic: &[u8]) -> ZmqTopic {
     let letter = topic.first().copied();
-    let known = Topic::ALL.into_iter().find(|topic| letter == topic.name().bytes().next());
-    known.unwrap_or(Topic::Other)
+    let known = ZmqTopic::ALL.into_iter().find(|topic| letter == topic.name().bytes().next());
+    known.unwrap_or(ZmqTopic::Other)
 }

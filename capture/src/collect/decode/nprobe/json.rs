@@ -1,14 +1,14 @@
 //! Records as JSON: an object, an array of objects, or an object a line. No tree is made of them.
 
-use super::record::{Fields, Records, Value};
-use crate::collect::decode::{Cause, ExporterInfo};
+use super::record::{Fields, NprobeRecords, NprobeValue};
+use crate::collect::decode::{ExporterInfo, Refusal};
 use crate::collect::record::Imported;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
 /// Reads the records of a payload; what is no JSON is counted, records before it are handed over.
-pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut Records<'_, T>) {
+pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut NprobeRecords<'_, T>) {
     let data = data.trim_ascii();
     // Zeros end what a program in C sends.
     let data = data.strip_suffix(b"\0").unwrap_or(data).trim_ascii_end();
@@ -33,17 +33,17 @@ fn is_lines(data: &[u8]) -> bool {
     data.first() == Some(&b'{') && second.is_some_and(|second| second.first() == Some(&b'{'))
 }
 
-fn document<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut Records<'_, T>) {
+fn document<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut NprobeRecords<'_, T>) {
     let mut deserializer = serde_json::Deserializer::from_slice(data);
     let read = Document { records, nested: false }.deserialize(&mut deserializer).and_then(|()| deserializer.end());
     if read.is_err() {
-        records.count(Cause::BadJson);
+        records.count(Refusal::BadJson);
     }
 }
 
 /// An object that is a record, or an array of those.
 struct Document<'r, 'm, T> {
-    records: &'r mut Records<'m, T>,
+    records: &'r mut NprobeRecords<'m, T>,
     /// Within an array: there an array is none.
     nested: bool,
 }
@@ -73,7 +73,7 @@ impl<'de, T: FnMut(&ExporterInfo, &Imported<'_>)> Visitor<'de> for Document<'_, 
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
         let mut fields: Fields<'de> = self.records.begin();
-        while let Some(key) = object.next_key_seed(Name { records: self.records })? {
+        while let Some(key) = object.next_key_seed(FieldName { records: self.records })? {
             match key {
                 Some(key) => {
                     let value = object.next_value_seed(AnyValue)?;
@@ -87,21 +87,20 @@ impl<'de, T: FnMut(&ExporterInfo, &Imported<'_>)> Visitor<'de> for Document<'_, 
     }
 }
 
-/// A key.
-struct Name<'r, 'm, T> {
-    records: &'r mut Records<'m, T>,
+struct FieldName<'r, 'm, T> {
+    records: &'r mut NprobeRecords<'m, T>,
 }
 
-impl<'de, T: FnMut(&ExporterInfo, &Imported<'_>)> DeserializeSeed<'de> for Name<'_, '_, T> {
-    type Value = Option<super::keys::Key>;
+impl<'de, T: FnMut(&ExporterInfo, &Imported<'_>)> DeserializeSeed<'de> for FieldName<'_, '_, T> {
+    type Value = Option<super::keys::JsonKey>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Visitor<'_> for Name<'_, '_, T> {
-    type Value = Option<super::keys::Key>;
+impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Visitor<'_> for FieldName<'_, '_, T> {
+    type Value = Option<super::keys::JsonKey>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
@@ -112,59 +111,58 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Visitor<'_> for Name<'_, '_, T> {
     }
 }
 
-/// A value of any kind.
 struct AnyValue;
 
 impl<'de> DeserializeSeed<'de> for AnyValue {
-    type Value = Value<'de>;
+    type Value = NprobeValue<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<NprobeValue<'de>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value<'de>;
+    type Value = NprobeValue<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Value<'de>, E> {
-        Ok(Value::Number(number))
+    fn visit_u64<E>(self, number: u64) -> Result<NprobeValue<'de>, E> {
+        Ok(NprobeValue::Number(number))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Value<'de>, E> {
-        Ok(Value::Other)
+    fn visit_i64<E>(self, _: i64) -> Result<NprobeValue<'de>, E> {
+        Ok(NprobeValue::Other)
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Value<'de>, E> {
-        Ok(Value::Float(number))
+    fn visit_f64<E>(self, number: f64) -> Result<NprobeValue<'de>, E> {
+        Ok(NprobeValue::Float(number))
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Value<'de>, E> {
-        Ok(Value::Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<NprobeValue<'de>, E> {
+        Ok(NprobeValue::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Value<'de>, E> {
-        Ok(Value::Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E>(self, text: &str) -> Result<NprobeValue<'de>, E> {
+        Ok(NprobeValue::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Value<'de>, E> {
-        Ok(Value::Other)
+    fn visit_bool<E>(self, _: bool) -> Result<NprobeValue<'de>, E> {
+        Ok(NprobeValue::Other)
     }
 
-    fn visit_unit<E>(self) -> Result<Value<'de>, E> {
-        Ok(Value::Text(Cow::Borrowed("")))
+    fn visit_unit<E>(self) -> Result<NprobeValue<'de>, E> {
+        Ok(NprobeValue::Text(Cow::Borrowed("")))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Value<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<NprobeValue<'de>, A::Error> {
         while array.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Value::Other)
+        Ok(NprobeValue::Other)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<NprobeValue<'de>, A::Error> {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Value::Other)
+        Ok(NprobeValue::Other)
     }
 }

@@ -1,16 +1,16 @@
 //! Keys of nProbe's records: numbers of elements, or their names.
 
-use crate::collect::decode::element::{Clock, PEN_NTOP, V9_NTOP, What, meaning};
-use crate::publish::element_list::{numbered, without_number};
+use crate::collect::decode::element::{Clock, Meaning, PEN_NTOP, V9_NTOP, meaning};
+use crate::export::element_list::{numbered, without_number};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 /// Where the value of an element goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum JsonKey {
     /// To a part of the record; of elements for the same part the one with the lowest rank holds.
-    Part(What, u8),
+    Part(Meaning, u8),
     /// To the exporter's address (IE 130, 131).
     Exporter,
     /// To that of the nProbe, which is the exporter where no other one is named (ntop 35632.471).
@@ -19,11 +19,10 @@ pub(super) enum Key {
     Nowhere(u16),
 }
 
-/// All keys.
 pub(super) struct Keys {
-    by_name: HashMap<&'static str, Key, RandomState>,
+    by_name: HashMap<&'static str, JsonKey, RandomState>,
     /// By number: IANA's elements, ntop's.
-    by_number: [Vec<Option<Key>>; 2],
+    by_number: [Vec<Option<JsonKey>>; 2],
     nowhere: Vec<&'static str>,
 }
 
@@ -38,25 +37,26 @@ impl Keys {
     }
 
     fn new() -> Keys {
-        let by_number = [0, PEN_NTOP].map(|pen| (0..NUMBERS).map(|id| place(pen, id)).collect::<Vec<Option<Key>>>());
+        let by_number =
+            [0, PEN_NTOP].map(|pen| (0..NUMBERS).map(|id| place(pen, id)).collect::<Vec<Option<JsonKey>>>());
         let mut keys = Keys { by_name: HashMap::default(), by_number, nowhere: Vec::new() };
         for (name, pen, id) in numbered() {
             let slot = &mut keys.by_number[usize::from(pen == PEN_NTOP)][usize::from(id)];
             let key = *slot.get_or_insert_with(|| {
                 keys.nowhere.push(name);
-                Key::Nowhere(keys.nowhere.len() as u16 - 1)
+                JsonKey::Nowhere(keys.nowhere.len() as u16 - 1)
             });
             keys.by_name.insert(name, key);
         }
         for name in without_number() {
-            keys.by_name.insert(name, Key::Nowhere(keys.nowhere.len() as u16));
+            keys.by_name.insert(name, JsonKey::Nowhere(keys.nowhere.len() as u16));
             keys.nowhere.push(name);
         }
         keys
     }
 
     /// The key that is written so: `8`, `35632.118`, `57590` (NetFlow v9's number of an element of ntop's), or a name.
-    pub(super) fn find(&self, key: &str) -> Option<Key> {
+    pub(super) fn find(&self, key: &str) -> Option<JsonKey> {
         if !key.as_bytes().first().is_some_and(u8::is_ascii_digit) {
             return self.by_name.get(key).copied();
         }
@@ -69,7 +69,7 @@ impl Keys {
     }
 
     /// The key of this number, as NetFlow v9 has it.
-    pub(super) fn numbered(&self, number: u32) -> Option<Key> {
+    pub(super) fn numbered(&self, number: u32) -> Option<JsonKey> {
         let number = u16::try_from(number).ok()?;
         match number.checked_sub(V9_NTOP) {
             Some(id) => self.of(true, id),
@@ -77,7 +77,7 @@ impl Keys {
         }
     }
 
-    fn of(&self, ntop: bool, id: u16) -> Option<Key> {
+    fn of(&self, ntop: bool, id: u16) -> Option<JsonKey> {
         self.by_number[usize::from(ntop)].get(usize::from(id)).copied().flatten()
     }
 
@@ -92,22 +92,22 @@ impl Keys {
     }
 }
 
-fn place(pen: u32, id: u16) -> Option<Key> {
+fn place(pen: u32, id: u16) -> Option<JsonKey> {
     match (pen, id) {
-        (0, 130 | 131) => return Some(Key::Exporter),
-        (PEN_NTOP, 471) => return Some(Key::Probe),
+        (0, 130 | 131) => return Some(JsonKey::Exporter),
+        (PEN_NTOP, 471) => return Some(JsonKey::Probe),
         // A record has both directions: what the destination sent.
-        (0, 23) => return Some(Key::Part(What::ReverseOctets, 0)),
-        (0, 24) => return Some(Key::Part(What::ReversePackets, 0)),
+        (0, 23) => return Some(JsonKey::Part(Meaning::ReverseOctets, 0)),
+        (0, 24) => return Some(JsonKey::Part(Meaning::ReversePackets, 0)),
         // The flags of both directions together are worth less than those of one.
-        (0, 6) => return Some(Key::Part(What::Flags, 2)),
+        (0, 6) => return Some(JsonKey::Part(Meaning::Flags, 2)),
         _ => {}
     }
     match meaning(pen, id)? {
         // Of forms with templates, or binary.
-        (What::PostOctets | What::PostPackets | What::Boot | What::ApplicationTag | What::Skip, _)
-        | (What::First(Clock::MicrosecondsBefore) | What::Last(Clock::MicrosecondsBefore), _) => None,
-        (what, rank) => Some(Key::Part(what, rank)),
+        (Meaning::PostOctets | Meaning::PostPackets | Meaning::Boot | Meaning::ApplicationTag | Meaning::Skip, _)
+        | (Meaning::First(Clock::MicrosecondsBefore) | Meaning::Last(Clock::MicrosecondsBefore), _) => None,
+        (what, rank) => Some(JsonKey::Part(what, rank)),
     }
 }
 
@@ -129,23 +129,26 @@ mod tests {
                 "{same:?}"
             );
         }
-        assert_eq!(keys.find("22"), Some(Key::Part(What::First(Clock::Uptime), 4)));
-        assert_eq!(keys.find("OUT_PKTS"), Some(Key::Part(What::ReversePackets, 0)));
-        assert_eq!((keys.find("130"), keys.find("NPROBE_IPV4_ADDRESS")), (Some(Key::Exporter), Some(Key::Probe)));
+        assert_eq!(keys.find("22"), Some(JsonKey::Part(Meaning::First(Clock::Uptime), 4)));
+        assert_eq!(keys.find("OUT_PKTS"), Some(JsonKey::Part(Meaning::ReversePackets, 0)));
+        assert_eq!(
+            (keys.find("130"), keys.find("NPROBE_IPV4_ADDRESS")),
+            (Some(JsonKey::Exporter), Some(JsonKey::Probe))
+        );
         for unknown in ["", "5000000000", "99999.118", "8.", ".8", "35632.70000", "NOT_AN_ELEMENT", "-1"] {
             assert_eq!(keys.find(unknown), None, "{unknown}");
         }
-        let Some(Key::Nowhere(place)) = keys.find("SRC_TOS") else { panic!("SRC_TOS has a place") };
+        let Some(JsonKey::Nowhere(place)) = keys.find("SRC_TOS") else { panic!("SRC_TOS has a place") };
         assert_eq!(keys.name(place), "SRC_TOS");
     }
 
     #[test]
     fn what_ntopng_is_told_has_a_place_or_is_named() {
-        let template = crate::publish::elements::Template::parse("@NTOPNG@", true).unwrap();
+        let template = crate::export::elements::ExportTemplate::parse("@NTOPNG@", true).unwrap();
         let left: Vec<_> = [&template.v4, &template.v6]
             .into_iter()
             .flatten()
-            .filter(|element| matches!(Keys::all().find(element.name), None | Some(Key::Nowhere(_))))
+            .filter(|element| matches!(Keys::all().find(element.name), None | Some(JsonKey::Nowhere(_))))
             .map(|element| element.name)
             .collect();
         assert_eq!(left, ["DIRECTION", "FLOW_SOURCE", "DIRECTION", "FLOW_SOURCE"]);

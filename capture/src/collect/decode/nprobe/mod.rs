@@ -10,23 +10,23 @@ mod record;
 mod tests;
 mod tlv;
 
-pub use header::Topic;
+pub use header::ZmqTopic;
 
 use super::fields::Moment;
-use super::{Cause, Decoder, ExporterInfo, Protocol};
+use super::{Decoder, ExporterInfo, Protocol, Refusal};
 use crate::collect::record::Imported;
 use crate::packet::Address;
 use flate2::{Decompress, FlushDecompress, Status};
 use foldhash::fast::RandomState;
 use header::{Form, Header};
 use keys::Keys;
-use record::Records;
+use record::NprobeRecords;
 use serde::Deserialize;
 use std::collections::HashMap;
 
 /// Octets that a payload may become: hundreds of times what nProbe sends.
 const MOST_OCTETS: usize = 16 << 20;
-/// Names of unknown elements that are told apart, and octets of one.
+/// Distinct names of unknown elements that are kept, and octets of one.
 const MOST_NAMES: usize = 256;
 const LONGEST_NAME: usize = 64;
 
@@ -62,11 +62,11 @@ impl LeftOut {
 #[derive(Debug, Default)]
 pub(super) struct Nprobe {
     pub(super) left_out: LeftOut,
-    topics: [u64; Topic::ALL.len()],
+    topics: [u64; ZmqTopic::ALL.len()],
     inflated: Vec<u8>,
 }
 
-/// What an event tells of losses, since the nProbe began.
+/// Losses that an event reports, since the nProbe began.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Event {
@@ -90,8 +90,8 @@ const RECORDS: u64 = 1;
 /// What came of nProbes: of messages and elements, how many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// Messages over ZeroMQ by [`Topic`] as index.
-    pub topics: [u64; Topic::ALL.len()],
+    /// Messages over ZeroMQ by [`ZmqTopic`] as index.
+    pub topics: [u64; ZmqTopic::ALL.len()],
     /// Values whose elements have no place in a record, by the elements' names; past 256 unknown ones, `other`.
     pub left_out: Vec<(String, u64)>,
 }
@@ -138,16 +138,16 @@ impl Decoder {
         let mut inflated = std::mem::take(&mut self.nprobe.inflated);
         let mut records = self.heard(info, received_ns, octets, take);
         let read = match header.topic {
-            Topic::Flow | Topic::Event => plain(payload, &header, &mut inflated),
+            ZmqTopic::Flow | ZmqTopic::Event => plain(payload, &header, &mut inflated),
             _ => Ok(&[][..]),
         };
         let read = read.and_then(|payload| match (header.topic, header.form) {
-            (Topic::Flow, Form::Json) => {
+            (ZmqTopic::Flow, Form::Json) => {
                 json::read(payload, &mut records);
                 Ok(())
             }
-            (Topic::Flow, Form::Tlv) => tlv::read(payload, &mut records),
-            (Topic::Event, _) => event(payload, &mut records),
+            (ZmqTopic::Flow, Form::Tlv) => tlv::read(payload, &mut records),
+            (ZmqTopic::Event, _) => event(payload, &mut records),
             _ => Ok(()),
         });
         if let Err(cause) = read {
@@ -175,19 +175,19 @@ impl Decoder {
         received_ns: i64,
         octets: usize,
         take: &'m mut T,
-    ) -> Records<'m, T> {
+    ) -> NprobeRecords<'m, T> {
         let received_ms = received_ns.div_euclid(1_000_000);
         // Records state times since 1970, and messages none: a wrong clock of the nProbe's is not seen.
         let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: None, boot_ms: None };
         self.exporters.get(&from, &self.limits).hear(&moment, octets, &self.limits);
         let (exporters, limits, left_out) = (&mut self.exporters, &self.limits, &mut self.nprobe.left_out);
-        Records { exporters, limits, left_out, from, moment, take }
+        NprobeRecords { exporters, limits, left_out, from, moment, take }
     }
 }
 
 /// Reads an event, which is JSON in every version.
-fn event<T>(payload: &[u8], records: &mut Records<'_, T>) -> Result<(), Cause> {
-    let event: Event = serde_json::from_slice(payload.trim_ascii()).map_err(|_| Cause::BadJson)?;
+fn event<T>(payload: &[u8], records: &mut NprobeRecords<'_, T>) -> Result<(), Refusal> {
+    let event: Event = serde_json::from_slice(payload.trim_ascii()).map_err(|_| Refusal::BadJson)?;
     let Drops { export_queue_full, too_many_flows, flow_collection_drops } = event.drops;
     let dropped = export_queue_full.wrapping_add(too_many_flows).wrapping_add(flow_collection_drops);
     let exporter = records.exporters.get(&records.from, records.limits);
@@ -203,7 +203,7 @@ fn info(address: Address, domain: u32) -> ExporterInfo {
 }
 
 /// The payload without its compression.
-fn plain<'a>(payload: &'a [u8], header: &Header, inflated: &'a mut Vec<u8>) -> Result<&'a [u8], Cause> {
+fn plain<'a>(payload: &'a [u8], header: &Header, inflated: &'a mut Vec<u8>) -> Result<&'a [u8], Refusal> {
     // JSON never begins with a 0, and zlib's first octet is none either.
     let zlib = match payload {
         [0, zlib @ ..] if header.form == Form::Json || header.compressed => zlib,
@@ -215,7 +215,7 @@ fn plain<'a>(payload: &'a [u8], header: &Header, inflated: &'a mut Vec<u8>) -> R
 }
 
 /// What zlib made smaller, up to [`MOST_OCTETS`].
-fn inflate(zlib: &[u8], inflated: &mut Vec<u8>) -> Result<(), Cause> {
+fn inflate(zlib: &[u8], inflated: &mut Vec<u8>) -> Result<(), Refusal> {
     inflated.clear();
     inflated.reserve(zlib.len().saturating_mul(8).clamp(1 << 12, MOST_OCTETS));
     let mut decompress = Decompress::new(true);
@@ -227,12 +227,12 @@ fn inflate(zlib: &[u8], inflated: &mut Vec<u8>) -> Result<(), Cause> {
             Ok(Status::StreamEnd) => return Ok(()),
             Ok(Status::Ok | Status::BufError) if inflated.len() == inflated.capacity() => {
                 if inflated.len() >= MOST_OCTETS {
-                    return Err(Cause::BadCompression);
+                    return Err(Refusal::BadCompression);
                 }
                 let more = inflated.len().min(MOST_OCTETS - inflated.len());
                 inflated.reserve_exact(more.max(1));
             }
-            _ => return Err(Cause::BadCompression),
+            _ => return Err(Refusal::BadCompression),
         }
     }
 }

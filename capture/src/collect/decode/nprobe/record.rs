@@ -1,12 +1,11 @@
 //! Keys and values of a message, record by record, into records of flows.
 
 use super::LeftOut;
-use super::keys::{Key, Keys};
-use crate::collect::decode::element::{ALL, Clock, What};
+use super::keys::{JsonKey, Keys};
+use crate::collect::decode::element::{ALL, Clock, Meaning};
 use crate::collect::decode::exporter::Exporters;
-use crate::collect::decode::fields::{Moment, Values, host, mapped, text};
-use crate::collect::decode::template::Shape;
-use crate::collect::decode::{Cause, ExporterInfo, Limits};
+use crate::collect::decode::fields::{Moment, Shape, Values, host, mapped, text};
+use crate::collect::decode::{DecodeLimits, ExporterInfo, Refusal};
 use crate::collect::record::Imported;
 use crate::packet::{self, Address};
 use std::borrow::Cow;
@@ -14,7 +13,7 @@ use std::net::IpAddr;
 
 /// A value, whatever form it came in.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value<'a> {
+pub(super) enum NprobeValue<'a> {
     Number(u64),
     Float(f64),
     Text(Cow<'a, str>),
@@ -22,39 +21,39 @@ pub(super) enum Value<'a> {
     Other,
 }
 
-impl Value<'_> {
+impl NprobeValue<'_> {
     /// As a number; text may hold one.
     fn number(&self) -> Option<u64> {
         match self {
-            Value::Number(number) => Some(*number),
-            Value::Float(_) | Value::Text(_) => match self {
-                Value::Text(text) if let Ok(number) = text.trim().parse() => Some(number),
+            NprobeValue::Number(number) => Some(*number),
+            NprobeValue::Float(_) | NprobeValue::Text(_) => match self {
+                NprobeValue::Text(text) if let Ok(number) = text.trim().parse() => Some(number),
                 _ => self.float().map(|float| float as u64),
             },
-            Value::Other => None,
+            NprobeValue::Other => None,
         }
     }
 
     fn float(&self) -> Option<f64> {
         let float = match self {
-            Value::Number(number) => *number as f64,
-            Value::Float(float) => *float,
-            Value::Text(text) => text.trim().parse().ok()?,
-            Value::Other => return None,
+            NprobeValue::Number(number) => *number as f64,
+            NprobeValue::Float(float) => *float,
+            NprobeValue::Text(text) => text.trim().parse().ok()?,
+            NprobeValue::Other => return None,
         };
         Some(float).filter(|float| float.is_finite() && *float >= 0.0)
     }
 
     fn address(&self) -> Option<Address> {
         match self {
-            Value::Number(number) => u32::try_from(*number).ok().map(|number| mapped(number.to_be_bytes())),
-            Value::Text(text) => text.parse::<IpAddr>().ok().map(packet::address),
-            Value::Float(_) | Value::Other => None,
+            NprobeValue::Number(number) => u32::try_from(*number).ok().map(|number| mapped(number.to_be_bytes())),
+            NprobeValue::Text(text) => text.parse::<IpAddr>().ok().map(packet::address),
+            NprobeValue::Float(_) | NprobeValue::Other => None,
         }
     }
 
     fn is_empty(&self) -> bool {
-        matches!(self, Value::Text(text) if text.is_empty())
+        matches!(self, NprobeValue::Text(text) if text.is_empty())
     }
 }
 
@@ -85,9 +84,9 @@ pub(super) struct Fields<'a> {
 }
 
 /// The records of one message, and what is to become of them.
-pub(super) struct Records<'m, T> {
+pub(super) struct NprobeRecords<'m, T> {
     pub(super) exporters: &'m mut Exporters,
-    pub(super) limits: &'m Limits,
+    pub(super) limits: &'m DecodeLimits,
     pub(super) left_out: &'m mut LeftOut,
     /// Who sent the message: the exporter of records that name none.
     pub(super) from: ExporterInfo,
@@ -95,7 +94,7 @@ pub(super) struct Records<'m, T> {
     pub(super) take: &'m mut T,
 }
 
-impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Records<'_, T> {
+impl<T: FnMut(&ExporterInfo, &Imported<'_>)> NprobeRecords<'_, T> {
     /// An empty record.
     pub(super) fn begin<'a>(&self) -> Fields<'a> {
         Fields {
@@ -116,20 +115,20 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Records<'_, T> {
 
     /// The key of this name or number, as text; `None` where it goes nowhere, which is counted.
     #[inline]
-    pub(super) fn named(&mut self, key: &str) -> Option<Key> {
+    pub(super) fn named(&mut self, key: &str) -> Option<JsonKey> {
         let found = Keys::all().find(key);
         self.placed(found, || Cow::Borrowed(key))
     }
 
     /// The same for a number.
-    pub(super) fn numbered(&mut self, key: u64) -> Option<Key> {
+    pub(super) fn numbered(&mut self, key: u64) -> Option<JsonKey> {
         let found = u32::try_from(key).ok().and_then(|key| Keys::all().numbered(key));
         self.placed(found, || Cow::Owned(key.to_string()))
     }
 
-    fn placed<'k>(&mut self, found: Option<Key>, name: impl FnOnce() -> Cow<'k, str>) -> Option<Key> {
+    fn placed<'k>(&mut self, found: Option<JsonKey>, name: impl FnOnce() -> Cow<'k, str>) -> Option<JsonKey> {
         match found {
-            Some(Key::Nowhere(place)) => self.left_out.count_known(place),
+            Some(JsonKey::Nowhere(place)) => self.left_out.count_known(place),
             None => self.left_out.count(&name()),
             Some(_) => return found,
         }
@@ -138,7 +137,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Records<'_, T> {
 
     /// Takes in a value. What an element cannot have is left out and counted; empty text is no value.
     #[inline]
-    pub(super) fn set<'a>(&self, fields: &mut Fields<'a>, key: Key, value: Value<'a>) {
+    pub(super) fn set<'a>(&self, fields: &mut Fields<'a>, key: JsonKey, value: NprobeValue<'a>) {
         if !value.is_empty() && fields.set(key, value).is_none() {
             fields.bad_values += 1;
         }
@@ -150,7 +149,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Records<'_, T> {
         let info = ExporterInfo { address: named, ..self.from };
         let exporter = self.exporters.get(&info, self.limits);
         exporter.heard_ms = exporter.heard_ms.max(self.moment.received_ms);
-        exporter.counts.causes[Cause::BadValue as usize] += fields.bad_values;
+        exporter.counts.causes[Refusal::BadValue as usize] += fields.bad_values;
         let [first, last] = fields.times.map(|is_there| is_there.then_some(Clock::Milliseconds));
         let shape = Shape {
             four: fields.four == [true; 2],
@@ -162,7 +161,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Records<'_, T> {
         match fields.values.record(&shape, &self.moment, self.limits) {
             Ok((mut record, mended)) => {
                 exporter.counts.records += 1;
-                exporter.counts.causes[Cause::TimeClamped as usize] += u64::from(mended);
+                exporter.counts.causes[Refusal::TimeClamped as usize] += u64::from(mended);
                 record.sampling = fields.values.sampled.rate();
                 record.server_name = text(fields.server_name.as_bytes());
                 if record.server_name.is_empty() {
@@ -176,34 +175,34 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Records<'_, T> {
     }
 
     /// Counts what is wrong with the message.
-    pub(super) fn count(&mut self, cause: Cause) {
+    pub(super) fn count(&mut self, cause: Refusal) {
         self.exporters.get(&self.from, self.limits).counts.count(cause);
     }
 }
 
 impl<'a> Fields<'a> {
     /// `None` where the element cannot have the value.
-    fn set(&mut self, key: Key, value: Value<'a>) -> Option<()> {
+    fn set(&mut self, key: JsonKey, value: NprobeValue<'a>) -> Option<()> {
         let (what, rank) = match key {
-            Key::Part(what, rank) => (what, rank),
-            Key::Exporter => {
+            JsonKey::Part(what, rank) => (what, rank),
+            JsonKey::Exporter => {
                 replace(&mut self.exporter, value.address()?);
                 return Some(());
             }
-            Key::Probe => {
+            JsonKey::Probe => {
                 replace(&mut self.probe, value.address()?);
                 return Some(());
             }
-            Key::Nowhere(_) => return Some(()),
+            JsonKey::Nowhere(_) => return Some(()),
         };
         match what {
-            What::Source4 | What::Source6 => self.address(0, &value.address()?),
-            What::Destination4 | What::Destination6 => self.address(1, &value.address()?),
-            What::ServerName => keep(&mut self.server_name, value)?,
-            What::ServerLocator => keep(&mut self.locator, value)?,
-            What::DnsQuery => keep(&mut self.dns_query, value)?,
-            What::Latency => self.values.half_round_trip(value.float()?),
-            What::Application => self.values.number(what, application(&value)?),
+            Meaning::Source4 | Meaning::Source6 => self.address(0, &value.address()?),
+            Meaning::Destination4 | Meaning::Destination6 => self.address(1, &value.address()?),
+            Meaning::ServerName => keep(&mut self.server_name, value)?,
+            Meaning::ServerLocator => keep(&mut self.locator, value)?,
+            Meaning::DnsQuery => keep(&mut self.dns_query, value)?,
+            Meaning::Latency => self.values.half_round_trip(value.float()?),
+            Meaning::Application => self.values.number(what, application(&value)?),
             _ => self.number(what, rank, value.number()?)?,
         }
         Some(())
@@ -215,19 +214,21 @@ impl<'a> Fields<'a> {
         self.values.address(end, address);
     }
 
-    fn number(&mut self, what: What, rank: u8, number: u64) -> Option<()> {
+    fn number(&mut self, what: Meaning, rank: u8, number: u64) -> Option<()> {
         let most = match what {
-            What::SourcePort | What::DestinationPort | What::Icmp => u64::from(u16::MAX),
-            What::Protocol | What::Version | What::Biflow | What::IcmpType | What::IcmpCode => u64::from(u8::MAX),
-            What::Vlan => 0xfff,
+            Meaning::SourcePort | Meaning::DestinationPort | Meaning::Icmp => u64::from(u16::MAX),
+            Meaning::Protocol | Meaning::Version | Meaning::Biflow | Meaning::IcmpType | Meaning::IcmpCode => {
+                u64::from(u8::MAX)
+            }
+            Meaning::Vlan => 0xfff,
             _ => u64::MAX,
         };
         if number > most {
             return None;
         }
         let time = match what {
-            What::First(_) => Some(0),
-            What::Last(_) => Some(1),
+            Meaning::First(_) => Some(0),
+            Meaning::Last(_) => Some(1),
             _ => None,
         };
         // A time that is not set leaves the others their say.
@@ -247,22 +248,22 @@ impl<'a> Fields<'a> {
             }
             None => number,
         };
-        self.unknown_initiator |= what == What::Biflow && number == 0;
+        self.unknown_initiator |= what == Meaning::Biflow && number == 0;
         self.values.number(what, number);
         Some(())
     }
 }
 
 /// What of several elements says the same, in [`Fields::ranks`].
-fn slot(what: What) -> Option<usize> {
+fn slot(what: Meaning) -> Option<usize> {
     Some(match what {
-        What::Octets => 0,
-        What::Packets => 1,
-        What::ReverseOctets => 2,
-        What::ReversePackets => 3,
-        What::Flags => 4,
-        What::First(_) => 5,
-        What::Last(_) => 6,
+        Meaning::Octets => 0,
+        Meaning::Packets => 1,
+        Meaning::ReverseOctets => 2,
+        Meaning::ReversePackets => 3,
+        Meaning::Flags => 4,
+        Meaning::First(_) => 5,
+        Meaning::Last(_) => 6,
         _ => return None,
     })
 }
@@ -278,9 +279,9 @@ fn milliseconds(time: u64) -> u64 {
 }
 
 /// nDPI's number: of `7.126`, a protocol and the application within it, the application.
-fn application(value: &Value<'_>) -> Option<u64> {
+fn application(value: &NprobeValue<'_>) -> Option<u64> {
     let number = match value {
-        Value::Text(text) if let Some((protocol, application)) = text.split_once('.') => {
+        NprobeValue::Text(text) if let Some((protocol, application)) = text.split_once('.') => {
             match application.trim().parse().ok()? {
                 0 => protocol.trim().parse().ok()?,
                 application => application,
@@ -300,8 +301,8 @@ fn replace(address: &mut Option<Address>, with: Address) {
 }
 
 /// The first name stays.
-fn keep<'a>(name: &mut Cow<'a, str>, value: Value<'a>) -> Option<()> {
-    let Value::Text(text) = value else { return None };
+fn keep<'a>(name: &mut Cow<'a, str>, value: NprobeValue<'a>) -> Option<()> {
+    let NprobeValue::Text(text) = value else { return None };
     if name.is_empty() {
         *name = text;
     }

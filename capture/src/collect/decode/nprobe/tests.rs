@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::collect::decode::fields::mapped;
-use crate::collect::record::Sent;
+use crate::collect::record::SentCounts;
+use crate::export::elements::{ExportTemplate, View};
+use crate::export::nprobe_json::JsonForm;
 use crate::proto;
-use crate::publish::elements::{Template, View};
-use crate::publish::nprobe_json::JsonForm;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn one(data: &str) -> Owned {
     all.into_iter().next().unwrap()
 }
 
-fn cause(decoder: &Decoder, cause: Cause) -> u64 {
+fn cause(decoder: &Decoder, cause: Refusal) -> u64 {
     decoder.counts().of(cause)
 }
 
@@ -54,7 +54,7 @@ const NAMED: &str = r#"{"IPV4_SRC_ADDR":"10.0.0.1","IPV4_DST_ADDR":"10.0.0.2","L
     "CLIENT_NW_LATENCY_MS":1.5,"SERVER_NW_LATENCY_MS":"0.25","TLS_SERVER_NAME":"example.org","SRC_VLAN":7}"#;
 
 fn expected() -> Imported<'static> {
-    let sent = |packets, octets, tcp_flags| Sent { packets, octets, tcp_flags, ..Sent::default() };
+    let sent = |packets, octets, tcp_flags| SentCounts { packets, octets, tcp_flags, ..SentCounts::default() };
     Imported {
         addresses: [mapped([10, 0, 0, 1]), mapped([10, 0, 0, 2])],
         ports: [40_000, 443],
@@ -98,7 +98,7 @@ fn times_are_seconds_milliseconds_or_those_of_arrival() {
     // What cannot be is replaced by the time of arrival, and counted.
     let mut decoder = Decoder::default();
     let read = json(&mut decoder, r#"{"8":"10.0.0.1","12":"10.0.0.2","1":9,"22":100,"21":200}"#);
-    assert_eq!((read[0].1.last_ms, cause(&decoder, Cause::TimeClamped)), (NOW_MS, 1));
+    assert_eq!((read[0].1.last_ms, cause(&decoder, Refusal::TimeClamped)), (NOW_MS, 1));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn what_is_no_json_costs_itself_alone() {
     ] {
         let mut decoder = Decoder::default();
         assert_eq!(json(&mut decoder, &text).len(), records, "{text:.80}");
-        assert_eq!(cause(&decoder, Cause::BadJson), 1, "{text:.80}");
+        assert_eq!(cause(&decoder, Refusal::BadJson), 1, "{text:.80}");
     }
 }
 
@@ -143,7 +143,7 @@ fn values_that_cannot_be_are_left_out_and_counted() {
     let mut decoder = Decoder::default();
     let deep = ["[".repeat(100_000), "]".repeat(100_000)].concat();
     assert!(json(&mut decoder, &format!(r#"{{"8":{deep},"x":{deep}}}"#)).is_empty());
-    assert_eq!((cause(&decoder, Cause::BadValue), cause(&decoder, Cause::NoAddress)), (1, 1));
+    assert_eq!((cause(&decoder, Refusal::BadValue), cause(&decoder, Refusal::NoAddress)), (1, 1));
     let mut decoder = Decoder::default();
     let text = r#"{"8":"10.0.0.1","12":"10.0.0.2","1":9,"7":70000,"11":-1,"4":"tcp","58":5000,"2":[1,{"a":2}],
         "10":true,"14":null,"35632.188":7,"130":"nobody","35632.124":-2.5}"#;
@@ -151,15 +151,15 @@ fn values_that_cannot_be_are_left_out_and_counted() {
     let expected = Imported {
         addresses: [mapped([10, 0, 0, 1]), mapped([10, 0, 0, 2])],
         version: 4,
-        sent: [Sent { octets: 9, ..Sent::default() }, Sent::default()],
+        sent: [SentCounts { octets: 9, ..SentCounts::default() }, SentCounts::default()],
         first_ms: NOW_MS,
         last_ms: NOW_MS,
         ..Imported::default()
     };
-    assert_eq!((read[0].1, cause(&decoder, Cause::BadValue)), (expected, 9));
+    assert_eq!((read[0].1, cause(&decoder, Refusal::BadValue)), (expected, 9));
     json(&mut decoder, r#"{"8":"10.0.0.1","1":9}"#);
     json(&mut decoder, r#"{"8":"10.0.0.1","12":"10.0.0.2"}"#);
-    assert_eq!((cause(&decoder, Cause::NoAddress), cause(&decoder, Cause::Empty)), (1, 1));
+    assert_eq!((cause(&decoder, Refusal::NoAddress), cause(&decoder, Refusal::Empty)), (1, 1));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn every_version_of_headers_is_read() {
         let read = zmq(&mut decoder, &header, payload);
         assert_eq!(decoder.counts().causes.iter().sum::<u64>(), 0, "{header:?}");
         assert_eq!((read.len(), read[0].0.domain, read[0].1.addresses[1]), (1, domain, mapped([10, 0, 0, 2])));
-        assert_eq!(decoder.nprobes().topics[Topic::Flow as usize], 1);
+        assert_eq!(decoder.nprobes().topics[ZmqTopic::Flow as usize], 1);
     }
 }
 
@@ -302,10 +302,10 @@ fn other_topics_are_counted_and_bad_frames_too() {
     }
     assert_eq!(decoder.nprobes().topics, [0, 1, 1, 1, 1, 1, 1, 1, 1]);
     for (frame, why) in [
-        (&b""[..], Cause::BadLength),
-        (&[0; 23], Cause::BadLength),
-        (&header(9, 0, 0), Cause::UnknownVersion),
-        (&header(4, 0, 0), Cause::UnknownVersion),
+        (&b""[..], Refusal::BadLength),
+        (&[0; 23], Refusal::BadLength),
+        (&header(9, 0, 0), Refusal::UnknownVersion),
+        (&header(4, 0, 0), Refusal::UnknownVersion),
     ] {
         let before = cause(&decoder, why);
         assert!(zmq(&mut decoder, frame, b"[]").is_empty());
@@ -313,12 +313,12 @@ fn other_topics_are_counted_and_bad_frames_too() {
     }
     let bomb = [&[0][..], &zlib(&vec![b' '; MOST_OCTETS + 1])].concat();
     for payload in [&[0, 1, 2, 3][..], &[0], &bomb, &bomb[..100]] {
-        let before = cause(&decoder, Cause::BadCompression);
+        let before = cause(&decoder, Refusal::BadCompression);
         assert!(zmq(&mut decoder, &header(2, 0, 0), payload).is_empty());
-        assert_eq!(cause(&decoder, Cause::BadCompression), before + 1);
+        assert_eq!(cause(&decoder, Refusal::BadCompression), before + 1);
     }
     assert!(decoder.nprobe.inflated.capacity() <= 2 * MOST_OCTETS);
-    assert_eq!(cause(&decoder, Cause::BadJson), 0);
+    assert_eq!(cause(&decoder, Refusal::BadJson), 0);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn events_tell_what_an_nprobe_dropped() {
         (
             decoder.counts().exporter_drops,
             decoder.counts().exporter_records_dropped,
-            decoder.counts().of(Cause::BadJson),
+            decoder.counts().of(Refusal::BadJson),
         )
     };
     let event = |packets: u64, flows: u64| {
@@ -388,7 +388,7 @@ proptest! {
     #[test]
     fn our_own_export_is_read_as_it_was(flows in prop::collection::vec(flow(), 1..5), labels in any::<bool>()) {
         let template = "@NTOPNG@ %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS";
-        let form = JsonForm::new(Template::parse(template, true).unwrap(), labels);
+        let form = JsonForm::new(ExportTemplate::parse(template, true).unwrap(), labels);
         let mut text = Vec::new();
         for flow in &flows {
             form.write(&View::both(flow, NOW_MS as u64), &mut text);

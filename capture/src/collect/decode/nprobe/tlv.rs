@@ -4,8 +4,8 @@
 //! with the key's type and the value's, four bits each; numbers are in network order, but for floating ones, which are in
 //! that of the publisher's processor; text has its length before it, in two octets.
 
-use super::record::{Records, Value};
-use crate::collect::decode::{Cause, ExporterInfo};
+use super::record::{NprobeRecords, NprobeValue};
+use crate::collect::decode::{ExporterInfo, Refusal};
 use crate::collect::record::Imported;
 use std::borrow::Cow;
 
@@ -13,9 +13,9 @@ const END_OF_RECORD: u8 = 1;
 const TEXT: u8 = 11;
 
 /// Octets that are read from their start.
-struct Octets<'a>(&'a [u8]);
+struct TlvOctets<'a>(&'a [u8]);
 
-impl<'a> Octets<'a> {
+impl<'a> TlvOctets<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (octets, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -31,10 +31,9 @@ impl<'a> Octets<'a> {
         self.take(octets as usize)
     }
 
-    /// A value of this type.
-    fn value(&mut self, kind: u8) -> Option<Value<'a>> {
+    fn value(&mut self, kind: u8) -> Option<NprobeValue<'a>> {
         Some(match kind {
-            2..=5 => Value::Number(self.number(1 << (kind - 2))?),
+            2..=5 => NprobeValue::Number(self.number(1 << (kind - 2))?),
             6..=9 => {
                 let octets = 1 << (kind - 6);
                 let unused = 64 - 8 * octets as u32;
@@ -42,34 +41,34 @@ impl<'a> Octets<'a> {
             }
             10 => {
                 let octets = self.take(4)?.try_into().ok()?;
-                Value::Float(f64::from(f32::from_le_bytes(octets)))
+                NprobeValue::Float(f64::from(f32::from_le_bytes(octets)))
             }
-            TEXT => Value::Text(Cow::Borrowed(str::from_utf8(self.text()?).unwrap_or_default())),
+            TEXT => NprobeValue::Text(Cow::Borrowed(str::from_utf8(self.text()?).unwrap_or_default())),
             // Blocks and lists have a key and no value; a record has none.
-            0 | 12..=15 => Value::Other,
+            0 | 12..=15 => NprobeValue::Other,
             _ => return None,
         })
     }
 }
 
 /// A number that may be negative, which no element is.
-fn signed(number: i64) -> Value<'static> {
-    u64::try_from(number).map_or(Value::Other, Value::Number)
+fn signed(number: i64) -> NprobeValue<'static> {
+    u64::try_from(number).map_or(NprobeValue::Other, NprobeValue::Number)
 }
 
 /// Reads the records of a payload.
 ///
 /// # Errors
-/// [`Cause::UnknownVersion`] for another form, [`Cause::Truncated`] where it ends within an item, [`Cause::BadLength`] for
+/// [`Refusal::UnknownVersion`] for another form, [`Refusal::Truncated`] where it ends within an item, [`Refusal::BadLength`] for
 /// a type that there is not; records before that are handed over.
 pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(
     data: &[u8],
-    records: &mut Records<'_, T>,
-) -> Result<(), Cause> {
+    records: &mut NprobeRecords<'_, T>,
+) -> Result<(), Refusal> {
     let [1, 1, items @ ..] = data else {
-        return Err(if data.len() < 2 { Cause::Truncated } else { Cause::UnknownVersion });
+        return Err(if data.len() < 2 { Refusal::Truncated } else { Refusal::UnknownVersion });
     };
-    let mut octets = Octets(items);
+    let mut octets = TlvOctets(items);
     let mut begun = false;
     let mut fields = records.begin();
     while let [types, rest @ ..] = octets.0 {
@@ -83,16 +82,16 @@ pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(
         }
         begun = true;
         let key = match key {
-            2..=4 => records.numbered(octets.number(1 << (key - 2)).ok_or(Cause::Truncated)?),
-            TEXT => records.named(&String::from_utf8_lossy(octets.text().ok_or(Cause::Truncated)?)),
+            2..=4 => records.numbered(octets.number(1 << (key - 2)).ok_or(Refusal::Truncated)?),
+            TEXT => records.named(&String::from_utf8_lossy(octets.text().ok_or(Refusal::Truncated)?)),
             0 => None,
-            _ => return Err(Cause::BadLength),
+            _ => return Err(Refusal::BadLength),
         };
-        let value = octets.value(value).ok_or(Cause::Truncated)?;
+        let value = octets.value(value).ok_or(Refusal::Truncated)?;
         if let Some(key) = key {
             records.set(&mut fields, key, value);
         }
     }
     // What has no end is no record.
-    if begun { Err(Cause::Truncated) } else { Ok(()) }
+    if begun { Err(Refusal::Truncated) } else { Ok(()) }
 }

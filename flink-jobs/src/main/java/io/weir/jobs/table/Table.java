@@ -20,12 +20,7 @@ import java.util.TreeMap;
  */
 public final class Table {
   public static final Table FLOWS =
-      new Table(
-          0,
-          "flows",
-          true,
-          with().addAll(FlowFields.columns())
-              .list);
+      new Table(0, "flows", true, with().addAll(FlowFields.columns()).list);
 
   public static final Table COUNTERS =
       new Table(

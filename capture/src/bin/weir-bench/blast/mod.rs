@@ -1,0 +1,134 @@
+//! `weir-bench blast`: UDP packets or SYNs on an interface, as fast as one thread sends or at a rate, to measure capture.
+//!
+//! Frames go to a station that is nobody, so that the receiver's own stack answers none of them. They are made in the
+//! kernel by an XDP program where that works (`blast/xdp.rs`), and else sent through a socket (`blast/socket.rs`).
+
+mod socket;
+pub mod xdp;
+
+use clap::Args;
+use serde_json::json;
+use std::time::Duration;
+use weir_probe::source::interface::Interface;
+use weir_probe::source::netns;
+use weir_probe::{Exit, Failure};
+
+pub const HELP: &str = "\
+Examples:
+  weir-bench blast veth1 --sources 0 --syn --seconds 5
+  weir-bench blast veth1 --netns there --peer here/veth0 --octets 64 --destinations 1000 --rate 1488095
+Needs CAP_NET_RAW. An XDP program makes the frames, some four times as fast, where Linux is 5.18 or later, the
+interface's driver takes redirected frames, and CAP_BPF and CAP_NET_ADMIN are given.
+Sends from 10.0.0.0/8 to port 80 of 198.18.0.0/15: only on links of your own.";
+
+/// Options of `blast`.
+#[derive(Args, Clone, Debug)]
+pub struct BlastArgs {
+    /// Interface to send on
+    pub interface: String,
+    /// Network namespace it is in, as `ip netns` names it
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub netns: String,
+    /// Other end of a veth pair, which is made to take frames from an XDP program as long as this runs
+    #[arg(long, value_name = "NETNS/INTERFACE")]
+    pub peer: Option<String>,
+    /// Octets of a frame, with its frame check sequence
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1518))]
+    pub octets: u16,
+    /// Addresses that are sent to, in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=131_072))]
+    pub destinations: u32,
+    /// Addresses that are sent from, in turn; 0: every packet is a flow of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    pub sources: u32,
+    /// TCP SYNs, not UDP
+    #[arg(long)]
+    pub syn: bool,
+    /// Packets a second at most [default: as many as one thread sends]
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<f64>,
+    /// Ends after this time, s
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Ends after this many packets
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    pub packets: u64,
+}
+
+/// Octets of the frame check sequence, which counts in a frame's length but is not sent.
+const FCS: u16 = 4;
+/// Where the fields are that differ from frame to frame: Ethernet 14, IPv4 20 octets.
+const SOURCE: usize = 14 + 12;
+const DESTINATION: usize = 14 + 16;
+const SOURCE_PORT: usize = 14 + 20;
+/// Networks of the addresses: 10.0.0.0/8, and 198.18.0.0/15, which RFC 2544 sets aside for benchmarks.
+const SOURCES: u32 = 0x0a00_0000;
+const DESTINATIONS: u32 = 0xc612_0000;
+/// An odd factor spreads the numbers of frames without two becoming one.
+const SPREAD: u32 = 0x9e37_79b1;
+
+/// Sends, and prints one JSON object: how many packets in how many seconds.
+///
+/// # Errors
+/// [`Exit::CannotStart`] where the interface cannot be sent on, [`Exit::Failed`] where sending ends early.
+pub fn blast(args: &BlastArgs) -> Result<Exit, Failure> {
+    let peer = args.peer.as_deref().map(xdp::Peer::find).transpose().map_err(Failure::start)?;
+    let _inside = netns::enter(&args.netns).map_err(Failure::start)?;
+    let interface = Interface::find(&args.interface).map_err(Failure::start)?;
+    let frames = Frames::new(args);
+    let sent = match xdp::Generator::start(&interface, peer, &frames, args) {
+        Ok(generator) => generator.send()?,
+        Err(error) => {
+            tracing::info!("frames are sent through a socket, not made by XDP: {error:#}");
+            socket::send(&interface, &frames, args)?
+        }
+    };
+    let seconds = sent.elapsed.as_secs_f64();
+    let rate = sent.packets as f64 / seconds;
+    println!("{}", json!({"packets": sent.packets, "seconds": seconds, "packets_per_second": rate}));
+    Ok(Exit::Done)
+}
+
+/// What was handed to the interface, and in which time.
+pub struct BlastSent {
+    packets: u64,
+    elapsed: Duration,
+}
+
+/// The frames, which differ in addresses and port alone.
+pub struct Frames {
+    /// One of them, without its frame check sequence; IPv4's checksum stays 0.
+    pub template: Vec<u8>,
+    sources: u32,
+    destinations: u32,
+}
+
+impl Frames {
+    pub fn new(args: &BlastArgs) -> Frames {
+        let size = usize::from(args.octets - FCS);
+        let ip_length = (size - 14) as u16;
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0, 0x45, 0];
+        frame.extend(ip_length.to_be_bytes());
+        frame.extend([0, 1, 0x40, 0, 64, if args.syn { 6 } else { 17 }, 0, 0]);
+        frame.extend([0; 8]);
+        frame.extend([4, 0, 0, 80]);
+        if args.syn {
+            frame.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]);
+        } else {
+            frame.extend((ip_length - 20).to_be_bytes());
+            frame.extend([0, 0]);
+        }
+        frame.resize(size, 0);
+        Frames { template: frame, sources: args.sources, destinations: args.destinations }
+    }
+
+    /// Makes a copy of the template the frame of this number.
+    pub fn number(&self, number: u32, frame: &mut [u8]) {
+        // The low octet is the port's.
+        let source = if self.sources == 0 { number.wrapping_mul(SPREAD) } else { (number % self.sources) << 8 };
+        let destination = DESTINATIONS + number % self.destinations;
+        frame[SOURCE..SOURCE + 4].copy_from_slice(&(SOURCES | source >> 8).to_be_bytes());
+        frame[DESTINATION..DESTINATION + 4].copy_from_slice(&destination.to_be_bytes());
+        frame[SOURCE_PORT + 1] = source as u8;
+    }
+}

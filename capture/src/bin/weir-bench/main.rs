@@ -1,0 +1,55 @@
+//! The command `weir-bench`: what benchmarks and tests of the agent need beside it. Nothing of it is in the agent.
+
+mod blast;
+mod decode;
+mod export;
+mod generate;
+mod meter;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use std::process::ExitCode;
+use weir_probe::command::{docs, end, log, print};
+
+/// Benchmarks of Weir's agent, and loads for those of what comes after it
+#[derive(Debug, Parser)]
+#[command(name = "weir-bench", version, max_term_width = 110)]
+struct Bench {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchCommand {
+    /// Write synthetic records straight into Kafka
+    #[command(after_help = generate::HELP)]
+    Generate(generate::GenerateArgs),
+    /// Send packets on an interface, to measure capture
+    #[command(after_help = blast::HELP)]
+    Blast(blast::BlastArgs),
+    /// Measure what metering costs, over captures in memory
+    #[command(after_help = meter::HELP)]
+    Meter(meter::MeterArgs),
+    /// Measure what decoding costs, over generated datagrams in memory
+    #[command(after_help = "Example:\n  weir-bench decode --protocol ipfix --metered --flows 100000")]
+    Decode(decode::BenchDecodeArgs),
+    /// Measure what exporting costs, over generated records in memory
+    #[command(after_help = "Example:\n  weir-bench export --form ipfix")]
+    Export(export::ExportArgs),
+    /// Print the reference of these commands in Markdown
+    #[command(hide = true)]
+    Docs,
+}
+
+fn main() -> ExitCode {
+    let bench = Bench::parse();
+    log();
+    let done = match bench.command {
+        BenchCommand::Generate(args) => generate::generate(&args),
+        BenchCommand::Blast(args) => blast::blast(&args),
+        BenchCommand::Meter(args) => meter::meter(&args),
+        BenchCommand::Decode(args) => decode::decode(&args),
+        BenchCommand::Export(args) => export::export(&args),
+        BenchCommand::Docs => print(docs::commands(Bench::command()).as_bytes()),
+    };
+    end("weir-bench", done)
+}

@@ -1,0 +1,106 @@
+//! The sums of a collector's run, for people and for programs.
+
+use super::decode::{Counts, Refusal};
+use super::table::Clamped;
+use crate::publish::Published;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a worker came to.
+#[derive(Default)]
+pub struct CollectOutcome {
+    pub published: Published,
+    pub counts: Counts,
+    pub clamped: Clamped,
+    pub without_sampling_rate: u64,
+    pub exporters: usize,
+    /// By topic of ZeroMQ, and by name of the element.
+    pub nprobe_messages: BTreeMap<&'static str, u64>,
+    pub left_out: BTreeMap<String, u64>,
+}
+
+impl CollectOutcome {
+    pub fn add(&mut self, other: &CollectOutcome) {
+        self.published += &other.published;
+        self.counts.add(&other.counts);
+        self.clamped.future += other.clamped.future;
+        self.clamped.old += other.clamped.old;
+        self.without_sampling_rate += other.without_sampling_rate;
+        self.exporters += other.exporters;
+        other
+            .nprobe_messages
+            .iter()
+            .for_each(|(topic, count)| *self.nprobe_messages.entry(topic).or_default() += count);
+        other.left_out.iter().for_each(|(name, count)| *self.left_out.entry(name.clone()).or_default() += count);
+    }
+
+    fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let counted = Refusal::ALL.into_iter().map(|cause| (cause.name(), self.counts.of(cause)));
+        counted.filter(|(_, count)| *count > 0)
+    }
+
+    pub fn json(&self, epoch: u64, took: Duration) -> Value {
+        let causes: serde_json::Map<String, Value> =
+            self.causes().map(|(name, count)| (name.to_owned(), json!(count))).collect();
+        json!({
+            "exporters": self.exporters,
+            "datagrams": self.counts.datagrams,
+            "octets_received": self.counts.octets,
+            "records_received": self.counts.records,
+            "without_sampling_rate": self.without_sampling_rate,
+            "nprobe": {"messages": self.nprobe_messages, "elements_left_out": self.left_out},
+            "dropped_by_exporters":
+                {"packets": self.counts.exporter_drops, "records": self.counts.exporter_records_dropped},
+            "lost": {"records_or_datagrams": self.counts.losses.lost, "samples": self.counts.samples.lost},
+            "refused": causes,
+            "packets": self.published.flow.packets,
+            "octets": self.published.flow.octets,
+            "records": self.published.flow_records,
+            "batches": self.published.batches,
+            "closing_records": self.published.closings,
+            "times_moved": {"future": self.clamped.future, "old": self.clamped.old},
+            "epoch": epoch,
+            "seconds": took.as_secs_f64(),
+        })
+    }
+
+    pub fn text(&self, took: Duration) -> String {
+        let mut text = format!(
+            "{} records of {} exporters in {} datagrams, in {:.1} s\n  published: {} records, {} packets, {} octets, {} closing records\n",
+            self.counts.records,
+            self.exporters,
+            self.counts.datagrams,
+            took.as_secs_f64(),
+            self.published.flow_records,
+            self.published.flow.packets,
+            self.published.flow.octets,
+            self.published.closings,
+        );
+        let lost = self.counts.losses.lost + self.counts.samples.lost;
+        if lost > 0 {
+            text += &format!("  lost before they came, by sequence numbers: {lost}\n");
+        }
+        let (packets, records) = (self.counts.exporter_drops, self.counts.exporter_records_dropped);
+        if packets + records > 0 {
+            text += &format!("  dropped by exporters, as they say: {packets} packets, {records} records\n");
+        }
+        if self.without_sampling_rate > 0 {
+            text +=
+                &format!("  without a sampling rate, counted as they came: {} records\n", self.without_sampling_rate);
+        }
+        for (name, count) in self.causes() {
+            text += &format!("  {name}: {count}\n");
+        }
+        if !self.nprobe_messages.is_empty() {
+            let messages: Vec<String> =
+                self.nprobe_messages.iter().map(|(topic, count)| format!("{count} {topic}")).collect();
+            text += &format!("  nProbe's messages: {}\n", messages.join(", "));
+        }
+        if !self.left_out.is_empty() {
+            let names: Vec<String> = self.left_out.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            text += &format!("  values without a place in a record, by element: {}\n", names.join(", "));
+        }
+        text
+    }
+}

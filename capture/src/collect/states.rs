@@ -1,0 +1,48 @@
+//! Where templates, sampling rates and sequence numbers outlast a run: a file for each worker.
+
+use super::decode::Decoder;
+use anyhow::Context as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where templates, sampling rates and sequence numbers outlast a run: a file for each worker.
+#[derive(Clone, Debug)]
+pub struct States {
+    folder: PathBuf,
+    probe: String,
+}
+
+impl States {
+    pub fn open(folder: &Path, probe: &str) -> anyhow::Result<States> {
+        fs::create_dir_all(folder).with_context(|| {
+            format!("cannot make {} (state_dir or --state-dir), where templates are kept", folder.display())
+        })?;
+        Ok(States { folder: folder.to_owned(), probe: probe.to_owned() })
+    }
+
+    fn path(&self, worker: u32) -> PathBuf {
+        self.folder.join(format!("{}-exporters-{worker}.json", self.probe))
+    }
+
+    /// What any worker kept: exporters may now be another's. Its own comes last, and holds.
+    pub fn restore(&self, worker: u32, decoder: &mut Decoder) {
+        let others = (0..256).filter(|&other| other != worker);
+        for path in others.chain([worker]).map(|number| self.path(number)) {
+            let Ok(saved) = fs::read(&path) else { continue };
+            if let Err(error) = decoder.restore(&saved) {
+                tracing::warn!(
+                    "{} is not understood ({error:#}): exporters have to send their templates again",
+                    path.display()
+                );
+            }
+        }
+    }
+
+    pub fn save(&self, worker: u32, decoder: &Decoder) -> anyhow::Result<()> {
+        let path = self.path(worker);
+        let beside = path.with_extension("new");
+        fs::write(&beside, decoder.save())
+            .and_then(|()| fs::rename(&beside, &path))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}

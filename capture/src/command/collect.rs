@@ -1,0 +1,181 @@
+//! `weir-probe collect`: workers that listen to exporters.
+
+use super::options::{Instead, SummaryForm};
+use crate::collect::line::{self, CollectWorker};
+use crate::collect::listen::{Listen, Ports};
+use crate::collect::listening::CollectOptions;
+use crate::collect::metrics::CollectMetrics;
+use crate::collect::nprobe::kafka::FromTopic;
+use crate::collect::nprobe::zmq::Endpoint;
+use crate::collect::nprobe::{Inbox, Sources};
+use crate::collect::outcome::CollectOutcome;
+use crate::collect::states::States;
+use crate::config::Config;
+use crate::filter::FilterSets;
+use crate::line::destination::{Destination, Target};
+use crate::line::state::new_epoch;
+use crate::line::watch;
+use crate::metrics::Metrics;
+use crate::publish::Identity;
+use crate::publish::metrics::PublishMetrics;
+use crate::signals::Asked;
+use crate::{Exit, Failure};
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Examples, and what to know beside the options.
+pub const HELP: &str = "\
+Examples:
+  weir-probe collect --netflow :2055 --ipfix :4739 --sflow :6343 --config weir-probe.toml
+  weir-probe collect --netflow :2055 --to jsonl --state-dir /tmp | head
+  weir-probe collect --nprobe-zmq tcp://192.0.2.1:5556 --nprobe-kafka '192.0.2.9:9092;flows' --probe nprobes
+
+Every port takes every protocol; IPFIX comes over UDP and TCP. A flow that lasted longer than an interval is split over \
+the intervals that it lasted, in proportion and exact in its sums; what belongs to intervals that are closed already is \
+published for these, up to an hour back. Sampled counts are scaled up and say so. Templates, sampling rates and sequence \
+numbers are kept in state_dir across a restart. `weir ledger` tells what exporters sent and did not come, and who does not \
+say a sampling rate.
+SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
+
+/// Options of `collect`.
+#[derive(Args, Debug)]
+pub struct CollectArgs {
+    /// Where NetFlow comes in by UDP: `:2055`, `192.0.2.1:2055`; several times for several
+    #[arg(long, value_name = "[ADDRESS]:PORT")]
+    pub netflow: Vec<Listen>,
+    /// Where IPFIX comes in, by UDP and TCP
+    #[arg(long, value_name = "[ADDRESS]:PORT")]
+    pub ipfix: Vec<Listen>,
+    /// Where sFlow comes in by UDP
+    #[arg(long, value_name = "[ADDRESS]:PORT")]
+    pub sflow: Vec<Listen>,
+    /// Topic that an nProbe writes JSON to, as its --kafka has it; may be repeated
+    #[arg(long, value_name = "BROKERS;TOPIC")]
+    pub nprobe_kafka: Vec<FromTopic>,
+    /// Property of librdkafka for those, such as of TLS; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub nprobe_kafka_conf: Vec<String>,
+    /// Publisher that an nProbe is with --zmq: `tcp://192.0.2.1:5556`; `tcp://*:5556c` listens for those in probe mode
+    #[arg(long, value_name = "ENDPOINT")]
+    pub nprobe_zmq: Vec<Endpoint>,
+    /// Configuration file: probe, interval, kafka, spool, limits, filters, metrics and export are read
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where records go
+    #[arg(long, default_value = "kafka")]
+    pub to: Target,
+    /// What holds instead of the configuration's.
+    #[command(flatten)]
+    pub instead: Instead,
+    /// Threads, among which the system shares exporters out
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub workers: u32,
+    /// Folder where templates and sampling rates are kept [default: state_dir of the configuration]
+    #[arg(long, value_name = "FOLDER")]
+    pub state_dir: Option<PathBuf>,
+    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub summary: SummaryForm,
+}
+
+/// Collects until it is asked to stop.
+///
+/// # Errors
+/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
+pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
+    let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
+    args.instead.put_into(&mut config).map_err(Failure::start)?;
+    if let Some(state_dir) = &args.state_dir {
+        config.state_dir.clone_from(state_dir);
+    }
+    let udp = [&args.netflow[..], &args.ipfix, &args.sflow].concat();
+    if udp.is_empty() && args.nprobe_kafka.is_empty() && args.nprobe_zmq.is_empty() {
+        let inputs = "--netflow, --ipfix, --sflow, --nprobe-kafka or --nprobe-zmq";
+        return Err(Failure::start(anyhow!("nothing to listen on: give {inputs}")));
+    }
+    let workers = args.workers;
+    let sources = sources(args).map_err(Failure::start)?;
+    let ports = (0..workers).map(|_| Ports::open(&udp, &args.ipfix)).collect::<anyhow::Result<Vec<_>>>();
+    let ports = ports.map_err(Failure::start)?;
+    let states = States::open(&config.state_dir, &config.probe).map_err(Failure::start)?;
+    let filters = Arc::new(FilterSets::compile(&config.filters).map_err(Failure::start)?);
+    let asked = Asked::listen()?;
+    let metrics = Metrics::open(&config.probe, config.metrics.listen).map_err(Failure::start)?;
+    let target = Destination::open(args.to, workers, true, &config, &metrics, &asked).map_err(Failure::start)?;
+
+    let (collected, published) = (CollectMetrics::new(&metrics), PublishMetrics::new(&metrics));
+    let started = Instant::now();
+    let epoch = new_epoch(0);
+    let addresses = ports[0].addresses()?;
+    let listed: Vec<String> = (addresses.iter().map(ToString::to_string))
+        .chain(args.nprobe_kafka.iter().map(ToString::to_string))
+        .chain(args.nprobe_zmq.iter().map(ToString::to_string))
+        .collect();
+    let running: Vec<CollectWorker> = (0..)
+        .zip(ports.into_iter().zip(sources))
+        .map(|(number, (mut ports, sources))| {
+            let inbox = (!sources.kafka.is_empty() || !sources.zmq.is_empty())
+                .then(|| Inbox::open(&sources, &config.probe, &asked.stop))
+                .transpose()?;
+            ports.wake_by(inbox.as_ref().map(Inbox::wakes));
+            let options = CollectOptions {
+                identity: Identity {
+                    probe: config.probe.clone(),
+                    worker: number,
+                    workers,
+                    epoch,
+                    interval_ms: config.interval.ms(),
+                    source: format!("collect:{}", listed.join(",")),
+                    ..Identity::default()
+                },
+                max_entries: (config.limits.max_records_per_interval / workers as usize).max(1),
+                filters: Arc::clone(&filters),
+                states: states.clone(),
+                metrics: collected.clone(),
+                published: published.clone(),
+                stop: Arc::clone(&asked.stop),
+            };
+            line::start(ports, inbox, target.sink(), options)
+        })
+        .collect::<anyhow::Result<_>>()
+        .map_err(Failure::start)?;
+    tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "listening on {}", listed.join(", "));
+    watch(&running, &asked.stop, || {});
+    let outcomes: Vec<_> = running.into_iter().map(line::join).collect();
+    let flushed = target.finish();
+    let mut sum = CollectOutcome::default();
+    for outcome in outcomes {
+        let (outcome, mut uncommitted) = outcome?;
+        sum.add(&outcome);
+        // What did not arrive is read again by the next collector.
+        if flushed.is_ok() {
+            uncommitted.commit(true);
+        }
+    }
+    let took = started.elapsed();
+    args.summary.write(args.to, || sum.json(epoch, took), || sum.text(took));
+    flushed?;
+    Ok(Exit::Done)
+}
+
+/// What each worker reads from nProbes: every topic, since Kafka shares partitions out, but only some of the publishers,
+/// since each of those sends everything to every subscriber.
+fn sources(args: &CollectArgs) -> anyhow::Result<Vec<Sources>> {
+    let mut kafka = args.nprobe_kafka.clone();
+    for property in &args.nprobe_kafka_conf {
+        let (key, value) =
+            property.split_once('=').with_context(|| format!("--nprobe-kafka-conf {property:?} is no key=value"))?;
+        for from in &mut kafka {
+            from.properties.insert(key.to_owned(), value.to_owned());
+        }
+    }
+    let workers = args.workers as usize;
+    let mut all = vec![Sources { kafka, zmq: Vec::new() }; workers];
+    for (number, endpoint) in args.nprobe_zmq.iter().enumerate() {
+        all[number % workers].zmq.push(endpoint.clone());
+    }
+    Ok(all)
+}

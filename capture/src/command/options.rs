@@ -1,0 +1,59 @@
+//! Options that several commands have.
+
+use crate::config::{Config, check_probe};
+use crate::line::destination::Target;
+use crate::meter::interval::IntervalLength;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+/// What holds instead of what a configuration says.
+#[derive(Args, Debug, Default)]
+pub struct Instead {
+    /// Name of the probe [default: that of the configuration, else `local`]
+    #[arg(long, value_name = "NAME")]
+    pub probe: Option<String>,
+    /// Kafka's brokers, separated by commas [default: those of the configuration, else 127.0.0.1:9092]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub brokers: Option<String>,
+    /// Length of the intervals: 1s, 2s, 5s, 10s, 15s or 30s [default: that of the configuration, else 10s]
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<IntervalLength>,
+}
+
+impl Instead {
+    /// Puts it into a configuration.
+    ///
+    /// # Errors
+    /// Where the probe's name is none.
+    pub fn put_into(&self, config: &mut Config) -> anyhow::Result<()> {
+        if let Some(probe) = &self.probe {
+            check_probe(probe)?;
+            config.probe.clone_from(probe);
+        }
+        if let Some(brokers) = &self.brokers {
+            config.kafka.brokers.clone_from(brokers);
+        }
+        config.interval = self.interval.unwrap_or(config.interval);
+        Ok(())
+    }
+}
+
+/// How a summary is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SummaryForm {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+impl SummaryForm {
+    /// Writes a summary at the end; what programs read stays apart from records on the standard output.
+    pub fn write(self, to: Target, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
+        match self {
+            SummaryForm::Json if to == Target::Jsonl => eprintln!("{}", json()),
+            SummaryForm::Json => println!("{}", json()),
+            SummaryForm::Text => eprint!("{}", text()),
+        }
+    }
+}

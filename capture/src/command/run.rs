@@ -1,0 +1,280 @@
+//! `weir-probe run`: workers on a live interface.
+
+use super::options::SummaryForm;
+use super::summary::Summary;
+use crate::config::Config;
+use crate::export::Exports;
+use crate::export::config::ExportConfig;
+use crate::host::wall_clock_ns;
+use crate::line::capture::{self, CaptureOptions, CaptureWorker, InterfaceWitness, Outcome};
+use crate::line::destination::Target;
+use crate::line::metrics::CaptureMetrics;
+use crate::line::reload::{self, Reload, Settings};
+use crate::line::state::{self, StateFile};
+use crate::line::watch;
+use crate::metrics::Metrics;
+use crate::own_traffic::OwnTraffic;
+use crate::privileges;
+use crate::publish::kafka::Kafka;
+use crate::publish::kafka_metrics::KafkaMetrics;
+use crate::publish::metrics::PublishMetrics;
+use crate::publish::pace::Pace;
+use crate::publish::{Identity, NoSink, Sink};
+use crate::signals::Asked;
+use crate::source::config::ReceiveOffloads;
+use crate::source::interface::InterfaceCounters;
+use crate::source::live::{Closed, Device, Live, Opened, placement};
+use crate::source::netns;
+use crate::source::offload::Offloads;
+use crate::{Exit, Failure};
+use anyhow::anyhow;
+use caps::Capability;
+use clap::Args;
+use crossbeam_channel::Sender;
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Examples, and what to know beside the options.
+pub const HELP: &str = "\
+Example:
+  weir-probe run --config weir-probe.toml
+Needs CAP_NET_RAW (and CAP_NET_ADMIN to switch receive offloads off): run it as root, by its systemd unit, or after
+  setcap cap_net_raw,cap_net_admin+ep weir-probe
+`weir-probe interfaces` lists what source.interface may say.
+SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
+
+/// Options of `run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub summary: SummaryForm,
+}
+
+/// How long Kafka may take at the end.
+const PATIENCE_AT_END: Duration = Duration::from_secs(30);
+
+/// How long exports may take at the end.
+const PATIENCE_OF_EXPORTS: Duration = Duration::from_secs(5);
+
+/// Captures until it is asked to stop.
+///
+/// # Errors
+/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
+pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    run_with(args, Config::read(&args.config).map_err(Failure::start)?)
+}
+
+/// Captures by a configuration, which is that of the file where there is one.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
+    let name = &config.source.interface;
+    if name.is_empty() {
+        return Err(Failure::start(anyhow!("{}: source.interface is not set", args.config.display())));
+    }
+    if config.kafka.brokers.is_empty() && config.export.is_empty() {
+        return Err(Failure::start(anyhow!(
+            "{}: records go nowhere: set kafka.brokers or add an [[export]]",
+            args.config.display()
+        )));
+    }
+    config.export.iter().try_for_each(ExportConfig::check).map_err(Failure::start)?;
+    let inside = netns::enter(&config.source.netns).map_err(Failure::start)?;
+    let device: Device = name.parse().map_err(Failure::start)?;
+    let (workers, cpus) =
+        placement(&device, config.workers, config.worker_count(), &config.source.cpus).map_err(Failure::start)?;
+    let meter = config.meter(workers, true).map_err(Failure::start)?;
+    let Opened { rings, interface } = device.open(&config.source, workers).map_err(Failure::start)?;
+    let counters = interface.as_ref().map(|interface| InterfaceCounters::open(&interface.name)).transpose();
+    let mut counters = counters.map_err(Failure::start)?;
+    let base = counters.as_mut().map(InterfaceCounters::read).transpose().map_err(Failure::start)?.unwrap_or_default();
+    // Taken before the first packet can come, and before whatever may take long: no packet is older than its interval.
+    let opened_ns = wall_clock_ns();
+    let rings: Vec<Live> =
+        rings.into_iter().map(Closed::admit).collect::<anyhow::Result<_>>().map_err(Failure::start)?;
+
+    let offloads: Vec<Offloads> = match config.source.receive_offloads {
+        ReceiveOffloads::Keep => Vec::new(),
+        ReceiveOffloads::Off => device.interfaces().into_iter().filter_map(switch_off).collect(),
+    };
+    drop(inside); // Kafka is reached, and metrics are asked for, from where the agent was started.
+    let kept = needed(&device, offloads.iter().any(Offloads::changed));
+    // Threads keep what the one that starts them has: that of the workers enters the namespace while it may.
+    let starter = Starter::new(&config.source.netns, kept.clone())?;
+    let kept = privileges::keep_only(&kept)?;
+    let asked = Asked::listen()?;
+    let mut hangups = Signals::new([SIGHUP])?;
+    let listed: Vec<String> = kept.iter().map(ToString::to_string).collect();
+    tracing::info!("capabilities kept: {}", if listed.is_empty() { "none".to_owned() } else { listed.join(", ") });
+    let loopback = interface.as_ref().is_some_and(|interface| interface.loopback);
+    let kept = interface.as_ref().and_then(|interface| {
+        StateFile::open(&config.state_dir, &config.probe, interface)
+            .inspect_err(|error| tracing::warn!("{error:#}: gaps between runs will not be known"))
+            .ok()
+    });
+    let (epoch, gap, state) = match kept {
+        Some((file, last)) => (file.epoch(), file.gap(&last, base.packets(loopback)), Some(file)),
+        None => (state::new_epoch(0), (0, 0), None),
+    };
+    let metrics = Metrics::open(&config.probe, config.metrics.listen).map_err(Failure::start)?;
+    let (captured, published) = (CaptureMetrics::new(&metrics), PublishMetrics::new(&metrics));
+    let kafka_metrics = KafkaMetrics::new(&metrics);
+    let options = config.kafka_options(workers, true);
+    let kafka = match &config.kafka.brokers[..] {
+        "" => None,
+        _ => Some(Kafka::start(options, kafka_metrics, &asked).map_err(Failure::start)?),
+    };
+    let own = kafka.as_ref().map_or_else(OwnTraffic::default, Kafka::brokers);
+    let exports = Exports::start(&config.export, false, &metrics, &own, &asked).map_err(Failure::start)?;
+
+    let started = Instant::now();
+    let mut witness = counters.map(|counters| InterfaceWitness { counters, loopback, base, state });
+    let reload = Reload::default();
+    let parts = (0..).zip(rings).map(|(number, ring)| {
+        let options = CaptureOptions {
+            identity: Identity {
+                probe: config.probe.clone(),
+                worker: number,
+                workers,
+                epoch,
+                interval_ms: config.interval.ms(),
+                source: device.source(),
+                time_shift_ms: 0,
+                gap: if number == 0 { gap } else { (0, 0) },
+            },
+            packets: config.packets,
+            meter: meter.clone(),
+            pace: Pace::live(config.interval.ms()),
+            share: false,
+            open_at_ns: Some(opened_ns),
+            cpu: cpus.as_ref().map(|cpus| cpus[number as usize]),
+            brokers: Some(own.clone()),
+            interface: witness.take(),
+            reload: reload.clone(),
+            stop: Arc::clone(&asked.stop),
+            metrics: captured.clone(),
+            published: published.clone(),
+        };
+        let main: Box<dyn Sink> = match &kafka {
+            Some(kafka) => Box::new(kafka.sink()),
+            None => Box::new(NoSink),
+        };
+        (ring, exports.sink(main), options)
+    });
+    let running = starter.start(parts.collect())?;
+    tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "capturing on {name}");
+
+    watch(&running, &asked.stop, || {
+        if hangups.pending().count() > 0 {
+            read_again(&args.config, &config, workers, &reload);
+        }
+    });
+    let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(capture::join).collect();
+    let flushed = kafka.map_or(Ok(()), |kafka| kafka.finish(Some(PATIENCE_AT_END)));
+    // What an export gave up is counted and was said: it is no failure of the capture.
+    if let Err(error) = exports.finish(Some(PATIENCE_OF_EXPORTS)) {
+        tracing::warn!("{error:#}");
+    }
+    let mut summary = Summary { seconds: started.elapsed().as_secs_f64(), epoch, ..Summary::default() };
+    let mut failed = flushed.err();
+    for outcome in outcomes {
+        match outcome {
+            Ok(outcome) => {
+                if outcome.gone {
+                    failed = Some(anyhow!("{name}: the interface is gone"));
+                }
+                summary.add(&outcome);
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    let unbalanced = summary.outcome.published.unbalanced;
+    if unbalanced > 0 {
+        failed = Some(anyhow!("{unbalanced} intervals do not balance: this is a bug"));
+    }
+    args.summary.write(Target::Kafka, || summary.json(), || summary.text());
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::Done),
+    }
+}
+
+/// Capabilities that are needed once the sources are open.
+fn needed(device: &Device, offloads_changed: bool) -> Vec<Capability> {
+    let mut needed = Vec::new();
+    // Offloads are switched back on at the end; libpfring puts its interface back too.
+    if offloads_changed || matches!(device, Device::PfRing(_)) {
+        needed.push(Capability::CAP_NET_ADMIN);
+    }
+    // Kernels may ask for it whenever a map is changed, as it is when capture stops.
+    if matches!(device, Device::AfXdp(_)) {
+        needed.push(Capability::CAP_BPF);
+    }
+    needed
+}
+
+type Parts = Vec<(Live, Box<dyn Sink>, CaptureOptions)>;
+
+/// A thread that starts the workers: in the network namespace of the interface, whose counters they read there, and
+/// without the capability that it took to enter it.
+struct Starter {
+    parts: Sender<Parts>,
+    thread: JoinHandle<anyhow::Result<Vec<CaptureWorker>>>,
+}
+
+impl Starter {
+    fn new(netns: &str, kept: Vec<Capability>) -> io::Result<Starter> {
+        let (parts, receiver) = crossbeam_channel::bounded::<Parts>(1);
+        let netns = netns.to_owned();
+        let thread = std::thread::Builder::new().name("starter".to_owned()).spawn(move || {
+            netns::enter(&netns)?.stay();
+            privileges::keep_only(&kept)?;
+            let Ok(parts) = receiver.recv() else { return Ok(Vec::new()) };
+            parts.into_iter().map(|(ring, sink, options)| capture::start(ring, sink, options)).collect()
+        })?;
+        Ok(Starter { parts, thread })
+    }
+
+    fn start(self, parts: Parts) -> anyhow::Result<Vec<CaptureWorker>> {
+        // Where the thread has ended already, it says why.
+        let _ = self.parts.send(parts);
+        self.thread.join().map_err(|_| anyhow!("the workers could not be started"))?
+    }
+}
+
+/// Reads the configuration again and hands what workers can take over to them.
+fn read_again(path: &Path, running: &Config, workers: u32, reload: &Reload) {
+    let read = Config::read(path).and_then(|config| Ok((config.meter(workers, true)?, config)));
+    match read {
+        Ok((meter, config)) => {
+            for key in reload::needs_restart(running, &config) {
+                tracing::warn!(
+                    "{key} changed in {}: it takes a restart, until then it stays as it was",
+                    path.display()
+                );
+            }
+            reload.set(Settings { meter, packets: config.packets });
+            tracing::info!("{} was read again: it holds from the next interval on", path.display());
+        }
+        Err(error) => tracing::error!("{error:#}: the configuration stays as it was"),
+    }
+}
+
+/// Switches an interface's receive offloads off, or says what follows from their staying on.
+fn switch_off(name: &str) -> Option<Offloads> {
+    Offloads::switch_off(name)
+        .inspect_err(|error| {
+            tracing::warn!("{name}: receive offloads stay on ({error}): several packets may be counted as one; CAP_NET_ADMIN switches them off");
+        })
+        .ok()
+}

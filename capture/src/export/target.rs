@@ -1,0 +1,87 @@
+//! What an export sends to, and how what it does is counted.
+
+use super::metrics::ExportMetrics;
+use crate::proto;
+use crate::throttle::Throttle;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Sends messages in a form of its own, from a thread of its own.
+#[warn(missing_docs)]
+pub trait ExportTarget: Send {
+    /// Reaches whom it sends to, where it must and does not already; with `wait`, somebody must be there.
+    fn connect(&mut self, wait: bool) -> anyhow::Result<()>;
+
+    /// Endpoints whose traffic is the agent's own: host and port, and the protocol above IP.
+    fn endpoints(&self) -> Vec<(String, u8)>;
+
+    /// Whether it is connected, as far as it knows.
+    fn is_connected(&self) -> bool;
+
+    /// Sends a batch or a closing record.
+    fn send(&mut self, message: &proto::FlowMessage, account: &Account);
+
+    /// Sends what it holds back.
+    fn flush(&mut self, account: &Account);
+
+    /// Sends what it holds back, and waits until it is gone or nothing is waited for any more.
+    fn finish(&mut self, account: &Account, _give_up: &AtomicBool) {
+        self.flush(account);
+    }
+}
+
+/// Counts what one export does.
+pub struct Account {
+    name: String,
+    metrics: ExportMetrics,
+    throttle: Throttle,
+    shed: AtomicU64,
+}
+
+impl Account {
+    pub fn new(name: String, metrics: ExportMetrics) -> Account {
+        Account { name, metrics, throttle: Throttle::default(), shed: AtomicU64::new(0) }
+    }
+
+    /// What logs and metrics call the export.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Says how many octets wait for the export.
+    pub fn queue(&self, octets: u64) {
+        self.metrics.queue(&self.name, octets);
+    }
+
+    /// Counts messages that went out.
+    pub fn sent(&self, messages: u64, records: u64, octets: usize) {
+        self.metrics.sent(&self.name, messages, records, octets as u64);
+    }
+
+    /// Records given up so far.
+    pub fn lost(&self) -> u64 {
+        self.shed.load(Ordering::Relaxed)
+    }
+
+    /// Counts records that were given up.
+    pub fn shed(&self, cause: &'static str, records: u64) {
+        if records == 0 {
+            return;
+        }
+        self.shed.fetch_add(records, Ordering::Relaxed);
+        self.metrics.shed(&self.name, cause, records);
+        if self.throttle.allow(cause) {
+            tracing::error!(
+                "export {:?}: records are shed ({cause}; weir_probe_export_records_shed_total counts them)",
+                self.name
+            );
+        }
+    }
+
+    /// Counts a failure, and says it once in a while.
+    pub fn failed(&self, error: &anyhow::Error) {
+        self.metrics.error(&self.name);
+        if self.throttle.allow("failed") {
+            tracing::warn!("export {:?}: {error:#}", self.name);
+        }
+    }
+}

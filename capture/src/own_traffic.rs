@@ -1,0 +1,57 @@
+//! Whose packets are the agent's own: those it exchanges with Kafka and with the receivers of its exports.
+
+use crate::packet::{self, Address};
+use std::net::ToSocketAddrs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The protocol above IP of connections to brokers.
+pub const TCP: u8 = 6;
+
+/// Addresses and ports of the brokers, and of whom records are exported to: traffic with them is the agent's own.
+#[derive(Clone, Default)]
+pub struct OwnTraffic(Arc<KnownEndpoints>);
+
+/// Where a broker or a collector of flows is: address, port and protocol above IP.
+pub type OwnEndpoint = (Address, u16, u8);
+
+#[derive(Default)]
+struct KnownEndpoints {
+    endpoints: RwLock<Vec<OwnEndpoint>>,
+    version: AtomicU64,
+}
+
+impl OwnTraffic {
+    /// Changes whenever [`OwnTraffic::endpoints`] does.
+    pub fn version(&self) -> u64 {
+        self.0.version.load(Ordering::Acquire)
+    }
+
+    /// The endpoints known by now.
+    pub fn endpoints(&self) -> Vec<OwnEndpoint> {
+        self.0.endpoints.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Those of the configuration.
+    pub fn add_all(&self, brokers: &str) {
+        for broker in brokers.split(',') {
+            let broker = broker.trim();
+            // Without a port, librdkafka takes 9092.
+            if broker.contains(':') { self.add(broker, TCP) } else { self.add((broker, 9092), TCP) }
+        }
+    }
+
+    /// Takes what is exchanged with another endpoint for the agent's own, too.
+    pub fn add(&self, host_and_port: impl ToSocketAddrs, protocol: u8) {
+        // A name that does not resolve (yet) adds nothing; librdkafka says what it cannot reach.
+        let Ok(found) = host_and_port.to_socket_addrs() else { return };
+        let mut endpoints = self.0.endpoints.write().unwrap_or_else(PoisonError::into_inner);
+        for address in found {
+            let endpoint = (packet::address(address.ip()), address.port(), protocol);
+            if !endpoints.contains(&endpoint) {
+                endpoints.push(endpoint);
+                self.0.version.fetch_add(1, Ordering::Release);
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! From the intervals of a worker that captures to messages: batches of records, then the closing record, which balances,
+//! then the counters.
+
+use super::messages::{Messages, counter, volume};
+use super::pace::Pace;
+use super::{Identity, Published, Sink};
+use crate::app::NotInspected;
+use crate::filter::{FilterCounts, FilterSets};
+use crate::meter::{ClosedInterval, Tally};
+use crate::packet::{Cause, Checksum};
+use crate::proto;
+use crate::source::Witness;
+use crate::volume::Volume;
+use std::sync::Arc;
+
+/// A closed interval with what the worker knows beside it.
+#[derive(Debug, Default)]
+pub struct Closing {
+    /// What was metered.
+    pub interval: ClosedInterval,
+    /// The source's own count at the close, since the epoch's start; `None`: all that was captured.
+    pub witness: Option<Witness>,
+    /// The interfaces' own counters (worker 0).
+    pub interfaces: Vec<proto::InterfaceCounters>,
+    /// What the worker costs.
+    pub load: proto::Load,
+    /// Nothing follows.
+    pub last: bool,
+    /// Nothing can be in the ring any more.
+    pub drained: bool,
+}
+
+/// Makes messages of the intervals of one worker.
+pub struct Publisher {
+    messages: Messages,
+    tally: Tally,
+    published: Published,
+    witness: Witness,
+    in_ring: u64,
+    /// Packets dropped in the interval published last.
+    dropped: u64,
+    filters: FilterCounts,
+}
+
+impl Publisher {
+    /// A publisher at sequence 0.
+    pub fn new(identity: Identity, filters: Arc<FilterSets>) -> Publisher {
+        Publisher {
+            messages: Messages::new(identity),
+            tally: Tally::default(),
+            published: Published::default(),
+            witness: Witness::default(),
+            in_ring: 0,
+            dropped: 0,
+            filters: FilterCounts::new(filters),
+        }
+    }
+
+    /// What was published since the epoch's start.
+    pub fn published(&self) -> &Published {
+        &self.published
+    }
+
+    /// What was taken in since the epoch's start, in closed intervals.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The last count of the source, where it has one.
+    pub fn witness(&self) -> &Witness {
+        &self.witness
+    }
+
+    /// Publishes an interval: its batches at the given pace, its closing record, its counters. Its records cannot be read
+    /// any more then.
+    ///
+    /// # Errors
+    /// Where the sink cannot go on.
+    pub fn publish(&mut self, closing: &mut Closing, pace: &Pace, sink: &mut dyn Sink) -> anyhow::Result<()> {
+        let interval = &mut closing.interval;
+        let start_ms = interval.start_ms;
+        if let Some(sets) = &interval.filter_sets
+            && !Arc::ptr_eq(sets, self.filters.sets())
+        {
+            self.filters = FilterCounts::new(Arc::clone(sets));
+        }
+        let mut here = Published::default();
+
+        let records = &mut interval.records;
+        let pace = pace.start(records.len() + interval.overflow.len());
+        let nowhere = sink.is_nowhere();
+        for number in 0..records.len() {
+            here.flow += records.count(number, &mut self.filters);
+            if nowhere {
+                self.messages.batch.pass();
+            } else {
+                self.messages.batch.flow(&records.get(number), start_ms);
+            }
+            if self.messages.batch.is_full() {
+                self.messages.send_batch(start_ms, sink)?;
+                records.passed(number + 1);
+                pace.wait(number + 1);
+            }
+        }
+        here.flow_records = records.len() as u64;
+        for record in &interval.overflow {
+            self.messages.batch.overflow(record, start_ms);
+            if self.messages.batch.is_full() {
+                self.messages.send_batch(start_ms, sink)?;
+            }
+            here.overflow += record.volume;
+        }
+        here.overflow_records = interval.overflow.len() as u64;
+        if !self.messages.batch.is_empty() {
+            self.messages.send_batch(start_ms, sink)?;
+        }
+        here.batches = self.messages.batches();
+        here.closings = 1;
+        let closing = &*closing;
+        let interval = &closing.interval;
+        here.longest_stall_us = closing.load.close_stall_us;
+        self.tally += &interval.tally;
+        let (on_interface, arrived) = self.arrived(closing);
+        here.unbalanced = u64::from(!(balanced(&interval.tally, &here) && arrived));
+        self.published += &here;
+        let stated = self.closing(closing, &here, on_interface);
+        let counters = self.counters(closing);
+        self.messages.close(start_ms, stated, counters, sink)
+    }
+
+    /// Packets that the interface offered in this interval, and whether all of them are captured, dropped or still to
+    /// come. Those still to come wait in the ring, or were taken already and belong to a later interval.
+    fn arrived(&mut self, closing: &Closing) -> (u64, bool) {
+        let captured = self.tally.captured.packets;
+        let before = self.witness;
+        self.witness = closing.witness.unwrap_or(Witness { offered: captured, dropped: 0 });
+        let Witness { offered, dropped } = self.witness;
+        self.dropped = dropped - before.dropped;
+        let balanced = offered >= dropped + captured;
+        if !balanced {
+            tracing::error!(offered, dropped, captured, "more packets were captured than offered: this is a bug");
+        }
+        debug_assert!(balanced, "offered {offered}, dropped {dropped}, captured {captured}");
+        self.in_ring = offered.saturating_sub(dropped + captured);
+        let lost = closing.drained && self.in_ring > 0;
+        if lost {
+            tracing::error!(offered, dropped, captured, "packets were let in and never came out: this is a bug");
+        }
+        (offered - before.offered, balanced && !lost)
+    }
+
+    fn closing(&self, closing: &Closing, here: &Published, on_interface: u64) -> proto::ClosingRecord {
+        let tally = &closing.interval.tally;
+        // A live interface counts packets alone.
+        let octets = |volume: Volume| if closing.witness.is_none() { volume.octets } else { 0 };
+        let interval = ConservationSums {
+            on_interface: Volume { packets: on_interface, octets: octets(tally.captured) },
+            dropped: self.dropped,
+            in_ring: self.in_ring,
+            tally,
+            published: here,
+        };
+        let epoch = ConservationSums {
+            on_interface: Volume { packets: self.witness.offered, octets: octets(self.tally.captured) },
+            dropped: self.witness.dropped,
+            in_ring: self.in_ring,
+            tally: &self.tally,
+            published: &self.published,
+        };
+        proto::ClosingRecord {
+            records: here.flow_records + here.overflow_records,
+            interval: Some(interval.conservation()),
+            epoch_total: Some(epoch.conservation()),
+            last: closing.last,
+            interfaces: closing.interfaces.clone(),
+            load: Some(closing.load),
+            skipped_intervals: closing.interval.skipped,
+            ..proto::ClosingRecord::default()
+        }
+    }
+
+    fn counters(&mut self, closing: &Closing) -> Vec<proto::Counter> {
+        let interval = &closing.interval;
+        let mut counters: Vec<_> =
+            interval.counters.labels().map(|(set, label, volume)| counter(set, label, volume)).collect();
+        for cause in Cause::ALL {
+            let volume = interval.tally.not_metered[cause as usize];
+            if volume.packets > 0 {
+                counters.push(counter("drops", cause.name(), volume));
+            }
+        }
+        let checksums = Checksum::NAMES.into_iter().zip(interval.checksums);
+        counters.extend(
+            checksums
+                .filter(|(_, volume)| volume.packets > 0)
+                .map(|(label, volume)| counter("checksums", label, volume)),
+        );
+        let mut filters = self.filters.take();
+        filters += &interval.filters;
+        counters.extend(filters.labels().map(|(set, label, volume)| counter(set, label, volume)));
+        let applications = &interval.applications;
+        let not_inspected = NotInspected::ALL.map(|cause| (cause.name(), applications.not_inspected[cause as usize]));
+        for (label, affected) in [("inspected", applications.inspected)].into_iter().chain(not_inspected) {
+            if affected.packets > 0 {
+                counters.push(counter("applications", label, Volume { packets: affected.packets, octets: 0 }));
+            }
+        }
+        for (label, volume) in interval.fragments.named() {
+            if volume.packets > 0 {
+                counters.push(counter("fragments", label, volume));
+            }
+        }
+        if self.dropped > 0 {
+            counters.push(counter("drops", "kernel", Volume { packets: self.dropped, octets: 0 }));
+        }
+        counters
+    }
+}
+
+/// Whether the records and causes of an interval add up to what was captured in it.
+fn balanced(tally: &Tally, published: &Published) -> bool {
+    let counted: Volume =
+        tally.not_metered.iter().copied().sum::<Volume>() + published.flow + published.overflow + tally.carried_out;
+    let came = tally.captured + tally.carried_in;
+    let balanced = counted == came;
+    if !balanced {
+        tracing::error!(?tally, ?published, "the interval's sums do not agree: this is a bug");
+    }
+    debug_assert!(balanced, "captured and carried in {came:?}, in records, causes and carried out {counted:?}");
+    balanced
+}
+
+/// The conservation law over some time.
+struct ConservationSums<'a> {
+    on_interface: Volume,
+    dropped: u64,
+    in_ring: u64,
+    tally: &'a Tally,
+    published: &'a Published,
+}
+
+impl ConservationSums<'_> {
+    fn conservation(&self) -> proto::Conservation {
+        let not_metered = Cause::ALL
+            .into_iter()
+            .map(|cause| (cause, self.tally.not_metered[cause as usize]))
+            .filter(|(_, of)| of.packets > 0)
+            .map(|(cause, of)| proto::CauseVolume { cause: cause.name().to_owned(), volume: volume(of) })
+            .collect();
+        let dropped = match self.dropped {
+            0 => Vec::new(),
+            packets => vec![proto::DropCount { cause: "kernel".to_owned(), packets }],
+        };
+        proto::Conservation {
+            on_interface: volume(self.on_interface),
+            captured: volume(self.tally.captured),
+            dropped,
+            in_ring_packets: self.in_ring,
+            carried_in: volume(self.tally.carried_in),
+            in_flow_records: volume(self.published.flow),
+            in_overflow_records: volume(self.published.overflow),
+            not_metered,
+            carried_out: volume(self.tally.carried_out),
+            late_packets: self.tally.late.packets,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publish::NoSink;
+
+    #[test]
+    fn packets_that_never_came_out_of_a_drained_ring_are_told() {
+        for (drained, unbalanced) in [(false, 0), (true, 1)] {
+            let witness = Some(Witness { offered: 2, dropped: 1 });
+            let mut closing = Closing { witness, last: true, drained, ..Closing::default() };
+            let mut publisher = Publisher::new(Identity::default(), Arc::default());
+            publisher.publish(&mut closing, &Pace::Unpaced, &mut NoSink).unwrap();
+            assert_eq!(publisher.published().unbalanced, unbalanced);
+        }
+    }
+}

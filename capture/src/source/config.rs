@@ -1,0 +1,78 @@
+//! `[source]` of the configuration: what is captured on, and how.
+
+#![warn(missing_docs)]
+
+use super::af_packet::BLOCK_OCTETS;
+use crate::units::octets;
+use anyhow::bail;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Octets of a worker's ring of AF_PACKET at least, and of all workers' rings at most.
+const LEAST_RING: u64 = 4 << 20;
+const MOST_RING: u64 = 1 << 30;
+
+/// `[source]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SourceConfig {
+    /// Name of the interface, or of a device of PF_RING.
+    pub interface: String,
+    /// Network namespace the interface is in; empty: the agent's own.
+    pub netns: String,
+    /// Also see packets that are addressed to other hosts.
+    pub promiscuous: bool,
+    /// GRO and LRO.
+    pub receive_offloads: ReceiveOffloads,
+    /// Processors that the workers' capture is kept on, one each; empty: wherever the system puts it.
+    pub cpus: Vec<usize>,
+    /// Octets of the rings of AF_PACKET, of all workers together.
+    #[serde(deserialize_with = "octets")]
+    pub ring: u64,
+    /// Path of libpfring; empty: wherever it is installed.
+    pub pf_ring_library: PathBuf,
+}
+
+/// What becomes of GRO and LRO while the agent runs.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceiveOffloads {
+    /// They are switched off.
+    Off,
+    /// They stay as they are.
+    Keep,
+}
+
+impl Default for SourceConfig {
+    fn default() -> Self {
+        SourceConfig {
+            interface: String::new(),
+            netns: String::new(),
+            promiscuous: true,
+            receive_offloads: ReceiveOffloads::Off,
+            cpus: Vec::new(),
+            ring: 12 << 20,
+            pf_ring_library: PathBuf::new(),
+        }
+    }
+}
+
+impl SourceConfig {
+    /// Octets of the ring of AF_PACKET of each of so many workers: its share, in whole blocks, but no ring is so short
+    /// that a worker has no time.
+    pub fn ring_of_each(&self, workers: u32) -> usize {
+        let share = (self.ring / u64::from(workers)).max(LEAST_RING) as usize;
+        share - share % BLOCK_OCTETS
+    }
+
+    /// Checks what the form of a value does not rule out.
+    ///
+    /// # Errors
+    /// Where a value is out of its range.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if !(LEAST_RING..=MOST_RING).contains(&self.ring) || !self.ring.is_multiple_of(1 << 20) {
+            bail!("source.ring must be whole MiB, from 4 MiB to 1 GiB");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! What readers of capture files hand out: a packet as it stands in the file, or why the packets end.
+
+use crate::packet::{Frame, LinkType};
+use thiserror::Error;
+
+/// A packet as it stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawPacket<'a> {
+    /// Time, ns from the Unix epoch.
+    pub time_ns: i64,
+    /// The link type's number.
+    pub link: u32,
+    /// The octets captured.
+    pub data: &'a [u8],
+    /// Octets on the wire, as the file states them.
+    pub length: u32,
+}
+
+impl<'a> RawPacket<'a> {
+    /// The packet as a frame that came at `time_ns`, ns from the Unix epoch.
+    #[inline]
+    pub(super) fn frame(self, time_ns: i64) -> Frame<'a> {
+        Frame {
+            time_ns,
+            link: LinkType::from_number(self.link).unwrap_or(LinkType::Unknown),
+            data: self.data,
+            length: self.length,
+            vlan: None,
+        }
+    }
+}
+
+/// Where and why the packets of a file end early.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Broken {
+    /// The file ends within a packet.
+    #[error("it is cut in mid-packet at octet {at}")]
+    Cut {
+        /// Where that packet begins.
+        at: usize,
+    },
+    /// The file says what cannot be.
+    #[error("it holds {what} at octet {at}")]
+    Nonsense { at: usize, what: &'static str },
+    /// The compressed file ends early, or is damaged.
+    #[error("its compression is cut or damaged, after {at} octets of what it holds")]
+    Compression {
+        /// Octets decompressed.
+        at: usize,
+    },
+    /// Reading fails.
+    #[error("reading it fails after {at} octets: {kind}")]
+    Unreadable {
+        /// Octets read.
+        at: usize,
+        /// What the system says.
+        kind: std::io::ErrorKind,
+    },
+    /// The compressed file holds more than is read.
+    #[error("it holds more than the {at} octets that a compressed file may")]
+    TooLong {
+        /// Octets decompressed.
+        at: usize,
+    },
+}
+
+impl Broken {
+    /// The same, of octets that came after so many others.
+    pub(super) fn after(self, octets: usize) -> Broken {
+        let mut moved = self;
+        match &mut moved {
+            Broken::Cut { at }
+            | Broken::Nonsense { at, .. }
+            | Broken::Compression { at }
+            | Broken::Unreadable { at, .. }
+            | Broken::TooLong { at } => *at += octets,
+        }
+        moved
+    }
+}

@@ -1,0 +1,46 @@
+//! Packets and octets, added up.
+
+use std::ops::{Add, AddAssign, Sub};
+
+/// Packets and layer-3 octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    pub packets: u64,
+    /// Layer-3 octets.
+    pub octets: u64,
+}
+
+impl Volume {
+    /// One packet of `octets`.
+    pub fn one(octets: u32) -> Volume {
+        Volume { packets: 1, octets: u64::from(octets) }
+    }
+}
+
+impl Add for Volume {
+    type Output = Volume;
+
+    fn add(self, other: Volume) -> Volume {
+        Volume { packets: self.packets + other.packets, octets: self.octets + other.octets }
+    }
+}
+
+impl Sub for Volume {
+    type Output = Volume;
+
+    fn sub(self, other: Volume) -> Volume {
+        Volume { packets: self.packets - other.packets, octets: self.octets - other.octets }
+    }
+}
+
+impl AddAssign for Volume {
+    fn add_assign(&mut self, other: Volume) {
+        *self = *self + other;
+    }
+}
+
+impl std::iter::Sum for Volume {
+    fn sum<I: Iterator<Item = Volume>>(volumes: I) -> Volume {
+        volumes.fold(Volume::default(), Add::add)
+    }
+}

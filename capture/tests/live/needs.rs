@@ -1,0 +1,112 @@
+//! What live tests need of the host. Where it is missing they are skipped, with the reason, and not passed.
+
+use crate::common::agent::Net;
+use crate::common::captures;
+use crate::{apps, pcaps, xdp};
+use std::path::Path;
+use std::process::Command;
+use weir_probe::filter::pcap::Compiler;
+use weir_probe::source::af_packet::{AfPacket, BLOCK_OCTETS};
+use weir_probe::source::interface::Interface;
+use weir_probe::source::pf_ring::Library;
+use weir_probe::source::xdp::{PROGRAM_LOAD, PROGRAM_TYPE_XDP, XDP_PASS, XdpInstruction, address, attributes, bpf};
+
+/// Something that a host may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Need {
+    /// Network namespaces with a veth pair.
+    Namespaces,
+    /// AF_XDP on a veth pair.
+    Xdp,
+    /// XDP programs.
+    XdpPrograms,
+    /// Packet sockets.
+    RawSockets,
+    /// Another user with some capabilities.
+    Setpriv,
+    Libpcap,
+    /// libpfring, and the kernel module that it asks for.
+    PfRing,
+    /// The captures beside the checkout.
+    SharedCaptures,
+    /// Those of nDPI among them.
+    NdpiCaptures,
+}
+
+impl Need {
+    /// Why this host lacks it, if it does.
+    pub fn missing(self) -> Option<String> {
+        match self {
+            Need::Namespaces => Net::make("need")
+                .is_none()
+                .then(|| "network namespaces cannot be made: it takes root and iproute2".to_owned()),
+            Need::Xdp => match Net::make("needxdp") {
+                None => Need::Namespaces.missing(),
+                Some(net) => xdp::open(&net).err().map(|error| format!("no AF_XDP: {error:#}")),
+            },
+            Need::XdpPrograms => {
+                load_xdp_program().err().map(|error| format!("XDP programs cannot be loaded: {error}"))
+            }
+            Need::RawSockets => Interface::find("lo")
+                .and_then(|lo| AfPacket::open(&lo, false, 2 * BLOCK_OCTETS))
+                .err()
+                .map(|error| format!("packet sockets cannot be opened: {error:#}")),
+            Need::Setpriv => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+                command.args(["--inh-caps=-all,+net_raw", "--ambient-caps=-all,+net_raw", "true"]);
+                let done = command.output().is_ok_and(|output| output.status.success());
+                (!done).then(|| "setpriv is missing or not permitted: it takes root and util-linux".to_owned())
+            }
+            Need::Libpcap => Compiler::load().err().map(|error| error.to_string()),
+            Need::PfRing => Library::load(None).err().map(|error| format!("{error:#}")),
+            Need::SharedCaptures => none_in(&pcaps::folder()),
+            Need::NdpiCaptures => none_in(&apps::folder()),
+        }
+    }
+}
+
+fn none_in(folder: &Path) -> Option<String> {
+    let mut files = Vec::new();
+    captures(folder, &mut files);
+    files.is_empty().then(|| format!("no captures in {}", folder.display()))
+}
+
+/// Loads a program that lets everything pass, and forgets it.
+fn load_xdp_program() -> std::io::Result<()> {
+    let step = |code, value| XdpInstruction { code, registers: 0, offset: 0, value };
+    let (code, license) = ([step(0xb7, XDP_PASS), step(0x95, 0)], c"Apache-2.0");
+    let told = attributes(
+        &[(0, PROGRAM_TYPE_XDP), (4, code.len() as u32)],
+        &[(8, address(&code)), (16, license.as_ptr().addr() as u64)],
+    );
+    let descriptor = bpf(PROGRAM_LOAD, &told)?;
+    // SAFETY: a descriptor that is ours alone.
+    drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(descriptor) });
+    Ok(())
+}
+
+/// A test, and what it needs.
+#[derive(Clone, Copy)]
+pub struct Live {
+    pub name: &'static str,
+    pub needs: &'static [Need],
+    pub run: fn(),
+}
+
+/// Lists the tests of a file, by what they need, as its function `tests`.
+macro_rules! live {
+    ($($needs:expr => $($name:ident),+;)+) => {
+        pub(crate) fn tests() -> Vec<crate::needs::Live> {
+            let file = module_path!().rsplit("::").next().unwrap_or_default();
+            let mut all = Vec::new();
+            $($(all.push(crate::needs::Live {
+                name: String::leak(format!("{file}::{}", stringify!($name))),
+                needs: &$needs,
+                run: $name,
+            });)+)+
+            all
+        }
+    };
+}
+pub(crate) use live;
