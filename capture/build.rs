@@ -1,16 +1,23 @@
 //! Generates the Rust types of `../schemas/*.proto`, which are never committed, and builds the shim to nDPI where
 //! `pkg-config` finds it: the crate then has `cfg(ndpi)`. `LIBNDPI_NO_PKG_CONFIG=1` leaves nDPI out.
 
+mod schema;
+
 use std::io::Result;
 
 fn main() -> Result<()> {
     let schemas = "../schemas";
-    let files = ["flow.proto", "counters.proto"].map(|name| format!("{schemas}/{name}"));
+    let files = ["columns.proto", "flow.proto", "counters.proto"].map(|name| format!("{schemas}/{name}"));
     for file in &files {
         println!("cargo:rerun-if-changed={file}");
     }
-    let descriptors = protox::compile(&files, [schemas]).map_err(std::io::Error::other)?;
-    prost_build::Config::new().compile_fds(descriptors)?;
+    println!("cargo:rerun-if-changed=schema.rs");
+    let mut compiler = protox::Compiler::new([schemas]).map_err(std::io::Error::other)?;
+    compiler.include_imports(true).open_files(&files).map_err(std::io::Error::other)?;
+    prost_build::Config::new().compile_fds(compiler.file_descriptor_set())?;
+    let lines = schema::lines(&compiler.descriptor_pool());
+    let folder = std::path::PathBuf::from(std::env::var("OUT_DIR").map_err(std::io::Error::other)?);
+    std::fs::write(folder.join("lines.rs"), lines)?;
     ndpi();
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Records as lines of JSON, for people and golden files.
 //!
-//! Keys are the names of `flow.proto`; addresses and times are text; counts of what did not occur are left out.
+//! Keys are the names of `flow.proto`, whose options say when a field is stated; addresses and times are text.
 
 use super::{Encoded, Sink};
 use crate::proto;
@@ -48,88 +48,48 @@ impl Sink for JsonlSink {
     }
 }
 
+// `state`: a record's fields, as the options of `schemas/flow.proto` have them stated.
+include!(concat!(env!("OUT_DIR"), "/lines.rs"));
+
 /// One record as JSON.
 fn line(message: &proto::FlowMessage, flow: &proto::Flow) -> Value {
     let start = message.interval_start_ms as i64;
     let first = start + flow.first_seen_offset_ms;
     let mut line = Map::new();
-    let mut put = |key: &str, value: Value| line.insert(key.to_owned(), value);
-    put("probe", json!(message.probe));
-    put("worker", json!(message.worker));
-    put("interval_start", json!(iso8601(start)));
-    put("interval_ms", json!(message.interval_ms));
-    let kind = if flow.overflow.is_some() { "overflow" } else { "flow" };
-    put("record_kind", json!(kind));
-    if let Some(overflow) = &flow.overflow {
-        put("overflow_key", json!(overflow.key().as_str_name().trim_start_matches("KEY_").to_lowercase()));
-        put(
-            "distinct_sketch",
-            json!(overflow.distinct_sketch.iter().map(|octet| format!("{octet:02x}")).collect::<String>()),
-        );
-        if overflow.key() == proto::overflow::Key::ProtocolAndDirection {
-            put("inbound", json!(overflow.inbound));
-        }
-    }
-    for (name, address) in [("src_addr", &flow.src_addr), ("dst_addr", &flow.dst_addr)] {
-        if !address.is_empty() {
-            put(name, json!(text(address)));
-        }
-    }
-    put("src_port", json!(flow.src_port));
-    put("dst_port", json!(flow.dst_port));
-    put("protocol", json!(flow.protocol));
-    put("ip_version", json!(flow.ip_version));
-    put("vlan", json!(flow.vlan));
-    put("first_seen", json!(iso8601(first)));
-    put("last_seen", json!(iso8601(first.saturating_add_unsigned(flow.last_seen_offset_ms))));
-    put("flow_start", json!(iso8601(first.saturating_sub_unsigned(flow.flow_age_ms))));
-    put("initiator_guess", json!(flow.initiator_guess));
-    put("fwd_packets", json!(flow.fwd_packets));
-    put("fwd_octets", json!(flow.fwd_octets));
-    put("rev_packets", json!(flow.rev_packets));
-    put("rev_octets", json!(flow.rev_octets));
-    for (name, count) in [
-        ("fwd_tcp_syn", flow.fwd_tcp_syn),
-        ("rev_tcp_syn", flow.rev_tcp_syn),
-        ("fwd_tcp_synack", flow.fwd_tcp_synack),
-        ("rev_tcp_synack", flow.rev_tcp_synack),
-        ("fwd_tcp_fin", flow.fwd_tcp_fin),
-        ("rev_tcp_fin", flow.rev_tcp_fin),
-        ("fwd_tcp_rst", flow.fwd_tcp_rst),
-        ("rev_tcp_rst", flow.rev_tcp_rst),
-        ("tcp_handshake_rtt_us", u64::from(flow.tcp_handshake_rtt_us)),
-        ("fwd_tcp_retransmissions", flow.fwd_tcp_retransmissions),
-        ("rev_tcp_retransmissions", flow.rev_tcp_retransmissions),
-        ("fwd_tcp_out_of_order", flow.fwd_tcp_out_of_order),
-        ("rev_tcp_out_of_order", flow.rev_tcp_out_of_order),
-        ("fwd_icmp_errors", flow.fwd_icmp_errors),
-        ("rev_icmp_errors", flow.rev_icmp_errors),
-        ("application_id", u64::from(flow.application_id)),
-    ] {
-        if count > 0 {
-            put(name, json!(count));
-        }
-    }
-    for (name, stated) in [("server_name", &flow.server_name), ("dns_query", &flow.dns_query)] {
-        if !stated.is_empty() {
-            put(name, json!(stated));
-        }
-    }
-    if flow.application_not_inspected != 0 {
-        let cause = flow.application_not_inspected().as_str_name();
-        put("application_not_inspected", json!(cause.trim_start_matches("NOT_INSPECTED_").to_lowercase()));
-    }
-    if let Some(quoted) = &flow.icmp_quoted_flow {
-        let of = json!({
-            "src_addr": text(&quoted.src_addr),
-            "dst_addr": text(&quoted.dst_addr),
-            "src_port": quoted.src_port,
-            "dst_port": quoted.dst_port,
-            "protocol": quoted.protocol,
-        });
-        put("icmp_quoted_flow", of);
-    }
+    line.insert("probe".into(), json!(message.probe));
+    line.insert("worker".into(), json!(message.worker));
+    line.insert("interval_start".into(), json!(iso8601(start)));
+    line.insert("interval_ms".into(), json!(message.interval_ms));
+    // Offsets are stated as times; the direction of overflow, where the key has one.
+    let otherwise = |field: &str, line: &mut Map<String, Value>| {
+        let (key, value) = match field {
+            "first_seen_offset_ms" => ("first_seen", json!(iso8601(first))),
+            "last_seen_offset_ms" => {
+                ("last_seen", json!(iso8601(first.saturating_add_unsigned(flow.last_seen_offset_ms))))
+            }
+            "flow_age_ms" => ("flow_start", json!(iso8601(first.saturating_sub_unsigned(flow.flow_age_ms)))),
+            "inbound" => match &flow.overflow {
+                Some(overflow) if overflow.key() == proto::overflow::Key::ProtocolAndDirection => {
+                    ("inbound", json!(overflow.inbound))
+                }
+                _ => return,
+            },
+            _ => unreachable!("{field} has no other form"),
+        };
+        line.insert(key.into(), value);
+    };
+    state(flow, otherwise, &mut line);
     Value::Object(line)
+}
+
+/// A value of an enum without the enum's name, in small letters.
+fn word(name: &str, prefix: &str) -> String {
+    name.trim_start_matches(prefix).to_lowercase()
+}
+
+/// Octets as text.
+fn hexadecimal(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// An address of 4 or 16 octets as text (RFC 5952 for IPv6).
@@ -138,5 +98,33 @@ fn text(address: &[u8]) -> String {
         (Ok(v4), _) => Ipv4Addr::from(v4).to_string(),
         (_, Ok(v6)) => Ipv6Addr::from(v6).to_string(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_routers_say_is_in_the_line() {
+        let message = proto::FlowMessage { probe: "edge".into(), interval_ms: 10_000, ..Default::default() };
+        let flow = proto::Flow {
+            exporter_addr: vec![192, 0, 2, 1],
+            sampling_rate: 100,
+            input_interface: 7,
+            application_not_inspected: proto::NotInspected::PoolFull.into(),
+            icmp_quoted_flow: Some(proto::QuotedFlow { src_addr: vec![192, 0, 2, 2], ..Default::default() }),
+            ..Default::default()
+        };
+        let line = line(&message, &flow);
+        assert_eq!(line["exporter_addr"], "192.0.2.1");
+        assert_eq!((&line["sampling_rate"], &line["input_interface"]), (&json!(100), &json!(7)));
+        assert_eq!(line["application_not_inspected"], "pool_full");
+        assert_eq!(
+            line["icmp_quoted_flow"],
+            json!({"src_addr": "192.0.2.2", "dst_addr": "", "src_port": 0, "dst_port": 0, "protocol": 0})
+        );
+        assert_eq!(line["record_kind"], "flow");
+        assert_eq!(line.get("output_interface"), None);
     }
 }
