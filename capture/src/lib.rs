@@ -1,6 +1,6 @@
 //! `weir-probe`, the capture agent of Weir.
 //!
-//! A packet's way: [`source`] → [`packet`] → [`meter`] → [`publish`], and to other systems [`export`]. A [`line`] is one such
+//! A packet's way: [`source`] → [`packet`] → [`meter`] → [`publish`], and to other systems [`export`]. A [`mod@line`] is one such
 //! way; the [`command`]s put lines together.
 
 pub mod app;

@@ -1,7 +1,7 @@
 //! `weir-probe collect`: converts flow records of other exporters (NetFlow, IPFIX, sFlow, nProbe) into Weir's.
 //!
 //! A record's way: [`listen`] or [`nprobe`] → [`decode`], which makes [`record::Imported`] of it → [`table`], where it is added up by
-//! interval and biflow → [`publish`]. [`listening`] is the thread that does the first part, [`line`] puts it
+//! interval and biflow → [`publish`]. [`listening`] is the thread that does the first part, [`mod@line`] puts it
 //! together with the one that publishes.
 
 pub mod decode;

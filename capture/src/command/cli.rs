@@ -20,7 +20,7 @@ pub struct Cli {
 
 const EXIT: &str = "\
 Exit status: 0 done; 1 something failed on the way; 2 it could not start (a wrong option, configuration or file, no \
-permission, a missing topic); 3 a capture file breaks off, and what is whole was metered.
+permission, a missing topic); 3 a capture file ends in mid-packet; its whole packets were metered.
 Logs go to the standard error; WEIR_LOG=debug says more, WEIR_LOG=error less.";
 
 /// What `--version` says: the agent's version and nDPI's.
@@ -38,10 +38,10 @@ pub enum Command {
     /// Collect flow records from other exporters: NetFlow v5 and v9, IPFIX, sFlow v5, nProbe over ZeroMQ or Kafka
     #[command(after_help = collect::HELP)]
     Collect(CollectArgs),
-    /// Capture or read, and export, by the common options of nProbe (also where this program is called `nprobe`)
+    /// Capture or read, and export, with the common options of nProbe (also when invoked as `nprobe`)
     #[command(after_help = nprobe::HELP)]
     Nprobe(NprobeArgs),
-    /// List what can be captured here, and by which source
+    /// List the interfaces of this host, and the sources that can capture on each
     #[command(after_help = interfaces::HELP)]
     Interfaces(InterfacesArgs),
     /// Print number, name and category of every application that records may state

@@ -34,31 +34,32 @@ Examples:
   weir-probe collect --nprobe-zmq tcp://192.0.2.1:5556 --nprobe-kafka '192.0.2.9:9092;flows' --probe nprobes
 
 Every port takes every protocol; IPFIX comes over UDP and TCP. A flow that lasted longer than an interval is split over \
-the intervals that it lasted, in proportion and exact in its sums; what belongs to intervals that are closed already is \
-published for these, up to an hour back. Sampled counts are scaled up and say so. Templates, sampling rates and sequence \
-numbers are kept in state_dir across a restart. `weir ledger` tells what exporters sent and did not come, and who does not \
-say a sampling rate.
+its intervals, in proportion and with exact sums; parts that belong to closed intervals are still published for these, up \
+to an hour back. Sampled counts are scaled up and marked. Templates, sampling rates and sequence numbers are kept in \
+state_dir across a restart. `weir ledger` shows which records were lost on the way, and which exporters announce no \
+sampling rate.
 SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
 
 /// Options of `collect`.
 #[derive(Args, Debug)]
 pub struct CollectArgs {
-    /// Where NetFlow comes in by UDP: `:2055`, `192.0.2.1:2055`; several times for several
+    /// Listen for NetFlow over UDP: `:2055`, `192.0.2.1:2055`; may be repeated
     #[arg(long, value_name = "[ADDRESS]:PORT")]
     pub netflow: Vec<Listen>,
-    /// Where IPFIX comes in, by UDP and TCP
+    /// Listen for IPFIX over UDP and TCP; may be repeated
     #[arg(long, value_name = "[ADDRESS]:PORT")]
     pub ipfix: Vec<Listen>,
-    /// Where sFlow comes in by UDP
+    /// Listen for sFlow over UDP; may be repeated
     #[arg(long, value_name = "[ADDRESS]:PORT")]
     pub sflow: Vec<Listen>,
-    /// Topic that an nProbe writes JSON to, as its --kafka has it; may be repeated
+    /// Topic that an nProbe writes JSON to, in the form of its --kafka; may be repeated
     #[arg(long, value_name = "BROKERS;TOPIC")]
     pub nprobe_kafka: Vec<FromTopic>,
-    /// Property of librdkafka for those, such as of TLS; may be repeated
+    /// Property of librdkafka for these topics, such as one of TLS; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub nprobe_kafka_conf: Vec<String>,
-    /// Publisher that an nProbe is with --zmq: `tcp://192.0.2.1:5556`; `tcp://*:5556c` listens for those in probe mode
+    /// nProbe to subscribe to, by the endpoint of its --zmq: `tcp://192.0.2.1:5556`; `tcp://*:5556c` listens for nProbes in
+    /// probe mode
     #[arg(long, value_name = "ENDPOINT")]
     pub nprobe_zmq: Vec<Endpoint>,
     /// Configuration file: probe, interval, kafka, spool, limits, filters, metrics and export are read
@@ -70,7 +71,7 @@ pub struct CollectArgs {
     /// What holds instead of the configuration's.
     #[command(flatten)]
     pub instead: Instead,
-    /// Threads, among which the system shares exporters out
+    /// Threads; the system distributes exporters among them
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: u32,
     /// Folder where templates and sampling rates are kept [default: state_dir of the configuration]

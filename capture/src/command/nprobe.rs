@@ -33,16 +33,16 @@ pub struct NprobeArgs {
     /// Collector, by UDP or (`tcp://`, IPFIX) TCP, or `none`; may be repeated
     #[arg(short = 'n', long = "collector", value_name = "HOST:PORT")]
     pub collectors: Vec<String>,
-    /// What collectors are sent: 9 NetFlow v9, 10 IPFIX
+    /// Protocol to collectors: 9 is NetFlow v9, 10 is IPFIX
     #[arg(short = 'V', long = "flow-version", value_name = "VERSION", default_value_t = 9)]
     pub version: u32,
-    /// What records say: `%NAME %NAME ...` or `@NTOPNG@`
+    /// Fields of the records: `%NAME %NAME ...` or `@NTOPNG@`
     #[arg(short = 'T', long = "flow-templ", value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
     pub template: String,
     /// Publish JSON for ntopng; may be repeated
     #[arg(long, value_name = "ENDPOINT")]
     pub zmq: Vec<String>,
-    /// Connect to that endpoint, and not listen on it
+    /// Connect to the endpoint instead of listening on it
     #[arg(long)]
     pub zmq_probe_mode: bool,
     /// Send JSON to a topic: `brokers;topic[;acks;compression]` or `brokers;topic;options-topic;acks;compression`
@@ -51,13 +51,13 @@ pub struct NprobeArgs {
     /// Property of librdkafka; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub kafka_conf: Vec<String>,
-    /// Names for keys of JSON, not numbers
+    /// Use names as keys of JSON, not numbers
     #[arg(long)]
     pub json_labels: bool,
     /// Accepted but ignored: a long flow is reported every 10 s anyway
     #[arg(short = 't', long = "lifetime-timeout", value_name = "SECONDS")]
     pub lifetime: Option<u32>,
-    /// A flow without packets for so long has ended: further ones begin another
+    /// A flow ends after this time without packets; later packets begin a new one
     #[arg(short = 'd', long = "idle-timeout", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=43_200))]
     pub idle: u32,
     /// Accepted but ignored: records are not held back

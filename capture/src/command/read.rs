@@ -45,8 +45,8 @@ the first one). Several files are sorted by their first packets; one that begins
 directly. --keep-time moves nothing.
 
 `-` is the standard input, read as it comes and in bounded memory, alone. Its last packet is not known beforehand: \
-times are moved so that the first packet is at most 30 s old, which moves nothing in a capture that is being made now, \
-but brings a long old one, read as fast as it goes, into the future: give --keep-time or --speed real, or its file.";
+times are moved so that the first packet is at most 30 s old. That moves nothing in a capture that is being made now. A \
+long old capture, read at full speed, would end in the future: give --keep-time or --speed real, or name its file.";
 
 /// Options of `read`.
 #[derive(Args, Debug)]
@@ -61,13 +61,14 @@ pub struct ReadArgs {
     /// `nprobe-kafka=brokers;topic`, or `nprobe-zmq=tcp://*:5556`; may be repeated
     #[arg(long, value_name = "FORM=ADDRESS")]
     pub export: Vec<String>,
-    /// What exported records say, as nProbe's -T: `%NAME %NAME ...` or `@NTOPNG@` [default: what every collector knows]
+    /// Fields of exported records, as in nProbe's -T: `%NAME %NAME ...` or `@NTOPNG@` [default: those that every collector
+    /// knows]
     #[arg(long, value_name = "TEMPLATE", default_value = "", hide_default_value = true)]
     pub template: String,
     /// Export both directions of a flow in one record, as nProbe's JSON always does
     #[arg(long)]
     pub biflow: bool,
-    /// Export JSON with names for keys, not numbers
+    /// Use names as keys of exported JSON, not numbers
     #[arg(long)]
     pub json_labels: bool,
     /// What holds instead of the configuration's.
@@ -76,7 +77,7 @@ pub struct ReadArgs {
     /// Workers that share the packets
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: u32,
-    /// As fast as it goes, or as the packets' times say
+    /// Pace of the replay
     #[arg(long, default_value = "max")]
     pub speed: Speed,
     /// Leave packet times as they are

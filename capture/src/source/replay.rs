@@ -21,7 +21,7 @@ const FAIR: usize = 1024;
 /// Which clock packets follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Speed {
-    /// As fast as it goes.
+    /// As fast as possible.
     Max,
     /// As the packets' times say.
     Real,
