@@ -19,8 +19,9 @@ import threading
 import time
 import urllib.parse
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,19 +30,27 @@ import cheroot.server
 
 from . import codec, framing, metrics
 from .access import Access, User
+from .connections import Connection, Limits, Stream, Waiting
 from .engine import Cancelled, Engine, Request
 from .errors import ServerError, http_status
 from .quotas import Quotas
 from .sessions import Sessions
-from .statement import READS, STREAMS, Incomplete, Statement, parse, refuse_dangerous
+from .statement import READS, STREAMS, Incomplete, Statement, parse, refuse_dangerous, refuse_values
 
 #: As much of a body is read at once, octets.
 _PIECE = 1 << 20
 #: An answer up to this size is held back until the query has ended, so that a late error still gets its status.
 _HOLD = 1 << 20
-#: Longest statement without data, octets (the engine's own max_query_size is smaller by default).
-_STATEMENT = 16 << 20
-#: Seconds without a sign of the peer, in the middle of a request.
+#: Longest statement without data, octets: the engine's own bound by default, and as far as max_query_size can raise it.
+_STATEMENT, _LONGEST_STATEMENT = 256 << 10, 1 << 20
+#: Up to this size the values of an administrator's INSERT may be expressions, octets: they are looked through first.
+_EXPRESSIONS = 1 << 20
+#: Until so much of a statement has come it is tried with each piece; later whenever it has doubled, so that its length
+#: costs linear time, however it is cut.
+_SMALL = 1 << 10
+#: Parameters in a URL.
+_PARAMETERS = 1000
+#: Seconds that a client may leave octets of its answer unread.
 _PATIENCE = 300
 #: Parameters of the URL that are not settings.
 _RESERVED = frozenset(
@@ -104,34 +113,61 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass
 class Front:
-    """What all requests share. concurrent: statements at once; largest_body: octets, as sent and as decompressed."""
+    """What all requests share. concurrent: statements at once; largest_body: octets, as sent and as decompressed.
+
+    A quarter of the places is for those who write, and a reader has no more than a quarter unless access.yaml says
+    otherwise: readers keep nobody's inserts out.
+    """
 
     engine: Engine
     access: Access
     concurrent: int
     largest_body: int
+    limits: Limits = field(default_factory=Limits)
     sessions: Sessions = field(default_factory=Sessions)
     quotas: Quotas = field(default_factory=Quotas)
     stopping: bool = False
     _running: int = 0
+    _reading: int = 0
+    _of_user: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def enter(self) -> None:
-        """Take a place among the statements that run; raises error 202 where there is none."""
+    def __post_init__(self) -> None:
+        self.sizes = metrics.Sizes(
+            lambda: self.engine.admin_rows(
+                "SELECT database, sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active GROUP BY database ORDER BY database"
+            )
+        )
+
+    @contextmanager
+    def place(self, user: User) -> Iterator[None]:
+        """A place among the statements that run; raises error 202 where there is none for this user."""
+        self._enter(user)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                self._reading -= user.role.readonly
+                self._of_user[user.name] -= 1
+                metrics.in_flight.set(self._running)
+
+    def _enter(self, user: User) -> None:
+        quarter = max(1, self.concurrent // 4)
+        own = user.role.at_once or (quarter if user.role.readonly else self.concurrent)
         with self._lock:
             if self.stopping:
                 metrics.refused.labels("stopping").inc()
                 raise ServerError(202, "The server is stopping")
-            if self._running >= self.concurrent:
+            if self._running >= self.concurrent or (user.role.readonly and self._reading >= self.concurrent - quarter):
                 metrics.refused.labels("busy").inc()
                 raise ServerError(202, f"Too many simultaneous queries. Maximum: {self.concurrent}")
+            if self._of_user[user.name] >= own:
+                metrics.refused.labels("busy").inc()
+                raise ServerError(202, f"Too many simultaneous queries for user {user.name}. Maximum: {own}")
             self._running += 1
-            metrics.in_flight.set(self._running)
-
-    def leave(self) -> None:
-        """Give the place free."""
-        with self._lock:
-            self._running -= 1
+            self._reading += user.role.readonly
+            self._of_user[user.name] += 1
             metrics.in_flight.set(self._running)
 
     def drain(self, seconds: float) -> bool:
@@ -146,16 +182,31 @@ class Front:
 class Server(cheroot.server.HTTPServer):
     """The listening server; `front` says what it serves."""
 
+    ConnectionClass = Connection
+    timeout: Any
+    waiting: Waiting
+    _connections: Any
+
     def __init__(self, address: tuple[str, int], front: Front) -> None:
         super().__init__(
             address, Gateway, minthreads=front.concurrent + 8, maxthreads=front.concurrent + 8, server_name="ClickHouse"
         )
         self.front = front
         self.max_request_header_size = 1 << 20
-        self.timeout = 30
-        self.keep_alive_conn_limit = 512
+        self.timeout = front.limits.idle
         self.request_queue_size = 256
         self.shutdown_timeout = 5
+
+    def prepare(self) -> None:
+        """Listen."""
+        super().prepare()
+        self._connections._selector.close()
+        self._connections = self.waiting = Waiting(self, self.front.limits)
+
+    @property
+    def can_add_keepalive_connection(self) -> bool:
+        """Always: `Waiting` keeps their number down itself."""
+        return bool(self.ready)
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
         """Nothing for a client that hangs up; the rest to stderr."""
@@ -171,7 +222,7 @@ class Body:
     """The body of a request, in pieces, as sent; raises where it is cut short or too large."""
 
     def __init__(self, req: Any, largest: int) -> None:
-        self._file = req.conn.rfile
+        self._file: Stream = req.conn.rfile
         self._chunked: bool = req.chunked_read
         self._left = 0 if self._chunked else int(req.inheaders.get(b"Content-Length", 0))
         self._largest, self._seen = largest, 0
@@ -189,6 +240,11 @@ class Body:
         metrics.refused.labels("body_too_large").inc()
         return ServerError(307, f"The request's body is larger than the limit of {self._largest} octets")
 
+    def _too_slow(self) -> ServerError:
+        self._broken = True
+        metrics.refused.labels("too_slow").inc()
+        return ServerError(209, "Timeout exceeded while reading the request's body: it came too slowly")
+
     def __iter__(self) -> Iterator[bytes]:
         return self
 
@@ -201,6 +257,8 @@ class Body:
         try:
             # read1 gives what has come, so that a slow sender's rows go on at once.
             piece: bytes = self._file.read1(min(_PIECE, self._left))
+        except TimeoutError:
+            raise self._too_slow() from None
         except OSError as error:
             raise ServerError(210, f"The body could not be read: {error}") from None
         if not piece:
@@ -238,6 +296,8 @@ class Body:
     def _line(self) -> bytes:
         try:
             line: bytes = self._file.readline(4096)
+        except TimeoutError:
+            raise self._too_slow() from None
         except OSError as error:
             raise ServerError(210, f"The body could not be read: {error}") from None
         if not line.endswith(b"\n"):
@@ -245,10 +305,11 @@ class Body:
         return line.rstrip(b"\r\n")
 
     def drain(self, octets: int) -> bool:
-        """Read what is left, if it is no more than `octets`; whether the body is at its end."""
+        """Read what is left, as far as it has come and is no more than `octets`; whether the body is at its end."""
         if self._broken:
             return False
         self._largest = 1 << 62
+        self._file.allow(0)
         with suppress(ServerError):
             for piece in self:
                 octets -= len(piece)
@@ -289,11 +350,9 @@ class Gateway(cheroot.server.Gateway):
                 req.conn.socket.settimeout(req.server.timeout)
 
     def _give_up(self, body: Body | None) -> None:
-        """Before an early answer: read a small rest of the body, else close after the answer."""
-        self.req.conn.socket.settimeout(2)
+        """Before an early answer: read what has come of a small body, else close after the answer."""
         if body is None or not body.drain(8 << 20):
-            self.req.close_connection = True
-        self.req.conn.socket.settimeout(_PATIENCE)
+            self.req.close_connection = self.req.conn.lingers = True
 
     def _route(self, front: Front, body: Body) -> None:
         req = self.req
@@ -303,15 +362,20 @@ class Gateway(cheroot.server.Gateway):
         elif path in (b"/ping", b"/replicas_status"):
             self._plain("200 OK", b"Ok.\n")
         elif path == b"/metrics":
-            parts = front.engine.admin_rows(
-                "SELECT database, sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active GROUP BY database ORDER BY database"
-            )
+            front.sizes.refresh()
             free = shutil.disk_usage(front.engine.directory).free
-            self._plain("200 OK", metrics.text(parts, free), "text/plain; version=0.0.4; charset=utf-8")
+            self._plain("200 OK", metrics.text(free), "text/plain; version=0.0.4; charset=utf-8")
         elif path in (b"/", b"/query", b"/?"):
-            params = dict(
-                urllib.parse.parse_qsl(req.qs.decode(errors="surrogateescape"), keep_blank_values=True, errors="surrogateescape")
-            )
+            try:
+                found = urllib.parse.parse_qsl(
+                    req.qs.decode(errors="surrogateescape"),
+                    keep_blank_values=True,
+                    errors="surrogateescape",
+                    max_num_fields=_PARAMETERS,
+                )
+            except ValueError:
+                raise ServerError(36, f"The URL has more than {_PARAMETERS} parameters") from None
+            params = dict(found)
             if method in (b"GET", b"HEAD") and "query" not in params:
                 self._plain("200 OK", b"Ok.\n")
             else:
@@ -392,15 +456,13 @@ class Query:
 
     def answer(self) -> None:
         """Run the statement and answer."""
-        front = self._front
         user = self._authenticate()
-        front.enter()
-        try:
+        # A connection is its users' from the first right password on, and one without has had nothing of its body read.
+        self._gateway.req.conn.known = True
+        with self._front.place(user):
             begun = time.monotonic()
             kind = self._run(user)
             metrics.seconds.labels(kind).observe(time.monotonic() - begun)
-        finally:
-            front.leave()
 
     def _authenticate(self) -> User:
         gateway, params = self._gateway, self._params
@@ -421,41 +483,55 @@ class Query:
 
     def _statement(self, pieces: Iterator[bytes]) -> tuple[Statement, Iterator[bytes]]:
         """The statement, and the data that follow it."""
+        longest = self._longest()
         query = self._params.get("query")
         if query is not None:
             text = query.encode("utf-8", "surrogateescape")
             if text.strip():
-                statement = parse(text, complete=True)
+                statement = _parse(text, longest, complete=True)
                 if statement.data >= 0:
                     # Data may begin in the URL and go on in the body.
                     return statement, _joined(text[statement.data :], pieces)
                 # A statement may be continued by the body.
-                rest = b"".join(_bounded(pieces, _STATEMENT))
+                rest = b"".join(_bounded(pieces, longest))
                 if not rest.strip():
                     return statement, iter(())
                 text += b"\n" + rest
-                statement = parse(text, complete=True)
+                statement = _parse(text, longest, complete=True)
                 return statement, iter((text[statement.data :],) if statement.data >= 0 else ())
-        head = b""
+        head = bytearray()
+        tried = 0
         for piece in pieces:
             head += piece
-            if len(head) > _STATEMENT:
-                raise ServerError(62, f"The statement is longer than {_STATEMENT} octets")
+            if _SMALL <= len(head) < 2 * tried:
+                continue
+            tried = len(head)
             with suppress(Incomplete):
-                statement = parse(head, complete=False)
-                return statement, _joined(head[statement.data :], pieces)
-        statement = parse(head, complete=True)
-        return statement, iter((head[statement.data :],) if statement.data >= 0 else ())
+                text = bytes(head)
+                statement = _parse(text, longest, complete=False)
+                return statement, _joined(text[statement.data :], pieces)
+        text = bytes(head)
+        statement = _parse(text, longest, complete=True)
+        return statement, iter((text[statement.data :],) if statement.data >= 0 else ())
+
+    def _longest(self) -> int:
+        """Octets that the statement may have."""
+        asked = self._params.get("max_query_size", "")
+        return min(max(_STATEMENT, int(asked[:10]) if asked.isdecimal() else 0), _LONGEST_STATEMENT)
 
     def _run(self, user: User) -> str:
         params, gateway, front = self._params, self._gateway, self._front
         role = user.role
+        stream = gateway.req.conn.rfile
+        stream.allow(front.limits.statement)
         pieces: Iterator[bytes] = codec.decode(self._body, gateway.header("Content-Encoding") or "")
         if params.get("decompress") == "1":
             pieces = framing.decode(pieces)
         statement, data = self._statement(_bounded(pieces, front.largest_body))
+        stream.allow(front.limits.data, front.limits.pace)
+        named = {name[6:]: value for name, value in params.items() if name.startswith("param_")}
         try:
-            refuse_dangerous(statement)
+            refuse_dangerous(statement, named)
             role.check(statement)
             role.check_calls(statement, front.engine.table_functions, front.engine.functions)
             settings = {name: value for name, value in params.items() if name not in _RESERVED and not name.startswith("param_")}
@@ -466,12 +542,14 @@ class Query:
                         "Cannot execute query in readonly mode. For queries over HTTP, method GET implies readonly. You should use method POST for modifying queries",
                     )
                 settings["readonly"] = "2"
+            expressions = False
+            if statement.kind == "INSERT" and role.is_admin and self._data_format(statement).lower() == "values":
+                data, expressions = _looked_through(data)
         except ServerError:
             metrics.refused.labels("statement").inc()
             raise
-        for name, value in params.items():
-            if name.startswith("param_"):
-                value.encode()
+        for value in named.values():
+            value.encode()
         database = params.get("database") or gateway.header("X-ClickHouse-Database")
         with (
             front.quotas.charge(user.name, f"weir_{role.name}", role.quotas) as spent,
@@ -481,11 +559,17 @@ class Query:
                 role,
                 database or session.database or self._default_database(),
                 {**session.settings, **settings},
-                {name[6:]: value for name, value in params.items() if name.startswith("param_")},
+                named,
                 f"{self._id} {params.get('log_comment', '')}".rstrip(),
+                expressions,
                 spent,
             )
             return self._execute(statement, data, request, session)
+
+    def _data_format(self, statement: Statement) -> str:
+        """The format of an INSERT's data."""
+        named = statement.format or self._gateway.header("X-ClickHouse-Format") or self._params.get("default_format")
+        return named or "Values"
 
     def _default_database(self) -> str | None:
         name = self._front.access.database
@@ -500,8 +584,7 @@ class Query:
             if request.role.readonly and report["query_class"] not in ("READ_ONLY",) and statement.kind in READS:
                 raise ServerError(164, f"Cannot execute query in readonly mode: it is {report['query_class']}")
             if statement.kind == "INSERT" and statement.data >= 0:
-                named = statement.format or self._gateway.header("X-ClickHouse-Format") or self._params.get("default_format")
-                written = engine.insert(connection, statement, named or "Values", data)
+                written = engine.insert(connection, statement, self._data_format(statement), data)
                 metrics.inserts.labels(request.role.name).inc()
                 metrics.rows_inserted.inc(written.rows)
                 self._head("TabSeparated", {"written_rows": written.rows, "written_bytes": written.octets}, length=0)
@@ -610,6 +693,31 @@ class Query:
 
 #: The bound of an answer held back by wait_end_of_query.
 _LARGE_HOLD = 64 << 20
+
+
+def _parse(text: bytes, longest: int, *, complete: bool) -> Statement:
+    """As `parse`, of a text that may be as long as any where its statement is not."""
+    statement = None
+    if complete and len(text) <= longest:
+        return parse(text, complete=True)
+    with suppress(Incomplete):
+        statement = parse(text[:longest], complete=False)
+    if statement is None:
+        if len(text) <= longest:
+            raise Incomplete
+        raise ServerError(62, f"Max query size exceeded: the statement is longer than {longest} octets")
+    return statement
+
+
+def _looked_through(data: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
+    """The same data, and whether they are few enough to have been looked through; raises where they must not be taken."""
+    held = bytearray()
+    for piece in data:
+        held += piece
+        if len(held) > _EXPRESSIONS:
+            return _joined(bytes(held), data), False
+    refuse_values(bytes(held))
+    return iter((bytes(held),)), True
 
 
 def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
