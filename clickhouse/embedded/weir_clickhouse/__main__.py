@@ -145,7 +145,8 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     from weir_clickhouse.access import AccessError, load
     from weir_clickhouse.engine import Engine, EngineBusy
     from weir_clickhouse.errors import ServerError
-    from weir_clickhouse.server import Front, Server
+    from weir_clickhouse.front import Front
+    from weir_clickhouse.server import Server
 
     try:
         access = load(options.access, passwords)

@@ -2,7 +2,7 @@
 
 The engine itself enforces grants and row policies: each role becomes a role of its users.xml, each user of a role with
 `rows` one of its own, and every request's connection takes on exactly one (`SET ROLE`). What the engine cannot enforce
-is in `statement.py`, in `quotas.py` and in `Role.settings_for`.
+is in `refusals.py`, in `quotas.py` and in `Role.settings_for`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,8 @@ import yaml
 
 from .errors import ServerError
 from .quotas import RESOURCES, Quota
-from .statement import (
-    FIXED_SETTINGS,
-    READS,
-    SAFE_TABLE_FUNCTIONS,
-    SESSION,
-    VALUES_SETTINGS,
-    Statement,
-    refuse_settings,
-    settings_clauses,
-)
+from .refusals import FIXED_SETTINGS, SAFE_TABLE_FUNCTIONS, VALUES_SETTINGS, refuse_settings, settings_clauses
+from .statement import READS, SESSION, Statement
 
 #: What an administrator of the embedded engine may do: everything but opening the machine's files and running code,
 #: which ALL would include.

@@ -28,7 +28,8 @@ from . import deduplication
 from .access import Access, Role, users_xml
 from .errors import ServerError
 from .quotas import Spent
-from .statement import VALUES_SETTINGS, Statement, with_output
+from .refusals import VALUES_SETTINGS
+from .statement import Statement, with_output
 
 _FORMAT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -1,6 +1,6 @@
 """ClickHouse's lexis: where a statement's words, strings and comments begin and end.
 
-Nothing is interpreted here. What is refused is decided in `statement.py` on these tokens, so a word inside a string or
+Nothing is interpreted here. What is refused is decided in `refusals.py` on these tokens, so a word inside a string or
 a comment is never mistaken for SQL, nor SQL for a comment. Where the text ends inside a string, a comment or an
 identifier, or holds a byte that ClickHouse does not know, `LexicalError` is raised: doubt is refused, not passed on.
 
