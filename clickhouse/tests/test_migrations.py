@@ -10,13 +10,6 @@ from conftest import FOLDER, Server, eventually, migrate
 from weir_clickhouse.docs import statements_of, tables
 
 
-@pytest.fixture
-def weir(server: Server, database: str) -> str:
-    """A database with the migrations applied."""
-    migrate(server, database)
-    return database
-
-
 def _shape(server: Server, database: str) -> str:
     tables = server.sql(
         f"SELECT name, engine, replaceAll(create_table_query, '{database}', 'd') FROM system.tables WHERE database = '{database}' ORDER BY name"

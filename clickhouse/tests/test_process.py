@@ -226,7 +226,7 @@ def test_log_comment_and_query_id_find_a_query_in_the_log(server: Server) -> Non
 
 def test_repeated_starts_leave_nothing_behind(own_server: Callable[..., Server]) -> None:
     threads = threading.active_count()
-    for turn in range(3):
+    for turn in range(2):
         server = own_server()
         assert server.sql("SELECT count() FROM system.databases") != "", turn
         begun = time.monotonic()
