@@ -2,16 +2,11 @@ CREATE OR REPLACE VIEW v_alerts
 (
     id String COMMENT 'The alert; the key on weir.alerts',
     open Bool COMMENT 'The condition lasts',
-    severity Enum8('unspecified' = 0, 'info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'info: worth knowing. warning: needs a look. critical: needs a person now',
-    reason LowCardinality(String) COMMENT 'probe_silent, probe_late, probe_drops, clock_off, ledger_incomplete or lag_growing',
-    probe LowCardinality(String) COMMENT 'Name of the probe, empty for the nation',
-    subject String COMMENT 'Who or what on the probe; empty for the probe itself',
-    opened_at DateTime64(3, 'UTC') COMMENT 'When the condition began',
+    LIKE alerts (severity, reason, probe, subject, opened_at),
     closed_at Nullable(DateTime64(3, 'UTC')) COMMENT 'When the condition ended; NULL while it lasts',
     lasted_s UInt64 COMMENT 'How long the condition lasted, or has lasted by now, in seconds',
     updated_at DateTime64(3, 'UTC') COMMENT 'When something was last said of it',
-    text String COMMENT 'One sentence for a person',
-    values Map(LowCardinality(String), UInt64) COMMENT 'What was measured, by name; units in the names',
+    LIKE alerts (text, values),
     version UInt32 COMMENT 'How often the alert was written; the newest is shown'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

@@ -3,22 +3,15 @@ CREATE OR REPLACE VIEW v_counter_means
     ts DateTime('UTC') COMMENT 'Start of the window',
     window String COMMENT 'Length of the window: 30 s, 5 min, 1 h or 1 d',
     window_s UInt32 COMMENT 'Length of the window in seconds',
-    scope Enum8('probe' = 1, 'all' = 2) COMMENT 'probe: what one probe counted. all: what all probes counted together',
-    probe LowCardinality(String) COMMENT 'Name of the probe, empty for all',
+    LIKE counter_means (scope, probe),
     counter_set LowCardinality(String) COMMENT 'Name of the set',
     label LowCardinality(String) COMMENT 'Label within the set',
     version UInt32 COMMENT 'How often the window was written; the newest is shown',
-    packets UInt64 COMMENT 'Packets in the window',
-    octets UInt64 COMMENT 'Layer-3 octets in the window',
-    packets_per_second Float64 COMMENT 'Mean over the seconds of the window of which counters came',
-    octets_per_second Float64 COMMENT 'Mean of the layer-3 octets, likewise',
-    peak_packets_per_second Float64 COMMENT 'Highest rate of one interval in the window; over all probes: of one half minute',
-    peak_octets_per_second Float64 COMMENT 'Highest rate of layer-3 octets, likewise',
-    intervals_seen UInt32 COMMENT 'Intervals of workers of which counters came',
+    LIKE counter_means (packets, octets, packets_per_second, octets_per_second, peak_packets_per_second,
+        peak_octets_per_second, intervals_seen),
     intervals_expected UInt32 COMMENT 'Intervals of workers that have passed in the window',
     coverage Float64 COMMENT 'Part of the intervals that have passed of which counters came, 0 to 1',
-    probes_reported UInt32 COMMENT 'Probes that had counted to the window''s end when the row was written',
-    probes_expected UInt32 COMMENT 'Probes that were enrolled'
+    LIKE counter_means (probes_reported, probes_expected)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

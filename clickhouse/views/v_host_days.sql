@@ -5,10 +5,7 @@ CREATE OR REPLACE VIEW v_host_days
     probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
     addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped: compare with toIPv6(''192.0.2.1'')',
     host String COMMENT 'Address of the host, IPv4 as IPv4',
-    sent_octets UInt64 COMMENT 'Layer-3 octets that it sent',
-    received_octets UInt64 COMMENT 'Layer-3 octets that it received',
-    flows_begun UInt64 COMMENT 'Flows that it began',
-    flows_received UInt64 COMMENT 'Flows that others began to it'
+    LIKE hosts (sent_octets, received_octets, flows_begun, flows_received)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT day, probe, addr, weir_addr(h.addr) AS host, sent_octets, received_octets, flows_begun, flows_received

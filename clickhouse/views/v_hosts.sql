@@ -5,11 +5,7 @@ CREATE OR REPLACE VIEW v_hosts
     ts DateTime('UTC') COMMENT 'Start of the interval',
     interval_ms UInt32 COMMENT 'Length of the interval in milliseconds',
     probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
-    host String COMMENT 'Address of the host, IPv4 as IPv4',
-    sent_packets UInt64 COMMENT 'Packets that the host sent',
-    sent_octets UInt64 COMMENT 'Layer-3 octets that the host sent',
-    received_packets UInt64 COMMENT 'Packets that the host received',
-    received_octets UInt64 COMMENT 'Layer-3 octets that the host received'
+    LIKE v_host_peers (host, sent_packets, sent_octets, received_packets, received_octets)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

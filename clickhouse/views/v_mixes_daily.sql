@@ -2,18 +2,13 @@ CREATE OR REPLACE VIEW v_mixes_daily
 (
     day Date COMMENT 'Day, UTC',
     scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: what one probe saw. all: all probes, each flow once. customer: of these, what one customer had',
-    probe LowCardinality(String) COMMENT 'Name of the probe, empty for all and for customers',
-    customer UInt32 COMMENT 'Customer of scope customer, else 0',
+    LIKE mixes_daily (probe, customer),
     customer_name String COMMENT 'Name of the customer',
     dimension Enum8('total' = 1, 'application' = 2, 'as' = 3, 'country' = 4, 'customer' = 5) COMMENT 'What the rows are by',
     direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the packets went: in is from outside to inside',
     number UInt32 COMMENT 'Application, AS, country or customer',
     name String COMMENT 'Its name',
-    remainder Bool COMMENT 'All that was in no row of its own in a window',
-    windows UInt32 COMMENT 'Windows of the day that the row is in',
-    octets UInt64 COMMENT 'Layer-3 octets',
-    packets UInt64 COMMENT 'Packets',
-    flows UInt64 COMMENT 'Flows that began on the day',
+    LIKE mixes_daily (remainder, windows, octets, packets, flows),
     ipv4_octets UInt64 COMMENT 'Of octets, IPv4',
     ipv6_octets UInt64 COMMENT 'Of octets, IPv6'
 )

@@ -6,19 +6,9 @@ CREATE OR REPLACE VIEW v_national_talkers_daily
     host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24; empty for the remainder',
     hosts UInt64 COMMENT 'Hosts that the row stands for',
     probes UInt16 COMMENT 'Probes that saw it; where several see the same flow, each counts it',
-    customer UInt32 COMMENT 'Customer of the host, by number; 0 none',
-    customer_name String COMMENT 'Name of the customer',
-    as_number UInt32 COMMENT 'Autonomous system, 0 unknown',
-    as_name String COMMENT 'Organisation that runs it',
-    country String COMMENT 'Country, two letters; empty where unknown',
-    octets UInt64 COMMENT 'Layer-3 octets sent and received',
+    LIKE hosts (customer, customer_name, as_number, as_name, country, octets),
     packets UInt64 COMMENT 'Packets sent and received',
-    sent_packets UInt64 COMMENT 'Packets sent',
-    sent_octets UInt64 COMMENT 'Layer-3 octets sent',
-    received_packets UInt64 COMMENT 'Packets received',
-    received_octets UInt64 COMMENT 'Layer-3 octets received',
-    flows_begun UInt64 COMMENT 'Flows that it began',
-    flows_received UInt64 COMMENT 'Flows that others began to it'
+    LIKE national_talkers_daily (sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

@@ -1,10 +1,7 @@
 -- Hosts that do the same scan, together.
 CREATE OR REPLACE VIEW v_signatures
 (
-    ts DateTime('UTC') COMMENT 'Start of the window',
-    window_s UInt16 COMMENT 'Length of the window in seconds',
-    scope Enum8('probe' = 1, 'all' = 2) COMMENT 'probe: what one probe saw. all: all probes, each flow once',
-    probe LowCardinality(String) COMMENT 'Name of the probe, empty for all',
+    LIKE port_report (ts, window_s, scope, probe),
     port_signature String COMMENT 'Destination ports with their share in permille, as in v_port_report',
     hosts UInt64 COMMENT 'Hosts that have it',
     hosts_local UInt64 COMMENT 'Of these, local ones',

@@ -39,7 +39,7 @@ def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[s
     """
     texts = [("", [f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", _APPLIED])]
     texts += [(path.name, files.statements(path.read_text())) for path in files.migrations(folder)]
-    texts += [(_noted(path), files.statements(path.read_text())) for path in files.views(folder)]
+    texts += [(f"views/{name}", [statement]) for name, statement in files.views(folder).items()]
     if not cluster:
         return texts
     try:
@@ -47,11 +47,6 @@ def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[s
         return [(name, [one for text in found for one in form.compile(text)]) for name, found in texts]
     except ValueError as error:
         raise WeirError(f"cluster: {error}") from None
-
-
-def _noted(view: Path) -> str:
-    """The name under which a view's checksum is kept."""
-    return f"views/{view.stem}"
 
 
 def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") -> list[str]:
@@ -62,7 +57,7 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") ->
     (_, first), *found = compiled(clickhouse.database, cluster, folder)
     good = files.accepted(folder)
     sums = {path.name: files.checksum(path) for path in files.migrations(folder)}
-    sums |= {_noted(path): files.checksum(path) for path in files.views(folder)}
+    sums |= {f"views/{name}": files.digest(statement) for name, statement in files.views(folder).items()}
     clickhouse.execute(first[0], database="")
     for statement in first[1:]:
         clickhouse.execute(statement)

@@ -67,9 +67,11 @@ def execute(url: str, sql: str, *, database: str = "weir", user: str = "admin", 
 def migrate(url: str) -> None:
     """Make the tables and views as `weir migrate` does."""
     execute(url, "CREATE DATABASE IF NOT EXISTS weir ENGINE = Atomic", database="")
-    for path in (*files.migrations(), *files.views()):
+    for path in files.migrations():
         for statement in files.statements(path.read_text()):
             execute(url, statement)
+    for statement in files.views().values():
+        execute(url, statement)
 
 
 def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:

@@ -18,8 +18,9 @@ from weir_schema import files
 
 def statements(folder: Path) -> Iterator[str]:
     """The statements of a folder of migrations, and of the views beside it."""
-    for path in (*files.migrations(folder), *files.views(folder)):
+    for path in files.migrations(folder):
         yield from statements_of(path)
+    yield from files.views(folder).values()
 
 
 def statements_of(path: Path) -> list[str]:
