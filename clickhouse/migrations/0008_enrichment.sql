@@ -59,24 +59,6 @@ ALTER TABLE probes
     ADD COLUMN IF NOT EXISTS rank    UInt32 DEFAULT 100 COMMENT 'Place among the probes that see the same flow: the lower comes first',
     ADD COLUMN IF NOT EXISTS one_way Bool COMMENT 'It sees one direction of each flow only';
 
-CREATE OR REPLACE VIEW v_customers
-(
-    customer_id UInt32 COMMENT 'Number of the customer, as in flows',
-    customer String COMMENT 'Name of the customer'
-)
-DEFINER = CURRENT_USER SQL SECURITY DEFINER
-AS SELECT customer_id, argMax(customer, id) AS customer FROM prefixes WHERE customer_id != 0 GROUP BY customer_id
-COMMENT 'Customers of declared prefixes';
-
-CREATE OR REPLACE VIEW v_autonomous_systems
-(
-    number UInt32 COMMENT 'Number of the autonomous system',
-    name String COMMENT 'Organisation that runs it, by the newest file'
-)
-DEFINER = CURRENT_USER SQL SECURITY DEFINER
-AS SELECT number, argMax(name, ts) AS name FROM autonomous_systems GROUP BY number
-COMMENT 'Names of autonomous systems';
-
 -- The server reads a dictionary again a minute after it was read last.
 CREATE DICTIONARY IF NOT EXISTS prefix_names
 (
@@ -127,68 +109,3 @@ LIFETIME(MIN 30 MAX 60)
 COMMENT 'Names of services by port and protocol';
 
 CREATE OR REPLACE FUNCTION weir_country AS (code) -> if(code = 0, '', concat(char(intDiv(code, 256)), char(code % 256)));
-
-CREATE OR REPLACE VIEW v_flows
-(
-    ts DateTime('UTC') COMMENT 'Start of the interval',
-    interval_ms UInt32 COMMENT 'Length of the interval in milliseconds',
-    probe LowCardinality(String) COMMENT 'Name of the probe',
-    worker UInt16 COMMENT 'Worker of the probe',
-    record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
-    protocol_name String COMMENT 'Name of the protocol, its number where it has none here',
-    src String COMMENT 'Address of the source, IPv4 as IPv4',
-    src_port UInt16 COMMENT 'Port of the source',
-    dst String COMMENT 'Address of the destination, IPv4 as IPv4',
-    dst_port UInt16 COMMENT 'Port of the destination; for ICMP its type * 256 + code',
-    vlan UInt16 COMMENT 'VLAN id, 0 for none',
-    first_seen DateTime64(3, 'UTC') COMMENT 'First packet in the interval',
-    last_seen DateTime64(3, 'UTC') COMMENT 'Last packet in the interval',
-    flow_start DateTime64(3, 'UTC') COMMENT 'First packet of the flow ever',
-    packets UInt64 COMMENT 'Packets, both directions',
-    octets UInt64 COMMENT 'Layer-3 octets, both directions',
-    fwd_packets UInt64 COMMENT 'Packets from source to destination',
-    fwd_octets UInt64 COMMENT 'Layer-3 octets from source to destination',
-    rev_packets UInt64 COMMENT 'Packets from destination to source',
-    rev_octets UInt64 COMMENT 'Layer-3 octets from destination to source',
-    initiator_guess Bool COMMENT 'The source is a guess',
-    service String COMMENT 'Service that the flow asked for, by its registered port; empty where unknown',
-    site_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flow was opened, seen from the probe''s site',
-    nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flow was opened, seen from the nation',
-    src_country String COMMENT 'Country of the source, two letters; empty where unknown',
-    dst_country String COMMENT 'Country of the destination, two letters; empty where unknown',
-    src_as UInt32 COMMENT 'Autonomous system of the source, 0 unknown',
-    dst_as UInt32 COMMENT 'Autonomous system of the destination, 0 unknown',
-    src_as_name String COMMENT 'Organisation that runs the autonomous system of the source',
-    dst_as_name String COMMENT 'Organisation that runs the autonomous system of the destination',
-    src_prefix String COMMENT 'Longest declared prefix that the source was in when the record was stored',
-    dst_prefix String COMMENT 'Longest declared prefix that the destination was in when the record was stored',
-    src_customer String COMMENT 'Customer that this prefix of the source was declared of then',
-    dst_customer String COMMENT 'Customer that this prefix of the destination was declared of then',
-    src_site String COMMENT 'Site that this prefix of the source was declared of then',
-    dst_site String COMMENT 'Site that this prefix of the destination was declared of then',
-    src_tags Array(String) COMMENT 'Labels that this prefix of the source had then',
-    dst_tags Array(String) COMMENT 'Labels that this prefix of the destination had then'
-)
-DEFINER = CURRENT_USER SQL SECURITY DEFINER
-AS SELECT
-    ts, interval_ms, probe, worker, record_kind, weir_protocol_name(protocol) AS protocol_name,
-    weir_addr(src_addr) AS src, src_port, weir_addr(dst_addr) AS dst, dst_port, vlan,
-    first_seen, last_seen, flow_start,
-    fwd_packets + rev_packets AS packets, fwd_octets + rev_octets AS octets,
-    fwd_packets, fwd_octets, rev_packets, rev_octets, initiator_guess,
-    dictGet('service_names', 'name', (f.service, f.protocol)) AS service,
-    site_direction, nation_direction,
-    weir_country(f.src_country) AS src_country, weir_country(f.dst_country) AS dst_country,
-    src_as, dst_as,
-    dictGet('autonomous_system_names', 'name', f.src_as) AS src_as_name,
-    dictGet('autonomous_system_names', 'name', f.dst_as) AS dst_as_name,
-    dictGet('prefix_names', 'prefix', f.src_prefix) AS src_prefix,
-    dictGet('prefix_names', 'prefix', f.dst_prefix) AS dst_prefix,
-    dictGet('prefix_names', 'customer', f.src_prefix) AS src_customer,
-    dictGet('prefix_names', 'customer', f.dst_prefix) AS dst_customer,
-    dictGet('prefix_names', 'site', f.src_prefix) AS src_site,
-    dictGet('prefix_names', 'site', f.dst_prefix) AS dst_site,
-    dictGet('prefix_names', 'tags', f.src_prefix) AS src_tags,
-    dictGet('prefix_names', 'tags', f.dst_prefix) AS dst_tags
-FROM flows AS f
-COMMENT 'Flow records with addresses, protocols and the names of both ends to read';

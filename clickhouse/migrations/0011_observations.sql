@@ -1,19 +1,5 @@
 -- One flow, many observers: which of the probes that saw a flow counts for it.
 
-CREATE OR REPLACE VIEW v_probes
-(
-    probe String COMMENT 'Name of the probe',
-    workers UInt16 COMMENT 'Workers the probe may have: partitions of its topics',
-    interval_ms UInt32 COMMENT 'Length of its intervals in milliseconds',
-    site String COMMENT 'Where it stands',
-    rank UInt32 COMMENT 'Place among the probes that see the same flow: the lower comes first',
-    one_way Bool COMMENT 'It sees one direction of each flow only',
-    enrolled_at DateTime('UTC') COMMENT 'When it was enrolled'
-)
-DEFINER = CURRENT_USER SQL SECURITY DEFINER
-AS SELECT toString(probe) AS probe, workers, interval_ms, site, rank, one_way, enrolled_at FROM probes FINAL
-COMMENT 'Enrolled probes as they are declared now';
-
 CREATE DICTIONARY IF NOT EXISTS probe_places
 (
     probe String,
@@ -25,56 +11,3 @@ SOURCE(CLICKHOUSE(TABLE 'v_probes'))
 LAYOUT(COMPLEX_KEY_HASHED())
 LIFETIME(MIN 30 MAX 60)
 COMMENT 'Rank of probes, and which of them see one direction only';
-
-CREATE OR REPLACE VIEW v_observations
-(
-    window_start DateTime('UTC') COMMENT 'Start of the 30 seconds in which observations are compared: give a range of it, the query then reads no more than that',
-    ts DateTime('UTC') COMMENT 'Start of the interval',
-    probe LowCardinality(String) COMMENT 'Name of the probe',
-    canonical Bool COMMENT 'This observation counts where each flow is to count once: of the probes that saw the flow in these 30 seconds, in whichever direction, the one that sees both directions, then has looked at most packets, then stands at the source''s site, then at the destination''s, then has the lowest rank, then the first name. Overflow records always count',
-    observers UInt64 COMMENT 'Probes that saw the flow in these 30 seconds',
-    record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
-    src String COMMENT 'Address of the source, IPv4 as IPv4',
-    src_port UInt16 COMMENT 'Port of the source',
-    dst String COMMENT 'Address of the destination, IPv4 as IPv4',
-    dst_port UInt16 COMMENT 'Port of the destination; for ICMP its type * 256 + code',
-    protocol UInt8 COMMENT 'IP protocol number',
-    fwd_packets UInt64 COMMENT 'Packets from source to destination',
-    fwd_octets UInt64 COMMENT 'Layer-3 octets from source to destination',
-    rev_packets UInt64 COMMENT 'Packets from destination to source',
-    rev_octets UInt64 COMMENT 'Layer-3 octets from destination to source',
-    sampling_rate UInt32 COMMENT 'One packet in this many was looked at; counts are scaled already',
-    application_id UInt16 COMMENT 'Application as nDPI numbers them, 0 unknown',
-    nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flow was opened, seen from the nation',
-    src_as UInt32 COMMENT 'Autonomous system of the source, 0 unknown',
-    dst_as UInt32 COMMENT 'Autonomous system of the destination, 0 unknown',
-    src_customer UInt32 COMMENT 'Customer of the source, 0 none',
-    dst_customer UInt32 COMMENT 'Customer of the destination, 0 none'
-)
-DEFINER = CURRENT_USER SQL SECURITY DEFINER
-AS SELECT
-    window_start, ts, probe,
-    CAST(record_kind = 'overflow' OR probe = argMin(probe, place) OVER observed AS Bool) AS canonical,
-    if(record_kind = 'overflow', 1, uniqExact(probe) OVER observed) AS observers,
-    record_kind, weir_addr(src_addr) AS src, src_port, weir_addr(dst_addr) AS dst, dst_port, protocol,
-    fwd_packets, fwd_octets, rev_packets, rev_octets, sampling_rate, application_id, nation_direction,
-    src_as, dst_as, src_customer, dst_customer
-FROM
-(
-    SELECT
-        *,
-        toStartOfInterval(ts, INTERVAL 30 SECOND) AS window_start,
-        (src_addr, src_port) <= (dst_addr, dst_port) AS upwards,
-        if(upwards, (src_addr, src_port, dst_addr, dst_port), (dst_addr, dst_port, src_addr, src_port)) AS ends,
-        (
-            dictGetOrDefault('probe_places', 'one_way', tuple(toString(probe)), false),
-            greatest(sampling_rate, 1),
-            site_direction NOT IN ('out', 'internal'),
-            site_direction NOT IN ('in', 'internal'),
-            dictGetOrDefault('probe_places', 'rank', tuple(toString(probe)), toUInt32(100)),
-            toString(probe)
-        ) AS place
-    FROM flows
-)
-WINDOW observed AS (PARTITION BY window_start, record_kind, ends, protocol)
-COMMENT 'Flow records with the one observation of each flow that counts: add up WHERE canonical for sums over all probes, or choose otherwise by probe. Always give a range of window_start';

@@ -20,30 +20,3 @@ PARTITION BY toYYYYMM(ts)
 ORDER BY (ts, id)
 SETTINGS non_replicated_deduplication_window = 10000
 COMMENT 'Alerts on probes; read v_alerts, which shows the newest version of each';
-
-CREATE OR REPLACE VIEW v_alerts
-(
-    id String COMMENT 'The alert; the key on weir.alerts',
-    open Bool COMMENT 'The condition lasts',
-    severity Enum8('unspecified' = 0, 'info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'info: worth knowing. warning: needs a look. critical: needs a person now',
-    reason LowCardinality(String) COMMENT 'probe_silent, probe_late, probe_drops, clock_off, ledger_incomplete or lag_growing',
-    probe LowCardinality(String) COMMENT 'Name of the probe, empty for the nation',
-    subject String COMMENT 'Who or what on the probe; empty for the probe itself',
-    opened_at DateTime64(3, 'UTC') COMMENT 'When the condition began',
-    closed_at Nullable(DateTime64(3, 'UTC')) COMMENT 'When the condition ended; NULL while it lasts',
-    lasted_s UInt64 COMMENT 'How long the condition lasted, or has lasted by now, in seconds',
-    updated_at DateTime64(3, 'UTC') COMMENT 'When something was last said of it',
-    text String COMMENT 'One sentence for a person',
-    values Map(LowCardinality(String), UInt64) COMMENT 'What was measured, by name; units in the names',
-    version UInt32 COMMENT 'How often the alert was written; the newest is shown'
-)
-DEFINER = CURRENT_USER SQL SECURITY DEFINER
-AS SELECT
-    a.id AS id, toBool(toUnixTimestamp64Milli(a.closed_at) = 0) AS open, a.severity AS severity, a.reason AS reason,
-    a.probe AS probe, a.subject AS subject, a.opened_at AS opened_at,
-    if(open, NULL, a.closed_at) AS closed_at,
-    toUInt64(greatest(0, dateDiff('second', a.opened_at, if(open, now64(3, 'UTC'), a.closed_at)))) AS lasted_s,
-    a.updated_at AS updated_at, a.text AS text, a.values AS values, a.version AS version
-FROM alerts AS a FINAL
-ORDER BY open DESC, severity DESC, opened_at DESC
-COMMENT 'Alerts on probes, the newest version of each: open ones first, the gravest at the top';

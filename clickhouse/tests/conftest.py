@@ -170,6 +170,27 @@ def own_server() -> Iterator[Callable[..., Server]]:
             stop(one, signal.SIGKILL)
 
 
+@pytest.fixture(scope="session")
+def migrated(server: Server) -> Iterator[str]:
+    """A database with the migrations applied, for all tests."""
+    name = f"weir_test_{uuid.uuid4().hex[:12]}"
+    migrate(server, name)
+    yield name
+    server.sql(f"DROP DATABASE {name} SYNC", database="default")
+
+
+@pytest.fixture
+def weir(server: Server, migrated: str) -> Iterator[str]:
+    """The same, with no rows in it: emptied after the test, since making it takes seconds."""
+    yield migrated
+    filled = f"SELECT name FROM system.tables WHERE database = '{migrated}' AND engine LIKE '%MergeTree' AND total_rows > 0"
+    for table in server.sql(filled).split():
+        server.sql(f"TRUNCATE TABLE {migrated}.{table} SYNC")
+    loaded = f"SELECT name FROM system.dictionaries WHERE database = '{migrated}' AND status != 'NOT_LOADED'"
+    for dictionary in server.sql(loaded).split():
+        server.sql(f"SYSTEM RELOAD DICTIONARY {migrated}.{dictionary}")
+
+
 @pytest.fixture
 def database(server: Server) -> Iterator[str]:
     """An empty database of the test's own."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import FOLDER, Server
 from weir_clickhouse.access import AccessError, access_sql, load
-from weir_clickhouse.docs import statements
+from weir_clickhouse.docs import statements, statements_of
 
 GOOD = """
 database: d
@@ -97,7 +97,7 @@ def test_sql_for_a_server(tmp_path: Path, server: Server) -> None:
         "ALTER USER ann IDENTIFIED WITH sha256_hash BY '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b'" in text
     )
     (tmp_path / "1.sql").write_text(text)
-    for statement in statements(tmp_path):
+    for statement in statements_of(tmp_path / "1.sql"):
         server.sql(
             "SELECT formatQuery({q:String})", param_q=statement.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
         )

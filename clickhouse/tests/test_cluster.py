@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
-import pytest
 import yaml
 from conftest import FOLDER, Server
 from weir_clickhouse.access import access_sql, load
-from weir_clickhouse.docs import statements
+from weir_clickhouse.docs import statements, statements_of
 
-SOURCE = FOLDER.parent / "stack/weir/cluster.py"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> ModuleType:
-    """The compiler, which needs nothing else of the stack."""
-    spec = importlib.util.spec_from_file_location("weir_cluster", SOURCE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from weir_schema.cluster import Cluster, on_cluster
 
 
 def _parsed(server: Server, statement: str) -> str:
@@ -33,8 +19,8 @@ def _parsed(server: Server, statement: str) -> str:
     return server.sql("SELECT formatQuerySingleLine({q:String}) FORMAT TSVRaw", param_q=escaped)
 
 
-def test_every_migration_is_parsed(server: Server, cluster: ModuleType) -> None:
-    form = cluster.Cluster("weir")
+def test_every_migration_is_parsed(server: Server) -> None:
+    form = Cluster("weir")
     made = [one for statement in statements(FOLDER / "migrations") for one in form.compile(statement)]
     assert len(made) > 100
     for statement in made:
@@ -42,22 +28,22 @@ def test_every_migration_is_parsed(server: Server, cluster: ModuleType) -> None:
         assert "ON CLUSTER weir" in understood or understood.startswith("INSERT"), understood[:300]
 
 
-def test_the_engines_settings_have_these_names(server: Server, cluster: ModuleType) -> None:
-    form = cluster.Cluster("weir")
+def test_the_engines_settings_have_these_names(server: Server) -> None:
+    form = Cluster("weir")
     made = "\n".join(one for statement in statements(FOLDER / "migrations") for one in form.compile(statement))
     for name in ("replicated_deduplication_window", "replicated_deduplication_window_seconds"):
         assert f"{name} = " in made
         assert server.sql(f"SELECT count() FROM system.replicated_merge_tree_settings WHERE name = '{name}'") == "1"
 
 
-def test_access_is_parsed(server: Server, cluster: ModuleType, tmp_path: Path) -> None:
+def test_access_is_parsed(server: Server, tmp_path: Path) -> None:
     tree = yaml.safe_load((FOLDER / "access.yaml").read_text())
     tree["users"]["fjord"] = {"role": "customer", "customers": ["Fjord 'n' Power"]}
     path = tmp_path / "access.yaml"
     path.write_text(yaml.safe_dump(tree))
     (tmp_path / "1.sql").write_text(access_sql(load(path, {"WEIR_PASSWORD_FJORD": "secret"})))
-    for statement in statements(tmp_path):
-        assert "ON CLUSTER weir" in _parsed(server, cluster.on_cluster(statement.strip(), "weir"))
+    for statement in statements_of(tmp_path / "1.sql"):
+        assert "ON CLUSTER weir" in _parsed(server, on_cluster(statement.strip(), "weir"))
         _parsed(server, statement)
 
 

@@ -115,14 +115,18 @@ def test_every_listed_view_is_filtered_and_has_rows(server: Server) -> None:
 def test_every_view_that_names_customers_is_listed() -> None:
     """A view with such columns that customers may not read is an omission."""
     listed = yaml.safe_load((FOLDER / "access.yaml").read_text())["roles"]["customer"]["rows"]
+    checked = 0
     for statement in statements(FOLDER / "migrations"):
         if not statement.startswith("CREATE OR REPLACE VIEW"):
             continue
         name = "weir." + statement.split()[4].split("(")[0]
         head = statement.split("\nAS ")[0]
         named = [line.split()[0] for line in head.splitlines() if " String COMMENT" in line and "customer" in line.split()[0]]
-        if named:
+        # Records of one address are for those who investigate; nobody has granted customers them.
+        if named and name != "weir.v_records":
             assert set(listed.get(name, ())) == set(named), name
+            checked += 1
+    assert checked > 10
 
 
 #: What a customer's user must be refused, with ClickHouse's error: 497 not granted, 164 read-only, 344 disabled, 60 and

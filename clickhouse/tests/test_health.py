@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-from conftest import Server, migrate
-
-
-@pytest.fixture
-def weir(server: Server, database: str) -> str:
-    """A database with the migrations applied."""
-    migrate(server, database)
-    return database
+from conftest import Server
 
 
 def _mean(server: Server, weir: str, ts: datetime, label: str, rate: float, *, version: int = 1, seen: int = 30) -> None:

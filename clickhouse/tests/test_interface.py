@@ -171,7 +171,7 @@ def test_sessions_keep_settings_and_temporary_tables(server: Server) -> None:
 @pytest.mark.embedded
 def test_a_session_takes_one_request_at_a_time(server: Server) -> None:
     with ThreadPoolExecutor(2) as pool:
-        slow = pool.submit(server.ask, "SELECT sleepEachRow(1) FROM numbers(4) SETTINGS max_block_size = 1", session_id="busy")
+        slow = pool.submit(server.ask, "SELECT sleepEachRow(1) FROM numbers(3) SETTINGS max_block_size = 1", session_id="busy")
         codes = set()
         while not slow.done():
             codes.add(server.ask("SELECT 1", session_id="busy").code)

@@ -9,12 +9,7 @@ import pytest
 from conftest import FOLDER, Server, eventually, migrate
 from weir_clickhouse.docs import statements_of, tables
 
-
-@pytest.fixture
-def weir(server: Server, database: str) -> str:
-    """A database with the migrations applied."""
-    migrate(server, database)
-    return database
+from weir_schema import files
 
 
 def _shape(server: Server, database: str) -> str:
@@ -55,8 +50,8 @@ def test_every_table_knows_repeats(server: Server, weir: str) -> None:
 def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server, database: str) -> None:
     """0014 makes flows anew: rows from before it, also one with a late packet, keep every value."""
     server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
-    files = sorted((FOLDER / "migrations").glob("[0-9]*.sql"))
-    before = [file for file in files if file.name < "0014"]
+    after = [one for file in files.migrations() if file.name >= "0014" for one in statements_of(file)]
+    before = [file for file in files.migrations() if file.name < "0014"]
     for statement in (one for file in before for one in statements_of(file)):
         server.sql(statement, database=database)
     columns = "ts, probe, worker, first_seen, last_seen, flow_start, src_addr, dst_port, fwd_octets, server_name"
@@ -69,7 +64,7 @@ def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server,
     asked = f"SELECT {columns} FROM {database}.flows ORDER BY ALL"
     rows = server.sql(asked)
     for _ in range(2):
-        for statement in (one for file in files if file not in before for one in statements_of(file)):
+        for statement in (*after, *files.views().values()):
             server.sql(statement, database=database)
         assert server.sql(asked) == rows
     # The views read the table that the name stands for now.

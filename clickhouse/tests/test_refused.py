@@ -55,6 +55,67 @@ ALWAYS = [
     "SELECT * FROM default.`{file}`",
     "SELECT * FROM `{file}`",
     "SELECT * FROM '{file}'",
+    # A function by its name, without a call of it.
+    "SELECT * APPLY(file) FROM (SELECT '{file}' AS p)",
+    "SELECT * APPLY file FROM (SELECT '{file}' AS p)",
+    "SELECT * APPLY(`file`) FROM (SELECT '{file}' AS p)",
+    "SELECT * APPLY(\"file\") FROM (SELECT '{file}' AS p)",
+    "SELECT * APPLY(x -> file(x)) FROM (SELECT '{file}' AS p)",
+    "SELECT COLUMNS('p') APPLY(file) FROM (SELECT '{file}' AS p)",
+    "SELECT COLUMNS('^name$') REPLACE('{file}' AS name) APPLY(file) FROM (SELECT 'x' AS name)",
+    "SELECT p APPLY file FROM (SELECT '{file}' AS p)",
+    "SELECT arrayMap(file, ['{file}'])",
+    "SELECT arrayMap(/* */file/* */, ['{file}'])",
+    "SELECT arrayMap((file), ['{file}'])",
+    "SELECT arrayMap(file AS f, ['{file}'])",
+    "SELECT arrayMap(file f, ['{file}'])",
+    "SELECT arrayMap(`file`, ['{file}'])",
+    "SELECT arrayMap(`fi\\x6ce`, ['{file}'])",
+    "SELECT arrayMap(`fi\\Nle`, ['{file}'])",
+    "SELECT arrayMap(“file”, ['{file}'])",
+    "SELECT `fi\\Nle`('{file}')",
+    "SELECT arrayMap(x -> file(x), ['{file}'])",
+    "SELECT arrayFilter(file, ['{file}'])",
+    "FROM (SELECT '{file}' AS p) |> SELECT file(p)",
+    "SELECT '{file}' AS p |> EXTEND file(p) AS c",
+    "SELECT '{file}' AS p |> AGGREGATE any(file(p))",
+    "SELECT file('{file}') AS file",
+    # Expressions in texts: the defaults of columns, and values.
+    "SELECT b FROM values('a String, b String ALIAS file(''{file}'')', 'x')",
+    "SELECT b FROM VALUES('a String, b String ALIAS file(''{file}'')', 'x')",
+    "SELECT b FROM values(('a String, b String ALIAS file(''{file}'')'), 'x')",
+    "SELECT b FROM values($s$a String, b String ALIAS file('{file}')$s$, 'x')",
+    "SELECT b FROM values('a String, b String AL\\NIAS file(''{file}'')', 'x')",
+    "SELECT b FROM values('a String, b String \\x41LIAS fil\\x65(''{file}'')', 'x')",
+    "SELECT b FROM values(x'6120537472696e672c206220537472696e6720414c4941532066696c6528272f6574632f686f73746e616d652729', 'x')",
+    "WITH 'a String, b String ALIAS file(''{file}'')' AS s SELECT b FROM values(s, 'x')",
+    "SELECT b FROM generateRandom('a String, b String ALIAS file(''{file}'')') LIMIT 1",
+    "SELECT b FROM generateRandom(concat('a String, b String ALIAS fi', 'le(''{file}'')')) LIMIT 1",
+    "SELECT b FROM null('a String, b String ALIAS file(''{file}'')')",
+    "SELECT * FROM format(JSONEachRow, 'a String, b String DEFAULT file(''{file}'')', '{\"a\":\"1\"}')",
+    "SELECT * FROM format('JSONEachRow', concat('a String, b String DEFAULT fi', 'le(''{file}'')'), '{\"a\":\"1\"}')",
+    "SELECT * FROM format(Values, 'x String', $$(file('{file}'))$$)",
+    "SELECT * FROM format(Values, 'x String', $$((SELECT c FROM file('{file}', 'LineAsString', 'c String') LIMIT 1))$$)",
+    "SELECT * FROM format(Values, 'x String', $$((SELECT currentUser()))$$)",
+    # Settings that name a file, or are a piece of a statement.
+    "SELECT 1 FORMAT Template SETTINGS format_template_resultset = '{file}'",
+    "SELECT 1 SETTINGS format_template_resultset = '{file}' FORMAT Template",
+    "SELECT formatRow('Template', 1) SETTINGS format_template_row = '{file}'",
+    "SELECT * FROM (SELECT formatRow('Template', 1) SETTINGS format_template_row = '{file}')",
+    "SELECT * FROM (SELECT formatRow('Template', 1) SETTINGS `format_template_row` = '{file}')",
+    "SELECT * FROM (SELECT 1 SETTINGS select = 'file(''{file}'')')",
+    "SELECT * FROM (SELECT 1 SETTINGS max_threads = 1, filter = 'file(''{file}'') = 1')",
+    "SELECT 1 SETTINGS select = 'file(''{file}'')'",
+    "SELECT 1 SETTINGS order = 'file(''{file}'')'",
+    "SELECT 1 SETTINGS additional_result_filter = 'throwIf(1, file(''{file}''))'",
+    "SELECT 1 SETTINGS format_schema = '{file}:x'",
+    "SELECT 1 SETTINGS output_format_schema = '{file}.out'",
+    "SELECT 1 SETTINGS input_format_record_errors_file_path = '{file}.out'",
+    "SELECT 1 SETTINGS dialect = 'prql'",
+    "SELECT 1 SETTINGS input_format_values_interpret_expressions = 1",
+    "SET select = 'file(''{file}'')'",
+    "SET input_format_values_interpret_expressions = 1",
+    "SELECT * FROM url('file://{file}', 'LineAsString', 'c String')",
     "SELECT * FROM sqlite('{file}', 't')",
     "SELECT * FROM Python(os)",
     "SELECT * FROM python(os)",
@@ -156,6 +217,10 @@ READONLY = [
     "SET readonly = 0",
     "SET max_execution_time = 0",
     "SELECT * FROM (SELECT 1 SETTINGS readonly = 0)",
+    "SELECT * FROM (SELECT 1 SETTINGS allow_introspection_functions)",
+    "SELECT * FROM (SELECT 1 SETTINGS max_threads = 1, query_plan_merge_filters)",
+    "SELECT 1 WHERE 1 IN (SELECT 1 SETTINGS query_plan_merge_filters, allow_reorder_prewhere_conditions)",
+    "SELECT * FROM (SELECT 1 SETTINGS query_plan_merge_filters) SETTINGS max_threads = 1",
 ]
 
 #: Things that only look like what is refused.
@@ -168,6 +233,17 @@ ALLOWED = [
     'SELECT 1 AS "INTO OUTFILE"',
     "SELECT 1 AS file, 2 AS outfile, 3 AS `into`",
     "WITH file AS (SELECT 1 AS a) SELECT a FROM file",
+    "SELECT file.a FROM (SELECT 1 AS a) AS file",
+    "SELECT t.file FROM (SELECT 1 AS file) AS t",
+    "SELECT 'file', 'file(''/etc/hostname'')', ['file'], 'SETTINGS select = 1'",
+    "SELECT * FROM values('a String, b String', ('file', 'DEFAULT'), ('file(''/x'')', 'ALIAS'))",
+    "SELECT * FROM values('file', 'default', 'it''s')",
+    "SELECT * FROM values(('file', 1), ('default', 2))",
+    "SELECT format('{}{}', 'a', materialize('b')), format('file {}', 'x')",
+    "SELECT 1 FORMAT ArrowStream",
+    "SELECT settings FROM (SELECT 1 AS settings)",
+    "SELECT arrayMap(x -> x + 1, [1]), arrayMap(lower, ['A'])",
+    "SELECT number FROM generateRandom('number UInt8', 1) LIMIT 1",
     "SELECT 1;",
     "SELECT 1 ; -- done",
     "SELECT ‘quoted’",
@@ -235,6 +311,91 @@ def test_nothing_runs_behind_the_data_of_an_insert(server: Server, database: str
     server.sql("CREATE TABLE t (a UInt8) ENGINE = Memory", database=database)
     server.ask(sql, database=database)
     assert server.sql("EXISTS TABLE t", database=database) == "1"
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    "value",
+    [
+        "file('{file}')",
+        "lower(file('{file}'))",
+        "(SELECT c FROM file('{file}', 'LineAsString', 'c String') LIMIT 1)",
+        "arrayMap(file, ['{file}'])[1]",
+        "`fi\\Nle`('{file}')",
+    ],
+)
+@pytest.mark.parametrize("how", ["VALUES (1, {})", "FORMAT Values (1, {})", "VALUES (1, 'x'), (2, {}), (3, 'y')"])
+def test_the_data_of_an_insert_open_no_files(server: Server, secret: Path, how: str, value: str) -> None:
+    """For the writer no value is an expression; the administrator's are looked through."""
+    sql = f"INSERT INTO weir.applications (number, name) {how.format(value.format(file=secret))}"
+    for user in ("writer", "admin"):
+        for text, params in ((sql, {}), (sql.encode()[20:], {"query": sql[:20]})):
+            answer = server.ask(text, user=user, **params)  # type: ignore[arg-type]
+            assert answer.status >= 400, answer.text
+            assert SECRET not in answer.text
+    # So many that they are not looked through.
+    many = "INSERT INTO weir.applications (number, name) VALUES " + "(1, 'x')," * 200_000 + value.format(file=secret)
+    assert server.ask(many, user="admin").status >= 400
+    assert server.sql(f"SELECT count() FROM weir.applications WHERE name LIKE '%{SECRET}%'") == "0"
+
+
+@pytest.mark.embedded
+def test_an_administrators_values_may_be_expressions(server: Server, database: str) -> None:
+    server.sql("CREATE TABLE t (a String, b DateTime) ENGINE = Memory", database=database)
+    server.sql("INSERT INTO t VALUES (lower('FILE'), now()), ('file(''x'')', '2026-01-01 00:00:00')", database=database)
+    assert server.sql("SELECT a FROM t ORDER BY a", database=database) == "file\nfile(\\'x\\')"
+    # The writer's are literals, of every kind.
+    server.sql("INSERT INTO weir.applications (number, name) VALUES (65009, 'file(''/x'')')", user="writer")
+    assert server.sql("SELECT name FROM weir.applications WHERE number = 65009") == "file(\\'/x\\')"
+    server.sql("ALTER TABLE weir.applications DELETE WHERE number = 65009", mutations_sync=2)
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("value", ["file", "`file`", '"file"', "fi\\x6ce", "fi\\Nle", "File"])
+def test_a_parameter_is_no_function(server: Server, secret: Path, value: str) -> None:
+    for sql in ("SELECT arrayMap({p:Identifier}, ['{file}'])", "SELECT arrayMap({ p /* */ : Identifier }, ['{file}'])"):
+        for user in server.users:
+            answer = server.ask(sql.replace("{file}", str(secret)), user=user, param_p=value)
+            assert answer.status >= 400
+            assert SECRET not in answer.text
+    # One that the request does not give may stand in the session.
+    server.ask("SET param_p = 'file'", session_id="parameter")
+    server.ask("CREATE TEMPORARY TABLE held (a UInt8)", session_id="parameter")
+    server.ask("SET param_p = 'file'", session_id="parameter")
+    answer = server.ask(f"SELECT arrayMap({{p:Identifier}}, ['{secret}'])", session_id="parameter")
+    assert answer.status >= 400
+    assert SECRET not in answer.text
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("format_template_resultset", "{file}"),
+        ("format_template_row", "{file}"),
+        ("select", "file('{file}')"),
+        ("order", "file('{file}')"),
+        ("filter", "throwIf(1, file('{file}'))"),
+        ("additional_result_filter", "throwIf(1, file('{file}'))"),
+        ("dialect", "prql"),
+        ("input_format_values_interpret_expressions", "1"),
+        ("input_format_values_deduce_templates_of_expressions", "1"),
+        ("input_format_record_errors_file_path", "{file}.out"),
+        ("allow_python_table_function", "1"),
+    ],
+)
+def test_settings_that_name_files_or_code_are_fixed(server: Server, secret: Path, name: str, value: str) -> None:
+    for user in server.users:
+        params = {name: value.replace("{file}", str(secret))}
+        for sql in ("SELECT 1", "SELECT 1 FORMAT Template", "SELECT formatRow('Template', 1)"):
+            answer = server.ask(sql, user=user, **params)  # type: ignore[arg-type]
+            assert answer.status >= 400, answer.text
+            assert SECRET not in answer.text
+    # The engine holds to it too, without the front.
+    assert server.sql(f"SELECT readonly FROM system.settings WHERE name = '{name}'") == (
+        "0" if name.startswith("input_format_values") else "1"
+    )
+    assert [path.name for path in secret.parent.iterdir()] == ["secret.csv"]
 
 
 @pytest.mark.embedded

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from weir.cluster import Cluster, on_cluster
 from weir.config import load
-from weir.migrations import apply_access, compiled, statements
+from weir.migrations import apply_access, compiled
+from weir.schema import Cluster, files, on_cluster
 
 FOLDER = Path(__file__).parent / "cluster"
 
@@ -22,7 +22,7 @@ def form() -> str:
     """The sample on a cluster."""
     cluster = Cluster("weir")
     text = (FOLDER / "sample.sql").read_text()
-    return "\n\n".join(f"{one};" for statement in statements(text) for one in cluster.compile(statement)) + "\n"
+    return "\n\n".join(f"{one};" for statement in files.statements(text) for one in cluster.compile(statement)) + "\n"
 
 
 def test_one_of_each_kind() -> None:

@@ -11,9 +11,10 @@ import pytest
 import yaml
 from rich.console import Console
 
-from weir import config, forget, kafka, ledger, migrations
+from weir import config, forget, kafka, ledger
 from weir.demo_traffic import write_capture
 from weir.errors import WeirError
+from weir.schema import files
 from weir.services import cluster_id
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -79,7 +80,7 @@ def test_every_field_of_the_schemas_is_documented() -> None:
 
 def test_statements_of_a_migration() -> None:
     text = "-- a; comment\nCREATE TABLE a\n(\n  x String COMMENT 'one; two' -- no\n);\nSELECT 1;\n"
-    assert migrations.statements(text) == ["CREATE TABLE a\n(\n  x String COMMENT 'one; two' -- no\n)", "SELECT 1"]
+    assert files.statements(text) == ["CREATE TABLE a\n(\n  x String COMMENT 'one; two' -- no\n)", "SELECT 1"]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""Apply `clickhouse/migrations/NNNN_name.sql` in order, once each, to any server.
+"""Apply `clickhouse/migrations/NNNN_name.sql` in order, once each, to any server, and `clickhouse/views/NAME.sql` whenever
+they have changed.
 
 A migration is idempotent: broken off half-way, it is simply applied again. What was applied is kept in
-`schema_migrations` with a checksum, so that a file changed after the fact is noticed. `schemas/services.csv` is data and
-may change: then it is loaded again.
+`schema_migrations` with a checksum, so that a file changed after the fact is noticed. Views, and `schemas/services.csv`,
+may change: then they are made, or loaded, again.
 """
 
 from __future__ import annotations
@@ -16,19 +17,12 @@ import sys
 from pathlib import Path
 
 from weir.clickhouse import ClickHouse
-from weir.cluster import Cluster, on_cluster
 from weir.config import CHECKOUT, Stack
 from weir.errors import WeirError
+from weir.schema import Cluster, files, on_cluster
 
-FOLDER = CHECKOUT / "clickhouse/migrations"
+FOLDER = files.MIGRATIONS
 SERVICES = CHECKOUT / "schemas/services.csv"
-
-
-def statements(text: str) -> list[str]:
-    """The statements of a migration: each ends with `;` at the end of a line; `--` lines are comments."""
-    kept = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
-    return [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", kept) if part.strip()]
-
 
 #: Where what was applied is kept.
 _APPLIED = (
@@ -39,12 +33,13 @@ _APPLIED = (
 
 
 def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[str, list[str]]]:
-    """Each migration's name and statements, as they are for one node, or for a cluster where one is named.
+    """Each migration's name and statements, then each view's, as they are for one node, or for a cluster where one is named.
 
     The first has no name: it makes the database, and the table of what was applied. Raises WeirError.
     """
     texts = [("", [f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", _APPLIED])]
-    texts += [(path.name, statements(path.read_text())) for path in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))]
+    texts += [(path.name, files.statements(path.read_text())) for path in files.migrations(folder)]
+    texts += [(f"views/{name}", [statement]) for name, statement in files.views(folder).items()]
     if not cluster:
         return texts
     try:
@@ -55,11 +50,14 @@ def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[s
 
 
 def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") -> list[str]:
-    """Apply what is new, on every node where a cluster is named; returns the names of the applied files.
+    """Apply what is new, on every node where a cluster is named; returns the names of what was applied.
 
-    Raises WeirError where an applied file has been changed since, or where a statement fails.
+    Raises WeirError where an applied migration has been edited since, or where a statement fails.
     """
-    (_, first), *files = compiled(clickhouse.database, cluster, folder)
+    (_, first), *found = compiled(clickhouse.database, cluster, folder)
+    good = files.accepted(folder)
+    sums = {path.name: files.checksum(path) for path in files.migrations(folder)}
+    sums |= {f"views/{name}": files.digest(statement) for name, statement in files.views(folder).items()}
     clickhouse.execute(first[0], database="")
     for statement in first[1:]:
         clickhouse.execute(statement)
@@ -67,22 +65,23 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") ->
         row["name"]: row["checksum"] for row in clickhouse.rows("SELECT name, checksum FROM schema_migrations FINAL")
     }
     applied = []
-    for name, wanted in files:
-        checksum = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        if name in known:
-            if known[name] != checksum:
+    for name, wanted in found:
+        if name in good and name in known:
+            if known[name] not in good[name]:
                 raise WeirError(
                     f"{name} was changed after it had been applied",
                     hint="a change to the tables is a new migration, never an edit",
                     status=1,
                 )
             continue
+        if known.get(name) == sums[name]:
+            continue
         for statement in wanted:
             try:
                 clickhouse.execute(statement)
             except WeirError as error:
                 raise WeirError(f"{name}: {error}", status=1) from error
-        _note(clickhouse, name, checksum)
+        _note(clickhouse, name, sums[name])
         applied.append(name)
     for load in (_services, _applications):
         if loaded := load(clickhouse, known):
@@ -97,12 +96,15 @@ _DEFINITION = re.compile(
 
 
 def define(clickhouse: ClickHouse, folder: Path = FOLDER) -> None:
-    """Make views, dictionaries and functions of the applied migrations anew, in order; tables and their rows stay."""
+    """Make dictionaries and functions of the applied migrations anew; tables and their rows stay. `migrate` then makes all views."""
     applied = {row["name"] for row in clickhouse.rows("SELECT DISTINCT name FROM schema_migrations")}
-    for path in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql")):
-        for statement in statements(path.read_text()) if path.name in applied else []:
+    for path in files.migrations(folder):
+        for statement in files.statements(path.read_text()) if path.name in applied else []:
             if _DEFINITION.match(statement):
                 clickhouse.execute(statement)
+    for name in applied:
+        if name.startswith("views/"):
+            _note(clickhouse, name, "")
 
 
 def _note(clickhouse: ClickHouse, name: str, checksum: str) -> None:
@@ -148,7 +150,7 @@ def apply_access(stack: Stack, admin: ClickHouse) -> int:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise WeirError(f"{stack.access}: {done.stderr.strip()}", status=1)
-    wanted = statements(done.stdout)
+    wanted = files.statements(done.stdout)
     if stack.config.clickhouse.cluster:
         wanted = [on_cluster(statement, stack.config.clickhouse.cluster) for statement in wanted]
     for statement in wanted:

@@ -27,23 +27,10 @@ from weir import config
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
+from weir.schema import retention
 
-#: Tables of each tier, in the order in which people meet them. What is not named here is kept and counted as `other`.
-TIERS: dict[str, tuple[str, ...]] = {
-    "raw": ("flows",),
-    "windows": (
-        "top_flows",
-        "top_talkers",
-        "port_report",
-        "top_indicators",
-        "indicators",
-        "mixes",
-        "counters",
-        "ledger",
-    ),
-    "hourly": ("flows_hourly", "flows_hourly_by_destination"),
-    "daily": ("hosts_daily", "talkers_daily", "national_talkers_daily", "mixes_daily"),
-}
+#: Tables of each tier: `clickhouse/retention.yaml`. What stands in none is kept and counted as `other`.
+TIERS = retention.tiers()
 DAY_S = 86400
 #: Hosts of a probe and day that have a row of their own in talkers_daily, and of a day in national_talkers_daily.
 TALKERS = 10_000
@@ -63,7 +50,7 @@ class Partition:
 
     @property
     def tier(self) -> str:
-        return next((tier for tier, tables in TIERS.items() if self.table in tables), "other")
+        return next((name for name, tier in TIERS.items() if self.table in tier.tables), "other")
 
     def age_s(self, now: float) -> float:
         """Seconds since its end, or since it was written last, whichever is less."""
@@ -137,7 +124,7 @@ def budget(stack: Stack, space: Disk, used: int) -> int:
 def kept_days(stack: Stack) -> dict[str, float]:
     """Days that each tier is kept by age; those without an entry are kept for ever."""
     ages = stack.config.storage
-    return {"raw": ages.raw_days, "windows": ages.window_days, "hourly": ages.hourly_days}
+    return {name: getattr(ages, tier.days) for name, tier in TIERS.items() if tier.days}
 
 
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
@@ -184,11 +171,11 @@ class TierSize:
 
 
 def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[TierSize]:
-    """Each tier, and what is in none. A day's growth is that of the last week, or of the time there is: a month's
+    """Each tier. A day's growth is that of the last week, or of the time there is: a month's
     partition of a store that is a day old holds one day."""
     since = min((one.begin for one in found if one.table == "flows" and one.begin > now - 40 * DAY_S), default=0)
     out = []
-    for tier in (*TIERS, "other"):
+    for tier in TIERS:
         own = [one for one in found if one.tier == tier]
         recent = [one for one in own if one.end > now - 7 * DAY_S and one.begin < now]
         # A partition counts by the part of it that has passed.

@@ -17,7 +17,9 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-MIGRATIONS = Path(__file__).resolve().parents[2] / "clickhouse/migrations"
+sys.path.append(str(Path(__file__).resolve().parents[2] / "clickhouse"))
+from weir_schema import files
+
 PROBES = ["north", "east", "south"]
 INTERVAL = 10
 FLOWS = 120  # flow records of a probe and interval
@@ -65,11 +67,11 @@ def execute(url: str, sql: str, *, database: str = "weir", user: str = "admin", 
 def migrate(url: str) -> None:
     """Make the tables and views as `weir migrate` does."""
     execute(url, "CREATE DATABASE IF NOT EXISTS weir ENGINE = Atomic", database="")
-    for path in sorted(MIGRATIONS.glob("[0-9]*.sql")):
-        text = "\n".join(line for line in path.read_text().splitlines() if not line.lstrip().startswith("--"))
-        for statement in (text + "\n").split(";\n"):
-            if statement.strip():
-                execute(url, statement)
+    for path in files.migrations():
+        for statement in files.statements(path.read_text()):
+            execute(url, statement)
+    for statement in files.views().values():
+        execute(url, statement)
 
 
 def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:

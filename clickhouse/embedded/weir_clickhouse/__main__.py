@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import signal
@@ -19,6 +20,10 @@ _EXAMPLE = """example:
   python clickhouse/embedded/weir_clickhouse --data /tmp/weir-data --access clickhouse/access.yaml
   curl 'http://127.0.0.1:8123/?user=analyst&password=n' -d 'SELECT version()'
 
+passwords:
+  The server reads WEIR_PASSWORD_<USER> and starts itself again without them, and without other variables that look
+  like secrets: what runs later can read nothing from its environment.
+
 commands:
   access-sql FILE   print access.yaml as SQL for a clickhouse-server
   tables-md FOLDER  print a Markdown reference of the tables that a folder of migrations makes
@@ -34,7 +39,8 @@ def main(arguments: list[str]) -> int:
         return _access_sql(arguments[1:])
     if arguments[:1] == ["tables-md"]:
         return _tables_md(arguments[1:])
-    return _serve(_parser().parse_args(arguments))
+    options = _parser().parse_args(arguments)
+    return _serve(options, _passwords())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,6 +83,33 @@ def _say(text: str) -> None:
     print(f"weir-clickhouse: {text}", file=sys.stderr, flush=True)
 
 
+#: Variables of the environment that no server needs once it runs.
+_SECRET = re.compile(r"PASSW|SECRET|TOKEN|CREDENTIAL|(^|_)KEY(_|$)", re.IGNORECASE)
+#: Names the descriptor from which the passwords are read.
+_DESCRIPTOR = "WEIR_PASSWORDS_FD"
+
+
+def _passwords() -> dict[str, str]:
+    """The variables WEIR_PASSWORD_<USER>, from an environment that holds no secrets any more.
+
+    Where it holds some, this process begins anew without them: `/proc/self/environ` shows the environment that a
+    process began with, whatever was removed since. The passwords go along in a file without a name.
+    """
+    secrets = {name: value for name, value in os.environ.items() if _SECRET.search(name) and name != _DESCRIPTOR}
+    if secrets:
+        descriptor = os.memfd_create("passwords", 0)
+        os.write(descriptor, json.dumps({k: v for k, v in secrets.items() if k.startswith("WEIR_PASSWORD_")}).encode())
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        environment = {name: value for name, value in os.environ.items() if name not in secrets}
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment | {_DESCRIPTOR: str(descriptor)})
+    number = os.environ.pop(_DESCRIPTOR, "")
+    if not number:
+        return {}
+    with os.fdopen(int(number), encoding="utf-8") as file:
+        found: dict[str, str] = json.load(file)
+    return found
+
+
 def _access_sql(arguments: list[str]) -> int:
     from weir_clickhouse.access import AccessError, access_sql, load
 
@@ -101,7 +134,7 @@ def _tables_md(arguments: list[str]) -> int:
     return 0
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     # The engine takes its time zone from here; all times of Weir are UTC.
     os.environ["TZ"] = "UTC"
     host, _, port = options.listen.rpartition(":")
@@ -112,10 +145,11 @@ def _serve(options: argparse.Namespace) -> int:
     from weir_clickhouse.access import AccessError, load
     from weir_clickhouse.engine import Engine, EngineBusy
     from weir_clickhouse.errors import ServerError
-    from weir_clickhouse.server import Front, Server
+    from weir_clickhouse.front import Front
+    from weir_clickhouse.server import Server
 
     try:
-        access = load(options.access, os.environ)
+        access = load(options.access, passwords)
     except (AccessError, OSError) as error:
         _say(str(error))
         return 2

@@ -2,7 +2,7 @@
 
 The engine itself enforces grants and row policies: each role becomes a role of its users.xml, each user of a role with
 `rows` one of its own, and every request's connection takes on exactly one (`SET ROLE`). What the engine cannot enforce
-is in `statement.py`, in `quotas.py` and in `Role.settings_for`.
+is in `refusals.py`, in `quotas.py` and in `Role.settings_for`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import yaml
 
 from .errors import ServerError
 from .quotas import RESOURCES, Quota
-from .statement import READS, SAFE_TABLE_FUNCTIONS, SESSION, Statement, settings_clauses
+from .refusals import FIXED_SETTINGS, SAFE_TABLE_FUNCTIONS, VALUES_SETTINGS, refuse_settings, settings_clauses
+from .statement import READS, SESSION, Statement
 
 #: What an administrator of the embedded engine may do: everything but opening the machine's files and running code,
 #: which ALL would include.
@@ -34,6 +35,10 @@ _OBJECT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\.(\*|[A-Za-z_][A-Za-z0-9_]*\*?)"
 _GRANTS = ("all", "insert", "select")
 _INTERVAL = re.compile(r"(\d{1,6}) (second|minute|hour|day)s?")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+
+#: The setting of ClickHouse that bounds how many statements of one user run at once. The embedded engine knows one user
+#: for all, so the front counts itself.
+AT_ONCE = "max_concurrent_queries_for_user"
 
 #: What holds for users who may see some rows only. A row policy is a filter; these two keep a reader's own conditions
 #: from being computed before it, where throwIf() and the like would tell of rows that the policy hides.
@@ -132,6 +137,11 @@ class Role:
         """Settings that nobody may change."""
         return _FILTER_FIRST if self.rows else {}
 
+    @property
+    def at_once(self) -> int | None:
+        """Statements of one of its users at once; None without a bound of its own."""
+        return int(self.limits[AT_ONCE]) if AT_ONCE in self.limits else None
+
     def row_filter(self, view: str) -> str:
         """The condition on the rows of a view, in SQL."""
         names = ", ".join("'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'" for name in self.customers)
@@ -172,13 +182,14 @@ class Role:
         current: what the engine has without being asked, to let through what changes nothing.
         Raises error 164 as ClickHouse does for read-only users.
         """
-        out = {name: str(value) for name, value in {**self.limits, **self.fixed}.items()}
+        out = {name: str(value) for name, value in {**self.limits, **self.fixed}.items() if name != AT_ONCE}
         for name, value in asked.items():
             if self.readonly:
                 if value in ("1", "2") if name == "readonly" else current.get(name) == value and name not in out:
                     continue
                 if not _HARMLESS.fullmatch(name):
                     raise ServerError(164, f"Cannot modify '{name}' setting in readonly mode")
+            refuse_settings([name])
             if self.readonly and name in self.limits:
                 try:
                     wanted = float(value)
@@ -364,9 +375,12 @@ def users_xml(access: Access) -> str:
         + f"</{database}>"
         for database, tables in filters.items()
     )
+    constraints = "".join(f"<{name}><const/></{name}>" for name in sorted(FIXED_SETTINGS))
     return (
         "<clickhouse>\n<profiles><default>"
-        "<async_insert>0</async_insert><fsync_metadata>1</fsync_metadata>"
+        "<async_insert>0</async_insert><fsync_metadata>1</fsync_metadata><allow_python_table_function>0</allow_python_table_function>"
+        f"{''.join(f'<{name}>0</{name}>' for name in sorted(VALUES_SETTINGS))}"
+        f"<constraints>{constraints}</constraints>"
         "</default></profiles>\n<quotas><default/></quotas>\n"
         f"<roles>{''.join(roles)}</roles>\n"
         f"<users><default><no_password/><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>"

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from chdb.state.sqlitelike import Connection
 
+# The package beside the migrations, in the same checkout.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from weir_schema import files
+
 
 def statements(folder: Path) -> Iterator[str]:
-    """The statements of a folder of migrations: each ends with `;` at the end of a line, `--` lines are comments."""
-    for path in sorted(folder.glob("[0-9]*.sql")):
+    """The statements of a folder of migrations, and of the views beside it."""
+    for path in files.migrations(folder):
         yield from statements_of(path)
+    yield from files.views(folder).values()
 
 
-def statements_of(path: Path) -> Iterator[str]:
-    """The statements of one migration."""
-    kept = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("--"))
-    yield from (part for part in re.split(r";[ \t]*(?:\n|$)", kept) if part.strip())
+def statements_of(path: Path) -> list[str]:
+    """The statements of one file."""
+    return files.statements(path.read_text(encoding="utf-8"))
 
 
 def tables(folder: Path) -> str:

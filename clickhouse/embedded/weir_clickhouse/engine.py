@@ -28,6 +28,7 @@ from . import deduplication
 from .access import Access, Role, users_xml
 from .errors import ServerError
 from .quotas import Spent
+from .refusals import VALUES_SETTINGS
 from .statement import Statement, with_output
 
 _FORMAT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -50,8 +51,9 @@ class Cancelled(Exception):
 class Request:
     """What a query runs with: who asks, in which database, with which settings and parameters.
 
-    comment: what the query log says of it in log_comment. spent: filled in with what it took. tag: unique for each query and known to nobody else; it ends
-    log_comment, and by it the query is found and stopped.
+    comment: what the query log says of it in log_comment. expressions: the values of an INSERT may be some. spent: filled
+    in with what it took. tag: unique for each query and known to nobody else; it ends log_comment, and by it the query is
+    found and stopped.
     """
 
     role: Role
@@ -59,6 +61,7 @@ class Request:
     settings: Mapping[str, str]
     params: Mapping[str, str]
     comment: str
+    expressions: bool = False
     spent: Spent = field(default_factory=Spent)
     tag: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -257,6 +260,7 @@ class Engine:
         """Take on the request's role, database and settings."""
         settings = request.role.settings_for(request.settings, self._current)
         settings["log_comment"] = f"{request.comment} {request.tag}"
+        settings |= dict.fromkeys(VALUES_SETTINGS, str(int(request.expressions)))
         if request.role.readonly:
             settings["readonly"] = "1"
             # One question must leave memory for the inserts.

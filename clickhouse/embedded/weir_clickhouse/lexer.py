@@ -1,20 +1,23 @@
 """ClickHouse's lexis: where a statement's words, strings and comments begin and end.
 
-Nothing is interpreted here. What is refused is decided in `statement.py` on these tokens, so a word inside a string or
+Nothing is interpreted here. What is refused is decided in `refusals.py` on these tokens, so a word inside a string or
 a comment is never mistaken for SQL, nor SQL for a comment. Where the text ends inside a string, a comment or an
 identifier, or holds a byte that ClickHouse does not know, `LexicalError` is raised: doubt is refused, not passed on.
 
 The rules are those of the engine (property tests compare both): comments `--`, `//`, `# `, `#!` and `/* */`, one in
-another too;
-strings in '…' with `\\` and `''` escapes; identifiers in `…` and "…" likewise; the typographic quotes ‘…’ and “…”;
-heredocs $tag$…$tag$; the white space of Unicode.
+another too; strings in '…' with `\\` and `''` escapes; identifiers in `…` and "…" likewise; the typographic quotes
+‘…’ and “…”; heredocs $tag$…$tag$; the white space of Unicode.
+
+Time is linear in the length of the text, whatever stands in it: its writer may be hostile, and all others wait for
+the interpreter meanwhile.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 
 class Kind(Enum):
@@ -27,8 +30,7 @@ class Kind(Enum):
     SYMBOL = auto()  # one character of punctuation
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token and its place in the text, in bytes."""
 
     kind: Kind
@@ -64,20 +66,32 @@ class LexicalError(ValueError):
 
 
 _DIGITS = frozenset(b"0123456789")
-_DIGIT_TEXTS = frozenset(bytes([digit]) for digit in _DIGITS)
 _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 _WORD_START = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _WORD = _WORD_START | _DIGITS | frozenset(b"$")
-_SPACE = frozenset(b" \t\n\r\f\v")
-_SYMBOLS = frozenset(b"()[]{},;.*+-/%=<>!?:|@^&~\\")
-_LINE_COMMENTS = frozenset((b"--", b"//", b"# ", b"#!"))
-_UNICODE_SPACE = tuple(
+_UNICODE_SPACE = b"|".join(
     chr(code).encode()
     for code in (*(0x85, 0xA0, 0x180E, *range(0x2000, 0x200E), 0x2028, 0x2029, 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF),)
 )
 _CURLY = {"‘".encode(): ("’".encode(), Kind.STRING), "“".encode(): ("”".encode(), Kind.IDENTIFIER)}
 _MINUS = "−".encode()
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "0": "\0", "a": "\a", "v": "\v", "e": "\x1b"}
+
+#: What most texts are made of; the rest is looked at octet by octet. No alternative can match in two ways, and nothing is
+#: ever given back (`*+`), so that a text which is cut costs no more than a whole one.
+_COMMON = re.compile(
+    rb"(?P<space>(?:[ \t\n\r\f\v]|" + _UNICODE_SPACE + rb")++|(?:--|//|\#[ !])[^\n]*+)"
+    rb"|(?P<hexadecimal>[xXbB]'[^']*+')"
+    rb"|(?P<word>(?![xXbB]')[A-Za-z_][A-Za-z0-9_$]*+)"
+    rb"|(?P<integer>[0-9]++(?![0-9A-Za-z_.]))"
+    rb"|(?P<string>'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+')"
+    rb"|(?P<identifier>`[^`\\]*+(?:(?:\\.|``)[^`\\]*+)*+`|\"[^\"\\]*+(?:(?:\\.|\"\")[^\"\\]*+)*+\")"
+    rb"|(?P<comment>/\*)"
+    rb"|(?P<symbol>[()\[\]{},;*+\-/%=<>!?:|@^&~\\]|\.(?![0-9]))",
+    re.DOTALL,
+)
+_COMMENT = re.compile(rb"/\*|\*/")
+_TAG = re.compile(rb"(?=(\$[A-Za-z0-9_]*+\$))")
 
 
 def tokens(text: bytes, start: int = 0) -> Iterator[Token]:
@@ -87,99 +101,87 @@ def tokens(text: bytes, start: int = 0) -> Iterator[Token]:
     """
     at, size = start, len(text)
     before: Token | None = None
+    heredocs: _Heredocs | None = None
     while at < size:
-        byte = text[at]
-        if byte in _SPACE:
-            at += 1
-        elif text[at : at + 2] in _LINE_COMMENTS:
-            newline = text.find(b"\n", at)
-            at = size if newline < 0 else newline + 1
-        elif byte == 0x2F and text.startswith(b"/*", at):
-            at = _comment(text, at)
-        elif byte in b"'`\"":
-            end = _quoted(text, at, byte)
-            if byte == 0x27:
-                yield (before := Token(Kind.STRING, at, end, ""))
+        found = _COMMON.match(text, at)
+        if found is None:
+            byte = text[at]
+            if byte in _DIGITS or (byte == 0x2E and _begins_number(before)):
+                end, kind = _number(text, at, after_dot=before is not None and before.is_symbol("."))
+                before = Token(kind, at, end, text[at:end].decode().upper() if kind is Kind.WORD else "")
+            elif byte == 0x2E:
+                before = Token(Kind.SYMBOL, at, at + 1, ".")
+            elif byte == 0x24:
+                heredocs = heredocs or _Heredocs(text)
+                end = heredocs.end(at)
+                before = Token(Kind.STRING, at, end, "") if end else Token(Kind.SYMBOL, at, at + 1, "$")
             else:
-                yield (before := Token(Kind.IDENTIFIER, at, end, _unescape(text[at + 1 : end - 1], chr(byte))))
-            at = end
-        elif byte in _WORD_START:
-            end = _run(text, at, _WORD)
-            if end == at + 1 and byte in b"xXbB" and text[end : end + 1] == b"'":
-                # A hexadecimal or binary string, x'ff' or b'01', knows no escapes.
-                close = text.find(b"'", end + 1)
-                if close < 0:
-                    raise LexicalError("Quote is not closed", at, cut=True)
-                yield (before := Token(Kind.STRING, at, close + 1, ""))
-                at = close + 1
-                continue
-            yield (before := Token(Kind.WORD, at, end, text[at:end].decode().upper()))
-            at = end
-        elif byte in _DIGITS or (byte == 0x2E and _begins_number(text, at, before)):
-            end, kind = _number(text, at, after_dot=before is not None and before.is_symbol("."))
-            yield (before := Token(kind, at, end, text[at:end].decode().upper() if kind is Kind.WORD else ""))
-            at = end
-        elif byte == 0x24:
-            end, kind = _dollar(text, at)
-            yield (before := Token(kind, at, end, "" if kind is Kind.STRING else "$"))
-            at = end
-        elif byte in _SYMBOLS:
-            yield (before := Token(Kind.SYMBOL, at, at + 1, chr(byte)))
-            at += 1
+                before = _rare(text, at)
+            yield before
+            at = before.end
+            continue
+        kind_of, at, begin = found.lastgroup, found.end(), at
+        if kind_of == "space":
+            continue
+        if kind_of == "comment":
+            at = _comment(text, begin)
+            continue
+        if kind_of == "word":
+            before = Token(Kind.WORD, begin, at, found[0].decode().upper())
+        elif kind_of == "symbol":
+            before = Token(Kind.SYMBOL, begin, at, chr(text[begin]))
+        elif kind_of == "integer":
+            before = Token(Kind.NUMBER, begin, at, "")
+        elif kind_of == "identifier":
+            before = Token(Kind.IDENTIFIER, begin, at, unescape(text[begin + 1 : at - 1], chr(text[begin])))
         else:
-            for space in _UNICODE_SPACE:
-                if text.startswith(space, at):
-                    at += len(space)
-                    break
-            else:
-                three = text[at : at + 3]
-                if three in _CURLY:
-                    close_mark, kind = _CURLY[three]
-                    close = text.find(close_mark, at + 3)
-                    if close < 0:
-                        raise LexicalError("Quote is not closed", at, cut=True)
-                    inner = text[at + 3 : close].decode(errors="surrogateescape")
-                    yield (before := Token(kind, at, close + 3, inner if kind is Kind.IDENTIFIER else ""))
-                    at = close + 3
-                elif three == _MINUS:
-                    yield (before := Token(Kind.SYMBOL, at, at + 3, "-"))
-                    at += 3
-                else:
-                    raise LexicalError("Unrecognized token", at, cut=len(three) < 3 and byte >= 0x80)
+            before = Token(Kind.STRING, begin, at, "")
+        yield before
+
+
+def _rare(text: bytes, at: int) -> Token:
+    """The typographic token at `at`; raises where it is none, or where a quote of any kind is not closed."""
+    three = text[at : at + 3]
+    if three in _CURLY:
+        close_mark, kind = _CURLY[three]
+        close = text.find(close_mark, at + 3)
+        if close >= 0:
+            inner = text[at + 3 : close].decode(errors="surrogateescape")
+            return Token(kind, at, close + 3, inner if kind is Kind.IDENTIFIER else "")
+    elif three == _MINUS:
+        return Token(Kind.SYMBOL, at, at + 3, "-")
+    elif text[at] not in b"'`\"xXbB":
+        raise LexicalError("Unrecognized token", at, cut=len(three) < 3 and text[at] >= 0x80)
+    raise LexicalError("Quote is not closed", at, cut=True)
 
 
 def _comment(text: bytes, at: int) -> int:
     """The end of the comment at `at`, those inside it included."""
-    depth, here = 1, at + 2
-    while depth:
-        close = text.find(b"*/", here)
-        if close < 0:
-            raise LexicalError("Comment is not closed", at, cut=True)
-        # In /*/ the opening comes first.
-        opening = text.find(b"/*", here, close + 1)
-        depth, here = (depth + 1, opening + 2) if opening >= 0 else (depth - 1, close + 2)
-    return here
+    depth = 0
+    for mark in _COMMENT.finditer(text, at):
+        depth += 1 if mark[0] == b"/*" else -1
+        if not depth:
+            return mark.end()
+    raise LexicalError("Comment is not closed", at, cut=True)
 
 
-def _quoted(text: bytes, at: int, quote: int) -> int:
-    """The end of the quoted run that begins at `at`, one past its closing quote."""
-    here, size = at + 1, len(text)
-    mark = bytes([quote])
-    while True:
-        close = text.find(mark, here)
-        if close < 0:
-            raise LexicalError("Quote is not closed", at, cut=True)
-        escape = text.find(b"\\", here, close)
-        if escape >= 0:
-            here = escape + 2
-        elif close + 1 < size and text[close + 1] == quote:
-            here = close + 2
-        else:
-            return close + 1
+class _Heredocs:
+    """Which of a text's dollars begin a heredoc: found at once for all of them, for each to be looked up."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._last = {found[1]: found.start() for found in _TAG.finditer(text)}
+
+    def end(self, at: int) -> int:
+        """The end of the heredoc whose first dollar is at `at`; 0 where the dollar stands for itself."""
+        found = _TAG.match(self._text, at)
+        if found is None or self._last[found[1]] < at + len(found[1]):
+            return 0
+        return self._text.find(found[1], at + len(found[1])) + len(found[1])
 
 
-def _unescape(raw: bytes, quote: str) -> str:
-    """The name that a quoted identifier stands for."""
+def unescape(raw: bytes, quote: str) -> str:
+    """What stands in quotes: the name of an identifier, the text of a string."""
     text = raw.decode(errors="surrogateescape")
     if "\\" not in text and quote not in text:
         return text
@@ -189,6 +191,10 @@ def _unescape(raw: bytes, quote: str) -> str:
         char = text[at]
         if char == "\\" and at + 1 < len(text):
             nxt = text[at + 1]
+            if nxt == "N":
+                # The engine's sign for NULL, of which nothing stays.
+                at += 2
+                continue
             if nxt == "x" and at + 3 < len(text):
                 try:
                     out.append(chr(int(text[at + 2 : at + 4], 16)))
@@ -213,10 +219,8 @@ def _run(text: bytes, at: int, allowed: frozenset[int]) -> int:
     return at
 
 
-def _begins_number(text: bytes, at: int, before: Token | None) -> bool:
-    """Whether the point at `at` begins a number; after a name, a number or a bracket it selects a part of it."""
-    if text[at + 1 : at + 2] not in _DIGIT_TEXTS:
-        return False
+def _begins_number(before: Token | None) -> bool:
+    """Whether a point before a digit begins a number; after a name, a number or a bracket it selects a part of it."""
     return before is None or not (before.is_name or before.kind is Kind.NUMBER or before.is_symbol(")") or before.is_symbol("]"))
 
 
@@ -262,14 +266,3 @@ def _number(text: bytes, at: int, *, after_dot: bool) -> tuple[int, Kind]:
     if set(text[begin:end]) <= _WORD:
         return end, Kind.WORD
     raise LexicalError("Wrong number", begin)
-
-
-def _dollar(text: bytes, at: int) -> tuple[int, Kind]:
-    """The end of what a dollar begins: a heredoc, or nothing, and then it stands for itself."""
-    tag_end = _run(text, at + 1, _WORD - frozenset(b"$"))
-    if text[tag_end : tag_end + 1] == b"$":
-        tag = text[at : tag_end + 1]
-        close = text.find(tag, tag_end + 1)
-        if close >= 0:
-            return close + len(tag), Kind.STRING
-    return at + 1, Kind.SYMBOL

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 import psutil
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -17,7 +21,13 @@ octets_out = Counter("weir_clickhouse_sent_octets", "Octets of response bodies, 
 errors = Counter("weir_clickhouse_errors", "Requests that failed, by ClickHouse's code", ["code"], registry=registry)
 refused = Counter(
     "weir_clickhouse_refused",
-    "Requests refused before the engine saw them, by cause: authentication, busy, statement, body_too_large, stopping",
+    "Requests refused before the engine saw them, by cause: authentication, busy, statement, body_too_large, too_slow, stopping",
+    ["cause"],
+    registry=registry,
+)
+dropped = Counter(
+    "weir_clickhouse_connections_dropped",
+    "Connections closed before a request was whole, by cause: head_too_slow, head_too_long, heads_too_large, too_many, no_descriptors",
     ["cause"],
     registry=registry,
 )
@@ -40,11 +50,30 @@ rows_stored = Gauge("weir_clickhouse_stored_rows", "Rows in active parts, by dat
 _process = psutil.Process(os.getpid())
 
 
-def text(parts: list[list[str]], free: int) -> bytes:
-    """The metrics in Prometheus' text format; parts: database, octets on disk, rows of each database."""
+class Sizes:
+    """The sizes of what is stored, by database, asked for at most every few seconds: anybody may read the metrics."""
+
+    def __init__(self, ask: Callable[[], Iterable[Sequence[str]]], *, seconds: float = 10) -> None:
+        """ask: gives database, octets on disk, rows."""
+        self._ask, self._seconds = ask, seconds
+        self._asked = -math.inf
+        self._lock = threading.Lock()
+
+    def refresh(self) -> None:
+        """Ask, where it is time and nobody else is asking."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if time.monotonic() - self._asked >= self._seconds:
+                    for database, octets, rows in self._ask():
+                        disk.labels(database).set(int(octets))
+                        rows_stored.labels(database).set(int(rows))
+                    self._asked = time.monotonic()
+            finally:
+                self._lock.release()
+
+
+def text(free: int) -> bytes:
+    """The metrics in Prometheus' text format; free: octets on the file system of the data."""
     resident.set(_process.memory_info().rss)
     disk_free.set(free)
-    for database, octets, rows in parts:
-        disk.labels(database).set(int(octets))
-        rows_stored.labels(database).set(int(rows))
     return generate_latest(registry)

@@ -1,9 +1,4 @@
-"""What a text asks for: its kind, where an INSERT's data begin, its FORMAT clause; and what nobody may ask for.
-
-The engine's own grants decide who may read and write which table. Here is refused what the engine lets through
-(facts of chDB 26.9): several statements in one text, SET ROLE, INTO OUTFILE even for read-only users, code run by
-Python() and executable(), files of the machine.
-"""
+"""What a text asks for: its kind, where an INSERT's data begin, its FORMAT clause. `refusals` says what nobody may ask for."""
 
 from __future__ import annotations
 
@@ -19,55 +14,6 @@ READS = frozenset({"SELECT", "WITH", "FROM", "SHOW", "DESCRIBE", "DESC", "EXISTS
 STREAMS = frozenset({"SELECT", "WITH", "FROM"})
 #: First words that change the session: the front keeps them itself.
 SESSION = frozenset({"SET", "USE"})
-
-#: Functions and table engines that run code or open files: refused to everybody. Compared without case.
-DANGEROUS = frozenset(
-    [
-        "python",
-        "executable",
-        "executablepool",
-        "file",
-        "filecluster",
-        "filelog",
-        "filesystem",
-        "sqlite",
-        "arrowstream",
-        "eval",
-        "iceberglocal",
-        "iceberglocalcluster",
-        "deltalakelocal",
-        "deltalakelocalcluster",
-        "paimonlocal",
-        "paimonlocalcluster",
-        "hudilocal",
-        "catboostevaluate",
-    ]
-)
-#: Table functions that read nothing but their arguments and the tables that the engine's grants guard. A role that is
-#: not admin may call no other table function.
-SAFE_TABLE_FUNCTIONS = frozenset(
-    [
-        "numbers",
-        "numbers_mt",
-        "zeros",
-        "zeros_mt",
-        "null",
-        "values",
-        "format",
-        "input",
-        "generaterandom",
-        "generateseries",
-        "generate_series",
-        "primes",
-        "loop",
-        "view",
-        "viewifpermitted",
-        "viewexplain",
-        "dictionary",
-        "merge",
-    ]
-)
-_SYSTEM_REFUSED = frozenset({"SHUTDOWN", "KILL", "SUSPEND"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +50,7 @@ def parse(text: bytes, *, complete: bool) -> Statement:
     """
     items: list[Token] = []
     depth = 0
-    insert_select = False
+    insert_select = reads_input = False
     end = len(text)
     try:
         stream = tokens(text)
@@ -119,13 +65,15 @@ def parse(text: bytes, *, complete: bool) -> Statement:
                     break
                 depth += (token.value in "([{") - (token.value in ")]}")
             items.append(token)
+            if token.is_symbol("(") and len(items) > 1 and items[-2].is_name and items[-2].value.lower() == "input":
+                reads_input = True
             if depth == 0 and items[0].is_word("INSERT") and _insert_head(items):
                 last = items[-1]
                 if last.is_word("SELECT", "WITH", "FROM", "WATCH"):
                     insert_select = True
                 elif not insert_select and last.is_word("VALUES"):
                     return _insert(text, items, last.start, "Values", last.end, complete)
-                elif items[-2].is_word("FORMAT") and last.is_name and (not insert_select or _is_input(items)):
+                elif items[-2].is_word("FORMAT") and last.is_name and (not insert_select or reads_input):
                     if last.end == len(text) and not complete:
                         raise Incomplete
                     name = text[last.start : last.end].decode(errors="replace")
@@ -134,7 +82,7 @@ def parse(text: bytes, *, complete: bool) -> Statement:
         if error.cut and not complete:
             raise Incomplete from None
         raise ServerError(
-            62, f"Syntax error: failed at position {error.position + 1}: {error}: {_excerpt(text, error.position)}"
+            62, f"Syntax error: failed at position {error.position + 1}: {error}: {excerpt(text, error.position)}"
         ) from None
     if not complete:
         raise Incomplete
@@ -181,13 +129,9 @@ def _insert_head(items: list[Token]) -> bool:
         return len(items) > at + 2
     # A table's name may itself be a keyword: name [. name].
     at += 1
-    while at < len(items) and items[at].is_symbol("."):
-        at += 2
+    for _ in range(3):
+        at += 2 * (at < len(items) and items[at].is_symbol("."))
     return len(items) > at
-
-
-def _is_input(items: list[Token]) -> bool:
-    return any(a.is_name and a.value.lower() == "input" and b.is_symbol("(") for a, b in pairwise(items))
 
 
 def _format_clause(text: bytes, items: list[Token]) -> tuple[str | None, tuple[int, int]]:
@@ -213,50 +157,8 @@ def _several(position: int) -> ServerError:
     return ServerError(62, f"Syntax error (Multi-statements are not allowed): failed at position {position + 1}")
 
 
-def _excerpt(text: bytes, position: int) -> str:
+def excerpt(text: bytes, position: int) -> str:
     return text[position : position + 80].decode(errors="replace")
-
-
-def refuse_dangerous(statement: Statement) -> None:
-    """Raise where the statement is one that nobody may send, whatever the role."""
-    items = statement.items
-    for first, second in pairwise(items):
-        if first.is_word("INTO", "FROM") and second.is_word("OUTFILE", "INFILE"):
-            raise ServerError(344, f"{first.value} {second.value} is disabled: this server opens no files for its clients")
-        if first.is_word("PARALLEL") and second.is_word("WITH"):
-            raise ServerError(344, "PARALLEL WITH is disabled: one statement a request")
-        if first.is_word("SET", "DEFAULT") and second.is_word("ROLE"):
-            raise ServerError(344, "SET ROLE is disabled: a user's role is fixed by access.yaml")
-        if first.is_word("EXECUTE") and second.is_word("AS") and first is items[0]:
-            raise ServerError(344, "EXECUTE AS is disabled: a user's role is fixed by access.yaml")
-        if first.is_word("ENGINE"):
-            at = items.index(second) + second.is_symbol("=")
-            if at < len(items) and items[at].value.lower() in DANGEROUS:
-                raise ServerError(344, f"The table engine {items[at].value} is disabled on this server")
-    for name in statement.names:
-        if name in DANGEROUS:
-            raise ServerError(344, f"{name}() is disabled: this server runs no code and opens no files for its clients")
-    if statement.kind == "SYSTEM" and len(items) > 1 and items[1].value in _SYSTEM_REFUSED:
-        raise ServerError(344, f"SYSTEM {items[1].value} is disabled: stop the process instead")
-
-
-def settings_clauses(statement: Statement) -> list[str]:
-    """The names of all settings in SETTINGS clauses, those of subqueries included, as written."""
-    names: list[str] = []
-    items = statement.items
-    depth = 0
-    inside: int | None = None
-    for at, token in enumerate(items):
-        if token.kind is Kind.SYMBOL:
-            depth += (token.value in "([{") - (token.value in ")]}")
-        if token.is_word("SETTINGS"):
-            inside = depth
-        elif inside is not None and depth < inside:
-            inside = None
-        elif inside == depth and token.is_name and at + 1 < len(items) and items[at + 1].is_symbol("="):
-            bare = token.kind is Kind.WORD
-            names.append(statement.text[token.start : token.end].decode() if bare else token.value)
-    return names
 
 
 def with_output(statement: Statement, path: str, output_format: str) -> bytes:

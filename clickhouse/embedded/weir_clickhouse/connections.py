@@ -1,0 +1,296 @@
+"""Connections while no worker has them: those whose request is not whole yet, idle ones, and those that are to close.
+
+A worker gets a connection when the head of a request (its line and headers) is there, so that nobody keeps a worker
+waiting who has not said what they want. One thread reads all heads. Each has a time limit; their number and their
+memory are bounded, and at the bound the oldest goes, those of strangers first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import cheroot.connections
+import cheroot.makefile
+import cheroot.server
+
+from . import metrics
+
+#: Seconds that a connection which is to close is read on, so that the client gets the answer before the reset that
+#: unread octets would cause.
+_LINGER = 2.0
+#: As much is read of a connection at once, octets.
+_PIECE = 1 << 16
+#: Lines in a head; the parser is slower with each.
+_LINES = 256
+_HEAD_ENDS = re.compile(rb"\n\r?\n")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may keep the server waiting for. Times are seconds, sizes octets.
+
+    head: for a request's line and headers, from the first octet, or from the connection's begin. idle: between two
+    requests. statement: for the body as far as it holds the statement. data: for the rest of the body, at any one time;
+    `pace` octets buy back a second. connections: without a worker; heads: of what these have sent.
+    """
+
+    head: float = 10
+    idle: float = 30
+    statement: float = 20
+    data: float = 60
+    pace: int = 1024
+    connections: int = 512
+    heads: int = 64 << 20
+
+
+class Stream:
+    """What a client sends, read ahead by `Waiting` up to the end of a head, then by the request's worker.
+
+    The worker waits for the client as long as `allow` says, all in all.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._fd = sock.fileno()
+        self._buffer = bytearray()
+        self._searched = 0
+        self._seconds, self._most, self._pace = 0.0, 0.0, 0
+        #: Asked for by cheroot.
+        self.bytes_read = 0
+
+    def __len__(self) -> int:
+        """Octets that have come and were not read."""
+        return len(self._buffer)
+
+    def has_data(self) -> bool:
+        """Whether octets have come that were not read."""
+        return bool(self._buffer)
+
+    def fill(self) -> bool:
+        """Take what has come, without waiting; False where the client has closed. Raises OSError."""
+        with suppress(BlockingIOError):
+            piece = os.read(self._fd, _PIECE)
+            self._buffer += piece
+            return bool(piece)
+        return True
+
+    def has_head(self) -> bool:
+        """Whether the head of a request is there."""
+        found = _HEAD_ENDS.search(self._buffer, max(0, self._searched - 3))
+        self._searched = found.start() if found else len(self._buffer)
+        return found is not None
+
+    def lines(self) -> int:
+        """Lines of the head, as far as it was looked for."""
+        return self._buffer.count(b"\n", 0, self._searched)
+
+    def allow(self, seconds: float, pace: int = 0) -> None:
+        """The client may keep the reader waiting for so long; each `pace` octets buy back a second."""
+        self._seconds = self._most = seconds
+        self._pace = pace
+
+    def read1(self, size: int) -> bytes:
+        """What is there, at most `size` octets; waits for one. Empty at the end. Raises TimeoutError, OSError."""
+        if self._buffer:
+            out = bytes(self._buffer[:size])
+            self._take(len(out))
+            return out
+        out = self._wait_for(size)
+        self.bytes_read += len(out)
+        return out
+
+    def readline(self, size: int = -1) -> bytes:
+        """Up to the next line's end, at most `size` octets. Raises as `read1`."""
+        while True:
+            end = self._buffer.find(b"\n", 0, size if size >= 0 else len(self._buffer)) + 1
+            if not end and 0 <= size <= len(self._buffer):
+                end = size
+            if not end:
+                piece = self._wait_for(_PIECE)
+                self._buffer += piece
+                if piece:
+                    continue
+                end = len(self._buffer)
+            out = bytes(self._buffer[:end])
+            self._take(end)
+            return out
+
+    def close(self) -> None:
+        """Forget what was not read."""
+        self._buffer.clear()
+
+    def _take(self, count: int) -> None:
+        del self._buffer[:count]
+        self._searched = 0
+        self.bytes_read += count
+
+    def _wait_for(self, size: int) -> bytes:
+        while True:
+            with suppress(BlockingIOError):
+                out = os.read(self._fd, size)
+                if self._pace:
+                    self._seconds = min(self._most, self._seconds + len(out) / self._pace)
+                return out
+            begun = time.monotonic()
+            poll = select.poll()
+            poll.register(self._fd, select.POLLIN)
+            if self._seconds <= 0 or not poll.poll(self._seconds * 1000):
+                raise TimeoutError("timed out")
+            self._seconds -= time.monotonic() - begun
+
+
+def _make_file(sock: socket.socket, mode: str = "r", _size: int = 0) -> Any:
+    return Stream(sock) if "r" in mode else cheroot.makefile.StreamWriter(sock, mode)
+
+
+class Connection(cheroot.server.HTTPConnection):
+    """A connection. known: somebody has logged in on it. answered: it has had a request. lingers: to be closed only when
+    its answer has arrived. until, since: while no worker has it."""
+
+    rfile: Stream
+    socket: Any
+
+    def __init__(self, server: Any, sock: socket.socket, _makefile: object = None) -> None:
+        super().__init__(server, sock, _make_file)
+        self.known = self.answered = self.lingers = False
+        self.until = self.since = 0.0
+
+    def close(self) -> None:
+        """Close, or hand over to be closed soon."""
+        if self.lingers and self.server.ready:
+            self.rfile.close()
+            with suppress(OSError):
+                self.socket.shutdown(socket.SHUT_WR)
+                self.server.waiting.linger(self)
+                return
+        self.lingers = False
+        # The file holds the socket open, and would until the next collection of garbage.
+        with suppress(OSError, ValueError):
+            self.wfile.close()
+        super().close()
+
+
+class Waiting(cheroot.connections.ConnectionManager):
+    """All connections that no worker has."""
+
+    # Of the class that this one changes; its types do not name them.
+    _selector: Any
+    _stop_requested: bool
+    _num_connections: int
+    _from_server_socket: Callable[[Any], Connection | None]
+    _remove_invalid_sockets: Callable[[], None]
+
+    def __init__(self, server: Any, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(server)
+        self._limits, self._clock = limits, clock
+
+    def put(self, conn: Connection) -> None:
+        """Take back a connection whose request has been answered; called by workers."""
+        conn.answered = True
+        conn.rfile.allow(0)
+        if conn.rfile.has_head():
+            self.server.process_conn(conn)
+        else:
+            self._hold(conn, self._limits.head if len(conn.rfile) else self._limits.idle)
+
+    def linger(self, conn: Connection) -> None:
+        """Take over a connection to close it; called by workers."""
+        self._hold(conn, _LINGER)
+
+    def _hold(self, conn: Connection, seconds: float) -> None:
+        conn.since = self._clock()
+        conn.until = conn.since + seconds
+        self._selector.register(conn.socket.fileno(), selectors.EVENT_READ, data=conn)
+
+    def _run(self, expiration_interval: float) -> None:
+        """The loop of the one thread, until `stop`."""
+        checked = self._clock()
+        while not self._stop_requested:
+            try:
+                ready = list(self._selector.select(timeout=expiration_interval))
+            except OSError:
+                self._remove_invalid_sockets()
+                continue
+            for number, conn in ready:
+                if conn is self.server:
+                    self._accept()
+                else:
+                    self._received(number, conn)
+            if self._clock() - checked > expiration_interval:
+                self._expire_all()
+                checked = self._clock()
+
+    def _accept(self) -> None:
+        try:
+            conn = self._from_server_socket(self.server.socket)
+        except OSError:
+            # No descriptors left, for a moment: make room, and accept it later.
+            self._drop_oldest("no_descriptors")
+            return
+        if conn is not None:
+            self._hold(conn, self._limits.head)
+            if self._num_connections > self._limits.connections:
+                self._drop_oldest("too_many")
+
+    def _received(self, number: int, conn: Connection) -> None:
+        if conn.lingers:
+            try:
+                ended = not os.read(number, _PIECE)
+            except BlockingIOError:
+                return
+            except OSError:
+                ended = True
+            if ended:
+                self._drop(conn, "")
+            return
+        idle = not len(conn.rfile)
+        try:
+            open_ = conn.rfile.fill()
+        except OSError:
+            open_ = False
+        if not open_:
+            self._drop(conn, "")
+        elif conn.rfile.has_head() or len(conn.rfile) > self.server.max_request_header_size:
+            if conn.rfile.lines() > _LINES and not conn.known:
+                self._drop(conn, "head_too_long")
+                return
+            self._selector.unregister(number)
+            self.server.process_conn(conn)
+        elif idle and conn.answered:
+            conn.until = self._clock() + self._limits.head
+        elif len(conn.rfile) > _PIECE and sum(len(one.rfile) for one in self._held()) > self._limits.heads:
+            self._drop_oldest("heads_too_large")
+
+    def _held(self) -> list[Connection]:
+        return [conn for _, conn in list(self._selector.connections) if conn is not self.server]
+
+    def _expire_all(self) -> None:
+        now = self._clock()
+        for conn in self._held():
+            if conn.until < now:
+                # Nothing is wrong with one that was idle, or was to be closed.
+                begun = len(conn.rfile) or not conn.answered
+                self._drop(conn, "head_too_slow" if begun and not conn.lingers else "")
+
+    def _drop_oldest(self, cause: str) -> None:
+        held = self._held()
+        if held:
+            self._drop(min(held, key=lambda conn: (conn.known, conn.since)), cause)
+
+    def _drop(self, conn: Connection, cause: str) -> None:
+        """Close a connection; cause: why, where the client may complain, for the metrics."""
+        if cause:
+            metrics.dropped.labels(cause).inc()
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(conn.socket.fileno())
+        conn.lingers = False
+        with suppress(OSError):
+            conn.close()

@@ -1,0 +1,91 @@
+"""What all requests share: the engine, who may ask, and the places of statements that run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from . import metrics
+from .access import Access, User
+from .connections import Limits
+from .engine import Engine
+from .errors import ServerError
+from .quotas import Quotas
+from .sessions import Sessions
+
+
+@dataclass
+class Front:
+    """What all requests share. concurrent: statements at once; largest_body: octets, as sent and as decompressed.
+
+    A quarter of the places is for those who write, and a reader has no more than a quarter unless access.yaml says
+    otherwise: readers keep nobody's inserts out.
+    """
+
+    engine: Engine
+    access: Access
+    concurrent: int
+    largest_body: int
+    limits: Limits = field(default_factory=Limits)
+    sessions: Sessions = field(default_factory=Sessions)
+    quotas: Quotas = field(default_factory=Quotas)
+    stopping: bool = False
+    _running: int = 0
+    _reading: int = 0
+    _of_user: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.sizes = metrics.Sizes(
+            lambda: self.engine.admin_rows(
+                "SELECT database, sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active GROUP BY database ORDER BY database"
+            )
+        )
+
+    @contextmanager
+    def place(self, user: User) -> Iterator[None]:
+        """A place among the statements that run; raises error 202 where there is none for this user."""
+        self._enter(user)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                self._reading -= user.role.readonly
+                self._of_user[user.name] -= 1
+                metrics.in_flight.set(self._running)
+
+    def _enter(self, user: User) -> None:
+        quarter = max(1, self.concurrent // 4)
+        own = user.role.at_once or (quarter if user.role.readonly else self.concurrent)
+        with self._lock:
+            if self.stopping:
+                metrics.refused.labels("stopping").inc()
+                raise ServerError(202, "The server is stopping")
+            if self._running >= self.concurrent or (user.role.readonly and self._reading >= self.concurrent - quarter):
+                metrics.refused.labels("busy").inc()
+                raise ServerError(202, f"Too many simultaneous queries. Maximum: {self.concurrent}")
+            if self._of_user[user.name] >= own:
+                metrics.refused.labels("busy").inc()
+                raise ServerError(202, f"Too many simultaneous queries for user {user.name}. Maximum: {own}")
+            self._running += 1
+            self._reading += user.role.readonly
+            self._of_user[user.name] += 1
+            metrics.in_flight.set(self._running)
+
+    def drain(self, seconds: float) -> bool:
+        """Take nothing new and wait for what runs, no longer than `seconds`; whether all ended."""
+        self.stopping = True
+        end = time.monotonic() + seconds
+        while self._running and time.monotonic() < end:
+            time.sleep(0.02)
+        return not self._running
+
+
+def error_text(front: Front, error: ServerError) -> bytes:
+    """The error as ClickHouse writes it into a body."""
+    return f"{error} (version {front.engine.version} (official build))\n".encode(errors="replace")

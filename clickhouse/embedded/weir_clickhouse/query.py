@@ -1,0 +1,296 @@
+"""One statement sent over HTTP, from its parameters to the end of its answer.
+
+The way: authenticate, take a place among the queries that run, read as much of the body as holds the statement, refuse
+what must be refused, then insert (the rest of the body streams into the engine) or select (the result streams out). An
+error before the first octet of the answer gets its status; later ones end the body with ClickHouse's exception mark and
+break the connection off, so that no client takes the answer for whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import secrets
+import time
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import codec, framing, metrics, reading
+from .access import User
+from .body import Body, bounded
+from .engine import Cancelled, Request
+from .errors import ServerError
+from .front import Front, error_text
+from .refusals import refuse_dangerous
+from .statement import READS, STREAMS, Statement
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+#: An answer up to this size is held back until the query has ended, so that a late error still gets its status.
+_HOLD = 1 << 20
+#: The bound of an answer held back by wait_end_of_query.
+_LARGE_HOLD = 64 << 20
+#: Parameters of the URL that are not settings.
+_RESERVED = frozenset(
+    [
+        "query",
+        "database",
+        "user",
+        "password",
+        "query_id",
+        "session_id",
+        "session_timeout",
+        "session_check",
+        "close_session",
+        "default_format",
+        "compress",
+        "decompress",
+        "wait_end_of_query",
+        "buffer_size",
+        "quota_key",
+        "stacktrace",
+        "role",
+        "client_protocol_version",
+        "enable_http_compression",
+        "http_zlib_compression_level",
+        "send_progress_in_http_headers",
+        "http_headers_progress_interval_ms",
+        "cancel_http_readonly_queries_on_client_close",
+        "http_write_exception_in_output_format",
+        "http_response_buffer_size",
+        "log_comment",
+        "add_http_cors_header",
+        "http_wait_end_of_query",
+        "http_make_head_request",
+        "http_native_compression_disable_checksumming_on_decompress",
+        "wait_for_async_insert",
+        "async_insert",
+        "network_compression_method",
+    ]
+)
+_CONTENT_TYPES = {
+    "JSON": "application/json; charset=UTF-8",
+    "XML": "application/xml; charset=UTF-8",
+    "CSV": "text/csv; charset=UTF-8; header=absent",
+    "CSVWithNames": "text/csv; charset=UTF-8; header=present",
+    "TabSeparated": "text/tab-separated-values; charset=UTF-8",
+    "TSV": "text/tab-separated-values; charset=UTF-8",
+    "TabSeparatedWithNames": "text/tab-separated-values; charset=UTF-8",
+    "JSONEachRow": "application/x-ndjson; charset=UTF-8",
+    "Native": "application/octet-stream",
+    "RowBinary": "application/octet-stream",
+    "RowBinaryWithNamesAndTypes": "application/octet-stream",
+    "Parquet": "application/octet-stream",
+    "Arrow": "application/octet-stream",
+    "ArrowStream": "application/octet-stream",
+}
+
+
+class Query:
+    """One statement sent over HTTP, from its parameters to the end of its answer."""
+
+    def __init__(self, gateway: Gateway, front: Front, params: dict[str, str], body: Body) -> None:
+        self._gateway, self._front, self._params, self._body = gateway, front, params, body
+        self._id = params.get("query_id") or str(uuid.uuid4())
+        gateway._id = self._id
+
+    def answer(self) -> None:
+        """Run the statement and answer."""
+        user = self._authenticate()
+        # A connection is its users' from the first right password on, and one without has had nothing of its body read.
+        self._gateway.req.conn.known = True
+        with self._front.place(user):
+            begun = time.monotonic()
+            kind = self._run(user)
+            metrics.seconds.labels(kind).observe(time.monotonic() - begun)
+
+    def _authenticate(self) -> User:
+        gateway, params = self._gateway, self._params
+        name, password = gateway.header("X-ClickHouse-User"), gateway.header("X-ClickHouse-Key")
+        authorization = gateway.header("Authorization")
+        if name is None and authorization and authorization[:6].lower() == "basic ":
+            try:
+                name, _, password = base64.b64decode(authorization[6:], validate=True).decode().partition(":")
+            except (binascii.Error, UnicodeDecodeError):
+                name = None
+        if name is None:
+            name, password = params.get("user", "default"), params.get("password", "")
+        try:
+            return self._front.access.authenticate(name, password or "", self._gateway.req.conn.remote_addr or "127.0.0.1")
+        except ServerError:
+            metrics.refused.labels("authentication").inc()
+            raise
+
+    def _run(self, user: User) -> str:
+        params, gateway, front = self._params, self._gateway, self._front
+        role = user.role
+        stream = gateway.req.conn.rfile
+        stream.allow(front.limits.statement)
+        pieces: Iterator[bytes] = codec.decode(self._body, gateway.header("Content-Encoding") or "")
+        if params.get("decompress") == "1":
+            pieces = framing.decode(pieces)
+        statement, data = reading.statement(params, bounded(pieces, front.largest_body))
+        stream.allow(front.limits.data, front.limits.pace)
+        named = {name[6:]: value for name, value in params.items() if name.startswith("param_")}
+        try:
+            refuse_dangerous(statement, named)
+            role.check(statement)
+            role.check_calls(statement, front.engine.table_functions, front.engine.functions)
+            settings = {name: value for name, value in params.items() if name not in _RESERVED and not name.startswith("param_")}
+            if gateway.req.method in (b"GET", b"HEAD") and not role.readonly:
+                if statement.kind not in READS:
+                    raise ServerError(
+                        164,
+                        "Cannot execute query in readonly mode. For queries over HTTP, method GET implies readonly. You should use method POST for modifying queries",
+                    )
+                settings["readonly"] = "2"
+            expressions = False
+            if statement.kind == "INSERT" and role.is_admin and self._data_format(statement).lower() == "values":
+                data, expressions = reading.looked_through(data)
+        except ServerError:
+            metrics.refused.labels("statement").inc()
+            raise
+        for value in named.values():
+            value.encode()
+        database = params.get("database") or gateway.header("X-ClickHouse-Database")
+        with (
+            front.quotas.charge(user.name, f"weir_{role.name}", role.quotas) as spent,
+            front.sessions.use(user.name, params) as session,
+        ):
+            request = Request(
+                role,
+                database or session.database or self._default_database(),
+                {**session.settings, **settings},
+                named,
+                f"{self._id} {params.get('log_comment', '')}".rstrip(),
+                expressions,
+                spent,
+            )
+            return self._execute(statement, data, request, session)
+
+    def _data_format(self, statement: Statement) -> str:
+        """The format of an INSERT's data."""
+        named = statement.format or self._gateway.header("X-ClickHouse-Format") or self._params.get("default_format")
+        return named or "Values"
+
+    def _default_database(self) -> str | None:
+        name = self._front.access.database
+        return name if name and self._front.engine.has_database(name) else None
+
+    def _execute(self, statement: Statement, data: Iterator[bytes], request: Request, session: Any) -> str:
+        engine = self._front.engine
+        with session.connection(engine, request, statement) as connection:
+            report = engine.classify(connection, statement)
+            if report["statement_count"] > 1:
+                raise ServerError(62, "Syntax error (Multi-statements are not allowed)")
+            if request.role.readonly and report["query_class"] not in ("READ_ONLY",) and statement.kind in READS:
+                raise ServerError(164, f"Cannot execute query in readonly mode: it is {report['query_class']}")
+            if statement.kind == "INSERT" and statement.data >= 0:
+                written = engine.insert(connection, statement, self._data_format(statement), data)
+                metrics.inserts.labels(request.role.name).inc()
+                metrics.rows_inserted.inc(written.rows)
+                self._head("TabSeparated", {"written_rows": written.rows, "written_bytes": written.octets}, length=0)
+                return "insert"
+            metrics.queries.labels(request.role.name).inc()
+            wanted = self._gateway.header("X-ClickHouse-Format") or self._params.get("default_format") or "TabSeparated"
+            if statement.format:
+                wanted = statement.format
+            if statement.kind in STREAMS:
+                self._send(wanted, engine.stream(connection, statement, request, wanted, self._gateway.req.conn.socket))
+                return "select"
+            result = engine.run(connection, statement, request, wanted)
+            session.remember(engine, connection, statement)
+            self._send(wanted, iter((result,)))
+            return "select" if statement.kind in READS else "other"
+
+    def _send(self, output_format: str, pieces: Iterator[bytes]) -> None:
+        """Send a result: what is small at once, with its length; what is large as it comes."""
+        hold = (
+            _LARGE_HOLD if "1" in (self._params.get("wait_end_of_query"), self._params.get("http_wait_end_of_query")) else _HOLD
+        )
+        encoding = None
+        if self._params.get("compress") == "1":
+            encode: codec.Encoder = framing.FrameEncoder()
+        else:
+            if self._params.get("enable_http_compression") in ("1", "true"):
+                encoding = codec.choose(self._gateway.header("Accept-Encoding") or "")
+            encode = codec.encoder(encoding)
+        held: list[bytes] = []
+        size = 0
+        try:
+            for piece in pieces:
+                held.append(piece)
+                size += len(piece)
+                if size > hold:
+                    break
+            else:
+                out = b"".join([encode.encode(piece) for piece in held] + [encode.finish()])
+                self._head(output_format, {}, length=len(out), encoding=encoding if out else None)
+                self._write(out)
+                return
+            tag = secrets.token_hex(8)
+            self._head(output_format, {}, encoding=encoding, tag=tag)
+            for piece in held:
+                self._write(encode.encode(piece))
+            held.clear()
+            try:
+                for piece in pieces:
+                    self._write(encode.encode(piece))
+            except ServerError as error:
+                text = error_text(self._front, error)
+                mark = b"\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n" % (tag.encode(), text, len(text), tag.encode())
+                self._write(encode.encode(mark) + encode.finish())
+                raise
+            self._write(encode.finish())
+        except (OSError, Cancelled):
+            metrics.cancelled.inc()
+            raise
+        finally:
+            close = getattr(pieces, "close", None)
+            if close is not None:
+                close()
+
+    def _head(
+        self,
+        output_format: str,
+        summary: dict[str, int],
+        *,
+        length: int | None = None,
+        encoding: str | None = None,
+        tag: str | None = None,
+    ) -> None:
+        keys = (
+            "read_rows",
+            "read_bytes",
+            "written_rows",
+            "written_bytes",
+            "total_rows_to_read",
+            "result_rows",
+            "result_bytes",
+            "elapsed_ns",
+        )
+        if summary:
+            summary = {**summary, "result_rows": summary["written_rows"], "result_bytes": summary["written_bytes"]}
+        headers = [
+            ("Content-Type", _CONTENT_TYPES.get(output_format, "text/plain; charset=UTF-8")),
+            ("X-ClickHouse-Server-Display-Name", "weir"),
+            ("X-ClickHouse-Query-Id", self._id),
+            ("X-ClickHouse-Format", output_format),
+            ("X-ClickHouse-Timezone", self._front.engine.timezone),
+            ("X-ClickHouse-Summary", json.dumps({key: str(summary.get(key, 0)) for key in keys}, separators=(",", ":"))),
+        ]
+        if length is not None:
+            headers.append(("Content-Length", str(length)))
+        if encoding:
+            headers.append(("Content-Encoding", encoding))
+        if tag:
+            headers.append(("X-ClickHouse-Exception-Tag", tag))
+        self._gateway.send_head("200 OK", headers)
+
+    def _write(self, data: bytes) -> None:
+        if data and not self._gateway._head:
+            metrics.octets_out.inc(len(data))
+            self._gateway.req.write(data)

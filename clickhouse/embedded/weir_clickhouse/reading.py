@@ -1,0 +1,93 @@
+"""The statement of a request, out of its URL and its body; what follows it are data, and are not read here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from .body import bounded
+from .errors import ServerError
+from .refusals import refuse_values
+from .statement import Incomplete, Statement, parse
+
+#: Longest statement without data, octets: the engine's own bound by default, and as far as max_query_size can raise it.
+_STATEMENT, _LONGEST_STATEMENT = 256 << 10, 1 << 20
+#: Up to this size the values of an administrator's INSERT may be expressions, octets: they are looked through first.
+_EXPRESSIONS = 1 << 20
+#: Until so much of a statement has come it is tried with each piece; later whenever it has doubled, so that its length
+#: costs linear time, however it is cut.
+_SMALL = 1 << 10
+
+
+def statement(params: Mapping[str, str], pieces: Iterator[bytes]) -> tuple[Statement, Iterator[bytes]]:
+    """The statement of a request with these parameters and this body, and the data that follow it.
+
+    Raises ServerError, of `pieces` too.
+    """
+    longest = _longest(params)
+    query = params.get("query")
+    if query is not None:
+        text = query.encode("utf-8", "surrogateescape")
+        if text.strip():
+            found = _parse(text, longest, complete=True)
+            if found.data >= 0:
+                # Data may begin in the URL and go on in the body.
+                return found, _joined(text[found.data :], pieces)
+            # A statement may be continued by the body.
+            rest = b"".join(bounded(pieces, longest))
+            if not rest.strip():
+                return found, iter(())
+            text += b"\n" + rest
+            found = _parse(text, longest, complete=True)
+            return found, iter((text[found.data :],) if found.data >= 0 else ())
+    head = bytearray()
+    tried = 0
+    for piece in pieces:
+        head += piece
+        if _SMALL <= len(head) < 2 * tried:
+            continue
+        tried = len(head)
+        with suppress(Incomplete):
+            text = bytes(head)
+            found = _parse(text, longest, complete=False)
+            return found, _joined(text[found.data :], pieces)
+    text = bytes(head)
+    found = _parse(text, longest, complete=True)
+    return found, iter((text[found.data :],) if found.data >= 0 else ())
+
+
+def _longest(params: Mapping[str, str]) -> int:
+    """Octets that the statement may have."""
+    asked = params.get("max_query_size", "")
+    return min(max(_STATEMENT, int(asked[:10]) if asked.isdecimal() else 0), _LONGEST_STATEMENT)
+
+
+def _parse(text: bytes, longest: int, *, complete: bool) -> Statement:
+    """As `parse`, of a text that may be as long as any where its statement is not."""
+    found = None
+    if complete and len(text) <= longest:
+        return parse(text, complete=True)
+    with suppress(Incomplete):
+        found = parse(text[:longest], complete=False)
+    if found is None:
+        if len(text) <= longest:
+            raise Incomplete
+        raise ServerError(62, f"Max query size exceeded: the statement is longer than {longest} octets")
+    return found
+
+
+def looked_through(data: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
+    """The same data, and whether they are few enough to have been looked through; raises where they must not be taken."""
+    held = bytearray()
+    for piece in data:
+        held += piece
+        if len(held) > _EXPRESSIONS:
+            return _joined(bytes(held), data), False
+    refuse_values(bytes(held))
+    return iter((bytes(held),)), True
+
+
+def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from rest

@@ -1,0 +1,291 @@
+"""What nobody may ask for, whatever the role.
+
+The engine's own grants decide who may read and write which table, and its constraints which settings nobody may change
+(`access.users_xml`). Here is refused what the engine lets through (facts of chDB 26.9): several statements in one text,
+SET ROLE, INTO OUTFILE even for read-only users, code run by Python() and executable(), files of the machine, settings of
+subqueries. A function's name counts wherever it may stand for the function: before a parenthesis, in APPLY, as an
+argument, quoted, as a parameter's value, in the default of a column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from .errors import ServerError
+from .lexer import Kind, LexicalError, Token, tokens, unescape
+from .statement import Statement, excerpt
+
+#: Functions and table engines that run code or open files: refused to everybody. Compared without case.
+DANGEROUS = frozenset(
+    [
+        "python",
+        "catboostevaluate",
+        "executable",
+        "executablepool",
+        "file",
+        "filecluster",
+        "filelog",
+        "filesystem",
+        "sqlite",
+        "arrowstream",
+        "eval",
+        "iceberglocal",
+        "iceberglocalcluster",
+        "deltalakelocal",
+        "deltalakelocalcluster",
+        "paimonlocal",
+        "paimonlocalcluster",
+        "hudilocal",
+        "yamlregexptree",
+    ]
+)
+#: Settings whose value is a path, an address, a language or a piece of a statement, or that open the way to such. Nobody
+#: may change them: the engine is told so too, but does not hold to it in subqueries.
+FIXED_SETTINGS = frozenset(
+    [
+        "additional_result_filter",
+        "additional_table_filters",
+        "allow_experimental_eval_table_function",
+        "allow_experimental_kusto_dialect",
+        "allow_experimental_polyglot_dialect",
+        "allow_experimental_prql_dialect",
+        "allow_python_table_function",
+        "dialect",
+        "enable_json_ast_dialect",
+        "enable_trino_dialect",
+        "filter",
+        "format_avro_schema_registry_url",
+        "format_schema",
+        "format_schema_source",
+        "format_template_resultset",
+        "format_template_row",
+        "implicit_table_at_top_level",
+        "input_format_record_errors_file_path",
+        "order",
+        "output_format_schema",
+        "parallel_replicas_custom_key",
+        "polyglot_dialect",
+        "rename_files_after_processing",
+        "s3_base",
+        "schema_inference_hints",
+        "select",
+        "sort",
+        "url_base",
+    ]
+)
+#: Whether the values of an INSERT may be expressions: 0 but where the front has looked through the values itself.
+VALUES_SETTINGS = frozenset(["input_format_values_interpret_expressions", "input_format_values_deduce_templates_of_expressions"])
+#: Table functions that read nothing but their arguments and the tables that the engine's grants guard. A role that is
+#: not admin may call no other table function.
+SAFE_TABLE_FUNCTIONS = frozenset(
+    [
+        "numbers",
+        "numbers_mt",
+        "zeros",
+        "zeros_mt",
+        "null",
+        "values",
+        "input",
+        "generaterandom",
+        "generateseries",
+        "generate_series",
+        "primes",
+        "loop",
+        "view",
+        "viewifpermitted",
+        "viewexplain",
+        "dictionary",
+        "merge",
+    ]
+)
+#: Of these, the ones whose first argument may be a text that names columns, which could have defaults.
+_STRUCTURED = frozenset(["values", "null", "generaterandom", "input"])
+_DEFAULTS = frozenset(["DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL", "TTL"])
+#: Words that begin what nobody may ask for.
+_LEADING = frozenset({"INTO", "FROM", "PARALLEL", "SET", "DEFAULT", "EXECUTE"})
+#: The value of a parameter that stands for a name.
+_PLAIN = re.compile(r"[\w .:-]+")
+_SYSTEM_REFUSED = frozenset({"SHUTDOWN", "KILL", "SUSPEND"})
+#: Words that may follow a column of the name `settings`, and so are no settings without a value.
+_NO_SETTINGS = re.compile(
+    "ALL|AND|ANY|ANTI|AS|ASC|ASOF|BETWEEN|BY|CROSS|DESC|ELSE|END|EXCEPT|FINAL|FORMAT|FROM|FULL|GLOBAL|GROUP|HAVING|ILIKE|IN"
+    "|INNER|INTERSECT|INTO|IS|JOIN|LEFT|LIKE|LIMIT|NOT|OFFSET|ON|OR|ORDER|PREWHERE|QUALIFY|RIGHT|SAMPLE|SEMI|THEN|UNION"
+    "|USING|WHEN|WHERE|WINDOW|WITH"
+)
+
+
+def refuse_dangerous(statement: Statement, params: Mapping[str, str]) -> None:
+    """Raise where the statement is one that nobody may send, whatever the role; params: the request's parameters."""
+    items = statement.items
+    for at, (first, second) in enumerate(pairwise(items)):
+        if first.is_symbol("{"):
+            _refuse_parameter(items, at, params)
+        if not first.is_name:
+            continue
+        if second.is_symbol("("):
+            _refuse_defaults(statement, at)
+        if first.value not in _LEADING:
+            continue
+        if first.is_word("INTO", "FROM") and second.is_word("OUTFILE", "INFILE"):
+            raise ServerError(344, f"{first.value} {second.value} is disabled: this server opens no files for its clients")
+        if first.is_word("PARALLEL") and second.is_word("WITH"):
+            raise ServerError(344, "PARALLEL WITH is disabled: one statement a request")
+        if first.is_word("SET", "DEFAULT") and second.is_word("ROLE"):
+            raise ServerError(344, "SET ROLE is disabled: a user's role is fixed by access.yaml")
+        if first.is_word("EXECUTE") and second.is_word("AS") and not at:
+            raise ServerError(344, "EXECUTE AS is disabled: a user's role is fixed by access.yaml")
+    refuse_names(items)
+    refuse_settings(settings_clauses(statement))
+    if statement.kind == "SYSTEM" and len(items) > 1 and items[1].value in _SYSTEM_REFUSED:
+        raise ServerError(344, f"SYSTEM {items[1].value} is disabled: stop the process instead")
+
+
+def refuse_names(items: Sequence[Token]) -> None:
+    """Raise where a name of DANGEROUS stands where it may be the function, the table function or the engine.
+
+    It may still name a column, a table or an alias that says so: after AS, FROM or JOIN, beside a point, in WITH.
+    """
+    for at, token in enumerate(items):
+        if not token.is_name or token.value.lower() not in DANGEROUS:
+            continue
+        before = items[at - 1] if at else None
+        after = items[at + 1] if at + 1 < len(items) else None
+        then = items[at + 2] if at + 2 < len(items) else None
+        is_called = after is not None and after.is_symbol("(")
+        qualified = any(one is not None and one.is_symbol(".") for one in (before, after))
+        named = before is not None and before.is_word("AS", "FROM", "JOIN")
+        common = after is not None and after.is_word("AS") and then is not None and then.is_symbol("(")
+        # Words of other things: a format, SYSTEM CLEAR FILESYSTEM CACHE.
+        other = token.is_word("ARROWSTREAM") or (
+            token.is_word("FILESYSTEM") and after is not None and after.is_word("CACHE", "CACHES")
+        )
+        if is_called or not (qualified or named or common or other):
+            raise ServerError(344, f"{token.value} is disabled: this server runs no code and opens no files for its clients")
+
+
+def refuse_settings(names: Iterable[str]) -> None:
+    """Raise where one of these settings is one that no request may change."""
+    for name in names:
+        if name in FIXED_SETTINGS or name in VALUES_SETTINGS:
+            raise ServerError(164, f"Cannot modify '{name}' setting: this server runs no code and opens no files for its clients")
+
+
+def refuse_values(data: bytes) -> None:
+    """Raise where the values of an INSERT hold what could run code or open files; then they may hold expressions."""
+    try:
+        refuse_names(list(tokens(data)))
+    except LexicalError as error:
+        raise ServerError(62, f"Cannot parse the values of the INSERT: {error}: {excerpt(data, error.position)}") from None
+
+
+def _refuse_defaults(statement: Statement, at: int) -> None:
+    """Raise where the table function at `at` takes columns with defaults: these are expressions, written in a text."""
+    items = statement.items
+    name = items[at].value.lower()
+    if name == "format":
+        # The function format() has a pattern. The table function of that name reads any text in any format.
+        pattern = _only(items, at + 2)
+        if pattern is None or "{" not in (_literal(statement.text[pattern.start : pattern.end]) or ""):
+            raise ServerError(344, "The table function format() is disabled on this server")
+        return
+    if name not in _STRUCTURED:
+        return
+    begin = at + 2
+    while begin < len(items) and items[begin].is_symbol("("):
+        begin += 1
+    first = items[begin] if begin < len(items) else None
+    only = _only(items, at + 2)
+    if only is not None and only.kind is Kind.STRING:
+        text = _literal(statement.text[only.start : only.end])
+        if text is None:
+            raise ServerError(344, f"The columns of {name}() must be a string in quotes")
+        try:
+            columns = list(tokens(text.encode(errors="surrogateescape")))
+        except LexicalError:
+            # No columns, then: a value.
+            columns = []
+        if any(one.is_word(*_DEFAULTS) for one in columns[1:]):
+            raise ServerError(344, f"The columns of {name}() must be names and types alone, without defaults")
+    elif name == "values":
+        # A name may stand for a text, as a parameter does; what is computed is a value.
+        if (first is not None and first.is_symbol("{")) or (only is not None and only.is_name):
+            raise ServerError(344, "The columns and values of values() must be literals")
+    elif first is not None and not first.is_symbol(")") and not (name == "generaterandom" and first.kind is Kind.NUMBER):
+        raise ServerError(344, f"The columns of {name}() must be a string literal")
+
+
+def _only(items: Sequence[Token], begin: int) -> Token | None:
+    """The token that is all of the argument that begins at `begin`, parentheses aside; None where there are more."""
+    depth = 0
+    while begin < len(items) and items[begin].is_symbol("("):
+        depth += 1
+        begin += 1
+    end = begin + 1
+    while depth and end < len(items) and items[end].is_symbol(")"):
+        depth -= 1
+        end += 1
+    if depth or end >= len(items) or not (items[end].is_symbol(",") or items[end].is_symbol(")")):
+        return None
+    return items[begin]
+
+
+def _literal(raw: bytes) -> str | None:
+    """The text of a string literal in quotes or of a heredoc; None for other kinds."""
+    if raw[:1] == b"'":
+        return unescape(raw[1:-1], "'")
+    if raw[:1] == b"$":
+        tag = raw.index(b"$", 1) + 1
+        return raw[tag:-tag].decode(errors="surrogateescape")
+    return None
+
+
+def _refuse_parameter(items: Sequence[Token], at: int, params: Mapping[str, str]) -> None:
+    """Raise where the parameter {name:Identifier} at `at` could stand for a name of DANGEROUS."""
+    if at + 4 >= len(items) or not (items[at + 2].is_symbol(":") and items[at + 3].is_word("IDENTIFIER")):
+        return
+    name = items[at + 1]
+    values = [value for key, value in params.items() if key.upper() == name.value.upper()]
+    if not values or any(not _PLAIN.fullmatch(value) or value.lower() in DANGEROUS for value in values):
+        raise ServerError(344, f"The parameter {name.value} must be the name of a table or a column")
+
+
+def settings_clauses(statement: Statement) -> list[str]:
+    """The names of all settings in SETTINGS clauses and in SET, those of subqueries included, as written."""
+    names: list[str] = []
+    items = statement.items
+    begins = [at + 1 for at, token in enumerate(items) if token.is_word("SETTINGS")]
+    if statement.kind == "SET":
+        begins.append(1)
+    for begin in begins:
+        at = begin
+        while at < len(items) and items[at].is_name:
+            token = items[at]
+            valued = at + 1 < len(items) and items[at + 1].is_symbol("=")
+            if not valued and _NO_SETTINGS.fullmatch(token.value):
+                break
+            bare = token.kind is Kind.WORD
+            names.append(statement.text[token.start : token.end].decode() if bare else token.value)
+            at = _after_value(items, at + 2) if valued else at + 1
+            if at >= len(items) or not items[at].is_symbol(","):
+                break
+            at += 1
+    return names
+
+
+def _after_value(items: Sequence[Token], at: int) -> int:
+    """The place after the value of a setting that begins at `at`: a literal, a name, a call, or what is in brackets."""
+    while at < len(items) and items[at].kind is Kind.SYMBOL and items[at].value in "+-":
+        at += 1
+    depth = 0
+    while at < len(items):
+        token = items[at]
+        if token.kind is Kind.SYMBOL:
+            depth += (token.value in "([{") - (token.value in ")]}")
+        if depth < 0:
+            return at
+        at += 1
+        if depth == 0 and not (at < len(items) and items[at].kind is Kind.SYMBOL and items[at].value in "(["):
+            return at
+    return at

@@ -1,0 +1,382 @@
+"""Nobody keeps others out: not with connections, nor with bodies that do not come, nor with texts that are hard to read."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import FOLDER, PASSWORDS, Server, eventually
+from weir_clickhouse import metrics
+from weir_clickhouse.access import load
+from weir_clickhouse.connections import Limits, Stream
+from weir_clickhouse.errors import ServerError
+from weir_clickhouse.front import Front
+from weir_clickhouse.lexer import LexicalError, tokens
+from weir_clickhouse.refusals import refuse_dangerous
+from weir_clickhouse.server import Server as Listener
+from weir_clickhouse.statement import parse
+
+pytestmark = pytest.mark.embedded
+
+
+def _send(server: Server, data: bytes) -> socket.socket:
+    raw = socket.create_connection((server.host, server.port), timeout=60)
+    raw.sendall(data)
+    return raw
+
+
+def _head(user: str, length: int = 100, password: str | None = None) -> bytes:
+    key = PASSWORDS[user] if password is None else password
+    head = f"POST /?max_block_size=1 HTTP/1.1\r\nHost: x\r\nX-ClickHouse-User: {user}\r\nX-ClickHouse-Key: {key}\r\n"
+    return f"{head}Content-Length: {length}\r\n\r\n".encode()
+
+
+def _answered(raw: socket.socket, seconds: float) -> bytes:
+    """What has come of the first line of an answer."""
+    raw.settimeout(seconds)
+    try:
+        return raw.recv(12)
+    except TimeoutError:
+        return b""
+
+
+def _timed(ask: Callable[[], Any]) -> tuple[Any, float]:
+    begun = time.monotonic()
+    return ask(), time.monotonic() - begun
+
+
+@pytest.fixture
+def with_table(own_server: Callable[..., Server]) -> Callable[..., Server]:
+    def begin(*arguments: str) -> Server:
+        server = own_server(*arguments)
+        server.sql("CREATE DATABASE weir ENGINE = Atomic")
+        server.sql("CREATE TABLE weir.t (a UInt8) ENGINE = Memory")
+        return server
+
+    return begin
+
+
+def test_bodies_half_sent_keep_no_insert_out(with_table: Callable[..., Server]) -> None:
+    server = with_table()
+    with ExitStack() as held:
+        half = [held.enter_context(_send(server, _head("analyst") + b"S")) for _ in range(40)]
+        # Those beyond the user's bound are answered, without the rest of their bodies.
+        time.sleep(1)
+        refused = [raw for raw in half if _answered(raw, 0.05) == b"HTTP/1.1 503"]
+        assert len(refused) >= 30
+        for _ in range(20):
+            answer, took = _timed(lambda: server.ask("INSERT INTO weir.t VALUES (1)", user="writer"))
+            assert answer.status == 200, answer.text
+            assert took < 5
+    assert eventually(lambda: server.ask("SELECT 1", user="analyst").status == 200)
+
+
+def test_slow_statements_keep_no_insert_out(with_table: Callable[..., Server]) -> None:
+    server = with_table("--max-queries", "8")
+    slow = b"SELECT sleepEachRow(1) FROM numbers(60)"
+    with ExitStack() as held:
+        for user in ("analyst", "dashboard", "analyst", "dashboard"):
+            for _ in range(8):
+                held.enter_context(_send(server, _head(user, len(slow)) + slow))
+        assert eventually(lambda: "in_flight 6.0" in server.ask(path="/metrics", method="GET").text)
+        for _ in range(20):
+            assert server.ask("INSERT INTO weir.t VALUES (1)", user="writer").status == 200
+        # Two places are for those who write: no reader has them.
+        assert server.ask("SELECT 1", user="analyst").code == 202
+        assert server.ask("SELECT 1", user="dashboard").code == 202
+
+
+def test_a_user_has_no_more_than_its_places(own_server: Callable[..., Server]) -> None:
+    server = own_server()
+    slow = b"SELECT sleepEachRow(1) FROM numbers(60)"
+    with ExitStack() as held:
+        for _ in range(20):
+            held.enter_context(_send(server, _head("analyst", len(slow)) + slow))
+        assert eventually(lambda: "in_flight 8.0" in server.ask(path="/metrics", method="GET").text)
+        answer = server.ask("SELECT 1", user="analyst")
+        assert (answer.status, answer.code) == (503, 202)
+        assert "Too many simultaneous queries for user analyst. Maximum: 8" in answer.text
+        assert server.ask("SELECT 1", user="dashboard").status == 200
+
+
+@pytest.mark.parametrize("part", [b"", b"POST / HTTP/1.1\r\nX: ", b"POST /ping HTTP/1.1\r\nContent-Length: 100\r\n\r\nx"])
+def test_connections_without_a_login_keep_nobody_out(own_server: Callable[..., Server], part: bytes) -> None:
+    """Six hundred, of any kind: more than there are workers, and than are held at once."""
+    server = own_server()
+    with ExitStack() as held:
+        for _ in range(600):
+            held.enter_context(_send(server, part))
+        for _ in range(5):
+            answer, took = _timed(lambda: server.ask(path="/ping", method="GET"))
+            assert answer.body == b"Ok.\n"
+            assert took < 5
+            answer, took = _timed(lambda: server.ask("SELECT 1", user="writer"))
+            assert answer.status == 200
+            assert took < 5
+
+
+def test_the_login_comes_before_the_body(server: Server) -> None:
+    for user, password in (("writer", "wrong"), ("writer", ""), ("nobody", "x")):
+        raw = _send(server, _head(user, 1 << 30, password))
+        raw.settimeout(5)
+        assert raw.recv(12) == b"HTTP/1.1 403"
+        raw.close()
+
+
+def test_a_refused_body_costs_no_worker(own_server: Callable[..., Server]) -> None:
+    """A stranger's body is not waited for, and the answer arrives although it was not read."""
+    server = own_server()
+    with ExitStack() as held:
+        strangers = [held.enter_context(_send(server, _head("writer", 1 << 30, "wrong") + bytes(100_000))) for _ in range(100)]
+        assert all(raw.recv(12) == b"HTTP/1.1 403" for raw in strangers)
+        answer, took = _timed(lambda: server.ask("SELECT 1"))
+        assert answer.status == 200
+        assert took < 5
+
+
+N = 256 << 10
+HARD = {
+    "numbers": b"SELECT " + b"1," * (N // 2) + b"1",
+    "words": b"SELECT " + b"a " * (N // 2),
+    "opened heredocs": b"SELECT " + b" ".join(b"$a%d$" % n for n in range(N // 8)),
+    "dollars": b"$" * N,
+    "comments in comments": b"/*" * (N // 4) + b"*/" * (N // 4),
+    "comments never closed": b"/*" * (N // 2),
+    "escapes": b"'" + b"\\a" * (N // 2) + b"'",
+    "a string never closed": b"'" + b"\\'" * (N // 2),
+    "quotes": b"'" * (N - 1),
+    "points": b"INSERT INTO a" + b".a" * (N // 2),
+    "formats": b"INSERT INTO a SELECT " + b"FORMAT a " * (N // 9),
+    "engines": b"CREATE TABLE a " + b"ENGINE a " * (N // 9),
+    "settings": b"SELECT 1 " + b"SETTINGS a " * (N // 11),
+    "a list of settings": b"SELECT 1 SETTINGS " + b"a = 1, " * (N // 7),
+    "table functions": b"SELECT " + b"values(" * (N // 7),
+    "table functions in brackets": b"SELECT " + b"values(" + b"(" * N,
+    "closed table functions": b"SELECT " + b"values('a b')," * (N // 14),
+    "parameters": b"SELECT " + b"{a:Identifier}," * (N // 15),
+    "brackets": b"(" * N,
+}
+
+
+@pytest.mark.parametrize("shape", HARD)
+def test_reading_a_statement_takes_linear_time(shape: str) -> None:
+    """A quarter MiB of what is hardest to read, which took minutes where it was read over and over."""
+    begun = time.process_time()
+    try:
+        refuse_dangerous(parse(HARD[shape], complete=True), {"a": "x"})
+        list(tokens(HARD[shape]))
+    except (LexicalError, ServerError):
+        pass
+    assert time.process_time() - begun < 15
+
+
+def _asked_in_pieces(server: Server, sql: bytes, size: int) -> float:
+    begun = time.monotonic()
+    pieces = (sql[at : at + size] for at in range(0, len(sql), size))
+    assert server.ask(pieces, user="analyst").status >= 400
+    return time.monotonic() - begun
+
+
+def test_a_statement_in_many_pieces_costs_little_more(server: Server) -> None:
+    sql = b"SELECT count() FROM (SELECT " + b"1+" * 50_000 + b"1" + b"  " * 25_000 + b") AS ("
+    whole = min(_asked_in_pieces(server, sql, len(sql)) for _ in range(2))
+    assert min(_asked_in_pieces(server, sql, 1000) for _ in range(2)) < 5 * whole + 3
+
+
+def test_a_statement_has_a_bounded_length(server: Server, database: str) -> None:
+    def text(octets: int) -> str:
+        return f"SELECT length('{'x' * octets}')"
+
+    assert server.sql(text(200_000), user="analyst") == "200000"
+    long = server.ask(text(300_000), user="analyst")
+    assert (long.status, long.code) == (400, 62)
+    assert "Max query size exceeded" in long.text
+    assert server.sql(text(900_000), user="analyst", max_query_size=1_000_000) == "900000"
+    assert server.ask(text(1_100_000), user="analyst", max_query_size=2_000_000).code == 62
+    assert server.ask(text(300_000), user="analyst", method="GET", path="/", query="").code == 62
+    # The data of an INSERT do not count.
+    server.sql("CREATE TABLE t (a UInt32) ENGINE = Memory", database=database)
+    server.sql("INSERT INTO t VALUES " + ",".join(f"({n})" for n in range(400_000)), database=database)
+    assert server.sql("SELECT count() FROM t", database=database) == "400000"
+
+
+def test_a_url_has_a_bounded_number_of_parameters(server: Server) -> None:
+    answer = server.ask(path="/?" + "&".join(f"a{n}=1" for n in range(2000)), body="SELECT 1")
+    assert answer.code == 36
+
+
+def test_metrics_ask_the_engine_seldom() -> None:
+    asked: list[int] = []
+    gate = threading.Event()
+
+    def ask() -> list[list[str]]:
+        asked.append(1)
+        gate.wait(30)
+        return [["d", "5", "6"]]
+
+    sizes = metrics.Sizes(ask)
+    first = threading.Thread(target=sizes.refresh)
+    first.start()
+    # Nobody waits for the one who asks.
+    assert eventually(lambda: bool(asked))
+    for _ in range(100):
+        sizes.refresh()
+    gate.set()
+    first.join()
+    for _ in range(100):
+        sizes.refresh()
+    assert len(asked) == 1
+    later = metrics.Sizes(ask, seconds=0)
+    later.refresh()
+    later.refresh()
+    assert len(asked) == 3
+
+
+# -- time limits, short ones, of a listener in this process -----------------------------------------------------------
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[..., Server]]:
+    """A listener without an engine: what it would ask is never asked."""
+    with ExitStack() as ends:
+
+        def begin(**limits: float) -> Server:
+            access = load(FOLDER / "access.yaml", {f"WEIR_PASSWORD_{name.upper()}": key for name, key in PASSWORDS.items()})
+            engine: Any = SimpleNamespace(version="0", timezone="UTC")
+            listener = Listener(("127.0.0.1", 0), Front(engine, access, 4, 1 << 30, Limits(**limits)))  # type: ignore[arg-type]
+            listener.prepare()
+            thread = threading.Thread(target=listener.serve)
+            thread.start()
+            ends.callback(thread.join)
+            ends.callback(listener.stop)
+            return Server("127.0.0.1", listener.bind_addr[1], ("admin", PASSWORDS["admin"]), PASSWORDS)
+
+        yield begin
+
+
+def _dripped(raw: socket.socket, drop: bytes, every: float) -> tuple[bytes, float]:
+    """Send a bit again and again until there is an answer, or the end; the answer and the time."""
+    begun = time.monotonic()
+    raw.settimeout(every)
+    while time.monotonic() - begun < 30:
+        try:
+            return raw.recv(1 << 16), time.monotonic() - begun
+        except TimeoutError:
+            try:
+                raw.sendall(drop)
+            except OSError:
+                return b"", time.monotonic() - begun
+        except OSError:
+            return b"", time.monotonic() - begun
+    pytest.fail("nothing for 30 s")
+
+
+def _until(raw: socket.socket, end: bytes) -> bytes:
+    answer = b""
+    while not answer.endswith(end):
+        answer += (piece := raw.recv(1 << 16))
+        assert piece, answer
+    return answer
+
+
+def test_a_head_must_come_in_time(listen: Callable[..., Server]) -> None:
+    server = listen(head=1)
+    for part in (b"", b"POST / HT", b"POST / HTTP/1.1\r\nX: "):
+        answer, took = _dripped(_send(server, part), b"x" if part else b"", 0.1)
+        assert answer == b""
+        assert 0.5 < took < 10
+    # One that is kept has as long from the first octet of the next request on.
+    ping = b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"
+    raw = _send(server, ping)
+    assert _until(raw, b"Ok.\n").startswith(b"HTTP/1.1 200")
+    time.sleep(1.5)
+    raw.sendall(ping)
+    assert _until(raw, b"Ok.\n").startswith(b"HTTP/1.1 200")
+    answer, took = _dripped(raw, b"G", 0.1)
+    assert answer == b""
+    assert took < 10
+
+
+def test_a_statement_must_come_in_time(listen: Callable[..., Server]) -> None:
+    server = listen(statement=1)
+    answer, took = _dripped(_send(server, _head("writer", 10_000) + b"SELECT "), b"1", 0.1)
+    assert answer.startswith(b"HTTP/1.1 503")
+    assert b"Code: 209" in answer
+    assert 0.5 < took < 10
+
+
+def test_data_must_keep_a_pace() -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    stream = Stream(ours)
+    with ours, theirs:
+        # 0.5 s to begin with, and a second more for each 100 octets; never more than 0.5 s at a time.
+        stream.allow(0.5, 100)
+        for _ in range(8):
+            theirs.sendall(bytes(50))
+            time.sleep(0.1)
+            assert len(stream.read1(1000)) == 50
+        begun = time.monotonic()
+        with pytest.raises(TimeoutError):
+            stream.read1(1)
+        assert 0.4 < time.monotonic() - begun < 5
+        stream.allow(0.5, 100)
+        begun = time.monotonic()
+        sending = threading.Timer(0, _drip, (theirs,))
+        sending.start()
+        with pytest.raises(TimeoutError):  # noqa: PT012
+            while True:
+                assert stream.read1(1000)
+        sending.join()
+        assert time.monotonic() - begun < 5
+        theirs.close()
+        assert stream.read1(1000) is not None
+
+
+def _drip(raw: socket.socket) -> None:
+    for _ in range(20):
+        time.sleep(0.05)
+        raw.sendall(b"x")
+
+
+def test_strangers_go_first_where_there_are_too_many(listen: Callable[..., Server]) -> None:
+    server = listen(connections=20, head=60)
+    known = http.client.HTTPConnection(server.host, server.port, timeout=60)
+    key = PASSWORDS["writer"]
+    known.request("POST", "/?query=", "SELECT 1; SELECT 2", {"X-ClickHouse-User": "writer", "X-ClickHouse-Key": key})
+    response = known.getresponse()
+    assert b"Multi-statements" in response.read()
+    with ExitStack() as held:
+        strangers = [held.enter_context(_send(server, b"POST / HTTP/1.1\r\n")) for _ in range(60)]
+        assert eventually(lambda: _gone(strangers[0]))
+        known.request("GET", "/ping")
+        assert known.getresponse().read() == b"Ok.\n"
+        assert server.ask(path="/ping", method="GET").body == b"Ok.\n"
+        assert not _gone(strangers[-1])
+    known.close()
+
+
+def _gone(raw: socket.socket) -> bool:
+    raw.settimeout(0.05)
+    try:
+        return raw.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def test_large_heads_are_bounded_together(listen: Callable[..., Server]) -> None:
+    server = listen(heads=1 << 20, head=60)
+    with ExitStack() as held:
+        large = [held.enter_context(_send(server, b"GET /?a=" + b"x" * 500_000)) for _ in range(6)]
+        assert eventually(lambda: _gone(large[0]))
+        assert not _gone(large[-1])
+    assert server.ask(path="/?query=" + "x" * 900_000, method="GET").code != 0

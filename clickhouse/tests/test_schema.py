@@ -1,0 +1,61 @@
+"""The files that say what the store consists of: nothing in two places, nothing forgotten, nothing edited afterwards."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import Server
+
+from weir_schema import files, retention
+
+
+def test_no_applied_migration_was_edited() -> None:
+    """Who adds a migration adds its line to `migrations/checksums`; who edits one makes every store refuse it."""
+    noted = {line.split()[0]: line.split()[1] for line in (files.MIGRATIONS / "checksums").read_text().splitlines()}
+    assert noted == {path.name: files.checksum(path) for path in files.migrations()}
+    assert len(noted) > 20
+
+
+def test_views_stand_in_files_of_their_own() -> None:
+    for path in files.migrations():
+        assert not re.search(r"^CREATE (OR REPLACE )?VIEW\b", path.read_text(), re.MULTILINE), path.name
+    found = files.views()
+    assert len(found) > 30
+    for name, statement in found.items():
+        assert statement.startswith(f"CREATE OR REPLACE VIEW {name}\n")
+        assert "LIKE " not in statement.split("\nAS ")[0]
+        # Whoever may read a view needs no right on its tables; a view with parameters asks with its reader's rights.
+        assert ("SQL SECURITY DEFINER" in statement) == (name != "v_network")
+
+
+def test_views_come_after_those_that_they_read() -> None:
+    order = list(files.views())
+    for at, statement in enumerate(list(files.views().values())[:-1]):
+        assert not re.findall(rf"\b(?:FROM|JOIN) ({'|'.join(order[at + 1 :])})\b", statement), order[at]
+
+
+def test_columns_like_anothers_have_its_type_and_comment(tmp_path: Path) -> None:
+    (tmp_path / "migrations").mkdir()
+    (tmp_path / "views").mkdir()
+    (tmp_path / "migrations/0001_t.sql").write_text(
+        "CREATE TABLE t\n(\n    a UInt8 DEFAULT 1 COMMENT 'It''s, a' CODEC(ZSTD(1)),\n    b Map(String, UInt8) COMMENT 'b'\n);\n"
+        "ALTER TABLE t\n    ADD COLUMN IF NOT EXISTS c Date COMMENT 'c';\n"
+    )
+    like = "CREATE OR REPLACE VIEW {}\n(\n    LIKE {}\n)\nAS SELECT 1;\n"
+    (tmp_path / "views/a.sql").write_text(like.format("a", "z (a, c)"))
+    (tmp_path / "views/z.sql").write_text(like.format("z", "t (b,\n        a, c)"))
+    found = files.views(tmp_path / "migrations")
+    assert "(\n    b Map(String, UInt8) COMMENT 'b',\n    a UInt8 COMMENT 'It''s, a',\n    c Date COMMENT 'c'\n)" in found["z"]
+    assert "(\n    a UInt8 COMMENT 'It''s, a',\n    c Date COMMENT 'c'\n)" in found["a"]
+    (tmp_path / "views/z.sql").write_text(like.format("z", "t (b, d)"))
+    with pytest.raises(ValueError, match=r"LIKE"):
+        files.views(tmp_path / "migrations")
+
+
+def test_every_table_has_one_tier(server: Server, weir: str) -> None:
+    made = server.sql(f"SELECT name FROM system.tables WHERE database = '{weir}' AND engine LIKE '%MergeTree' ORDER BY name")
+    listed = sorted(table for tier in retention.tiers().values() for table in tier.tables)
+    # `weir migrate` makes the one that notes what was applied.
+    assert listed == sorted([*made.split(), "schema_migrations"])

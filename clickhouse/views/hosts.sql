@@ -1,0 +1,30 @@
+CREATE OR REPLACE VIEW hosts
+(
+    day Date COMMENT 'Day, UTC; the present one grows',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw it; where several see the same flow, each counts it',
+    host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24',
+    network Bool COMMENT 'Not a host but a network that unanswered attempts went to',
+    customer UInt32 COMMENT 'Customer of the host, by number; 0 none',
+    customer_name String COMMENT 'Name of the customer',
+    as_number UInt32 COMMENT 'Autonomous system, 0 unknown',
+    as_name String COMMENT 'Organisation that runs it',
+    country String COMMENT 'Country, two letters; empty where unknown',
+    sent_packets UInt64 COMMENT 'Packets that it sent',
+    sent_octets UInt64 COMMENT 'Layer-3 octets that it sent',
+    received_packets UInt64 COMMENT 'Packets that it received',
+    received_octets UInt64 COMMENT 'Layer-3 octets that it received',
+    octets UInt64 COMMENT 'Layer-3 octets sent and received',
+    flows_begun UInt64 COMMENT 'Flows that it began',
+    flows_received UInt64 COMMENT 'Flows that others began to it',
+    syn_sent UInt64 COMMENT 'SYN packets that it sent for flows that it began',
+    unanswered UInt64 COMMENT 'Packets of unanswered attempts: that it sent, or for a network that went there'
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    day, probe, weir_addr_or_network(addr, network) AS host, network,
+    customer, dictGet('customer_names', 'customer', h.customer) AS customer_name,
+    as_number, dictGet('autonomous_system_names', 'name', h.as_number) AS as_name, weir_country(h.country) AS country,
+    sent_packets, sent_octets, received_packets, received_octets, sent_octets + received_octets AS octets,
+    flows_begun, flows_received, syn_sent, unanswered
+FROM hosts_daily AS h
+COMMENT 'What each host sent and received on each day. Add up: rows of one day may not have been joined yet. Over all hosts every packet is counted twice, for its sender and for its receiver';

@@ -1,0 +1,23 @@
+-- mixes hold shares of AS and of applications, each by itself; what an AS is used for is told by the records alone.
+CREATE OR REPLACE VIEW v_as_applications
+(
+    ts DateTime('UTC') COMMENT 'Start of the interval',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flow was opened, seen from the nation',
+    as_number UInt32 COMMENT 'Autonomous system of the end outside, else of the source; 0 unknown',
+    as_name String COMMENT 'Organisation that runs it',
+    application String COMMENT 'Application by nDPI, else the registered service; unknown where neither is known',
+    packets UInt64 COMMENT 'Packets, both directions',
+    octets UInt64 COMMENT 'Layer-3 octets, both directions'
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    f.ts AS ts, f.probe AS probe, f.nation_direction AS direction,
+    if(f.nation_direction = 'out', f.dst_as, f.src_as) AS as_number,
+    dictGet('autonomous_system_names', 'name', as_number) AS as_name,
+    coalesce(
+        if(f.application_id = 0, NULL, nullIf(dictGet('application_names', 'name', f.application_id), '')),
+        nullIf(dictGet('service_names', 'name', (f.service, f.protocol)), ''), 'unknown') AS application,
+    f.fwd_packets + f.rev_packets AS packets, f.fwd_octets + f.rev_octets AS octets
+FROM flows AS f
+COMMENT 'What each autonomous system is used for, from the flow records: a flow that two probes saw counts twice';

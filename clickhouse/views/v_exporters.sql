@@ -1,0 +1,41 @@
+-- Exporters one by one: the ledger has them in maps, by name.
+CREATE OR REPLACE VIEW v_exporters
+(
+    ts DateTime('UTC') COMMENT 'Start of the interval',
+    interval_ms UInt32 COMMENT 'Length of the interval, milliseconds',
+    probe LowCardinality(String) COMMENT 'Name of the collector',
+    worker UInt16 COMMENT 'Worker of the collector',
+    protocol LowCardinality(String) COMMENT 'What the exporter speaks: netflow5, netflow9, ipfix, sflow, nprobe; unknown for what cannot be read at all',
+    exporter String COMMENT 'Address of the exporter; empty for what is of nobody in particular',
+    domain UInt32 COMMENT 'Observation domain (IPFIX), source id (NetFlow v9), engine (v5) or sub-agent (sFlow)',
+    records UInt64 COMMENT 'Records that came of it',
+    lost UInt64 COMMENT 'What it sent and did not come, by its sequence numbers, in units of lost_unit',
+    lost_unit LowCardinality(String) COMMENT 'What its sequence numbers count: records, datagrams, samples, messages; empty where nothing was lost',
+    without_sampling_rate UInt64 COMMENT 'Of records, those that came before it said its sampling rate: they are counted as they came',
+    refused UInt64 COMMENT 'What of it could not be read',
+    refused_causes Map(String, UInt64) COMMENT 'The same, by cause'
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    l.ts AS ts, l.interval_ms AS interval_ms, l.probe AS probe, l.worker AS worker,
+    words[1] AS protocol,
+    if(protocol = 'unknown', '', replaceOne(toString(toIPv6OrDefault(words[2])), '::ffff:', '')) AS exporter,
+    toUInt32OrZero(words[4]) AS domain,
+    sumIf(said.3, said.1 = 'records') AS records,
+    sumIf(said.3, said.1 = 'lost') AS lost,
+    anyIf(words[5], said.1 = 'lost') AS lost_unit,
+    sumIf(said.3, said.1 = 'without_sampling_rate') AS without_sampling_rate,
+    sumIf(said.3, said.1 = 'refused') AS refused,
+    sumMapIf(map(words[5], said.3), said.1 = 'refused') AS refused_causes
+FROM (SELECT * FROM ledger FINAL) AS l
+ARRAY JOIN arrayConcat(
+    arrayMap((name, n) -> ('records', toString(name), n), mapKeys(l.exporter_records), mapValues(l.exporter_records)),
+    arrayMap((name, n) -> ('lost', toString(name), n), mapKeys(l.exporter_lost), mapValues(l.exporter_lost)),
+    arrayMap((name, n) -> ('without_sampling_rate', toString(name), n),
+        mapKeys(l.exporter_without_sampling_rate), mapValues(l.exporter_without_sampling_rate)),
+    arrayMap((name, n) -> ('refused', toString(name), n), mapKeys(l.exporter_refused), mapValues(l.exporter_refused))
+) AS said
+-- Names such as `netflow9 192.0.2.1 domain 7, datagrams`.
+ARRAY JOIN [splitByRegexp('[ ,]+', said.2)] AS words
+GROUP BY ts, interval_ms, probe, worker, protocol, exporter, domain
+COMMENT 'For each collector, interval and exporter: what came of it, what was lost on the way, what is not known of it and what could not be read';

@@ -1,0 +1,50 @@
+CREATE OR REPLACE VIEW v_flows
+(
+    ts DateTime('UTC') COMMENT 'Start of the interval',
+    interval_ms UInt32 COMMENT 'Length of the interval in milliseconds',
+    probe LowCardinality(String) COMMENT 'Name of the probe',
+    worker UInt16 COMMENT 'Worker of the probe',
+    record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
+    protocol_name String COMMENT 'Name of the protocol, its number where it has none here',
+    src String COMMENT 'Address of the source, IPv4 as IPv4',
+    LIKE connections (src_port, dst, dst_port, vlan),
+    first_seen DateTime64(3, 'UTC') COMMENT 'First packet in the interval',
+    last_seen DateTime64(3, 'UTC') COMMENT 'Last packet in the interval',
+    flow_start DateTime64(3, 'UTC') COMMENT 'First packet of the flow ever',
+    LIKE connections (packets, octets, fwd_packets, fwd_octets, rev_packets, rev_octets, initiator_guess),
+    service String COMMENT 'Service that the flow asked for, by its registered port; empty where unknown',
+    LIKE connections (site_direction, nation_direction, src_country, dst_country, src_as, dst_as),
+    src_as_name String COMMENT 'Organisation that runs the autonomous system of the source',
+    dst_as_name String COMMENT 'Organisation that runs the autonomous system of the destination',
+    src_prefix String COMMENT 'Longest declared prefix that the source was in when the record was stored',
+    dst_prefix String COMMENT 'Longest declared prefix that the destination was in when the record was stored',
+    src_customer String COMMENT 'Customer that this prefix of the source was declared of then',
+    dst_customer String COMMENT 'Customer that this prefix of the destination was declared of then',
+    src_site String COMMENT 'Site that this prefix of the source was declared of then',
+    dst_site String COMMENT 'Site that this prefix of the destination was declared of then',
+    src_tags Array(String) COMMENT 'Labels that this prefix of the source had then',
+    dst_tags Array(String) COMMENT 'Labels that this prefix of the destination had then'
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    ts, interval_ms, probe, worker, record_kind, weir_protocol_name(protocol) AS protocol_name,
+    weir_addr(src_addr) AS src, src_port, weir_addr(dst_addr) AS dst, dst_port, vlan,
+    first_seen, last_seen, flow_start,
+    fwd_packets + rev_packets AS packets, fwd_octets + rev_octets AS octets,
+    fwd_packets, fwd_octets, rev_packets, rev_octets, initiator_guess,
+    dictGet('service_names', 'name', (f.service, f.protocol)) AS service,
+    site_direction, nation_direction,
+    weir_country(f.src_country) AS src_country, weir_country(f.dst_country) AS dst_country,
+    src_as, dst_as,
+    dictGet('autonomous_system_names', 'name', f.src_as) AS src_as_name,
+    dictGet('autonomous_system_names', 'name', f.dst_as) AS dst_as_name,
+    dictGet('prefix_names', 'prefix', f.src_prefix) AS src_prefix,
+    dictGet('prefix_names', 'prefix', f.dst_prefix) AS dst_prefix,
+    dictGet('prefix_names', 'customer', f.src_prefix) AS src_customer,
+    dictGet('prefix_names', 'customer', f.dst_prefix) AS dst_customer,
+    dictGet('prefix_names', 'site', f.src_prefix) AS src_site,
+    dictGet('prefix_names', 'site', f.dst_prefix) AS dst_site,
+    dictGet('prefix_names', 'tags', f.src_prefix) AS src_tags,
+    dictGet('prefix_names', 'tags', f.dst_prefix) AS dst_tags
+FROM flows AS f
+COMMENT 'Flow records with addresses, protocols and the names of both ends to read';

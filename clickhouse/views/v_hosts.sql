@@ -1,0 +1,23 @@
+-- Each flow record from both of its ends: what a host sent and what it received. Adding up over all hosts counts every
+-- packet twice. Overflow records name one end at most; the end they do not name is left out.
+CREATE OR REPLACE VIEW v_hosts
+(
+    ts DateTime('UTC') COMMENT 'Start of the interval',
+    interval_ms UInt32 COMMENT 'Length of the interval in milliseconds',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    LIKE v_host_peers (host, sent_packets, sent_octets, received_packets, received_octets)
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    ts, interval_ms, probe, weir_addr(addr) AS host, sent_packets, sent_octets, received_packets, received_octets
+FROM
+(
+    SELECT ts, interval_ms, probe, addr, sent_packets, sent_octets, received_packets, received_octets
+    FROM flows
+    ARRAY JOIN
+        [src_addr, dst_addr] AS addr,
+        [fwd_packets, rev_packets] AS sent_packets, [fwd_octets, rev_octets] AS sent_octets,
+        [rev_packets, fwd_packets] AS received_packets, [rev_octets, fwd_octets] AS received_octets
+)
+WHERE addr != toIPv6('::')
+COMMENT 'What each host sent and received, per flow record';

@@ -1,0 +1,40 @@
+CREATE OR REPLACE VIEW v_hourly
+(
+    ts DateTime('UTC') COMMENT 'Start of the hour',
+    probe LowCardinality(String) COMMENT 'Name of the probe; where several see the same flow, each counts it',
+    record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
+    src String COMMENT 'Address of the source, IPv4 as IPv4',
+    dst String COMMENT 'Address of the destination; where folded its network, such as 192.0.2.0/24',
+    folded Bool COMMENT 'Unanswered attempts to a network',
+    LIKE v_host_peers (protocol_name, port, service, application),
+    LIKE v_flows (src_as, dst_as, src_as_name, dst_as_name, src_country, dst_country),
+    src_customer UInt32 COMMENT 'Customer of the source, by number; 0 none',
+    dst_customer UInt32 COMMENT 'Customer of the destination, by number; 0 none',
+    src_customer_name String COMMENT 'Name of the customer of the source',
+    dst_customer_name String COMMENT 'Name of the customer of the destination',
+    site_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flows were opened, seen from the probe''s site',
+    nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flows were opened, seen from the nation',
+    records UInt64 COMMENT 'Interval records that were added up',
+    flows UInt64 COMMENT 'Flows that began in the hour',
+    LIKE connections (packets, octets, fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn),
+    rev_tcp_rst UInt64 COMMENT 'RST packets, destination to source'
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    ts, probe, record_kind, weir_addr(src_addr) AS src,
+    weir_addr_or_network(dst_addr, folded) AS dst,
+    folded, weir_protocol_name(protocol) AS protocol_name, port,
+    dictGet('service_names', 'name', (h.port, h.protocol)) AS service,
+    dictGet('application_names', 'name', toUInt64(h.application_id)) AS application,
+    src_as, dst_as,
+    dictGet('autonomous_system_names', 'name', h.src_as) AS src_as_name,
+    dictGet('autonomous_system_names', 'name', h.dst_as) AS dst_as_name,
+    weir_country(h.src_country) AS src_country, weir_country(h.dst_country) AS dst_country,
+    src_customer, dst_customer,
+    dictGet('customer_names', 'customer', h.src_customer) AS src_customer_name,
+    dictGet('customer_names', 'customer', h.dst_customer) AS dst_customer_name,
+    site_direction, nation_direction, records, flows,
+    fwd_packets + rev_packets AS packets, fwd_octets + rev_octets AS octets,
+    fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn, rev_tcp_rst
+FROM flows_hourly AS h
+COMMENT 'Hourly records with addresses and names to read. Add up: rows of one hour may not have been joined yet. For one address or prefix v_network is faster';

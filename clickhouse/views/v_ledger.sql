@@ -1,0 +1,68 @@
+CREATE OR REPLACE VIEW v_ledger
+(
+    LIKE ledger (ts, interval_ms, probe, worker),
+    state Enum8('closed' = 1, 'batches_missing' = 2, 'closing_missing' = 3, 'missing' = 4, 'stopped' = 5) COMMENT 'closed: all batches and the closing record came. batches_missing: some batches did not. closing_missing: batches came, the closing record did not. missing: nothing came. stopped: nothing came, and the agent had said that it would stop',
+    epoch UInt64 COMMENT 'Newest run of the agent in this interval, microseconds from 1970 to its start; 0 where nothing came',
+    epochs UInt16 COMMENT 'Runs of the agent in this interval; the sums are over all of them',
+    version UInt32 COMMENT 'How often the row was written; the newest is shown',
+    LIKE ledger (on_interface_packets, captured_packets, captured_octets),
+    dropped_packets UInt64 COMMENT 'Packets dropped before the worker, all causes',
+    LIKE ledger (dropped, in_ring_packets, carried_in_packets, carried_out_packets),
+    flow_packets UInt64 COMMENT 'Packets in published flow records',
+    LIKE ledger (flow_octets, overflow_packets, overflow_octets),
+    not_metered_packets UInt64 COMMENT 'Packets in no record, all causes',
+    not_metered Map(LowCardinality(String), UInt64) COMMENT 'Packets in no record, by cause',
+    LIKE ledger (late_packets, published_batches, published_records),
+    published_packets UInt64 COMMENT 'Packets in the records the agent says it published',
+    published_octets UInt64 COMMENT 'Layer-3 octets in the records the agent says it published',
+    LIKE ledger (received_batches, received_records, received_packets, received_octets, repeated_batches, missing_batches,
+        missing_sequences),
+    stored_batches UInt64 COMMENT 'Distinct batches whose records are in the table flows now',
+    stored_records UInt64 COMMENT 'Records in the table flows now, counted from the rows themselves',
+    stored_packets UInt64 COMMENT 'Packets in them',
+    stored_octets UInt64 COMMENT 'Layer-3 octets in them',
+    lost_packets Int64 COMMENT 'Published packets that are not stored; where the closing record is missing, received ones that are not. Below 0: something is stored twice',
+    lost_octets Int64 COMMENT 'Layer-3 octets likewise',
+    LIKE ledger (gap_packets, interface_packets, interface_octets, clock_offset_us, agent_version),
+    source LowCardinality(String) COMMENT 'What the agent captured or collects: af_packet:eth0, file:/path, collect:netflow=…',
+    LIKE ledger (time_shift_ms, cpu_permille, rss_octets, close_stall_us, exporter_records, exporter_lost,
+        exporter_without_sampling_rate, exporter_refused, updated_at)
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    l.ts AS ts, l.interval_ms AS interval_ms, l.probe AS probe, l.worker AS worker, l.state AS state,
+    l.epoch AS epoch, l.epochs AS epochs, l.version AS version,
+    l.on_interface_packets AS on_interface_packets,
+    l.captured_packets AS captured_packets, l.captured_octets AS captured_octets,
+    arraySum(mapValues(l.dropped)) AS dropped_packets, l.dropped AS dropped,
+    l.in_ring_packets AS in_ring_packets,
+    l.carried_in_packets AS carried_in_packets, l.carried_out_packets AS carried_out_packets,
+    l.flow_packets AS flow_packets, l.flow_octets AS flow_octets,
+    l.overflow_packets AS overflow_packets, l.overflow_octets AS overflow_octets,
+    arraySum(mapValues(l.not_metered_packets)) AS not_metered_packets,
+    l.not_metered_packets AS not_metered, l.late_packets AS late_packets,
+    l.published_batches AS published_batches, l.published_records AS published_records,
+    l.flow_packets + l.overflow_packets AS published_packets, l.flow_octets + l.overflow_octets AS published_octets,
+    l.received_batches AS received_batches, l.received_records AS received_records,
+    l.received_packets AS received_packets, l.received_octets AS received_octets,
+    l.repeated_batches AS repeated_batches, l.missing_batches AS missing_batches, l.missing_sequences AS missing_sequences,
+    s.batches AS stored_batches, s.records AS stored_records, s.packets AS stored_packets, s.octets AS stored_octets,
+    toInt64(greatest(l.flow_packets + l.overflow_packets, l.received_packets)) - toInt64(s.packets) AS lost_packets,
+    toInt64(greatest(l.flow_octets + l.overflow_octets, l.received_octets)) - toInt64(s.octets) AS lost_octets,
+    l.gap_packets AS gap_packets, l.interface_packets AS interface_packets, l.interface_octets AS interface_octets,
+    l.clock_offset_us AS clock_offset_us, l.agent_version AS agent_version, l.source AS source,
+    l.time_shift_ms AS time_shift_ms, l.cpu_permille AS cpu_permille, l.rss_octets AS rss_octets,
+    l.close_stall_us AS close_stall_us, l.exporter_records AS exporter_records, l.exporter_lost AS exporter_lost,
+    l.exporter_without_sampling_rate AS exporter_without_sampling_rate, l.exporter_refused AS exporter_refused,
+    l.updated_at AS updated_at
+FROM (SELECT * FROM ledger FINAL) AS l
+LEFT JOIN
+(
+    -- The projection `stored` of flows answers this; a condition on ts, probe or worker reaches it through the join.
+    SELECT probe, worker, ts, count() AS records, uniqExact(epoch, sequence) AS batches,
+        sum(fwd_packets + rev_packets) AS packets, sum(fwd_octets + rev_octets) AS octets
+    FROM flows
+    GROUP BY probe, worker, ts
+) AS s ON s.probe = l.probe AND s.worker = l.worker AND s.ts = l.ts
+SETTINGS join_use_nulls = 0
+COMMENT 'The ledger, beside what is stored: for each probe, worker and interval, what was on the wire, what can be queried, and where the difference went';

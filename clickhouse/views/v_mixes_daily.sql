@@ -1,0 +1,21 @@
+CREATE OR REPLACE VIEW v_mixes_daily
+(
+    day Date COMMENT 'Day, UTC',
+    scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: what one probe saw. all: all probes, each flow once. customer: of these, what one customer had',
+    LIKE mixes_daily (probe, customer),
+    customer_name String COMMENT 'Name of the customer',
+    dimension Enum8('total' = 1, 'application' = 2, 'as' = 3, 'country' = 4, 'customer' = 5) COMMENT 'What the rows are by',
+    direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the packets went: in is from outside to inside',
+    number UInt32 COMMENT 'Application, AS, country or customer',
+    name String COMMENT 'Its name',
+    LIKE mixes_daily (remainder, windows, octets, packets, flows),
+    ipv4_octets UInt64 COMMENT 'Of octets, IPv4',
+    ipv6_octets UInt64 COMMENT 'Of octets, IPv6'
+)
+DEFINER = CURRENT_USER SQL SECURITY DEFINER
+AS SELECT
+    day, scope, probe, customer, dictGet('customer_names', 'customer', t.customer) AS customer_name, dimension, direction, number,
+    multiIf(t.remainder, 'the rest', t.dimension = 'total', 'all', t.number = 0, 'unknown', t.dimension = 'application', dictGet('application_names', 'name', t.number), t.dimension = 'as', dictGet('autonomous_system_names', 'name', t.number), t.dimension = 'country', weir_country(t.number), t.dimension = 'customer', dictGet('customer_names', 'customer', t.number), '') AS name,
+    remainder, windows, octets, packets, flows, octets - ipv6_octets AS ipv4_octets, ipv6_octets
+FROM mixes_daily AS t
+COMMENT 'Totals, and applications, AS, countries and customers of each day, for ever; the present day is in v_mixes';

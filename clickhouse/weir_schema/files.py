@@ -1,0 +1,109 @@
+"""The statements of migrations and views, and the checksums by which a change to them is noticed.
+
+A migration makes or changes tables, dictionaries and functions; it is applied once, and never edited afterwards:
+`migrations/checksums` holds each file's SHA-256, and those that it had before and that are as good. A view stands in a
+file of its own, `views/NAME.sql`, and is made anew whenever its statement changes.
+
+The columns of a view that mean what those of a table or of another view mean are declared by their names alone,
+`LIKE table (column, …)`: type and comment are the other's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent
+MIGRATIONS = FOLDER / "migrations"
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a file: each ends with `;` at the end of a line; `--` lines are comments."""
+    kept = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
+    return [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", kept) if part.strip()]
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    return digest(path.read_text(encoding="utf-8"))
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def migrations(folder: Path = MIGRATIONS) -> list[Path]:
+    """The migrations of a folder, in order."""
+    return sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
+
+
+def views(folder: Path = MIGRATIONS) -> dict[str, str]:
+    """The statement of each view that goes with a folder of migrations, by name, each after those that it reads."""
+    found = {}
+    for path in sorted((folder.parent / "views").glob("*.sql")):
+        (found[path.stem],) = statements(path.read_text())
+    columns = _columns(folder)
+    for _ in found:
+        # A view may take columns of one that takes some itself.
+        for name, text in found.items():
+            found[name] = _LIKE.sub(lambda like: _declared(columns, like[1], like[2]) or like[0], text)
+            columns[name] = _columns_of(found[name]) | columns.get(name, {})
+        if not any(_LIKE.search(text) for text in found.values()):
+            break
+    for name, text in found.items():
+        if left := _LIKE.search(text):
+            raise ValueError(f"views/{name}.sql: no such columns: {left[0].strip()}")
+    read = {name: sorted(_read(text) & set(found) - {name}) for name, text in found.items()}
+    return {name: found[name] for name in TopologicalSorter(read).static_order()}
+
+
+#: A line that declares a column: name, type with what follows it, comment.
+_COLUMN = re.compile(
+    r"^\s+(?:(?:ADD|MODIFY) COLUMN (?:IF NOT EXISTS )?)?(\w+)\s+(.+?) COMMENT ('(?:[^'\\]|''|\\.)*')", re.MULTILINE
+)
+_LIKE = re.compile(r"^    LIKE ([\w.]+) \(([\w,\s]+)\)", re.MULTILINE)
+
+
+def _columns(folder: Path) -> dict[str, dict[str, str]]:
+    """What each table's columns are declared as after all migrations, without defaults and codecs."""
+    tables: dict[str, dict[str, str]] = {}
+    for path in migrations(folder):
+        for statement in statements(path.read_text()):
+            # NAME_anew is exchanged with NAME.
+            table = re.match(r"(?:CREATE TABLE (?:IF NOT EXISTS )?|ALTER TABLE )(\w+?)(?:_anew)?\n", statement)
+            if table:
+                tables.setdefault(table[1], {}).update(_columns_of(statement))
+    return tables
+
+
+def _columns_of(statement: str) -> dict[str, str]:
+    found = {}
+    for name, kind, comment in _COLUMN.findall(statement):
+        found[name] = f"{name} {re.split(r' (?:DEFAULT|ALIAS|MATERIALIZED) ', kind)[0].strip()} COMMENT {comment}"
+    return found
+
+
+def _declared(columns: dict[str, dict[str, str]], table: str, names: str) -> str:
+    """The declarations of these columns of a table or view; empty where one is not known."""
+    known = columns.get(table, {})
+    wanted = [name.strip() for name in names.split(",")]
+    return ",\n".join(f"    {known[name]}" for name in wanted) if all(name in known for name in wanted) else ""
+
+
+def _read(view: str) -> set[str]:
+    """Names of what a view reads."""
+    text = re.sub(r"'(?:[^'\\]|''|\\.)*'", "''", view)
+    return set(re.findall(r"\b(?:FROM|JOIN) (\w+)\b", text))
+
+
+def accepted(folder: Path = MIGRATIONS) -> dict[str, set[str]]:
+    """The checksums under which a migration may have been applied: the file's own, and those in `checksums`."""
+    known = {path.name: {checksum(path)} for path in migrations(folder)}
+    noted = folder / "checksums"
+    for line in noted.read_text().splitlines() if noted.exists() else ():
+        name, *sums = line.split()
+        known.setdefault(name, set()).update(sums)
+    return known
