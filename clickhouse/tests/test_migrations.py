@@ -64,7 +64,7 @@ def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server,
     asked = f"SELECT {columns} FROM {database}.flows ORDER BY ALL"
     rows = server.sql(asked)
     for _ in range(2):
-        for statement in (*after, *files.views().values()):
+        for statement in (*after, *files.renewed().values()):
             server.sql(statement, database=database)
         assert server.sql(asked) == rows
     # The views read the table that the name stands for now.

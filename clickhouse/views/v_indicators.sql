@@ -1,3 +1,5 @@
+-- Written by flink-jobs (io.weir.jobs.Definitions) from the declaration of the table; do not edit.
+
 CREATE OR REPLACE VIEW v_indicators
 (
     LIKE indicators (ts, window_s, scope, probe, customer),
@@ -11,12 +13,12 @@ CREATE OR REPLACE VIEW v_indicators
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
     t.ts AS ts, t.window_s AS window_s, t.scope AS scope, t.probe AS probe, t.customer AS customer,
-    dictGet('customer_names', 'customer', t.customer) AS customer_name,
-    t.version AS version, t.hosts AS hosts, t.report_hosts AS report_hosts, t.worms_us AS worms_us,
-    t.worms_them AS worms_them, t.udp_work_weight AS udp_work_weight,
-    if(t.udp_work_weight = 0, '', weir_addr(t.udp_work_weight_addr)) AS udp_work_weight_host,
-    t.scanners AS scanners, t.failed AS failed, t.syn_sent AS syn_sent, t.tcp_packets AS tcp_packets,
-    t.icmp_errors AS icmp_errors, t.overflow_packets AS overflow_packets, t.one_way_packets AS one_way_packets,
+    dictGet('customer_names', 'customer', t.customer) AS customer_name, t.version AS version, t.hosts AS hosts,
+    t.report_hosts AS report_hosts, t.worms_us AS worms_us, t.worms_them AS worms_them,
+    t.udp_work_weight AS udp_work_weight,
+    if(t.udp_work_weight = 0, '', weir_addr(t.udp_work_weight_addr)) AS udp_work_weight_host, t.scanners AS scanners,
+    t.failed AS failed, t.syn_sent AS syn_sent, t.tcp_packets AS tcp_packets, t.icmp_errors AS icmp_errors,
+    t.overflow_packets AS overflow_packets, t.one_way_packets AS one_way_packets,
     t.probes_reported AS probes_reported, t.probes_expected AS probes_expected
 FROM indicators AS t FINAL
 WHERE 1

@@ -1,3 +1,5 @@
+-- Written by flink-jobs (io.weir.jobs.Definitions) from the declaration of the table; do not edit.
+
 CREATE OR REPLACE VIEW v_top_flows
 (
     LIKE top_flows (ts, window_s, scope, probe),
@@ -5,8 +7,11 @@ CREATE OR REPLACE VIEW v_top_flows
     customer_name String COMMENT 'Name of the customer',
     LIKE top_flows (list, rank),
     version UInt32 COMMENT 'How often the window was computed; the newest is shown',
-    LIKE v_flows (protocol_name, src, src_port, dst, dst_port),
-    LIKE top_flows (octets, packets, fwd_octets, fwd_packets, rev_octets, rev_packets),
+    protocol_name String COMMENT 'Name of the protocol, its number where it has none here',
+    src String COMMENT 'Address of the source, IPv4 as IPv4',
+    src_port UInt16 COMMENT 'Port of the source',
+    dst String COMMENT 'Address of the destination, IPv4 as IPv4',
+    LIKE top_flows (dst_port, octets, packets, fwd_octets, fwd_packets, rev_octets, rev_packets),
     window_octets UInt64 COMMENT 'Layer-3 octets of all flows in the window',
     LIKE top_flows (window_packets, window_flows, overflow_octets, duplicate_octets, error_octets),
     share Float64 COMMENT 'Part of window_octets that the flow has, 0 to 1',
@@ -14,13 +19,15 @@ CREATE OR REPLACE VIEW v_top_flows
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
-    ts, window_s, scope, probe, customer, dictGet('customer_names', 'customer', customer) AS customer_name, list, rank, version,
-    weir_protocol_name(protocol) AS protocol_name,
-    weir_addr(src_addr) AS src, src_port, weir_addr(dst_addr) AS dst, dst_port,
-    octets, packets, fwd_octets, fwd_packets, rev_octets, rev_packets,
-    window_octets, window_packets, window_flows, overflow_octets, duplicate_octets, error_octets,
-    octets / greatest(window_octets, 1) AS share,
-    probes_reported, probes_expected
-FROM top_flows FINAL
-WHERE packets > 0
+    t.ts AS ts, t.window_s AS window_s, t.scope AS scope, t.probe AS probe, t.customer AS customer,
+    dictGet('customer_names', 'customer', t.customer) AS customer_name, t.list AS list, t.rank AS rank,
+    t.version AS version, weir_protocol_name(t.protocol) AS protocol_name, weir_addr(t.src_addr) AS src,
+    t.src_port AS src_port, weir_addr(t.dst_addr) AS dst, t.dst_port AS dst_port, t.octets AS octets,
+    t.packets AS packets, t.fwd_octets AS fwd_octets, t.fwd_packets AS fwd_packets, t.rev_octets AS rev_octets,
+    t.rev_packets AS rev_packets, t.window_octets AS window_octets, t.window_packets AS window_packets,
+    t.window_flows AS window_flows, t.overflow_octets AS overflow_octets, t.duplicate_octets AS duplicate_octets,
+    t.error_octets AS error_octets, t.octets / greatest(t.window_octets, 1) AS share,
+    t.probes_reported AS probes_reported, t.probes_expected AS probes_expected
+FROM top_flows AS t FINAL
+WHERE t.packets > 0
 COMMENT 'Top flows of each window, per probe, per customer and over all: the newest version of each list';

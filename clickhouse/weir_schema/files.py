@@ -2,7 +2,8 @@
 
 A migration makes or changes tables, dictionaries and functions; it is applied once, and never edited afterwards:
 `migrations/checksums` holds each file's SHA-256, and those that it had before and that are as good. A view stands in a
-file of its own, `views/NAME.sql`, and is made anew whenever its statement changes.
+file of its own, `views/NAME.sql`, and is made anew whenever its statement changes. So is `lists/TABLE.sql`, written by
+flink-jobs from its declarations: it gives a table of windows the names of all its lists.
 
 The columns of a view that mean what those of a table or of another view mean are declared by their names alone,
 `LIKE table (column, …)`: type and comment are the other's.
@@ -40,6 +41,14 @@ def migrations(folder: Path = MIGRATIONS) -> list[Path]:
     return sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))
 
 
+def lists(folder: Path = MIGRATIONS) -> dict[str, str]:
+    """The statement that gives each table of windows the names of all its lists, by the table's name."""
+    found = {}
+    for path in sorted((folder.parent / "lists").glob("*.sql")):
+        (found[path.stem],) = statements(path.read_text())
+    return found
+
+
 def views(folder: Path = MIGRATIONS) -> dict[str, str]:
     """The statement of each view that goes with a folder of migrations, by name, each after those that it reads."""
     found = {}
@@ -70,12 +79,12 @@ _LIKE = re.compile(r"^    LIKE ([\w.]+) \(([\w,\s]+)\)", re.MULTILINE)
 def _columns(folder: Path) -> dict[str, dict[str, str]]:
     """What each table's columns are declared as after all migrations, without defaults and codecs."""
     tables: dict[str, dict[str, str]] = {}
-    for path in migrations(folder):
-        for statement in statements(path.read_text()):
-            # NAME_anew is exchanged with NAME.
-            table = re.match(r"(?:CREATE TABLE (?:IF NOT EXISTS )?|ALTER TABLE )(\w+?)(?:_anew)?\n", statement)
-            if table:
-                tables.setdefault(table[1], {}).update(_columns_of(statement))
+    made = [statement for path in migrations(folder) for statement in statements(path.read_text())]
+    for statement in [*made, *lists(folder).values()]:
+        # NAME_anew is exchanged with NAME.
+        table = re.match(r"(?:CREATE TABLE (?:IF NOT EXISTS )?|ALTER TABLE )(\w+?)(?:_anew)?\n", statement)
+        if table:
+            tables.setdefault(table[1], {}).update(_columns_of(statement))
     return tables
 
 
@@ -97,6 +106,12 @@ def _read(view: str) -> set[str]:
     """Names of what a view reads."""
     text = re.sub(r"'(?:[^'\\]|''|\\.)*'", "''", view)
     return set(re.findall(r"\b(?:FROM|JOIN) (\w+)\b", text))
+
+
+def renewed(folder: Path = MIGRATIONS) -> dict[str, str]:
+    """What is applied whenever it has changed, in order, by its file without the ending: lists, then views."""
+    found = {f"lists/{name}": statement for name, statement in lists(folder).items()}
+    return found | {f"views/{name}": statement for name, statement in views(folder).items()}
 
 
 def accepted(folder: Path = MIGRATIONS) -> dict[str, set[str]]:

@@ -1,5 +1,5 @@
-"""Apply `clickhouse/migrations/NNNN_name.sql` in order, once each, to any server, and `clickhouse/views/NAME.sql` whenever
-they have changed.
+"""Apply `clickhouse/migrations/NNNN_name.sql` in order, once each, to any server, and `clickhouse/lists` and
+`clickhouse/views` whenever they have changed.
 
 A migration is idempotent: broken off half-way, it is simply applied again. What was applied is kept in
 `schema_migrations` with a checksum, so that a file changed after the fact is noticed. Views, and `schemas/services.csv`,
@@ -39,7 +39,7 @@ def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[s
     """
     texts = [("", [f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", _APPLIED])]
     texts += [(path.name, files.statements(path.read_text())) for path in files.migrations(folder)]
-    texts += [(f"views/{name}", [statement]) for name, statement in files.views(folder).items()]
+    texts += [(name, [statement]) for name, statement in files.renewed(folder).items()]
     if not cluster:
         return texts
     try:
@@ -57,7 +57,7 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") ->
     (_, first), *found = compiled(clickhouse.database, cluster, folder)
     good = files.accepted(folder)
     sums = {path.name: files.checksum(path) for path in files.migrations(folder)}
-    sums |= {f"views/{name}": files.digest(statement) for name, statement in files.views(folder).items()}
+    sums |= {name: files.digest(statement) for name, statement in files.renewed(folder).items()}
     clickhouse.execute(first[0], database="")
     for statement in first[1:]:
         clickhouse.execute(statement)

@@ -70,7 +70,7 @@ def migrate(url: str) -> None:
     for path in files.migrations():
         for statement in files.statements(path.read_text()):
             execute(url, statement)
-    for statement in files.views().values():
+    for statement in files.renewed().values():
         execute(url, statement)
 
 

@@ -20,7 +20,7 @@ def statements(folder: Path) -> Iterator[str]:
     """The statements of a folder of migrations, and of the views beside it."""
     for path in files.migrations(folder):
         yield from statements_of(path)
-    yield from files.views(folder).values()
+    yield from files.renewed(folder).values()
 
 
 def statements_of(path: Path) -> list[str]:

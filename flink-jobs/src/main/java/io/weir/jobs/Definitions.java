@@ -15,8 +15,9 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 
 /**
  * What follows from the declarations of lists, indicators and mixes for others than Java: {@code
- * json} prints what the plain-SQL check reads, {@code sql DIR} writes the statements of tables and
- * views into files.
+ * json} prints what the plain-SQL check reads, {@code sql DIR} writes the statements of lists and
+ * views into files of {@code clickhouse/}, {@code table NAME} prints what the migration of a new
+ * table holds.
  */
 public final class Definitions {
   private static final String NOTE =
@@ -34,22 +35,27 @@ public final class Definitions {
         Files.createDirectories(path.getParent());
         Files.writeString(path, file.getValue());
       }
+    } else if (arguments.length == 2 && arguments[0].equals("table")) {
+      for (WindowTable<?, ?> table : WindowTables.all()) {
+        if (table.table().sqlName().equals(arguments[1])) {
+          System.out.print(table.statements().createTable());
+        }
+      }
     } else {
       System.err.println(
-          "usage: java -cp weir-flink-jobs.jar io.weir.jobs.Definitions json | sql DIRECTORY");
+          "usage: java -cp weir-flink-jobs.jar io.weir.jobs.Definitions json | sql DIRECTORY | table NAME");
       System.exit(2);
     }
   }
 
   /**
-   * The statements by file: {@code tables/} makes the tables, {@code lists/} gives older ones all
-   * their lists, {@code views/} makes the views anew. Each can be applied at any time.
+   * The statements by file: {@code lists/} gives the tables of the migrations the names of all
+   * lists, {@code views/} makes the views anew. Each can be applied at any time.
    */
   static Map<String, String> sql() {
     Map<String, String> files = new LinkedHashMap<>();
     for (WindowTable<?, ?> table : WindowTables.all()) {
       String name = table.table().sqlName();
-      files.put("tables/" + name + ".sql", NOTE + table.statements().createTable());
       if (!table.statements().widenLists().isEmpty()) {
         files.put("lists/" + name + ".sql", NOTE + table.statements().widenLists());
       }

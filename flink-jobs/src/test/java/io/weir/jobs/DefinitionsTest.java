@@ -25,7 +25,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * What is generated from the declarations, against what is committed and against the migrations.
  */
 class DefinitionsTest {
-  private static final Path GENERATED = Path.of("../clickhouse/generated");
+  private static final Path STORE = Path.of("../clickhouse");
   private static final Path MIGRATIONS = Path.of("../clickhouse/migrations");
 
   /** A column of a statement: name, then type and comment up to the next one. */
@@ -40,13 +40,11 @@ class DefinitionsTest {
   @Test
   void theCommittedStatementsAreThoseOfTheDeclarations() throws IOException {
     if ("write".equals(System.getProperty("weir.golden"))) {
-      Definitions.main(new String[] {"sql", GENERATED.toString()});
+      Definitions.main(new String[] {"sql", STORE.toString()});
     }
     Map<String, String> committed = new TreeMap<>();
-    try (Stream<Path> files = Files.walk(GENERATED)) {
-      for (Path file : files.filter(path -> path.toString().endsWith(".sql")).toList()) {
-        committed.put(GENERATED.relativize(file).toString(), Files.readString(file));
-      }
+    for (String file : Definitions.sql().keySet()) {
+      committed.put(file, Files.readString(STORE.resolve(file)));
     }
     assertEquals(new TreeMap<>(Definitions.sql()), committed);
   }
@@ -59,7 +57,7 @@ class DefinitionsTest {
 
   /**
    * Whether columns are the same in name, type, comment and order. An enumeration of lists may have
-   * become longer since the migration, which what is generated into {@code lists/} brings about:
+   * become longer since the migration, which the file in {@code clickhouse/lists} brings about:
    * what it had must be as it was.
    */
   private static void assertSame(List<String> migrated, List<String> declared) {
@@ -83,22 +81,6 @@ class DefinitionsTest {
         .results()
         .map(found -> found.group())
         .toList();
-  }
-
-  @ParameterizedTest
-  @MethodSource("tables")
-  void theViewIsThatOfTheMigrations(WindowTable<?, ?> table) throws IOException {
-    String view = "";
-    for (String sql : migrations()) {
-      Matcher made =
-          Pattern.compile("^CREATE OR REPLACE VIEW " + table.view() + "\n.*?;\n", 8 | 32)
-              .matcher(sql);
-      while (made.find()) {
-        view = made.group();
-      }
-    }
-    assertSame(columns(head(view)), columns(head(table.statements().createView())));
-    assertEquals(comment(view), comment(table.statements().createView()));
   }
 
   @Test
@@ -184,14 +166,5 @@ class DefinitionsTest {
       columns.add(matcher.group(1) + " " + matcher.group(2));
     }
     return columns;
-  }
-
-  /** The columns of a view's statement, without its SELECT. */
-  private static String head(String view) {
-    return view.substring(0, view.indexOf("\n)\n"));
-  }
-
-  private static String comment(String view) {
-    return view.substring(view.lastIndexOf("\nCOMMENT "));
   }
 }

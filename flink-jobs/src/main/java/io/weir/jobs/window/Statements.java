@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
 
@@ -35,7 +36,12 @@ public record Statements(
       String viewName,
       String viewType,
       String viewSql,
-      String viewComment) {}
+      String viewComment) {
+    /** Whether the view has it as the table does. */
+    boolean isTables() {
+      return viewName.equals(name) && viewType.equals(type) && viewComment.equals(comment);
+    }
+  }
 
   /** Makes the table. */
   public String createTable() {
@@ -81,19 +87,26 @@ public record Statements(
     return lines.isEmpty() ? "" : "ALTER TABLE " + name + "\n" + lines + ";\n";
   }
 
-  /** Makes the view, also in the place of an older one. */
+  /**
+   * Makes the view, also in the place of an older one. Columns that are the table's are declared by
+   * their names alone, {@code LIKE table (column, ...)}: {@code clickhouse/weir_schema} puts type
+   * and comment there.
+   */
   public String createView() {
     List<Column> seen = columns.stream().filter(column -> !column.viewName.isEmpty()).toList();
-    String lines =
-        seen.stream()
-            .map(
-                column ->
-                    "    " + column.viewName + " " + typed(column.viewType, column.viewComment))
-            .collect(Collectors.joining(",\n"));
-    String select =
-        seen.stream()
-            .map(column -> "    " + column.viewSql + " AS " + column.viewName)
-            .collect(Collectors.joining(",\n"));
+    List<String> declared = new ArrayList<>();
+    List<String> like = new ArrayList<>();
+    for (Column column : seen) {
+      if (column.isTables()) {
+        like.add(column.name);
+      } else {
+        flush(like, declared);
+        declared.add("    " + column.viewName + " " + typed(column.viewType, column.viewComment));
+      }
+    }
+    flush(like, declared);
+    List<String> selected =
+        seen.stream().map(column -> column.viewSql + " AS " + column.viewName).toList();
     return """
         CREATE OR REPLACE VIEW %s
         (
@@ -106,7 +119,35 @@ public record Statements(
         WHERE %s
         COMMENT %s;
         """
-        .formatted(view, lines, select, name, shownWhere, quoted(viewComment));
+        .formatted(
+            view,
+            String.join(",\n", declared),
+            wrapped("    ", selected, "    "),
+            name,
+            shownWhere,
+            quoted(viewComment));
+  }
+
+  private void flush(List<String> like, List<String> declared) {
+    if (!like.isEmpty()) {
+      declared.add(wrapped("    LIKE " + name + " (", like, "        ") + ")");
+      like.clear();
+    }
+  }
+
+  /** Items with commas, in lines of some 120 characters. */
+  private static String wrapped(String begin, List<String> items, String indent) {
+    StringBuilder text = new StringBuilder();
+    StringBuilder line = new StringBuilder(begin);
+    for (int i = 0; i < items.size(); i++) {
+      String item = items.get(i) + (i + 1 < items.size() ? "," : "");
+      if (line.length() + item.length() > 118 && !line.toString().isBlank()) {
+        text.append(line.toString().stripTrailing()).append('\n');
+        line = new StringBuilder(indent);
+      }
+      line.append(item).append(i + 1 < items.size() ? " " : "");
+    }
+    return text.append(line).toString();
   }
 
   private static String typed(String type, String comment) {
