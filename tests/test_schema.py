@@ -33,7 +33,7 @@ print(connection.query(question, "JSONEachRow").bytes().decode())
 def stored() -> dict[str, dict[str, Any]]:
     """The columns of `flows` in an engine that has run the migrations."""
     python = BUILT / "venvs/clickhouse/bin/python"
-    path = {"PYTHONPATH": str(CHECKOUT / "clickhouse/embedded")}
+    path = {"PYTHONPATH": f"{CHECKOUT / 'clickhouse/embedded'}:{CHECKOUT / 'clickhouse'}"}
     done = run([str(python), "-c", ASK, str(CHECKOUT / "clickhouse/migrations")], path)
     assert done.status == 0, done.err
     return {row["name"]: row for row in map(json.loads, filter(None, done.out.splitlines()))}
