@@ -2,7 +2,8 @@ package io.weir.jobs.message;
 
 /**
  * Which way a flow goes, seen from the site of its probe or from the nation. It is the initiator's
- * way: a connection that was opened from inside is {@link #OUT}, whoever then sends the most.
+ * way: a connection that was opened from inside is {@link #OUT}, even where most packets then come
+ * back.
  */
 public enum Direction {
   /** An end is not told, or nobody has declared what is inside. */

@@ -10,7 +10,8 @@ import org.apache.flink.core.memory.DataOutputView;
 /**
  * Rows of one table and one partition of it, as one block of ClickHouse's Native format.
  *
- * @param bytes holds the block in its first {@code length} octets; whoever gets the block owns it
+ * @param bytes holds the block in its first {@code length} octets; the operator that receives the
+ *     block owns it
  */
 public record NativeBlock(Table table, int partition, int rows, byte[] bytes, int length) {
   public static final WireType<NativeBlock> TYPE =
