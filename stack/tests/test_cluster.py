@@ -91,7 +91,7 @@ def test_users_are_made_on_every_node(tmp_path: Path, monkeypatch: pytest.Monkey
     apply_access(stack, heard)  # type: ignore[arg-type]
     assert heard.sql
     assert all("ON CLUSTER 'c'" in statement for statement in heard.sql)
-    with pytest.raises(ValueError, match="no statement on access"):
+    with pytest.raises(ValueError, match="not a statement on access"):
         on_cluster("SELECT 1", "c")
 
 

@@ -29,7 +29,7 @@ def test_the_example_is_the_defaults() -> None:
     [
         ("ports: {kafka: x}", "ports.kafka"),
         ("colour: red", "colour"),
-        ("ports: [1", "no valid YAML"),
+        ("ports: [1", "not valid YAML"),
         ("flink: {jobs: [fly]}", "flink.jobs.0"),
         ("- a", "the file"),
     ],

@@ -1,8 +1,8 @@
 """Apply `clickhouse/migrations/NNNN_name.sql` in order, once each, to any server.
 
-A migration is idempotent: broken off half-way, it is simply applied again. What was applied is kept in
-`schema_migrations` with a checksum, so that a file changed after the fact is noticed. `schemas/services.csv` is data and
-may change: then it is loaded again.
+A migration is idempotent: after an interruption, it is simply applied again. `schema_migrations` lists applied
+migrations with a checksum, so that a later change to a file is detected. `schemas/services.csv` is data and may change:
+then it is loaded again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def statements(text: str) -> list[str]:
     return [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", kept) if part.strip()]
 
 
-#: Where what was applied is kept.
+# : The table of applied migrations.
 _APPLIED = (
     "CREATE TABLE IF NOT EXISTS schema_migrations (name String COMMENT 'File', checksum String "
     "COMMENT 'SHA-256 of the file', applied_at DateTime('UTC') DEFAULT now() COMMENT 'When') "
@@ -39,9 +39,9 @@ _APPLIED = (
 
 
 def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[str, list[str]]]:
-    """Each migration's name and statements, as they are for one node, or for a cluster where one is named.
+    """Each migration's name and statements, in the form for one node, or for `cluster` if given.
 
-    The first has no name: it makes the database, and the table of what was applied. Raises WeirError.
+    The first has no name: it creates the database and the table of applied migrations. Raises WeirError.
     """
     texts = [("", [f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", _APPLIED])]
     texts += [(path.name, statements(path.read_text())) for path in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql"))]
@@ -55,9 +55,9 @@ def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[s
 
 
 def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") -> list[str]:
-    """Apply what is new, on every node where a cluster is named; returns the names of the applied files.
+    """Apply new migrations, on every node if `cluster` is given; returns the names of the applied files.
 
-    Raises WeirError where an applied file has been changed since, or where a statement fails.
+    Raises WeirError if an applied file has been changed since, or if a statement fails.
     """
     (_, first), *files = compiled(clickhouse.database, cluster, folder)
     clickhouse.execute(first[0], database="")
@@ -72,7 +72,7 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") ->
         if name in known:
             if known[name] != checksum:
                 raise WeirError(
-                    f"{name} was changed after it had been applied",
+                    f"{name} was changed after it was applied",
                     hint="a change to the tables is a new migration, never an edit",
                     status=1,
                 )
@@ -90,14 +90,14 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") ->
     return applied
 
 
-#: Statements that only say what something is: views, dictionaries, functions, databases. They hold no rows.
+# : Statements that only define something: views, dictionaries, functions, databases. They hold no rows.
 _DEFINITION = re.compile(
     r"(CREATE( OR REPLACE)?|DROP) (MATERIALIZED VIEW|VIEW|DICTIONARY|FUNCTION)\b|CREATE DATABASE\b", re.IGNORECASE
 )
 
 
 def define(clickhouse: ClickHouse, folder: Path = FOLDER) -> None:
-    """Make views, dictionaries and functions of the applied migrations anew, in order; tables and their rows stay."""
+    """Create views, dictionaries and functions of the applied migrations again, in order; tables and their rows stay."""
     applied = {row["name"] for row in clickhouse.rows("SELECT DISTINCT name FROM schema_migrations")}
     for path in sorted(folder.glob("[0-9][0-9][0-9][0-9]_*.sql")):
         for statement in statements(path.read_text()) if path.name in applied else []:
@@ -110,7 +110,7 @@ def _note(clickhouse: ClickHouse, name: str, checksum: str) -> None:
 
 
 def _services(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
-    """Load the names of services anew where their file has changed; returns its name if so."""
+    """Load the names of services again if their file has changed; returns its name if so."""
     text = SERVICES.read_text()
     checksum = hashlib.sha256(text.encode()).hexdigest()
     if known.get(SERVICES.name) == checksum:
@@ -121,7 +121,7 @@ def _services(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
 
 
 def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
-    """Load the names of applications anew where the agent on this machine numbers others; returns what was loaded."""
+    """Load the names of applications again if the agent on this machine numbers them differently; returns their source."""
     agent = CHECKOUT / "capture/target/release/weir-probe"
     if not agent.exists():
         return None
@@ -139,9 +139,10 @@ def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
 
 
 def apply_access(stack: Stack, admin: ClickHouse) -> int:
-    """Users, roles, grants, limits, quotas and row policies of the access file as SQL on a clickhouse-server; returns how many statements.
+    """Send users, roles, grants, limits, quotas and row policies of the access file as SQL to a clickhouse-server;
+    returns the number of statements.
 
-    The embedded front reads the file itself. The compiler is the front's; it is asked as a program.
+    The embedded front reads the file itself. This runs the front's compiler as a program.
     """
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "clickhouse/embedded")} | stack.passwords
     command = [sys.executable, "-m", "weir_clickhouse", "access-sql", str(stack.access)]

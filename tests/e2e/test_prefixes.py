@@ -111,7 +111,7 @@ def test_a_file_of_100_000_prefixes(stack: RunningStack, tmp_path: Path) -> None
     file.write_text("prefix\n192.0.2.0/33\n")
     wrong = stack.weir("prefixes", "import", str(file), "--replace")
     assert (wrong.status, len(wrong.err.splitlines())) == (2, 2)
-    assert f"{file}:2: '192.0.2.0/33' is no prefix" in wrong.err
+    assert f"{file}:2: '192.0.2.0/33' is not a prefix" in wrong.err
     empty = tmp_path / "empty.csv"
     empty.write_text("prefix\n")
     assert "100,000 removed" in stack.weir("prefixes", "import", str(empty), "--replace").out
