@@ -66,9 +66,9 @@ def test_on_one_node_nothing_is_changed() -> None:
 
 def test_what_has_no_form_is_refused() -> None:
     for statement in ("OPTIMIZE TABLE flows", "CREATE TABLE x (a UInt8) ENGINE = Memory", "SET a = 1"):
-        with pytest.raises(ValueError, match=r"no form|no MergeTree"):
+        with pytest.raises(ValueError, match=r"without a cluster form|no MergeTree"):
             Cluster("c").compile(statement)
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a cluster name"):
         Cluster("c'; DROP")
 
 
