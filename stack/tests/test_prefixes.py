@@ -1,4 +1,4 @@
-"""Prefixes: what a file may hold, how ids are given, and that the generated messages are those of the schemas."""
+"""Prefixes: the contents of a file, how ids are assigned, and that the generated messages match the schemas."""
 
 from __future__ import annotations
 

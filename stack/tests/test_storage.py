@@ -1,4 +1,4 @@
-"""What goes first when the store is too full, and the forecast."""
+"""The partitions that go first when the store is too full, and the forecast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the stack can be tested without a server."""
+"""The parts of the stack that need no server."""
 
 from __future__ import annotations
 
@@ -140,13 +140,13 @@ def test_what_an_exporter_lost_is_added_up() -> None:
 
 
 class Answers:
-    """A store that gives one answer."""
+    """A store that always gives the same answer."""
 
     def __init__(self, **answer: Any) -> None:
         self.answer = answer
 
     def rows(self, _sql: str) -> list[dict[str, Any]]:
-        """The answer, whatever is asked."""
+        """The answer to any question."""
         return [self.answer]
 
 
