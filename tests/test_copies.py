@@ -1,4 +1,4 @@
-"""The sources do not repeat themselves more than they did; a copy that goes lowers the bound."""
+"""The sources do not repeat themselves more than before; removing a copy lowers the bound."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import copies
 
-#: Pairs of places that share six lines or more. None may be in SQL.
+# : Pairs of places that share six lines or more. None may be in SQL.
 BOUND = 75
 IN_SQL = 48
 

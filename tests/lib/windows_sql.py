@@ -1,9 +1,9 @@
-"""What the jobs of windows should have stored, worked out by the store itself in plain SQL from the raw rows of `flows`.
+"""The expected rows of the window jobs, computed by the store itself in plain SQL from the raw rows of `flows`.
 
-Each step is a table of a database of its own, so that the next one reads as what it means: `seen` is what each probe
-saw of each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these, `hosts` what
-each host did. From them come the tables that the jobs write, with the same columns. The definitions are those of the
-tables' comments.
+Each step is a table of a separate database, so that the next one reads clearly: `seen` holds each probe's observation
+of each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these, `hosts` the
+activity of each host. From them come the tables that the jobs write, with the same columns. The definitions are those
+of the tables' comments.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from weir.clickhouse import ClickHouse
 
 DATABASE = "plain_sql"
 
-# Rows of a table by what tells them apart: the window's start in seconds, then the columns that COMPARED names.
+# Rows of a table by their key: the window's start in seconds, then the columns that COMPARED names.
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 
 # Columns of a flow that are counted by direction.
 _COUNTS = ("octets", "packets", "tcp_syn", "tcp_synack", "tcp_fin", "tcp_rst", "icmp_errors")
 _DIRECTED = [f"{way}_{count}" for way in ("fwd", "rev") for count in _COUNTS]
 _TUPLE = "src_addr, dst_addr, src_port, dst_port, protocol"
-# What tells entries of one window and probe apart: five-tuple; overflow records also by what they count by.
+# Key of the entries of one window and probe: five-tuple; for overflow records also their aggregation key.
 _ENTRY = f"{_TUPLE}, okey, overflow_version"
 _ATTRIBUTES = "application, src_as, dst_as, src_country, dst_country, src_customer, dst_customer"
 
@@ -36,11 +36,11 @@ _ESTIMATE = (
 
 
 def _steps(first: int, last: int, window: int, answer: int, top: int, report: int) -> dict[str, str]:
-    """Name and SELECT of each table, in the order in which they are made."""
+    """Name and SELECT of each table, in order of creation."""
     sums = ", ".join(f"sum(toUInt64(f.{name})) AS {name}" for name in _DIRECTED)
     swapped = {"fwd": "rev", "rev": "fwd"}
     joined = ", ".join(
-        # Of a one-way observation the direction that it lacks, from the best other one that has it.
+        # For a one-way observation, the missing direction from the best other observation that has it.
         f"if(c.one_way AND c.{way}_packets = 0, c.other_{way}.{number}, c.{way}_{count}) AS {way}_{count}"
         for way in ("fwd", "rev")
         for number, count in enumerate(_COUNTS, 1)
@@ -75,7 +75,7 @@ def _steps(first: int, last: int, window: int, answer: int, top: int, report: in
     flow = f"tuple({_TUPLE}) AS flow"
 
     return {
-        # ---- what each probe saw ----
+        # ---- observations of each probe ----
         "places": """
             SELECT p.id AS id, any(p.site) AS site, any(p.national) AS national FROM weir.prefixes AS p FINAL GROUP BY id""",
         "seen": f"""
@@ -149,7 +149,7 @@ def _steps(first: int, last: int, window: int, answer: int, top: int, report: in
             FROM national
             ARRAY JOIN arrayDistinct(arrayConcat([toUInt32(0)], arrayFilter(c -> c != 0, [src_customer, dst_customer])))
                 AS of_customer""",
-        # Over all probes, what was left out is what they saw together less what counts.
+        # Over all probes, the bytes left out are the sum of all observations minus the counted ones.
         "totals": """
             SELECT w, scope, probe, customer, sum(fwd_octets + rev_octets) AS window_octets,
                    sum(fwd_packets + rev_packets) AS window_packets, countIf(okey = 0) AS window_flows,
@@ -256,7 +256,7 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
     stats = ("syn_sent", "fin_recv", "rst_recv", "tcp_packets", "work_weight", "udp_sent", "icmp_errors_sent")
     ports = "arraySlice(arraySort(p -> (p.2, p.1), groupArray((port, seen, packets))), 1, 10)"
     return {
-        # ---- what each host did; one-way observations are left out of what needs both directions ----
+        # ---- activity of each host; one-way observations are left out of figures that need both directions ----
         "did": """
             SELECT w, scope, probe, host, max(host_customer) AS customer, max(local) AS local,
                    sumIf(tcp_syn_sent, tcp) AS syn_sent, sumIf(tcp_synack_sent, tcp) AS synack_sent,
@@ -271,7 +271,7 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
                    sumIf(packets_sent + packets_received, okey != 0 AND tcp) AS overflow_tcp_packets
             FROM (SELECT *, protocol = 6 AND NOT one_way AS tcp FROM ends WHERE scope != 'customer')
             GROUP BY w, scope, probe, host""",
-        # A SYN is judged in the window in which its answer's time-out ends; the answer may come until that window's end.
+        # A SYN is judged in the window in which its answer's timeout ends; the answer may come until that window's end.
         "attempts": f"""
             SELECT w AS tried, if(first < {edge}, w, w + {window}) AS judged,
                    probe, src_addr, dst_addr, src_port, dst_port, protocol, src_customer, src_at_site, src_national
@@ -295,7 +295,7 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
             LEFT JOIN (SELECT DISTINCT * EXCEPT probe FROM answers) AS a
                 USING (src_addr, dst_addr, src_port, dst_port, protocol)
             GROUP BY w, scope, host, peer""",
-        # A window has rows of a probe where the probe saw something in it.
+        # A window has rows of a probe if the probe saw anything in it.
         "verdicts": """
             SELECT w, scope, probe, host, max(customer) AS customer, max(local) AS local,
                    countIf(NOT replied) AS failed, countIf(replied) AS answered
@@ -310,7 +310,7 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
                    if(syn_recv + syn_sent = 0, 0, intDiv(100 * synack_sent, syn_recv + syn_sent)) AS sa_s,
                    udp_sent * icmp_recv_udp AS udp_work_weight
             FROM did AS d FULL JOIN verdicts AS v USING (w, scope, probe, host)""",
-        # ---- distinct counterparts that overflow records tell by sketches ----
+        # ---- distinct counterparts, from the sketches of overflow records ----
         "sketches": f"""
             SELECT w, scope, probe, host, kind, toUInt64(sum(floor(estimate + 0.5))) AS estimate
             FROM (SELECT w, scope, name AS probe, host, {_KIND} AS kind,
@@ -417,7 +417,7 @@ def _indicators(first: int, last: int, window: int, answer: int, top: int, repor
     }
 
 
-# What is compared: the view, what tells its rows apart, and the other columns with what they are in plain SQL.
+# The comparison: the view, the key of its rows, and the other columns with their plain SQL.
 _SCOPE = ("scope", "probe")
 _OF = (*_SCOPE, "customer")
 COMPARED: dict[str, tuple[tuple[str, ...], str]] = {
@@ -459,7 +459,7 @@ COMPARED: dict[str, tuple[tuple[str, ...], str]] = {
 def work_out(
     store: ClickHouse, first: int, last: int, *, window: int = 30, answer: int = 10, top: int = 50, report: int = 1000
 ) -> None:
-    """Make all tables anew from the rows of `flows` of a time, in seconds; `store` is the admin's."""
+    """Create all tables again from the rows of `flows` of a time range, in seconds; `store` is the admin's."""
     store.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
     store.execute(f"CREATE DATABASE {DATABASE}")
     for name, select in _steps(first, last, window, answer, top, report).items():
@@ -467,7 +467,7 @@ def work_out(
 
 
 def expected(store: ClickHouse, name: str) -> Rows:
-    """The rows of a table as plain SQL has them."""
+    """The rows of a table from plain SQL."""
     key, columns = COMPARED[name]
     return _by_key(store, f"SELECT w, {', '.join(key)}, {columns} FROM {DATABASE}.{name}", key)
 
@@ -481,7 +481,7 @@ def stored(store: ClickHouse, name: str, first: int, last: int) -> Rows:
 
 
 def _split(columns: str) -> list[str]:
-    """The columns between those commas that are in no brackets."""
+    """The columns between commas outside brackets."""
     depth, start, parts = 0, 0, []
     for at, letter in enumerate(columns):
         depth += (letter == "(") - (letter == ")")
@@ -496,12 +496,12 @@ def _by_key(store: ClickHouse, sql: str, key: tuple[str, ...]) -> Rows:
 
 
 def count(store: ClickHouse, sql: str) -> int:
-    """The number that is the answer."""
+    """The number in the answer."""
     return int(store.execute(sql))
 
 
 def differences(store: ClickHouse, first: int, last: int) -> list[str]:
-    """Where what the jobs stored of a time differs from plain SQL over the rows as they are now, one line each."""
+    """Differences between the jobs' rows of a time range and plain SQL over the rows as they are now, one line each."""
     work_out(store, first, last)
     found = []
     for name in COMPARED:
