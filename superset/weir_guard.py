@@ -12,9 +12,9 @@ from typing import Any
 
 import weir_assets
 
-# : Front page of a customer's users.
+#: Front page of a customer's users.
 CUSTOMER_PAGE = "/superset/dashboard/customer/"
-# : Endpoints that accept queries.
+#: Endpoints that accept queries.
 PATHS = ("/api/v1/chart/", "/superset/explore_json", "/datasource/samples", "/api/v1/query/")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 # Lists in a query whose texts Superset takes for SQL if no column has that name.

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import weir_assets
 
-# : Front page of a visitor.
+#: Front page of a visitor.
 FRONT_PAGE = "/superset/dashboard/nation/"
 APP_NAME = "Weir"
 _PRIMARY = "#1F8FB0"

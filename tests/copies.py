@@ -15,10 +15,10 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[1]
 #: Lines that two places must share.
 RUN = 6
-# : A run that stands in more places than this is an idiom of the language, not a copy.
+#: A run that stands in more places than this is an idiom of the language, not a copy.
 MOST_PLACES = 8
 SOURCES = {".py", ".rs", ".java", ".sql", ".proto", ".sh", ".c", ".pyi"}
-# : Generated files, or test vectors that must be readable on their own.
+#: Generated files, or test vectors that must be readable on their own.
 LEFT_OUT = re.compile(r"stack/weir/messages/|/tests/golden/|/cluster/")
 THIN = re.compile(r"[\W_]*|(use|import|from|package|pub use|mod|pub mod)\b.*|(//|#|--|\*|/\*|\"\"\").*")
 

@@ -29,9 +29,9 @@ VENVS = CHECKOUT / ".weir/venvs"
 LOGS = CHECKOUT / ".weir/test-logs"
 STACK = VENVS / "stack/bin"
 TEMPORARY = tempfile.TemporaryDirectory(prefix="weir-tests-", ignore_cleanup_errors=True)
-# : Lines of a failed part's output to show.
+#: Lines of a failed part's output to show.
 SHOWN = 120
-# : Permitted reasons to skip a test on a fresh Debian as root; with any other reason the test should have run.
+#: Permitted reasons to skip a test on a fresh Debian as root; with any other reason the test should have run.
 MAY_LACK = re.compile(r"\.\./shared|kernel module")
 
 

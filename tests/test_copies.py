@@ -8,7 +8,7 @@ import pytest
 
 import copies
 
-# : Pairs of places that share six lines or more. None may be in SQL.
+#: Pairs of places that share six lines or more. None may be in SQL.
 BOUND = 75
 IN_SQL = 48
 

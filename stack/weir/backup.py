@@ -25,7 +25,7 @@ from weir.supervisor import Supervisor
 
 DISK = "backups"
 MANIFEST = "backup_manifest"
-# : Tables that `weir migrate` fills: a store with rows in these alone counts as empty.
+#: Tables that `weir migrate` fills: a store with rows in these alone counts as empty.
 _FILLED = {"schema_migrations", "services", "applications"}
 #: The engine refuses to drop tables of more than 50 GB unless told otherwise.
 _DROP = {"max_table_size_to_drop": "0", "max_partition_size_to_drop": "0"}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-# : A replicated table forgets a token older than this, a week: longer than any job retries.
+#: A replicated table forgets a token older than this, a week: longer than any job retries.
 _TOKENS_S = 7 * 86_400
 
 _ENGINE = re.compile(r"\bENGINE = (\w*MergeTree)(?:\(([^)]*)\))?")

@@ -22,11 +22,11 @@ from weir.stages import Stages
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# : Table of the wanted range while statements need it, so that no statement, log or list of mutations names it.
+#: Table of the wanted range while statements need it, so that no statement, log or list of mutations names it.
 _RANGE = "weir_forget"
 _FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
-# : No log records any of this; a removal waits for its end on every replica. Tables of the system's logs have a hundred
-# columns.
+#: No log records any of this; a removal waits for its end on every replica. Tables of the system's logs have a hundred
+#: columns.
 _SETTINGS = {
     "log_queries": "0",
     "mutations_sync": "2",
@@ -34,7 +34,7 @@ _SETTINGS = {
     "max_expanded_ast_elements": "1000000",
 }
 
-# : An address in a text, with the length of a prefix if one follows. The engine rejects false matches.
+#: An address in a text, with the length of a prefix if one follows. The engine rejects false matches.
 _ADDRESS = (
     r"\\b((?:[0-9]{1,3}[.-]){3}[0-9]{1,3})\\b(?:/([0-9]{1,3}))?",
     r"((?:(?:[0-9A-Fa-f]{1,4}::?){1,7}|::(?:[0-9A-Fa-f]{1,4}::?){0,6})"

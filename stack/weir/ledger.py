@@ -117,7 +117,7 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
     return [*found, *_of_exporters(rows)]
 
 
-# : A collector's counts per exporter: the column, its meaning in words, whether it means a loss.
+#: A collector's counts per exporter: the column, its meaning in words, whether it means a loss.
 _EXPORTERS = (
     ("exporter_lost", "{name}: {count:,} {detail} were sent and did not come", True),
     (

@@ -30,7 +30,7 @@ def statements(text: str) -> list[str]:
     return [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", kept) if part.strip()]
 
 
-# : The table of applied migrations.
+#: The table of applied migrations.
 _APPLIED = (
     "CREATE TABLE IF NOT EXISTS schema_migrations (name String COMMENT 'File', checksum String "
     "COMMENT 'SHA-256 of the file', applied_at DateTime('UTC') DEFAULT now() COMMENT 'When') "
@@ -90,7 +90,7 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") ->
     return applied
 
 
-# : Statements that only define something: views, dictionaries, functions, databases. They hold no rows.
+#: Statements that only define something: views, dictionaries, functions, databases. They hold no rows.
 _DEFINITION = re.compile(
     r"(CREATE( OR REPLACE)?|DROP) (MATERIALIZED VIEW|VIEW|DICTIONARY|FUNCTION)\b|CREATE DATABASE\b", re.IGNORECASE
 )

@@ -27,14 +27,14 @@ class Constant:
 
 
 MEASURED = "make bench-store"
-# : Interval records per flow at intervals of 10 s; a longer flow has further records.
+#: Interval records per flow at intervals of 10 s; a longer flow has further records.
 RECORDS_A_FLOW = Constant(1.5, "assumed; 1.14 in the public captures, 1.29 in the benchmark's traffic")
 RAW_OCTETS = Constant(22.9, MEASURED)
-# : Hourly rows per record: pairs of addresses recur within the hour.
+#: Hourly rows per record: pairs of addresses recur within the hour.
 HOURLY_ROWS_A_RECORD = Constant(0.61, MEASURED)
-# : Octets per row, both orders together.
+#: Octets per row, both orders together.
 HOURLY_OCTETS = Constant(25.9, MEASURED)
-# : Rows of hosts_daily per probe and day: factor * (its records) ** exponent, because hosts recur.
+#: Rows of hosts_daily per probe and day: factor * (its records) ** exponent, because hosts recur.
 HOSTS_EXPONENT = Constant(
     0.68, "make bench-store: 135,000 hosts of one probe in 0.5 million records, 455,000 in 3 million"
 )
@@ -42,15 +42,15 @@ HOSTS_FACTOR = Constant(18, "make bench-store: the same two")
 HOSTS_OCTETS = Constant(10.7, MEASURED)
 TALKERS_A_PROBE = Constant(10_001, "clickhouse/migrations/0016_daily.sql: the list and its remainder")
 TALKERS_OCTETS = Constant(23.2, MEASURED)
-# : Rows per probe, or over all: totals, applications, AS, countries, in each direction.
+#: Rows per probe, or over all: totals, applications, AS, countries, in each direction.
 MIXES_A_PROBE = Constant(500, "assumed: 120 names in 4 directions")
 MIXES_OCTETS = Constant(22.2, MEASURED)
-# : Records that one core stores per second, with all views.
+#: Records that one core stores per second, with all views.
 RECORDS_A_CORE = Constant(150_000, "make bench-store: 6.4 us of CPU per record")
-# : Disk that merging needs beside the stored data; how full a disk may be.
+#: Disk that merging needs beside the stored data; how full a disk may be.
 DISK_FILL = Constant(0.8, "ClickHouse merges a partition into a copy of itself")
 MACHINE_CORES, MACHINE_OCTETS = 16, 16 * 10**12
-# : Share of the cores that inserts may take; queries get the rest.
+#: Share of the cores that inserts may take; queries get the rest.
 INSERT_SHARE = 0.5
 
 

@@ -28,7 +28,7 @@ from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
 
-# : Tables of each tier, in the order in which people meet them. Tables not named here are kept and counted as `other`.
+#: Tables of each tier, in the order in which people meet them. Tables not named here are kept and counted as `other`.
 TIERS: dict[str, tuple[str, ...]] = {
     "raw": ("flows",),
     "windows": (
@@ -45,7 +45,7 @@ TIERS: dict[str, tuple[str, ...]] = {
     "daily": ("hosts_daily", "talkers_daily", "national_talkers_daily", "mixes_daily"),
 }
 DAY_S = 86400
-# : Number of hosts per probe and day with their own row in talkers_daily, and per day in national_talkers_daily.
+#: Number of hosts per probe and day with their own row in talkers_daily, and per day in national_talkers_daily.
 TALKERS = 10_000
 
 
@@ -424,7 +424,7 @@ class _RollUp:
         return all(own["packets"] == 2 * raw[0]["packets"] for own in admin.rows(sums))
 
 
-# : After so many seconds without new raw records of a day, its daily rows are complete.
+#: After so many seconds without new raw records of a day, its daily rows are complete.
 _SETTLED_S = 3600
 _ROLL_UPS = (
     _RollUp("hosts_daily", {"talkers_daily": _TALKERS_SQL, "national_talkers_daily": _NATIONAL_SQL}),

@@ -17,7 +17,7 @@ import pytest
 
 from harness import FOLDER, RunningStack
 
-# : Files with the longest tests begin first; the seconds are those of a quiet machine with 2 cores.
+#: Files with the longest tests begin first; the seconds are those of a quiet machine with 2 cores.
 LONGEST_FIRST = {
     "test_windows": 230,
     "test_faults": 170,

@@ -20,7 +20,7 @@ from weir.clickhouse import ClickHouse, connect
 from weir.stages import Stages
 from window_traffic import TCP, Publisher, Seen, Way, conversations_and_a_scan
 
-# : Addresses to remove, and a neighbour of each to keep.
+#: Addresses to remove, and a neighbour of each to keep.
 GONE = ("10.66.0.6", "2001:db8:66::6")
 KEPT = ("10.66.0.7", "2001:db8:66::7")
 
@@ -141,7 +141,7 @@ def test_of_real_traffic_nothing_is_left(stack: RunningStack, store: ClickHouse)
     stack.start("flink")
 
 
-# : A column of each type that can name an address, in INSERT syntax.
+#: A column of each type that can name an address, in INSERT syntax.
 KINDS = {
     "IPv6": "'::ffff:{}'",
     "IPv4": "'{}'",

@@ -27,7 +27,7 @@ from harness import decoded, eventually, free_ports, live_possible
 from nprobe_capture import make
 from ntop_reader import Message, Subscriber, flows
 
-# : Sends each frame of a capture from the named interface, over some seconds: a collector's socket holds few datagrams.
+#: Sends each frame of a capture from the named interface, over some seconds: a collector's socket holds few datagrams.
 SENDER = """
 import socket, sys, time
 sys.path.insert(0, sys.argv[3])

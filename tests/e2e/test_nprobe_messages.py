@@ -18,15 +18,15 @@ from harness import AGENT, RunningStack, eventually, free_ports
 from nprobe_capture import ACK, FIN, RST, SYN, make
 from ntop_reader import HEADER, MANDATORY, Message, Subscriber, flows
 
-# : Every element that a record can fill.
+#: Every element that a record can fill.
 TEMPLATE = (
     "@NTOPNG@ %TCP_FLAGS %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS %FLOW_START_SEC %FLOW_END_SEC "
     "%FLOW_DURATION_MILLISECONDS %ICMP_IPV4_TYPE %ICMP_IPV4_CODE %L7_PROTO_NAME %L7_PROTO_CATEGORY %BIFLOW_DIRECTION "
     "%DOT1Q_SRC_VLAN %FLOW_END_REASON %EXPORTER_IPV6_ADDRESS"
 )
-# : nDPI's names for the capture's applications; an agent built without nDPI has none.
+#: nDPI's names for the capture's applications; an agent built without nDPI has none.
 APPLICATIONS = {5: "DNS", 7: "HTTP", 81: "ICMP", 102: "ICMPV6"}
-# : Text that an application's number stands for, compared separately.
+#: Text that an application's number stands for, compared separately.
 NAMED = ("L7_PROTO_NAME", "L7_PROTO_CATEGORY")
 Line = dict[str, Any]
 

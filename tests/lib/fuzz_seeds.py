@@ -19,7 +19,7 @@ from capture_traces import SHARED, fragments_of, made_frames
 CORPUS = Path(__file__).resolve().parents[2] / "capture/fuzz/corpus"
 #: As in `capture/fuzz/src/packet.rs`.
 LINKS = [1, 101, 0, 113, 276, 9, 104, 107, 105, 127, 10, 239]
-# : Maximum octets of an input, and maximum frames read of a capture.
+#: Maximum octets of an input, and maximum frames read of a capture.
 MOST = 4096
 FRAMES = 200
 

@@ -31,9 +31,9 @@ from weir.supervisor import Supervisor
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BUILT = CHECKOUT / ".weir"
-# : Where `weir` finds the artefacts of `make build`.
+#: Where `weir` finds the artefacts of `make build`.
 ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT / "kafka")}
-# : The environment variable that names the folder of a test session; its processes coordinate there.
+#: The environment variable that names the folder of a test session; its processes coordinate there.
 FOLDER = "WEIR_TEST_FOLDER"
 PORTS = range(11_000, 32_000)
 AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))

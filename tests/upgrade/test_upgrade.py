@@ -16,7 +16,7 @@ import pytest
 from harness import CHECKOUT, RunningStack, eventually, run
 from weir.demo_traffic import write_capture
 
-# : Tables and views whose rows an upgrade keeps, with the key of a row.
+#: Tables and views whose rows an upgrade keeps, with the key of a row.
 KEPT = {
     "flows": "count(), sum(fwd_packets + rev_packets), sum(fwd_octets + rev_octets)",
     "flows_hourly": "sum(records), sum(fwd_octets + rev_octets)",
