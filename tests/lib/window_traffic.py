@@ -456,7 +456,7 @@ SYSTEMS = {
     "198.51.100.128/25": {"autonomous_system_number": 4_200_000_001, "autonomous_system_organization": "Far"},
     "2001:db8::/32": {"autonomous_system_number": 64_520, "autonomous_system_organization": "Six"},
 } | {
-    # More than the rows of a mix.
+    # More systems than a mix has rows for.
     f"203.0.113.{8 * i}/29": {"autonomous_system_number": 64_600 + i, "autonomous_system_organization": f"Small {i}"}
     for i in range(32)
 }
