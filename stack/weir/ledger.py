@@ -79,31 +79,31 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
 
         state, lost = row["state"], row["lost_packets"]
         if state == "missing":
-            say("nothing came from this probe's worker: no batch, no closing record")
+            say("nothing arrived from this worker: no batch, no closing record")
         if state == "closing_missing":
             amount = (
-                f"; its packets by the epoch's sums: {row['published_packets']:,}" if row["published_packets"] else ""
+                f"; packets in it by the epoch's sums: {row['published_packets']:,}" if row["published_packets"] else ""
             )
             say(
-                f"{row['received_batches']} batches came, but no closing record (the agent was killed, or the record was lost){amount}"
+                f"{row['received_batches']} batches arrived, but no closing record (the agent was killed, or the record was lost){amount}"
             )
         if row["missing_batches"]:
             numbers = ", ".join(map(str, row["missing_sequences"][:10]))
             more = ", …" if row["missing_batches"] > 10 else ""
             say(
-                f"{row['missing_batches']} of {row['published_batches']} batches did not come (sequence {numbers}{more})"
+                f"{row['missing_batches']} of {row['published_batches']} batches are missing (sequence {numbers}{more})"
             )
         if lost > 0 and state != "closing_missing":
-            say(f"{lost:,} packets ({row['lost_octets']:,} octets) were published but are not stored")
+            say(f"{lost:,} packets ({row['lost_octets']:,} bytes) were published but are not stored")
         if lost < 0 and row["published_batches"]:
-            say(f"{-lost:,} packets are stored that were not published")
+            say(f"{-lost:,} stored packets were never published")
         if row["dropped_packets"]:
             causes = ", ".join(f"{cause} {count:,}" for cause, count in row["dropped"].items() if count)
             say(f"{row['dropped_packets']:,} packets were dropped before the agent ({causes})")
         if row["gap_packets"]:
             say(f"{row['gap_packets']:,} packets passed the interface while no agent ran")
         if row["repeated_batches"]:
-            say(f"{row['repeated_batches']} batches came again and were dropped", loss=False)
+            say(f"{row['repeated_batches']} batches arrived again and were dropped", loss=False)
         balance = (
             row["captured_packets"]
             + row["carried_in_packets"]
@@ -119,13 +119,13 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
 
 #: A collector's counts per exporter: the column, its meaning in words, whether it means a loss.
 _EXPORTERS = (
-    ("exporter_lost", "{name}: {count:,} {detail} were sent and did not come", True),
+    ("exporter_lost", "{name}: {count:,} {detail} were sent but did not arrive", True),
     (
         "exporter_without_sampling_rate",
-        "{name}: {count:,} records came without a sampling rate and are counted as they are",
+        "{name}: {count:,} records arrived without a sampling rate and are counted unscaled",
         False,
     ),
-    ("exporter_refused", "{name}: {count:,} could not be read ({detail})", True),
+    ("exporter_refused", "{name}: {count:,} were unreadable ({detail})", True),
 )
 
 

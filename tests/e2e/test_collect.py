@@ -136,8 +136,8 @@ def test_records_of_routers_become_ours_and_the_ledger_knows_what_is_missing(
     done = stack.weir("ledger", "--probe", "routers", "--since", "15min", "--until", "0s", "--json")
     findings = {finding["text"]: finding["loss"] for finding in json.loads(done.out)["findings"]}
     assert done.status == 1
-    assert findings["netflow9 127.0.0.1 domain 1: 1 datagrams were sent and did not come"]
+    assert findings["netflow9 127.0.0.1 domain 1: 1 datagrams were sent but did not arrive"]
     assert not findings[
-        "netflow9 127.0.0.1 domain 1: 180 records came without a sampling rate and are counted as they are"
+        "netflow9 127.0.0.1 domain 1: 180 records arrived without a sampling rate and are counted unscaled"
     ]
     assert not any("domain 2" in text for text in findings), findings

@@ -134,4 +134,4 @@ def test_a_silent_probe_is_named(stack: RunningStack) -> None:
     eventually(lambda: {row["worker"] for row in stack.ledger("silent")} == {0, 1}, "a row for each worker")
     status, _, findings = report(stack, "silent")
     assert status == 1
-    assert any("nothing came" in finding["text"] and finding["time"] == rows[0]["time"] for finding in findings)
+    assert any("nothing arrived" in finding["text"] and finding["time"] == rows[0]["time"] for finding in findings)
