@@ -129,7 +129,7 @@ def test_of_real_traffic_nothing_is_left(stack: RunningStack, store: ClickHouse)
     for gone in GONE:
         done = stack.weir("forget", gone, "--yes")
         assert done.status == 0, done.err + done.out
-        assert "Kafka keeps what agents sent" in done.out
+        assert "Kafka keeps the agents' messages" in done.out
     after = everything(store)
     assert [name for name, text in after.items() if named(text, GONE)] == []
     for name in holding - {"`system`.`query_log`"}:
