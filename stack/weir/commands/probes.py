@@ -12,6 +12,10 @@ from weir.commands import configured, console
 from weir.errors import WeirError
 from weir.stack import describe_probe, enrol
 
+OneWay = Annotated[
+    bool | None, typer.Option("--one-way/--two-way", help="The probe sees only one direction of each flow, or both.")
+]
+
 
 def add(
     name: Annotated[str, typer.Argument(help="Small letters, digits and hyphens, 63 at most.")],
@@ -26,10 +30,7 @@ def add(
             min=0, max=2**31 - 1, help="Rank among the probes that see the same flow; the lowest comes first. [100]"
         ),
     ] = None,
-    one_way: Annotated[
-        bool | None,
-        typer.Option("--one-way/--two-way", help="The probe sees only one direction of each flow, or both."),
-    ] = None,
+    one_way: OneWay = None,
 ) -> None:
     """Enrol a probe: create its topics, so that its agent can publish and the ledger expects its records.
 
@@ -58,10 +59,7 @@ def set_(
             min=0, max=2**31 - 1, help="Rank among the probes that see the same flow; the lowest comes first."
         ),
     ] = None,
-    one_way: Annotated[
-        bool | None,
-        typer.Option("--one-way/--two-way", help="The probe sees only one direction of each flow, or both."),
-    ] = None,
+    one_way: OneWay = None,
 ) -> None:
     """Change the declaration of a probe; it takes effect within seconds, without a restart.
 
