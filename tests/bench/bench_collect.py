@@ -7,8 +7,8 @@ valgrind is installed.
 
 Compared with peers: the same datagrams over UDP on loopback into `weir-probe collect`, goflow2, nfcapd or sfcapd, and
 nfacctd or sfacctd, one after the other. The sender waits while a receiver's socket holds more than a little, so that no
-receiver loses any. The figure is the receiver's CPU time (user and system, children included) divided into the records
-it reports as accepted.
+receiver loses any. The figure is the records that the receiver reports as accepted, per second of its CPU time
+(user and system, children included).
 
 Tables on standard output and in `.weir/bench/collect.md`, all figures in `collect.json` beside it. Example: make
 bench-collect ARGS='--quick --only ipfix'
