@@ -26,7 +26,7 @@ def test_the_generated_messages_are_those_of_the_schemas(name: str, tmp_path: Pa
             one.ClearField("json_name")  # generated code does without
     kept = importlib.import_module(f"weir.messages.{name}_pb2").DESCRIPTOR.serialized_pb
     assert fresh == descriptor_pb2.FileDescriptorProto.FromString(kept), (
-        "the schema has changed; make them anew: python -m grpc_tools.protoc -Ischemas "
+        "the schema has changed; generate them again: python -m grpc_tools.protoc -Ischemas "
         "--python_out=stack/weir/messages --pyi_out=stack/weir/messages prefix.proto probe.proto"
     )
 

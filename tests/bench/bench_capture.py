@@ -595,12 +595,12 @@ NOTES = """\
 Rates are million packets per second of processor time (user and system), best of five runs (three where runs are long,
 seven in turn for ratios), traces wholly in memory ("ordinary": {traces}). "ours" and "median" are metering and publishing alone (`weir-probe bench`), "whole
 process" is `weir-probe read FILE --to none` from start to end, as every peer is measured; ratios to peers are of
-those. A target's rate is held against "ours". In rows of ratios, "base" is what the first figure is divided by.
-Peers: `softflowd -r FILE -m 4000000 -t expint=0 -t maxlife=0 -c none` (nothing is forced out), `nfpcapd -r FILE -w FOLDER`,
-`argus -X -r FILE -w /dev/null`, `pmacctd` with `nfprobe`, `ndpiReader -q -i FILE`. Ours: limits that hold every flow,
-nDPI off unless said. Memory (of a peer with several processes: of the largest): peak resident memory, ours fed by the standard input so that no trace is mapped.
+those. A target's rate is compared with "ours". In rows of ratios, "base" is the divisor.
+Peers: `softflowd -r FILE -m 4000000 -t expint=0 -t maxlife=0 -c none` (it expires nothing early), `nfpcapd -r FILE -w FOLDER`,
+`argus -X -r FILE -w /dev/null`, `pmacctd` with `nfprobe`, `ndpiReader -q -i FILE`. weir-probe: limits that hold every flow,
+nDPI off unless stated. Memory (of a peer with several processes: of the largest): peak resident memory; weir-probe reads standard input so that no trace is mapped.
 Live: sender, agent and broker share the machine's processors; a rate that the sender did not reach is not shown by
-this run, whatever was lost or not."""
+this run, even if nothing was lost."""
 
 
 def main() -> int:
