@@ -1,6 +1,7 @@
-"""Write `docs/reference` anew from what is the truth: schemas, topics, tables, and each program's own help.
+"""Write `docs/reference` from its sources: schemas, topics, tables, and each program's own help.
 
-`python docs/generate.py` writes, `--check` only says what would change and exits with status 1 where something does.
+`python docs/generate.py` writes the pages; `--check` only names the pages that would change and exits with status 1 if
+there are any.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ TYPES = {
 
 
 def schemas() -> str:
-    """Every message and field, with its comment."""
+    """The page of messages: every message and field, with its comment."""
     names = sorted(path.name for path in (CHECKOUT / "schemas").glob("*.proto"))
     with tempfile.NamedTemporaryFile() as file:
         arguments = [
@@ -108,10 +109,10 @@ def _enum(
 
 
 def topics() -> str:
-    """The list of topics."""
+    """The page of topics."""
     text = (
         NOTE.format("schemas/topics.yaml")
-        + "# Topics\n\n| topic | message | partitions | what | configuration |\n|---|---|---|---|---|\n"
+        + "# Topics\n\n| topic | message | partitions | contents | configuration |\n|---|---|---|---|---|\n"
     )
     for topic in yaml.safe_load((CHECKOUT / "schemas/topics.yaml").read_text())["topics"]:
         configuration = ", ".join(f"`{key}={value}`" for key, value in topic["config"].items())
@@ -129,13 +130,13 @@ def tables() -> str:
 
 
 def weir() -> str:
-    """The command `weir`."""
+    """The page of the command `weir`."""
     shown = _run([sys.executable, "-m", "typer", "weir.cli", "utils", "docs", "--name", "weir"], CHECKOUT / "stack")
     return NOTE.format("stack/weir/cli.py") + html.unescape(shown).replace("# `weir`", "# The command `weir`", 1)
 
 
 def weir_probe() -> str:
-    """The agent."""
+    """The page of the agent."""
     return NOTE.format("`weir-probe docs`") + _run([str(CHECKOUT / "capture/target/release/weir-probe"), "docs"])
 
 
@@ -150,14 +151,14 @@ def weir_bench() -> str:
 
 
 def flink_jobs() -> str:
-    """The jobs."""
+    """The page of the jobs."""
     return NOTE.format("the jobs' `--docs`") + _run(
         ["java", "-jar", str(CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"), "--docs"]
     )
 
 
 def configuration() -> str:
-    """The two configuration files, as their commented examples."""
+    """The page of the configuration files, as their commented examples."""
     text = NOTE.format("the commented examples") + "# Configuration\n"
     for title, path, language in (
         ("The stack: `weir.yaml`", "stack/weir.example.yaml", "yaml"),
@@ -191,7 +192,7 @@ PAGES: dict[str, Callable[[], str]] = {
 def main() -> None:
     """Write or check every page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with status 1 where a page is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with status 1 if a page is stale")
     options = parser.parse_args()
     stale = []
     for name, page in PAGES.items():

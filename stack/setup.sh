@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Check what building and running Weir needs, and install what is missing where that is allowed.
-# Usage: stack/setup.sh [--tests]     With --tests also what the tests need.
+# Check for the packages that building and running Weir need, and install missing ones if permitted.
+# Usage: stack/setup.sh [--tests]     --tests also installs the packages of the tests.
 set -euo pipefail
 
 packages=() missing=()
-need() { # need COMMAND PACKAGE...: the Debian packages that bring the command
+need() { # need COMMAND PACKAGE...: the Debian packages that provide the command
   command -v "$1" >/dev/null 2>&1 && return
   missing+=("$1")
   packages+=("${@:2}")
@@ -26,17 +26,17 @@ need ping iputils-ping
 need sysctl procps
 need python3 python3 python3-venv
 python3 -c 'import venv, ensurepip' 2>/dev/null || { missing+=(python3-venv); packages+=(python3-venv); }
-# Libraries that the agent does without where Debian has none: libpcap compiles filter sets, nDPI tells applications.
-optional() { # optional TEST PACKAGE: the package where the test fails and there is such a package
+# Optional libraries, left out if Debian has none: libpcap compiles filter sets, nDPI identifies applications.
+optional() { # optional TEST PACKAGE: the package, if the test fails and the package exists
   eval "$1" >/dev/null 2>&1 || ! apt-cache show "$2" >/dev/null 2>&1 || { missing+=("$2"); packages+=("$2"); }
 }
-# Not grep -q: it may end before ldconfig has said all, which fails the pipe.
+# Not grep -q: it may exit before ldconfig has written everything, which fails the pipe.
 optional 'ldconfig -p | grep libpcap.so.0.8' libpcap0.8
 optional 'pkg-config --exists libndpi' libndpi-dev
 rust=$(cargo --version 2>/dev/null | cut -d' ' -f2 || true)
 if [[ -z $rust ]] || ! at_least "$rust" 1.85; then
   missing+=("cargo 1.85 or newer")
-  # Debian carries a current Rust under these names beside the one its release began with.
+  # Debian packages a current Rust under these names beside that of the release.
   if apt-cache show cargo-web >/dev/null 2>&1; then packages+=(cargo-web rustc-web); else packages+=(rustup); fi
 fi
 if [[ ${1:-} == --tests ]]; then
@@ -48,7 +48,7 @@ if [[ ${1:-} == --tests ]]; then
   need pmacctd pmacct
 fi
 
-# Peers that Debian does not carry, or not in this version, are built with a Go of their own: Debian's is too old.
+# Builds peers that Debian lacks, or has in another version, with its own Go: Debian's is too old.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 go_version=1.26.6
 peers=(github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6
@@ -85,14 +85,14 @@ elif [[ $(id -u) == 0 ]]; then
 elif sudo -n true 2>/dev/null; then
   as_root=(sudo)
 else
-  echo "setup: run this once, then again what you ran: sudo sh -c 'apt-get update && $install'" >&2
+  echo "setup: run this once, then repeat your command: sudo sh -c 'apt-get update && $install'" >&2
   exit 2
 fi
 log=$(mktemp)
 echo "installing: ${packages[*]}"
 if ! { "${as_root[@]}" apt-get update && DEBIAN_FRONTEND=noninteractive "${as_root[@]}" $install; } >"$log" 2>&1; then
   tail -n 20 "$log" >&2
-  echo "setup: the installation failed; all of it is in $log" >&2
+  echo "setup: the installation failed; its output is in $log" >&2
   exit 1
 fi
 rm -f "$log"

@@ -1,8 +1,8 @@
 """Superset's configuration for Weir. Superset imports it by name and reads every upper-case name.
 
-Comes in: WEIR_SUPERSET_HOME (state), WEIR_SUPERSET_SECRET_KEY (kept by the caller: it encrypts what Superset stores),
-WEIR_CLICKHOUSE_HOST, WEIR_CLICKHOUSE_PORT, WEIR_PASSWORD_DASHBOARD (how the store is reached). Nothing of the store's
-address or password is written to Superset's own database, so that a changed port or password needs no import.
+Input: WEIR_SUPERSET_HOME (state), WEIR_SUPERSET_SECRET_KEY (kept by the caller: it encrypts Superset's stored secrets),
+WEIR_CLICKHOUSE_HOST, WEIR_CLICKHOUSE_PORT, WEIR_PASSWORD_DASHBOARD (address and password of the store). Superset's own
+database holds neither the store's address nor its password, so that a changed port or password needs no import.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _files(name: str, seconds: float) -> dict[str, Any]:
 
 
 CACHE_CONFIG = _files("metadata", 3600)
-# Shorter than the dashboard's refresh of 30 s: any number of viewers ask the store once, and each refresh is new.
+# Shorter than the dashboard's refresh of 30 s: any number of viewers query the store once, and each refresh is new.
 DATA_CACHE_CONFIG = _files("data", 15)
 FILTER_STATE_CACHE_CONFIG = _files("filters", timedelta(days=90).total_seconds())
 EXPLORE_FORM_DATA_CACHE_CONFIG = _files("explore", timedelta(days=7).total_seconds())
@@ -69,6 +69,6 @@ JINJA_CONTEXT_ADDONS = weir_templates.FUNCTIONS
 
 
 def FLASK_APP_MUTATOR(app: Any) -> None:  # Superset fixes the name.
-    """Mend the dialect, and guard what is asked."""
+    """Fix the dialect, and guard the queries."""
     weir_dialect.mend()
     weir_guard.attach(app, FRONT_PAGE)  # noqa: F405

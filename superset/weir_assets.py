@@ -1,8 +1,9 @@
-"""From the tree assets/, written for people, to the bundle of files that Superset imports.
+"""Converts the tree assets/, written for people, to the bundle of files that Superset imports.
 
-In the tree a thing is named by its file: a chart says `dataset: traffic`, the dashboard `chart: top_flows`. A dataset
-with a `.sql` beside it is virtual. Here the names become UUIDs (version 5, of one namespace, so that they are the same
-everywhere and for ever), and what every dataset and chart needs alike is added. Nothing of Superset is imported.
+In the tree files refer to each other by file name: a chart says `dataset: traffic`, the dashboard `chart: top_flows`. A
+dataset with a `.sql` beside it is virtual. This module turns the names into UUIDs (version 5, of one namespace, so that
+they are the same everywhere and for ever), and adds the settings that every dataset and chart shares. It imports
+nothing of Superset.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ NAMESPACE = uuid.UUID("6b3f2c0e-6d5e-5b0a-9a56-0d0f7f5a7e11")
 VERSION = "1.0.0"
 DATABASE = "weir"
 
-# Time charts have their points made by the datasets' SQL, so they ask for no grain.
+# The datasets' SQL makes the points of time charts, so the charts ask for no grain.
 _TIME_CHARTS = {"big_number", "echarts_area", "echarts_timeseries_line", "echarts_timeseries_bar", "mixed_timeseries"}
 COLORS = "weir"
-# A customer's role is called this and the customer's name; it may read these datasets, and of them its own rows.
+# A customer's role has this prefix and the customer's name; it may read these datasets, and only its own rows in them.
 CUSTOMER_ROLE = "Customer "
 CUSTOMER_DATASETS = ("customer_mixes", "customer_talkers", "customer_suspects", "customers")
 _SERIES_DEFAULTS: dict[str, Any] = {
@@ -40,7 +41,7 @@ _SERIES_DEFAULTS: dict[str, Any] = {
     "truncate_metric": True,
     "show_empty_columns": True,
 }
-# Each chart obeys the time filter, and a list of the largest has an end: signs that say so on every chart only distract.
+# Each chart obeys the time filter, and each top list has an end: badges that say so on every chart only distract.
 CSS = """\
 .filter-counts, [data-test="slice-header"] [data-test="warning"] {display: none !important;}
 .dashboard-markdown h3 {margin-top: 0;}
@@ -93,15 +94,16 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def uuid_of(kind: str, name: str) -> str:
-    """The UUID of the thing `name` of the kind databases, datasets, charts or dashboards."""
+    """The UUID of the asset `name` of the kind databases, datasets, charts or dashboards."""
     return str(uuid.uuid5(NAMESPACE, f"{kind}/{name}"))
 
 
 def address_with(dashboard: str, name: str, column: str) -> tuple[str, str, str]:
-    """The address of a dashboard with one value of its filter `name` chosen: what stands before, between and after.
+    """The address of a dashboard with one value of its filter `name` chosen, as text before, between and after the
+    value.
 
-    The value stands twice, as the condition of the queries and as what the filter shows. In Rison, as the browser itself
-    writes it; percent-encoded, so that it may stand in an attribute.
+    The value appears twice, as the condition of the queries and as the text in the filter. In Rison, as the browser
+    itself writes it; percent-encoded, so that it may stand in an attribute.
     """
     node = filter_id(dashboard, name)
     parts = (
@@ -114,9 +116,9 @@ def address_with(dashboard: str, name: str, column: str) -> tuple[str, str, str]
 
 
 def bundle(folder: Path = FOLDER) -> dict[str, str]:
-    """Every file that Superset's importer wants: its path and its YAML text.
+    """Every file that Superset's importer needs: its path and its YAML text.
 
-    Raises KeyError where a name is used that nothing bears.
+    Raises KeyError if an asset refers to a name that does not exist.
     """
     made = {
         "metadata.yaml": _read(folder / "metadata.yaml"),
@@ -152,8 +154,8 @@ def _dataset(path: Path) -> dict[str, Any]:
     ]
     timed = any(column["column_name"] == "ts" for column in columns)
     if timed:
-        # Superset calls the rounded time by the column's own name, and ClickHouse then reads that name in WHERE as the
-        # rounded one (apache/superset 40807). A calculated column keeps the two apart.
+        # Superset names the rounded time after the column, and ClickHouse then reads that name in WHERE as the rounded
+        # one (apache/superset 40807). A calculated column keeps the two apart.
         columns.append(
             {
                 "column_name": "time",
@@ -189,7 +191,7 @@ def _chart(path: Path, datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
     viz_type = chart["viz_type"]
     params = {**DEFAULTS[viz_type], **chart["params"], "viz_type": viz_type}
     timed = bool(datasets[dataset]["main_dttm_col"])
-    # A mixed chart asks twice: what ends in _b is of its second question.
+    # A mixed chart sends two queries: parameters that end in _b belong to the second.
     for end in ("", "_b") if viz_type == "mixed_timeseries" else ("",):
         params[f"adhoc_filters{end}"] = _conditions(params.pop(f"filters{end}", {}), timed)
     if timed:
@@ -210,7 +212,9 @@ def _chart(path: Path, datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _conditions(equal_to: dict[str, Any], timed: bool) -> list[dict[str, Any]]:
-    """Conditions of a chart: columns that equal a value, or one of a list; and the place where the dashboard's time goes."""
+    """Conditions of a chart: columns that equal a value, or one of a list; and the placeholder for the dashboard's
+    time.
+    """
     conditions = [
         {
             "clause": "WHERE",
@@ -288,7 +292,7 @@ def filter_id(dashboard: str, name: str) -> str:
 
 
 def _filter(dashboard: str, one: dict[str, Any], datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A native filter; it holds for every chart whose dataset has the column, whichever dataset lists the choices."""
+    """A native filter; it applies to every chart whose dataset has the column, whichever dataset lists the choices."""
     default = one.get("default")
     target = (
         {"datasetUuid": datasets[one["dataset"]]["uuid"], "column": {"name": one["column"]}} if "dataset" in one else {}

@@ -17,8 +17,8 @@ def mend() -> None:
         escaped = name.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
 
-    # Drill to detail compares a calculated column quoted by the dialect with one quoted by Superset: with the
-    # dialect's backticks they never agree, and the column is not found.
+    # Drill to detail compares a calculated column quoted by the dialect with one quoted by Superset: with the dialect's
+    # backticks they never match, and Superset does not find the column.
     class DoubleQuotes(ChIdentifierPreparer):  # type: ignore[misc]
         quote_identifier = staticmethod(double_quoted)
 
@@ -27,7 +27,7 @@ def mend() -> None:
 
     ClickHouseDialect.preparer = DoubleQuotes
 
-    # The server reads a moment without a zone in a zone of its own.
+    # The server reads a time without a zone in its own zone.
     plain = ClickHouseBaseEngineSpec.convert_dttm.__func__
 
     def in_utc(cls: Any, target_type: str, dttm: datetime, db_extra: dict[str, Any] | None = None) -> str | None:

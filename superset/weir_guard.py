@@ -1,7 +1,7 @@
-"""What a viewer may ask: the columns and metrics of a dataset by their names, and no SQL of its own.
+"""The queries that a viewer may send: the columns and metrics of a dataset by name, and no SQL of their own.
 
-A dashboard asks for nothing else. SQL in a query (Superset's "custom SQL") could look into other tables of the store than
-the dataset's, and past the rules on a customer's rows. Administrators write what they like.
+A dashboard needs nothing else. SQL in a query (Superset's "custom SQL") could read other tables of the store than the
+dataset's, and bypass the rules on a customer's rows. Administrators may write any SQL.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import weir_assets
 
-#: Where a customer's users arrive.
+#: Front page of a customer's users.
 CUSTOMER_PAGE = "/superset/dashboard/customer/"
-#: Where queries come in.
+#: Endpoints that accept queries.
 PATHS = ("/api/v1/chart/", "/superset/explore_json", "/datasource/samples", "/api/v1/query/")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# Lists in a query whose texts Superset takes for SQL where no column bears the name.
+# Lists in a query whose texts Superset takes for SQL if no column has that name.
 _NAMED = frozenset(
     [
         "columns",
@@ -42,19 +42,19 @@ _NAMED = frozenset(
         "sqlExpression",
     ]
 )
-# Free text that becomes SQL, and charts that are drawn from other charts' data.
+# Free text that becomes SQL, and charts drawn from other charts' data.
 _EMPTY = frozenset(["where", "having", "annotation_layers"])
 
 
 def refused(asked: Any) -> str | None:
-    """Why a query is refused, given its JSON; None where it asks for names alone."""
+    """Why a query is refused, given its JSON; None if it uses only names."""
     if isinstance(asked, dict):
         for key, value in asked.items():
             if key in _EMPTY and value:
                 return f"'{key}' is for administrators"
             if key in _NAMED and not all(map(_is_name, _texts(value))):
                 return f"'{key}' names something that is no column or metric"
-            # A chart's own parameters travel as text in some requests.
+            # Some requests carry a chart's own parameters as text.
             if key in ("params", "form_data", "extra_form_data", "query_context") and isinstance(value, str):
                 value = _decoded(value)
             if why := refused(value):
@@ -76,7 +76,7 @@ def _is_name(text: str) -> bool:
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts in nested lists; objects are looked into by refused()."""
+    """The texts in nested lists; refused() inspects objects."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):
@@ -85,7 +85,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def attach(app: Any, front_page: str) -> None:
-    """Have the application send visitors to their front page, and refuse viewers' requests that hold SQL."""
+    """Make the application send visitors to their front page, and refuse viewers' requests that hold SQL."""
     from flask import jsonify, redirect, request
     from flask_login import current_user
 

@@ -1,4 +1,4 @@
-"""How Weir looks: name, logo, colours, and the form of numbers."""
+"""Appearance: name, logo, colours, and number formats."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 import weir_assets
 
-#: Where a visitor arrives.
+#: Front page of a visitor.
 FRONT_PAGE = "/superset/dashboard/nation/"
 APP_NAME = "Weir"
 _PRIMARY = "#1F8FB0"
 
 
 def _wordmark(ink: str) -> str:
-    """The logo as an address of its own: water falling over a weir, and the name in `ink`."""
+    """The logo as a data address: water falling over a weir, and the name in `ink`."""
     return "data:image/svg+xml," + quote(
         '<svg xmlns="http://www.w3.org/2000/svg" width="96" height="32" viewBox="0 0 96 32">'
         f'<g fill="none" stroke="{_PRIMARY}" stroke-width="2.6" stroke-linecap="round">'
@@ -57,7 +57,7 @@ _DARK_TOKENS = {
 # Follows the browser's preference for dark colours; the switch at the top overrides it.
 THEME_DEFAULT = {"token": _TOKENS, "algorithm": "default"}
 THEME_DARK = {"token": _TOKENS | _DARK_TOKENS, "algorithm": "dark"}
-# Eleven that are told apart on white and on the dark ground, also by most who are colour-blind.
+# Eleven colours that are distinct on white and on the dark ground, for most colour-blind readers too.
 EXTRA_CATEGORICAL_COLOR_SCHEMES = [
     {
         "id": weir_assets.COLORS,
@@ -80,5 +80,5 @@ EXTRA_SEQUENTIAL_COLOR_SCHEMES = [
         "colors": ["#D5ECF3", "#9FD3E3", "#63B5CE", "#1F8FB0", "#146680", "#0B3F51"],
     }
 ]
-# "$" in a number's format is the place of a currency; no money is shown here, so it carries the unit of rates.
+# "$" in a number format is the place of a currency; no money is shown here, so it carries the unit of rates.
 D3_FORMAT = {"decimal": ".", "thousands": ",", "grouping": [3], "currency": ["", "bit/s"]}

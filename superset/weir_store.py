@@ -1,4 +1,4 @@
-"""How Superset reaches the store: this process's address and password, and connections that are used again."""
+"""Superset's connections to the store: this process's address and password, and connection reuse."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 PREVENT_UNSAFE_DB_CONNECTIONS = True
 
 
-# Connections that nobody uses just now, by the address they were made for.
+# Idle connections, by the address they were made for.
 _idle: dict[str, list[Any]] = {}
 
 
 def _borrow(uri: Any, arguments: dict[str, Any]) -> Any:
-    """A connection to the store that puts itself back when it is closed.
+    """A connection to the store that returns to the pool when it is closed.
 
-    Superset opens four for each chart, and a new one asks the server three things first: most of the time of a query
-    of some milliseconds. It is used by one thread at a time, and holds nothing that a query could leave behind: the user
-    `dashboard` may set nothing.
+    Superset opens four for each chart, and a new one first sends the server three queries: most of the time of a query
+    of some milliseconds. Only one thread uses it at a time, and a query can leave no state in it: the user `dashboard`
+    may set nothing.
     """
     from clickhouse_connect.cc_sqlalchemy.dialect import ClickHouseDialect
     from clickhouse_connect.dbapi.connection import Connection
@@ -38,7 +38,7 @@ def _borrow(uri: Any, arguments: dict[str, Any]) -> Any:
 def DB_CONNECTION_MUTATOR(  # Superset fixes the name and the arguments.
     uri: Any, params: dict[str, Any], username: str | None, security_manager: Any, source: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Put the store's address and password of this process into the address that the assets carry."""
+    """Replace the address in the assets by the store's address and password of this process."""
     if uri.host == "weir":
         uri = uri.set(
             host=os.environ.get("WEIR_CLICKHOUSE_HOST", "127.0.0.1"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prepare and run Superset for Weir: `init`, then `serve`; `customer` lets a customer in. `--help` says how."""
+"""Prepare and run Superset for Weir: `init`, then `serve`; `customer` creates a customer's user. See `--help`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ examples:
 
 
 def main() -> int:
-    """The command. Exit status 2, with one line, where the environment lacks something."""
+    """The command. Exit status 2, with one line, if the environment lacks a variable."""
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -45,7 +45,7 @@ def main() -> int:
     commands.add_parser("init", help="prepare the state")
     commands.add_parser("serve", help="run the server")
     of_customer = commands.add_parser(
-        "customer", help="make a user that sees one customer's rows, or renew its password"
+        "customer", help="create a user who sees only one customer's rows, or renew its password"
     )
     of_customer.add_argument("name", help="name of the customer, as `weir prefixes list` shows it")
     of_customer.add_argument("user", help="name of the user")
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def fingerprint() -> str:
-    """What the prepared state was made from: the sources, the libraries, the key and the administrator's password."""
+    """Fingerprint of the prepared state: the sources, the libraries, the key and the administrator's password."""
     digest = hashlib.sha256()
     sources = [FOLDER / "requirements.txt", *sorted(FOLDER.glob("*.py"))]
     for path in sources:
@@ -83,7 +83,7 @@ def fingerprint() -> str:
 
 
 def init(home: Path) -> int:
-    """Bring Superset's database, roles and dashboards up to date. Idempotent; broken off, it is simply run again."""
+    """Bring Superset's database, roles and dashboards up to date. Idempotent: after an interruption, run it again."""
     stamp, wanted = home / STAMP, fingerprint()
     if stamp.exists() and stamp.read_text() == wanted and (home / "superset.db").exists():
         print("superset: nothing changed")
@@ -129,7 +129,7 @@ def _administrator(password: str) -> None:
 
 
 def _import() -> None:
-    """Import the assets, and remove what an earlier release had brought and this one no longer has."""
+    """Import the assets, and remove those of an earlier release that this one no longer has."""
     import yaml
     from superset import db
     from superset.commands.importers.v1.assets import ImportAssetsCommand
@@ -156,7 +156,9 @@ def _import() -> None:
 
 
 def _grant_viewers() -> None:
-    """Let the role Viewer read the dashboards and nothing else of the store; who has no name too, unless that is shut."""
+    """Let the role Viewer read the dashboards and nothing else of the store; so may visitors without a login, unless
+    public access is off.
+    """
     from flask import current_app
     from superset import db
     from superset.extensions import security_manager
@@ -170,13 +172,13 @@ def _grant_viewers() -> None:
 
 
 def _viewer_role(name: str, datasets: list[str]) -> Any:
-    """A role that reads dashboards of these datasets, and changes nothing. Made, or brought up to date."""
+    """A role that reads dashboards of these datasets, and changes nothing. Creates or updates it."""
     from superset import db
     from superset.connectors.sqla.models import SqlaTable
     from superset.extensions import security_manager
 
     role = security_manager.add_role(name)
-    # What Superset grants to readers of a public dashboard, but for what asks past charts.
+    # The permissions that Superset grants to readers of a public dashboard, except those that query past charts.
     wanted = security_manager.PUBLIC_ROLE_PERMISSIONS - {("can_query", "Api"), ("can_external_metadata", "Datasource")}
     read = [security_manager.find_permission_view_menu(permission, view) for permission, view in sorted(wanted)]
     ours = [weir_assets.uuid_of("datasets", dataset) for dataset in datasets]
@@ -189,7 +191,7 @@ def _viewer_role(name: str, datasets: list[str]) -> Any:
 
 
 def customer(home: Path, name: str, user: str) -> int:
-    """Let a customer in: a role with a rule on its rows, and a user that has this role alone."""
+    """Give a customer access: a role with a row-level rule, and a user with only this role."""
     if not (home / STAMP).exists():
         print("weir_superset: nothing is prepared yet: run init first", file=sys.stderr)
         return 2
@@ -209,11 +211,11 @@ def customer(home: Path, name: str, user: str) -> int:
         }
         if name not in known:
             there = ", ".join(f"'{one}'" for one in known) or "none: weir prefixes set declares them"
-            print(f"weir_superset: no customer is called '{name}'; there are {there}", file=sys.stderr)
+            print(f"weir_superset: no customer is named '{name}'; there are {there}", file=sys.stderr)
             return 2
         role_name = weir_assets.CUSTOMER_ROLE + name
         role = _viewer_role(role_name, list(weir_assets.CUSTOMER_DATASETS))
-        # Rules by number: a name would have to be quoted, and may change.
+        # Rules filter by number: a name would need quoting, and may change.
         rule = (
             db.session.query(RowLevelSecurityFilter).filter_by(name=role_name).one_or_none() or RowLevelSecurityFilter()
         )
@@ -228,22 +230,22 @@ def customer(home: Path, name: str, user: str) -> int:
         if there_already is None:
             security_manager.add_user(user, user, name, f"{user}@weir.invalid", role, password)
         elif [one.name for one in there_already.roles] != [role_name]:
-            print(f"weir_superset: the user '{user}' is there already, with another role", file=sys.stderr)
+            print(f"weir_superset: the user '{user}' already exists, with another role", file=sys.stderr)
             db.session.rollback()
             return 2
         else:
             security_manager.reset_password(there_already.id, password)
         db.session.commit()
-    print(f"superset: the user {user} sees the rows of {name} alone")
+    print(f"superset: the user {user} sees only the rows of {name}")
     return 0
 
 
 def serve() -> None:
     """Become gunicorn: processes that answer on many threads. Does not return.
 
-    A chart costs a tenth of a second of Python, which threads of one process take one after the other: two processes draw
-    a page of twenty charts in little more than half the time, for another 0.3 GB.
-    There is no file with the process's number: one left by a kill would keep the next start from its port.
+    A chart costs a tenth of a second of Python, and the threads of one process take turns at it: two processes draw a
+    page of twenty charts in little more than half the time, for another 0.3 GB. There is no pid file: one left by a
+    kill would block the next start.
     """
     listen = f"{os.environ.get('WEIR_SUPERSET_LISTEN', '127.0.0.1')}:{os.environ.get('WEIR_SUPERSET_PORT', '8088')}"
     arguments = [

@@ -1,4 +1,4 @@
-"""Functions that the datasets' SQL calls. The ends of the time range come as ISO 8601 text, or as None."""
+"""Functions that the datasets' SQL calls. They receive the ends of the time range as ISO 8601 text, or None."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import weir_assets
 # Whole minutes, hours and days divide evenly into the longer ones, and every interval of an agent up to 10 s into all.
 _BUCKETS = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 _MOST_POINTS = 240
-# An interval of 10 s, the 10 s over which it is published, a checkpoint, and some more.
+# An interval of 10 s, the 10 s of its publishing, a checkpoint, and some more.
 SETTLED_SECONDS = 30
 
 
@@ -22,8 +22,8 @@ def _moment(text: str | None) -> datetime | None:
 def bucket_seconds(since_text: str | None, until_text: str | None, shortest: int = _BUCKETS[0]) -> str:
     """SQL for the length in seconds of one point of a time series, so that a range has at most 240 points.
 
-    `shortest` is the window of the data. Where that is 10 s, it is 30 s if a probe's own interval is longer than 10 s. A
-    range without both ends: an hour.
+    `shortest` is the window of the data. A `shortest` of 10 s becomes 30 s if a probe's own interval is longer than 10
+    s. A range without both ends: an hour.
     """
     since, until = _moment(since_text), _moment(until_text)
     wanted = (until - since).total_seconds() / _MOST_POINTS if since and until else 3600.0
@@ -34,7 +34,7 @@ def bucket_seconds(since_text: str | None, until_text: str | None, shortest: int
 
 
 def is_long(since_text: str | None, until_text: str | None) -> bool:
-    """Whether the range is more than a month: then days are read, not windows of five minutes."""
+    """Whether the range is longer than a month: the dataset then reads days, not windows of five minutes."""
     since, until = _moment(since_text), _moment(until_text)
     return not since or not until or until - since > timedelta(days=31)
 
@@ -46,27 +46,27 @@ def since_sql(since_text: str | None) -> str:
 
 
 def until_sql(until_text: str | None) -> str:
-    """SQL for the end of the time range: seconds from 1970. Never newer than what has arrived, or curves end in a dip."""
+    """SQL for the end of the time range: seconds from 1970. Never newer than the arrived data, or curves end in a dip."""
     until = _moment(until_text)
     newest = f"toUnixTimestamp(now()) - {SETTLED_SECONDS}"
     return f"least({int(until.timestamp())}, {newest})" if until else newest
 
 
 def scope_of(filter_values: Callable[..., list[Any]]) -> str:
-    """Which lists to read: those of probes or of customers where one is chosen, else those over all probes."""
+    """The lists to read: those of the chosen probes or customers, else those over all probes."""
     if filter_values("probe"):
         return "probe"
     return "customer" if filter_values("customer_name") else "all"
 
 
 def chosen(filter_values: Callable[..., list[Any]], column: str) -> str:
-    """SQL for the first value that is chosen for a column, a text; empty without a choice."""
+    """SQL for the first value chosen for a column, as text; empty without a choice."""
     first = str(next(iter(filter_values(column)), "")).strip()
     return "'" + first.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def chosen_host(filter_values: Callable[..., list[Any]]) -> str:
-    """SQL for the address that was chosen; without a choice, for the busiest of the last hour."""
+    """SQL for the chosen address; without a choice, for the busiest of the last hour."""
     if filter_values("host"):
         return chosen(filter_values, "host")
     return (

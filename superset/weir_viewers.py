@@ -1,4 +1,4 @@
-"""What viewers get: roles, sessions, limits on requests, and what the browser refuses."""
+"""Viewers: roles, sessions, request limits, and the content security policy."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from superset.utils.log import AbstractEventLogger
 
-# Everybody who reaches the port may look, unless WEIR_SUPERSET_PUBLIC=no; only the administrator may change. The datasets are
-# granted by weir_superset.py.
+# Anyone who reaches the port may look, unless WEIR_SUPERSET_PUBLIC=no; only the administrator may change.
+# weir_superset.py grants the datasets.
 WEIR_PUBLIC = os.environ.get("WEIR_SUPERSET_PUBLIC", "yes") != "no"
 AUTH_ROLE_PUBLIC = "Public"
 PUBLIC_ROLE_LIKE = "Public"
@@ -19,10 +19,10 @@ class _NoEvents(AbstractEventLogger):  # type: ignore[misc]
     """Clicks are not recorded: every refresh of every viewer would write to Superset's own database."""
 
     def log(self, *_args: Any, **_kwargs: Any) -> None:
-        """Do nothing with what was gathered."""
+        """Discard the record."""
 
     def log_with_context(self, *_args: Any, **_kwargs: Any) -> None:
-        """Gather nothing."""
+        """Record nothing."""
 
 
 EVENT_LOGGER = _NoEvents()
@@ -31,12 +31,12 @@ WTF_CSRF_ENABLED = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_HTTPONLY = True
 ENABLE_UI_THEME_ADMINISTRATION = False
-# Guesses at the administrator's password are slowed down; a dashboard asks for forty things at once and is not.
+# Slows down guessing of the administrator's password; a dashboard's forty requests at once are exempt.
 RATELIMIT_ENABLED = True
 RATELIMIT_APPLICATION = "400 per second"
 RATELIMIT_STORAGE_URI = "memory://"
 
-# Nothing may be asked from outside: the browser is told to refuse it.
+# The browser may load nothing from outside: this policy refuses it.
 CONTENT_SECURITY_POLICY_WARNING = False
 TALISMAN_ENABLED = True
 TALISMAN_CONFIG = {

@@ -1,6 +1,6 @@
-"""Places of the sources that share six lines or more, white space, comments and imports aside.
+"""Places of the sources that share six lines or more, ignoring white space, comments and imports.
 
-`python tests/copies.py` lists the pairs, the longest first; `test_copies.py` bounds how many there may be.
+`python tests/copies.py` lists the pairs, the longest first; `test_copies.py` bounds their number.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[1]
 #: Lines that two places must share.
 RUN = 6
-#: A run that stands in more places than this is the language's way to say it, not a copy.
+#: A run that stands in more places than this is an idiom of the language, not a copy.
 MOST_PLACES = 8
 SOURCES = {".py", ".rs", ".java", ".sql", ".proto", ".sh", ".c", ".pyi"}
-#: Generated, or vectors of a test that must be read on their own.
+#: Generated files, or test vectors that must be readable on their own.
 LEFT_OUT = re.compile(r"stack/weir/messages/|/tests/golden/|/cluster/")
 THIN = re.compile(r"[\W_]*|(use|import|from|package|pub use|mod|pub mod)\b.*|(//|#|--|\*|/\*|\"\"\").*")
 
@@ -36,14 +36,14 @@ class Copy:
 
 
 def read(path: Path) -> list[tuple[int, str]]:
-    """The lines that count, with their numbers."""
+    """The lines to compare, with their numbers."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     folded = ((number, " ".join(line.split())) for number, line in enumerate(lines, 1))
     return [(number, line) for number, line in folded if not THIN.fullmatch(line)]
 
 
 def copies(names: list[str]) -> list[Copy]:
-    """Every pair of places that share a run, the longest first; of two files that share several, each run."""
+    """Every pair of places that share a run, the longest first; if two files share several runs, each of them."""
     files = {name: read(CHECKOUT / name) for name in names}
     places: dict[tuple[str, ...], list[tuple[str, int]]] = collections.defaultdict(list)
     for name, lines in files.items():
@@ -64,7 +64,7 @@ def copies(names: list[str]) -> list[Copy]:
 
 
 def sources() -> list[str]:
-    """The files that git tracks and that people write."""
+    """The files that git tracks and people write."""
     listed = subprocess.run(["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
     return [name for name in listed.splitlines() if Path(name).suffix in SOURCES and not LEFT_OUT.search(name)]
 

@@ -1,8 +1,8 @@
-"""Run the tests, side by side, and say what was not done.
+"""Run the tests side by side, and report those that were skipped.
 
-`make check`, `make test` and `make test-long` call this. A list of parts is worked off by two lanes, since two cores are
-what a developer has at least; each part's output goes to `.weir/test-logs/<part>.log`, and where a part fails the end of
-it is shown. The last lines say how long each part took, and each test that was skipped, with its reason and its count.
+`make check`, `make test` and `make test-long` call this. Two lanes work through a list of parts, since a developer has
+at least two cores; each part's output goes to `.weir/test-logs/<part>.log`, and the end of a failed part's output is
+shown. The last lines give the duration of each part, and each skipped test with its reason and count.
 
 Example: python tests/run.py test --part e2e --only test_path
 """
@@ -29,9 +29,9 @@ VENVS = CHECKOUT / ".weir/venvs"
 LOGS = CHECKOUT / ".weir/test-logs"
 STACK = VENVS / "stack/bin"
 TEMPORARY = tempfile.TemporaryDirectory(prefix="weir-tests-", ignore_cleanup_errors=True)
-#: Lines of a failed part's output that are shown.
+#: Lines of a failed part's output to show.
 SHOWN = 120
-#: What a test may lack on a fresh Debian as root; any other reason is a test that should have run.
+#: Permitted reasons to skip a test on a fresh Debian as root; with any other reason the test should have run.
 MAY_LACK = re.compile(r"\.\./shared|kernel module")
 
 
@@ -39,7 +39,7 @@ MAY_LACK = re.compile(r"\.\./shared|kernel module")
 class Part:
     """Commands that run one after another.
 
-    select: what is appended to each command to run only tests whose name holds `{}`; a part without runs whole.
+    select: options appended to each command to run only tests whose name contains `{}`; a part without it runs whole.
     """
 
     name: str
@@ -54,18 +54,18 @@ class Part:
 
     @property
     def log(self) -> Path:
-        """Where its output goes."""
+        """Log of the part's output."""
         return LOGS / f"{self.name}.log"
 
     @property
     def report(self) -> Path:
-        """What pytest says of each test (JUnit's XML)."""
+        """pytest's report on each test (JUnit's XML)."""
         return LOGS / f"{self.name}.xml"
 
 
 def pytest(part: str, python: Path, words: str) -> str:
     """A command that runs pytest and reports as this part."""
-    # Sessions beside each other would tidy away each other's folders: each has its own, which is gone with the run.
+    # Concurrent sessions would delete each other's folders: each has its own, removed at the end of the run.
     places = f"--junitxml {shlex.quote(str(LOGS / part))}.xml --basetemp {TEMPORARY.name}/{part}"
     return f"{shlex.quote(str(python))} -m pytest -q {places} {words}"
 
@@ -151,7 +151,7 @@ def parts(what: str) -> list[Part]:
 
 
 class Lanes:
-    """Works the parts off; `width` at once."""
+    """Works through the parts, `width` at a time."""
 
     def __init__(self, todo: list[Part], only: str | None, width: int) -> None:
         self.todo, self.only, self.width = list(todo), only, width
@@ -160,7 +160,7 @@ class Lanes:
         self.ended = False
 
     def run(self) -> None:
-        """Until every part has ended, or somebody interrupts: then nothing that was started runs on."""
+        """Waits until every part has ended, or the user interrupts: then it ends every process it started."""
         lanes = [threading.Thread(target=self._lane) for _ in range(self.width)]
         for lane in lanes:
             lane.start()
@@ -204,7 +204,7 @@ class Lanes:
                 )  # fmt: skip
                 self.running[part.name] = process
                 status = process.wait()
-                # pytest says 5 where nothing matched: another part has the tests that were asked for.
+                # pytest exits with 5 if no test matched: another part has the requested tests.
                 if status and not (self.only and status == 5):
                     part.status = status
                     break
@@ -218,8 +218,9 @@ class Lanes:
 
 
 def skipped(part: Part) -> collections.Counter[str]:
-    """Why tests of a part did not run, and how many each: from pytest's and surefire's reports, and from lines
-    `SKIPPED <count> <reason>` in the output."""
+    """The reasons why tests of a part were skipped, each with its count: from pytest's and surefire's reports, and from
+    lines `SKIPPED <count> <reason>` in the output.
+    """
     found: collections.Counter[str] = collections.Counter()
     surefire = [
         path
@@ -237,12 +238,12 @@ def skipped(part: Part) -> collections.Counter[str]:
 
 
 def say(text: str) -> None:
-    """Print at once: several parts speak."""
+    """Print and flush at once: several parts write."""
     print(text, flush=True)
 
 
 def main() -> int:
-    """Run what was asked for; 0 where all passed."""
+    """Run the requested parts; returns 0 if all passed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["check", "test", "long"])
     parser.add_argument("--part", help="only this part: --part list names them")

@@ -1,4 +1,4 @@
-"""The compose file is valid by the compose specification; no engine is here to run it."""
+"""The compose file conforms to the compose specification; no container engine is available to run it."""
 
 from __future__ import annotations
 

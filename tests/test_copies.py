@@ -1,4 +1,4 @@
-"""The sources do not repeat themselves more than they did; a copy that goes lowers the bound."""
+"""The sources do not repeat themselves more than before; removing a copy lowers the bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents agree with the programs, and their links lead somewhere."""
+"""The documents match the programs, and their links lead to existing files."""
 
 from __future__ import annotations
 

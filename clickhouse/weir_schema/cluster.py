@@ -1,16 +1,18 @@
-"""The same migrations for a cluster: every statement compiled to what it is there. Pure text; no server is asked.
+"""The same migrations for a cluster: compiles every statement to its cluster form. This is pure text; it contacts no
+server.
 
-A table becomes two: NAME_local, Replicated…MergeTree on every node, and NAME, Distributed over them. What fills tables
-(materialized views) stands between local ones; what is read (views, dictionaries, people) reads Distributed ones. All
-statements run ON CLUSTER. Rows go to shards by probe, so that versions of a row, and what a view makes of it, meet on one
-shard; tables without a probe go by their whole order. Each node needs the macros {shard} and {replica}.
+A table becomes two: NAME_local, Replicated…MergeTree on every node, and NAME, Distributed over them. Materialized
+views, which fill tables, connect local tables; readers (views, dictionaries, people) read Distributed ones. All
+statements run ON CLUSTER. Rows are sharded by probe, so that versions of a row, and the rows that views derive from it,
+are on one shard; tables without a probe are sharded by their whole order. Each node needs the macros {shard} and
+{replica}.
 """
 
 from __future__ import annotations
 
 import re
 
-#: A replicated table forgets a token that is older than this, a week: longer than any job goes on trying.
+#: A replicated table forgets a token older than this, a week: longer than any job retries.
 _TOKENS_S = 7 * 86_400
 
 _ENGINE = re.compile(r"\bENGINE = (\w*MergeTree)(?:\(([^)]*)\))?")
@@ -19,17 +21,17 @@ _NAME = r"((?:\w+\.)?\w+)"
 
 
 class Cluster:
-    """Compiles statements in the order of the migrations: which names are tables is learned on the way."""
+    """Compiles statements in the order of the migrations, which it needs to learn which names are tables."""
 
     def __init__(self, name: str, database: str = "weir") -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", name):
-            raise ValueError(f"{name!r} is no name of a cluster")
+            raise ValueError(f"{name!r} is not a cluster name")
         self.name, self.database = name, database
         self._on = f"ON CLUSTER '{name}'"
-        self._tables: dict[str, str] = {}  # table -> what its rows are sharded by
+        self._tables: dict[str, str] = {}  # table -> its sharding key
 
     def compile(self, statement: str) -> list[str]:
-        """What a statement of a migration is on the cluster. Raises ValueError for one of a kind that is not known."""
+        """The cluster form of a migration's statement. Raises ValueError for an unknown kind of statement."""
         # A comment inside a statement would hide its words.
         text = re.sub(r"^\s*--.*\n?", "", statement, flags=re.MULTILINE).strip()
         rules = (
@@ -47,7 +49,7 @@ class Cluster:
             found = re.match(pattern, text, re.IGNORECASE)
             if found:
                 return rule(text, found)
-        raise ValueError(f"a statement that has no form on a cluster yet: {text[:80]}")
+        raise ValueError(f"a statement without a cluster form yet: {text[:80]}")
 
     def _after_name(self, text: str, found: re.Match[str]) -> list[str]:
         return [f"{text[: found.end()]} {self._on}{text[found.end() :]}"]
@@ -57,7 +59,7 @@ class Cluster:
         engine = _ENGINE.search(text)
         order = list(_ORDER.finditer(text, engine.end() if engine else 0))
         if engine is None or not order:
-            raise ValueError(f"the table {name} has no MergeTree and ORDER BY of its own")
+            raise ValueError(f"the table {name} has no MergeTree engine with ORDER BY")
         keys = next(group for group in order[0].groups() if group)
         self._tables[name] = "probe" if re.search(r"\bprobe\b", keys) else keys
         places = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
@@ -90,7 +92,7 @@ class Cluster:
         name = found[1]
         commands = _parts(text[found.end() :])
         out = [f"ALTER TABLE {name}_local {self._on}\n    " + ",\n    ".join(commands)]
-        # A Distributed table has columns, and nothing else that can be altered.
+        # A Distributed table has columns, and nothing else to alter.
         plain = [_plain(command) for command in commands if re.match(r"\w+ COLUMN\b", command)]
         columns = [command for command in plain if not re.fullmatch(r"MODIFY COLUMN (IF EXISTS )?\w+", command)]
         if columns:
@@ -106,7 +108,7 @@ class Cluster:
     def _exchange(self, _: str, found: re.Match[str]) -> list[str]:
         one, other = found[1], found[2]
         self._tables[one], self._tables[other] = self._tables[other], self._tables[one]
-        # A Distributed table has columns of its own: those of the local table that it now reads.
+        # A Distributed table has its own columns: those of the local table that it now reads.
         return [
             f"EXCHANGE TABLES {one}_local AND {other}_local {self._on}",
             self._distributed(one, "CREATE OR REPLACE TABLE "),
@@ -115,7 +117,7 @@ class Cluster:
 
 
 def on_cluster(statement: str, name: str) -> str:
-    """A statement on users, roles, profiles, quotas or row policies (of `access-sql`), for every node."""
+    """The cluster form of a statement on users, roles, profiles, quotas or row policies (of `access-sql`)."""
     kinds = (
         r"CREATE SETTINGS PROFILE OR REPLACE \w+",
         r"CREATE ROLE IF NOT EXISTS \w+",
@@ -128,17 +130,17 @@ def on_cluster(statement: str, name: str) -> str:
     )
     found = re.match("|".join(kinds), statement)
     if found is None:
-        raise ValueError(f"no statement on access: {statement[:80]}")
+        raise ValueError(f"not a statement on access: {statement[:80]}")
     return f"{found[0]} ON CLUSTER '{name}'{statement[found.end() :]}"
 
 
 def _plain(command: str) -> str:
-    """A command on a column without what only stored columns have."""
+    """A column command without the parts that only stored columns have."""
     return re.sub(r" CODEC\((?:[^()]|\([^()]*\))*\)", "", command)
 
 
 def _parts(text: str) -> list[str]:
-    """The commands of an ALTER: separated by commas outside of brackets and strings."""
+    """The commands of an ALTER: separated by commas outside brackets and strings."""
     parts, depth, begin, quoted = [], 0, 0, False
     for at, char in enumerate(text):
         if char == "'":

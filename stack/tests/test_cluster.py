@@ -1,7 +1,7 @@
-"""The form of the migrations on a cluster, held against a golden file; that the engine's parser takes all of them is tested in
-clickhouse/tests/test_cluster.py.
+"""The cluster form of the migrations, compared with a golden file; clickhouse/tests/test_cluster.py tests that the
+engine's parser accepts all of them.
 
-After a change: `python stack/tests/test_cluster.py` writes the golden file anew; read what changed.
+After a change: `python stack/tests/test_cluster.py` writes the golden file again; read the differences.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent / "cluster"
 
 
 def form() -> str:
-    """The sample on a cluster."""
+    """The cluster form of the sample."""
     cluster = Cluster("weir")
     text = (FOLDER / "sample.sql").read_text()
     return "\n\n".join(f"{one};" for statement in files.statements(text) for one in cluster.compile(statement)) + "\n"
@@ -46,7 +46,7 @@ def test_no_table_of_the_migrations_is_left_on_one_node() -> None:
 
 
 def test_versions_of_a_row_meet_on_one_shard() -> None:
-    """What a Distributed table is sharded by is part of the order by which its rows replace each other."""
+    """The sharding key of a Distributed table is part of the order by which its rows replace each other."""
     orders: dict[str, str] = {}
     for _, found in compiled("weir", "c"):
         for one in found:
@@ -66,20 +66,20 @@ def test_on_one_node_nothing_is_changed() -> None:
 
 def test_what_has_no_form_is_refused() -> None:
     for statement in ("OPTIMIZE TABLE flows", "CREATE TABLE x (a UInt8) ENGINE = Memory", "SET a = 1"):
-        with pytest.raises(ValueError, match=r"no form|no MergeTree"):
+        with pytest.raises(ValueError, match=r"without a cluster form|no MergeTree"):
             Cluster("c").compile(statement)
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a cluster name"):
         Cluster("c'; DROP")
 
 
 class Heard:
-    """A store that only listens."""
+    """A store that only records statements."""
 
     def __init__(self) -> None:
         self.sql: list[str] = []
 
     def execute(self, sql: str) -> str:
-        """Keep it."""
+        """Record the statement."""
         self.sql.append(sql)
         return ""
 
@@ -91,7 +91,7 @@ def test_users_are_made_on_every_node(tmp_path: Path, monkeypatch: pytest.Monkey
     apply_access(stack, heard)  # type: ignore[arg-type]
     assert heard.sql
     assert all("ON CLUSTER 'c'" in statement for statement in heard.sql)
-    with pytest.raises(ValueError, match="no statement on access"):
+    with pytest.raises(ValueError, match="not a statement on access"):
         on_cluster("SELECT 1", "c")
 
 

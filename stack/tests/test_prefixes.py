@@ -1,4 +1,4 @@
-"""Prefixes: what a file may hold, how ids are given, and that the generated messages are those of the schemas."""
+"""Prefixes: the contents of a file, how ids are assigned, and that the generated messages match the schemas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_generated_messages_are_those_of_the_schemas(name: str, tmp_path: Pa
             one.ClearField("json_name")  # generated code does without
     kept = importlib.import_module(f"weir.messages.{name}_pb2").DESCRIPTOR.serialized_pb
     assert fresh == descriptor_pb2.FileDescriptorProto.FromString(kept), (
-        "the schema has changed; make them anew: python -m grpc_tools.protoc -Ischemas "
+        "the schema has changed; generate them again: python -m grpc_tools.protoc -Ischemas "
         "--python_out=stack/weir/messages --pyi_out=stack/weir/messages prefix.proto probe.proto"
     )
 
@@ -48,10 +48,10 @@ def test_prefixes_are_written_in_one_way(text: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("192.0.2.1/24", "192.0.2.0/24 would hold it"),
-        ("192.0.2.0/33", "is no prefix"),
-        ("example.org/24", "is no prefix"),
-        ("", "is no prefix"),
+        ("192.0.2.1/24", "192.0.2.0/24 would contain it"),
+        ("192.0.2.0/33", "is not a prefix"),
+        ("example.org/24", "is not a prefix"),
+        ("", "is not a prefix"),
         ("::ffff:192.0.2.0/120", "write it as IPv4"),
     ],
 )
@@ -83,11 +83,11 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ("prefix,owner\n", ":1: the first line must name the columns"),
         ("prefix,customer\n192.0.2.0/24,a\n192.0.2.1/24,b\n", r":3: '192.0.2.1/24' has bits set"),
         ("prefix,customer\n192.0.2.0/24,a,c\n", ":2: 3 columns where the first line names 2"),
-        ("prefix,national\n192.0.2.0/24,maybe\n", ":2: national is true or false, not 'maybe'"),
-        ("prefix,customer\n10.0.0.0/8,a\n10.0.0.0/8,b\n", ":3: 10.0.0.0/8 was on line 2 already"),
-        ("prefix\nx\ny\nz\n", r":2: 'x' is no prefix.* \(and 2 more lines are wrong\)"),
+        ("prefix,national\n192.0.2.0/24,maybe\n", ":2: national must be true or false, not 'maybe'"),
+        ("prefix,customer\n10.0.0.0/8,a\n10.0.0.0/8,b\n", ":3: 10.0.0.0/8 was already on line 2"),
+        ("prefix\nx\ny\nz\n", r":2: 'x' is not a prefix.* \(and 2 more lines are wrong\)"),
         ("prefix,customer\n10.0.0.0/8," + 201 * "x" + "\n", ":2: the customer .* is longer than 200"),
-        ("prefix,site\n10.0.0.0/8,a\x07\n", ":2: the site .* cannot be printed"),
+        ("prefix,site\n10.0.0.0/8,a\x07\n", ":2: the site .* unprintable"),
         ('prefix,site\n10.0.0.0/8,"a\n', ":2: unexpected end of data"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Sizing: the tiers add up, and grow as they should."""
+"""Sizing: the tiers add up, and grow with the flows."""
 
 from __future__ import annotations
 

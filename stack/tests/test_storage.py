@@ -1,4 +1,4 @@
-"""What goes first when the store is too full, and the forecast."""
+"""The partitions that go first when the store is too full, and the forecast."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_table_without_partitions_has_no_time() -> None:
 )
 def test_sizes_are_read(text: str, count: int | None) -> None:
     if count is None:
-        with pytest.raises(ValueError, match="no size"):
+        with pytest.raises(ValueError, match="not a size"):
             octets(text)
     else:
         assert octets(text) == count

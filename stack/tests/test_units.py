@@ -1,4 +1,4 @@
-"""What of the stack can be tested without a server."""
+"""The parts of the stack that need no server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_example_is_the_defaults() -> None:
     [
         ("ports: {kafka: x}", "ports.kafka"),
         ("colour: red", "colour"),
-        ("ports: [1", "no valid YAML"),
+        ("ports: [1", "not valid YAML"),
         ("flink: {jobs: [fly]}", "flink.jobs.0"),
         ("- a", "the file"),
     ],
@@ -114,18 +114,18 @@ def row(**changed: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changed", "says", "loss"),
     [
-        ({"state": "missing"}, "nothing came", True),
+        ({"state": "missing"}, "nothing arrived", True),
         ({"state": "batches_missing", "missing_batches": 1, "missing_sequences": [7]}, "sequence 7", True),
         ({"state": "closing_missing"}, "no closing record", True),
         ({"lost_packets": 3, "lost_octets": 300}, "3 packets", True),
-        ({"lost_packets": -3}, "not published", True),
+        ({"lost_packets": -3}, "never published", True),
         ({"dropped_packets": 4, "dropped": {"kernel": 4}}, "kernel 4", True),
         ({"gap_packets": 5}, "while no agent ran", True),
-        ({"repeated_batches": 2}, "came again", False),
+        ({"repeated_batches": 2}, "arrived again", False),
         ({"captured_packets": 12}, "do not balance", True),
         ({"exporter_lost": {"sflow 192.0.2.1 domain 0, samples": 2}}, "domain 0: 2 samples were sent", True),
-        ({"exporter_without_sampling_rate": {"ipfix 192.0.2.1 domain 7": 9}}, "9 records came without", False),
-        ({"exporter_refused": {"ipfix 192.0.2.1 domain 7, bad_length": 1}}, "not be read (bad length)", True),
+        ({"exporter_without_sampling_rate": {"ipfix 192.0.2.1 domain 7": 9}}, "9 records arrived without", False),
+        ({"exporter_refused": {"ipfix 192.0.2.1 domain 7, bad_length": 1}}, "unreadable (bad length)", True),
     ],
 )
 def test_findings(changed: dict[str, Any], says: str, loss: bool) -> None:
@@ -137,17 +137,17 @@ def test_findings(changed: dict[str, Any], says: str, loss: bool) -> None:
 def test_what_an_exporter_lost_is_added_up() -> None:
     name = "netflow9 192.0.2.1 domain 7, datagrams"
     found = ledger.findings([row(exporter_lost={name: 2}), row(), row(exporter_lost={name: 3}), row(probe="q")])
-    assert [one.text for one in found] == ["netflow9 192.0.2.1 domain 7: 5 datagrams were sent and did not come"]
+    assert [one.text for one in found] == ["netflow9 192.0.2.1 domain 7: 5 datagrams were sent but did not arrive"]
 
 
 class Answers:
-    """A store that gives one answer."""
+    """A store that always gives the same answer."""
 
     def __init__(self, **answer: Any) -> None:
         self.answer = answer
 
     def rows(self, _sql: str) -> list[dict[str, Any]]:
-        """The answer, whatever is asked."""
+        """The answer to any question."""
         return [self.answer]
 
 

@@ -1,4 +1,4 @@
-"""Alerts on probes: which are open, and what they say."""
+"""Alerts on probes: queries and the printed table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ SEVERITIES = ("critical", "warning", "info")
 
 
 def read(clickhouse: ClickHouse, *, since: str | None) -> list[dict[str, Any]]:
-    """Open alerts, gravest first, then those closed within `since` (such as `1h`), newest first; None for open ones alone."""
+    """Open alerts, most severe first, then those closed within `since` (such as `1h`), newest first; None for open ones
+    only.
+    """
     closed = f" OR closed_at >= now() - {interval(since)}" if since else ""
     return clickhouse.rows(
         f"SELECT {_FIELDS} FROM v_alerts WHERE open{closed} ORDER BY open DESC, v_alerts.severity DESC, opened_at DESC"
@@ -29,12 +31,12 @@ def read(clickhouse: ClickHouse, *, since: str | None) -> list[dict[str, Any]]:
 
 
 def counts(rows: list[dict[str, Any]]) -> dict[str, int]:
-    """How many of the alerts are open, by severity."""
+    """Number of open alerts by severity."""
     return {severity: sum(row["open"] and row["severity"] == severity for row in rows) for severity in SEVERITIES}
 
 
 def summary(opened: dict[str, int]) -> str:
-    """One line on the open alerts."""
+    """One line that counts the open alerts."""
     words = [f"{count} {severity}" for severity, count in opened.items() if count]
     return f"alerts open: {', '.join(words)} ('weir alerts')" if words else "alerts open: none"
 

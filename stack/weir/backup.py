@@ -1,9 +1,9 @@
-"""Back the store up, and bring it back: `weir backup` and `weir restore`.
+"""Back the store up, and restore it: `weir backup` and `weir restore`.
 
-What is backed up are tables. Views, dictionaries and functions are made anew by the migrations. A backup is the engine's own
-(BACKUP … TO Disk('backups', …)), so any server with such a disk will do. It is made of a snapshot, clones of all tables that
-share their files, and holds a table of its own: the manifest, with the rows and a checksum of every table. By it a restored
-copy is verified in a second database before it takes the place of what was there.
+A backup holds tables. The migrations create views, dictionaries and functions again. A backup is the engine's own
+(BACKUP … TO Disk('backups', …)), so it works on any server with such a disk. It is taken from a snapshot, clones of all
+tables that share their files, and holds one extra table: the manifest, with the rows and a checksum of every table. The
+manifest verifies a restored copy in a second database before the copy replaces the store's tables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weir.supervisor import Supervisor
 
 DISK = "backups"
 MANIFEST = "backup_manifest"
-#: Tables that `weir migrate` fills: they alone do not make a store that holds something.
+#: Tables that `weir migrate` fills: a store with rows in these alone counts as empty.
 _FILLED = {"schema_migrations", "services", "applications"}
 #: The engine refuses to drop tables of more than 50 GB unless told otherwise.
 _DROP = {"max_table_size_to_drop": "0", "max_partition_size_to_drop": "0"}
@@ -41,9 +41,9 @@ class Entry:
 
 
 def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = None) -> list[Entry]:
-    """Write a backup of every table into `directory`, of which `base`, an earlier one, needs not be written again.
+    """Write a backup of every table into `directory`; only data newer than `base`, an earlier backup, is written.
 
-    The jobs go on meanwhile. A backup that is broken off is none: `restore` says so. Raises WeirError.
+    The jobs go on meanwhile. `restore` refuses an interrupted backup. Raises WeirError.
     """
     with _store(stack, stages, quiet=False) as store:
         place = _place(store, directory)
@@ -59,7 +59,7 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
             store.execute(f"CREATE DATABASE {snapshot} ENGINE = Atomic", database="")
             for table in tables:
                 store.execute(f"CREATE TABLE {snapshot}.{table} CLONE AS {store.database}.{table}", database="")
-                # Merges would join rows of the clone after they have been counted.
+                # Merges would join rows of the clone after the count.
                 store.execute(f"SYSTEM STOP MERGES {snapshot}.{table}", database="")
             stages.done("snapshot", f"{len(tables)} tables")
             entries = _count(store, snapshot, tables, stages)
@@ -74,10 +74,10 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
 
 
 def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = False, check: bool = False) -> list[Entry]:
-    """Put the backup in `directory` in the place of what the store holds; the jobs stop meanwhile.
+    """Replace the contents of the store with the backup in `directory`; the jobs stop meanwhile.
 
-    force: the store may hold something. check: only restore it beside, compare it with its manifest, and drop it again.
-    Where anything is wrong, what was there stays. Raises WeirError.
+    force: the store may hold rows. check: only restore the backup into a second database, compare it with its manifest,
+    and drop it again. If anything is wrong, the store stays as it was. Raises WeirError.
     """
     with _store(stack, stages, quiet=not check) as store:
         held = {} if force or check else _held(store)
@@ -85,7 +85,7 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
             most = max(held, key=lambda table: held[table])
             raise WeirError(
                 f"the store is not empty: {most} has {held[most]:,} rows",
-                hint="--force puts the backup in its place; what is there is then lost",
+                hint="--force replaces it with the backup; its rows are then lost",
             )
         beside = f"{store.database}_restore"
         _drop(store, beside)
@@ -103,10 +103,10 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
 
 @contextmanager
 def _store(stack: Stack, stages: Stages, *, quiet: bool) -> Iterator[ClickHouse]:
-    """The store, started for this alone where the stack is down. quiet: what writes into it is stopped meanwhile."""
+    """The store; if the stack is down, start it alone for this command. quiet: stop its writers meanwhile."""
     if stack.config.clickhouse.cluster:
         raise WeirError(
-            "a cluster is not backed up or restored by this command",
+            "this command does not back up or restore a cluster",
             hint="docs/how-to/run-on-a-cluster.md has the statements",
         )
     supervisor = Supervisor(stack)
@@ -120,7 +120,7 @@ def _store(stack: Stack, stages: Stages, *, quiet: bool) -> Iterator[ClickHouse]
         if alone:
             supervisor.start(services["clickhouse"])
             supervisor.wait(services["clickhouse"])
-            stages.done("clickhouse", "started for this alone")
+            stages.done("clickhouse", "started for this command only")
         elif quiet:
             states = supervisor.states()
             for name in ("storage", "flink"):
@@ -129,7 +129,7 @@ def _store(stack: Stack, stages: Stages, *, quiet: bool) -> Iterator[ClickHouse]
                     stopped.append(name)
             if stopped:
                 stages.begin("stop")
-                stages.done("stop", f"{' and '.join(stopped)}, until this is done")
+                stages.done("stop", f"{' and '.join(stopped)}, until the restore is done")
         yield connect(stack, "admin", patience=None)
     finally:
         for name in reversed(stopped):
@@ -142,7 +142,7 @@ def _store(stack: Stack, stages: Stages, *, quiet: bool) -> Iterator[ClickHouse]
 
 
 def _place(store: ClickHouse, directory: Path) -> str:
-    """Where a directory is on the server's disk for backups, in SQL."""
+    """A directory on the server's disk for backups, in SQL."""
     disks = store.rows(f"SELECT path FROM system.disks WHERE name = '{DISK}'", database="")
     if not disks:
         raise WeirError(
@@ -162,7 +162,7 @@ def _is_local(store: ClickHouse) -> bool:
 
 
 def _tables(store: ClickHouse, database: str) -> list[str]:
-    """The tables that hold rows; what their names begin with a dot belongs to views."""
+    """The tables that hold rows; names that begin with a dot belong to views."""
     rows = store.rows(
         f"SELECT name FROM system.tables WHERE database = '{database}' AND engine LIKE '%MergeTree' "
         f"AND name NOT IN ('{MANIFEST}') AND NOT startsWith(name, '.') ORDER BY name",
@@ -172,7 +172,7 @@ def _tables(store: ClickHouse, database: str) -> list[str]:
 
 
 def _held(store: ClickHouse) -> dict[str, int]:
-    """Tables with rows that did not come from migrations, and how many."""
+    """Tables with rows that did not come from migrations, and their row counts."""
     rows = store.rows(
         f"SELECT table, sum(rows) AS n FROM system.parts WHERE active AND database = '{store.database}' GROUP BY table HAVING n > 0",
         database="",
@@ -231,7 +231,7 @@ def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> l
         store.execute(f"RESTORE TABLE {store.database}.{MANIFEST} AS {beside}.{MANIFEST} FROM {place}", database="")
     except WeirError as error:
         raise WeirError(
-            f"{directory} holds no whole backup of {store.database}: none was made there, or it was broken off",
+            f"{directory} holds no complete backup of {store.database}: none was written there, or it was interrupted",
             hint=_short(str(error)),
             status=1,
         ) from error
@@ -242,7 +242,7 @@ def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> l
     _refuse_newer(store, beside, place)
     listed = ", ".join(f"TABLE {store.database}.{entry.table} AS {beside}.{entry.table}" for entry in manifest)
     stages.begin("read")
-    # Tables first, empty and without merges, so that what is counted is what was backed up.
+    # Tables first, empty and without merges, so that the counts match those of the backup.
     store.execute(f"DROP TABLE {beside}.schema_migrations SYNC", database="")
     store.execute(f"RESTORE {listed} FROM {place} SETTINGS structure_only = true", database="")
     for entry in manifest:
@@ -251,9 +251,9 @@ def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> l
     for was, now in zip(manifest, _count(store, beside, [entry.table for entry in manifest], stages), strict=True):
         if was != now:
             raise WeirError(
-                f"the backup is damaged: {was.table} had {was.rows:,} rows, restored are {now.rows:,}"
+                f"the backup is damaged: {was.table} had {was.rows:,} rows, {now.rows:,} were restored"
                 + ("" if was.rows != now.rows else " with another checksum"),
-                hint="nothing was changed; take another backup",
+                hint="nothing was changed; use another backup",
                 status=1,
             )
     for entry in manifest:
@@ -262,7 +262,7 @@ def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> l
 
 
 def _refuse_newer(store: ClickHouse, beside: str, place: str) -> None:
-    """Raise where the backup has migrations that this program does not know."""
+    """Raise WeirError if the backup has migrations that this program does not know."""
     store.execute(
         f"RESTORE TABLE {store.database}.schema_migrations AS {beside}.schema_migrations FROM {place}", database=""
     )
@@ -274,11 +274,11 @@ def _refuse_newer(store: ClickHouse, beside: str, place: str) -> None:
 
 
 def _swap(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> None:
-    """Put the restored tables in the place of those of the same names; undone where one cannot be."""
+    """Replace the tables of the same names with the restored ones; undo all if one fails."""
     stages.begin("put in place")
     store.execute(f"CREATE DATABASE IF NOT EXISTS {store.database} ENGINE = Atomic", database="")
     present = set(_tables(store, store.database))
-    done: list[tuple[str, str]] = []  # what undoes each step
+    done: list[tuple[str, str]] = []  # the undo action of each step
     try:
         for table in tables:
             here, there = f"{store.database}.{table}", f"{beside}.{table}"
@@ -288,7 +288,7 @@ def _swap(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> 
             else:
                 store.execute(f"RENAME TABLE {there} TO {here}", database="")
                 done.append((table, f"RENAME TABLE {here} TO {there}"))
-        # What the backup does not know is of a newer Weir: its tables begin empty.
+        # Tables that the backup lacks come from a newer Weir: they start empty.
         for table in present - set(tables):
             store.execute(f"CREATE TABLE {beside}.{table} AS {store.database}.{table}", database="")
             store.execute(f"EXCHANGE TABLES {store.database}.{table} AND {beside}.{table}", database="")
@@ -308,7 +308,7 @@ def _swap(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> 
 
 
 def _run(store: ClickHouse, sql: str, directory: Path, stages: Stages, stage: str) -> None:
-    """Run a BACKUP or RESTORE in the background of the server, showing how far it is."""
+    """Run a BACKUP or RESTORE in the background of the server, showing its progress."""
     number = store.execute(
         f"{sql} ASYNC" if " SETTINGS " not in sql else sql.replace(" SETTINGS ", " SETTINGS async = true, "),
         database="",

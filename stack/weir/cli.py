@@ -1,4 +1,4 @@
-"""The command line of `weir`: which commands there are, under which names, in which order."""
+"""The command line of `weir`: the commands, their names and their order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 
 
 def _group(name: str, text: str, *, alone: bool = False) -> typer.Typer:
-    """A group of commands; `alone` lets the group's own name be a command."""
+    """A group of commands; with `alone` the group's own name is a command too."""
     group = typer.Typer(no_args_is_help=not alone, invoke_without_command=alone, help=text)
     app.add_typer(group, name=name)
     return group
@@ -64,7 +64,7 @@ _probe.command("add")(probes.add)
 _probe.command("set")(probes.set_)
 _probe.command("list")(probes.list_)
 
-_letters = _group("dead-letters", "Messages that a reader could not understand. Example: weir dead-letters list")
+_letters = _group("dead-letters", "Messages that a reader refused. Example: weir dead-letters list")
 _letters.command("list")(dead_letters.list_)
 _letters.command("replay")(dead_letters.replay)
 
@@ -79,7 +79,7 @@ _prefixes.command("import")(prefixes.import_)
 
 _storage = _group(
     "storage",
-    "What the store holds, and when its disk is full. Example: weir storage, then weir storage keep",
+    "Size of the store, and when its disk is full. Example: weir storage, then weir storage keep",
     alone=True,
 )
 _storage.callback()(storage.show)
@@ -89,7 +89,7 @@ _storage.command("plan")(storage.plan)
 
 
 def main() -> None:
-    """Entry point: every expected error is one line and an exit status."""
+    """Entry point: prints every expected error as one line and ends with its exit status."""
     try:
         app(prog_name="weir")
     except WeirError as error:

@@ -1,4 +1,4 @@
-"""What `weir` asks of ClickHouse, over its HTTP interface; any server will do."""
+"""Requests to ClickHouse over its HTTP interface; any server will do."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from weir.errors import WeirError
 
 
 class ClickHouse:
-    """One user's view of the store."""
+    """A connection to the store as one user."""
 
     def __init__(
         self, url: str, user: str, password: str, database: str = "weir", patience: float | None = 130
     ) -> None:
-        """patience: seconds without a sign of the server after which it is given up, None for ever."""
+        """patience: seconds without data from the server before giving up, None for ever."""
         self.url = url
         self.database = database
         self.client = httpx.Client(
@@ -44,17 +44,17 @@ class ClickHouse:
         return response
 
     def stream(self, sql: str, **settings: str) -> Iterator[bytes]:
-        """The answer, as it comes."""
+        """The response as a stream."""
         response = self._send(sql, None, settings)
         try:
             yield from response.iter_bytes()
         except httpx.HTTPError as error:
-            raise WeirError(f"ClickHouse broke off the answer ({error})", status=1) from error
+            raise WeirError(f"ClickHouse ended its response early ({error})", status=1) from error
         finally:
             response.close()
 
     def execute(self, sql: str, *, database: str | None = None, **settings: str) -> str:
-        """Run one statement and return its text."""
+        """Run one statement and return its output."""
         response = self._send(sql, database, settings)
         try:
             return response.read().decode()
@@ -76,5 +76,5 @@ class ClickHouse:
 
 
 def connect(stack: Stack, user: str, patience: float | None = 130) -> ClickHouse:
-    """The store of this stack, as one of the users of `clickhouse/access.yaml`."""
+    """Connect to the store of this stack, as one of the users of `clickhouse/access.yaml`."""
     return ClickHouse(stack.clickhouse_url, user, stack.password(user), stack.config.clickhouse.database, patience)

@@ -1,7 +1,7 @@
 """The stack's configuration: one YAML file, every key with a default.
 
-The commented example is `stack/weir.example.yaml`; a test holds it against this file. The file is looked for as
-`--config`, then `$WEIR_HOME/weir.yaml`; without one the defaults hold. Unknown keys are refused by name.
+The commented example is `stack/weir.example.yaml`; a test compares it with this file. `weir` reads `--config`, else
+`$WEIR_HOME/weir.yaml`, else uses the defaults. It refuses unknown keys by name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Ports(_Part):
 
 
 class Kafka(_Part):
-    """The broker. With `brokers` set, those are used and none is started."""
+    """The broker. If `brokers` is set, the stack uses those and starts none."""
 
     brokers: str = ""
     heap: str = "320m"
@@ -79,7 +79,7 @@ class Flink(_Part):
 
 
 class ClickHouse(_Part):
-    """The store. With `url` set, that server is used and none is started."""
+    """The store. If `url` is set, the stack uses that server and starts none."""
 
     url: str = ""
     cluster: str = ""
@@ -89,7 +89,7 @@ class ClickHouse(_Part):
 
 
 class Storage(_Part):
-    """How long each tier is kept, in days, and how much room there is. Daily rows are kept for ever."""
+    """Retention of each tier in days, and the disk budget. Daily rows stay for ever."""
 
     budget: str = ""
     raw_days: float = Field(default=14, gt=0)
@@ -106,7 +106,7 @@ class Storage(_Part):
 
 
 class Superset(_Part):
-    """The dashboards. With `public` false, only who logs in sees them."""
+    """The dashboards. With `public` false, only users who log in see them."""
 
     enabled: bool = True
     public: bool = True
@@ -120,7 +120,7 @@ class Agent(_Part):
 
 
 class Config(_Part):
-    """Everything `weir` can be told."""
+    """Every configuration key of `weir`."""
 
     ports: Ports = Ports()
     kafka: Kafka = Kafka()
@@ -132,27 +132,27 @@ class Config(_Part):
 
 
 def octets(text: str) -> int:
-    """`500GB` or `2TiB` as octets. Raises ValueError."""
+    """`500GB` or `2TiB` in octets. Raises ValueError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(I?)B?", text.strip().upper())
     if not found:
-        raise ValueError(f"'{text}' is no size: write it as 500GB or 2TiB")
+        raise ValueError(f"'{text}' is not a size: write it as 500GB or 2TiB")
     return int(float(found[1]) * (1024 if found[3] else 1000) ** " KMGTP".index(found[2] or " "))
 
 
 class Stack:
-    """A configuration and the folder it lives in: where everything is, and the secrets.
+    """A configuration and the folder it lives in: the paths of a stack, and its secrets.
 
-    Users' passwords are made once and kept in `secrets/`, readable by the owner alone.
+    The stack generates users' passwords once and keeps them in `secrets/`, readable only by the owner.
     """
 
     def __init__(self, config: Config, home: Path, file: Path | None = None) -> None:
         self.config = config
         self.home = home
-        self.file = file  # that the configuration is from, None for the defaults
+        self.file = file  # file of the configuration, None for the defaults
         self.data = home / "data"
         self.logs = home / "logs"
         self.run = home / "run"
-        # What is built once can serve many homes, such as those of the tests.
+        # One build can serve many homes, such as those of the tests.
         self.venvs = Path(os.environ.get("WEIR_VENVS", CHECKOUT / ".weir/venvs"))
         self.kafka_jars = Path(os.environ.get("WEIR_KAFKA_JARS", CHECKOUT / ".weir/kafka"))
         self.checkout = CHECKOUT
@@ -160,12 +160,12 @@ class Stack:
         self.flink_jar = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
 
     def prepare(self) -> None:
-        """Make the folders."""
+        """Create the folders."""
         for folder in (self.data, self.logs, self.run):
             folder.mkdir(parents=True, exist_ok=True)
 
     def secret(self, name: str) -> str:
-        """The secret of that name, made at the first call."""
+        """The secret of that name, generated at the first call."""
         folder = self.home / "secrets"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / name
@@ -187,14 +187,14 @@ class Stack:
 
     @property
     def passwords(self) -> dict[str, str]:
-        """The environment that tells the store the passwords of the users of its access file.
+        """Environment variables that pass the store the passwords of the users of its access file.
 
-        Raises WeirError where the file names no users; the store itself says what else is wrong in it.
+        Raises WeirError if the file names no users; the store itself reports any other error in it.
         """
         try:
             users = list(yaml.safe_load(self.access.read_text())["users"])
         except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-            raise WeirError(f"{self.access}: cannot be read, or names no users ({type(error).__name__})") from error
+            raise WeirError(f"{self.access}: is unreadable, or names no users ({type(error).__name__})") from error
         return {f"WEIR_PASSWORD_{user.upper()}": self.password(user) for user in users}
 
     @property
@@ -221,7 +221,7 @@ class Stack:
 def load(path: Path | None) -> Stack:
     """Read the configuration.
 
-    Raises WeirError where the file is absent, no YAML, or holds an unknown key or a wrong value.
+    Raises WeirError if the file is absent, is not YAML, or holds an unknown key or a wrong value.
     """
     home = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir")).absolute()
     if path is None:
@@ -235,7 +235,7 @@ def load(path: Path | None) -> Stack:
     except OSError as error:
         raise WeirError(f"cannot read {path}: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise WeirError(f"{path} is no valid YAML: {' '.join(str(error).split())}") from error
+        raise WeirError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"

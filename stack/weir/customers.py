@@ -12,9 +12,10 @@ from weir.services import superset_command
 
 
 def let_in(stack: Stack, customer: str, user: str) -> str:
-    """Make a user that sees the customer's rows alone, or give it a new password; returns the password.
+    """Create a user who sees only the customer's rows, or set a new password for the user; returns the password.
 
-    Raises WeirError with Superset's words where there is no such customer, or the user is somebody else.
+    Raises WeirError with Superset's message if the customer does not exist, or if the user has another role or
+    customer.
     """
     password = secrets.token_urlsafe(15)
     python, script, environment = superset_command(stack)
@@ -27,5 +28,5 @@ def let_in(stack: Stack, customer: str, user: str) -> str:
     )
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise WeirError(said[-1].removeprefix("weir_superset: "), hint="the stack has to be up: weir up")
+        raise WeirError(said[-1].removeprefix("weir_superset: "), hint="the stack must be up: weir up")
     return password

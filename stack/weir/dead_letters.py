@@ -1,4 +1,4 @@
-"""Messages that a reader could not understand, kept on `weir.dead-letters` with cause and origin in their headers."""
+"""Messages that a reader refused, kept on `weir.dead-letters` with cause and origin in their headers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC = "weir.dead-letters"
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One refused message: where it lay, why it was refused, and its bytes."""
+    """One refused message: its origin, its cause, and its bytes."""
 
     offset: int
     at_ms: int
@@ -27,7 +27,7 @@ class DeadLetter:
     partition: int
     origin_offset: int
     value: bytes
-    cut: bool  # the message was too large to be kept whole, so it cannot be put back
+    cut: bool  # the message was too large to keep whole, so it cannot be put back
 
 
 def read(brokers: str) -> Iterator[DeadLetter]:
@@ -65,7 +65,7 @@ def read(brokers: str) -> Iterator[DeadLetter]:
 
 
 def table(letters: list[DeadLetter]) -> Table:
-    """A row a message."""
+    """One row per message."""
     drawn = Table(header_style="bold", box=None, pad_edge=False)
     for name in ("number", "when (UTC)", "from", "octets"):
         drawn.add_column(name, no_wrap=True)
@@ -80,8 +80,8 @@ def table(letters: list[DeadLetter]) -> Table:
 def send_back(brokers: str, letters: list[DeadLetter]) -> int:
     """Put refused messages back on the topic and partition they came from; returns how many arrived.
 
-    A message that is still not understood comes back to the dead letters; one that was stored meanwhile is
-    recognised by its sequence and dropped.
+    The jobs refuse a message again if they still cannot read it; if it was stored meanwhile, they recognise its
+    sequence and drop it.
     """
     known = {(place.topic, place.partition) for place in kafka.partitions(brokers)}
     producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "log_level": 0})

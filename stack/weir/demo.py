@@ -1,7 +1,7 @@
-"""`weir demo`: the whole path on one screen, with real packets where that is allowed.
+"""`weir demo`: the whole path on one screen, with real packets where permitted.
 
-As root, two network namespaces are joined by a veth pair: an HTTP and a DNS server in one, clients in the other; the
-agent captures on the servers' end. Without root, a capture made here is replayed, and the demo says so.
+As root, a veth pair joins two network namespaces: an HTTP and a DNS server in one, clients in the other; the agent
+captures on the servers' end. Without root, the demo generates a capture and replays it, and tells the user so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from weir.supervisor import MARK, Supervisor
 
 PROBE = "demo"
 MINIMUM_PACKETS = 10_000
-# The servers are the site that the probe stands at; the clients are a customer elsewhere in the nation.
+# The servers are the site of the probe; the clients are a customer elsewhere in the nation.
 SITE = "demo servers"
 OWN_NETWORKS = {
     "198.18.0.0/24": prefixes.describe("Demo Clients", "", ["demo"], True),
@@ -58,7 +58,7 @@ class Namespaces:
         _check("ip", "netns", "exec", namespace, *command)
 
     def packets(self) -> int:
-        """Packets the veth's servers' end has received and sent, by its own counters."""
+        """Packets that the servers' end of the veth received and sent, by its own counters."""
         shown = subprocess.run(
             ["ip", "-n", self.servers, "-j", "-s", "link", "show", self.veth], capture_output=True, check=True
         )
@@ -74,12 +74,12 @@ def _check(*command: str) -> None:
 
 @contextlib.contextmanager
 def namespaces() -> Iterator[Namespaces]:
-    """Make the namespaces, and remove them at the end."""
+    """Create the namespaces, and remove them at the end."""
     net = Namespaces(f"weir-servers-{os.getpid()}", f"weir-clients-{os.getpid()}")
     try:
         for name in (net.servers, net.clients):
             _check("ip", "netns", "add", name)
-            # No router discovery: once the interfaces are up it is quiet until the clients begin.
+            # No router discovery: once the interfaces are up they are quiet until the clients begin.
             net.run(name, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.default.accept_ra=0")
             net.run(name, "ip", "link", "set", "lo", "up")
         _check(
@@ -101,7 +101,7 @@ def namespaces() -> Iterator[Namespaces]:
             (net.servers, net.veth, net.server_addr, "2001:db8::1"),
             (net.clients, "weir1", net.client_addr, "2001:db8::2"),
         ):
-            # Large segments would be one packet here and many on a wire.
+            # A large segment would be one packet here and many on a wire.
             net.run(name, "ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off")
             _check("ip", "-n", name, "addr", "add", f"{four}/24", "dev", device)
             _check("ip", "-n", name, "addr", "add", f"{six}/64", "dev", device, "nodad")
@@ -128,11 +128,11 @@ class Traffic:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
     def begin(self, seconds: int) -> None:
-        """Clients ask for so many seconds."""
+        """Run clients for that many seconds."""
         self.clients = self._start(self.net.clients, "ask", "--seconds", str(seconds))
 
     def wait(self) -> None:
-        """Wait until the clients are done."""
+        """Wait until the clients have finished."""
         if self.clients and self.clients.wait():
             raise WeirError("the demo's clients failed", hint=f"see {self.log.name}", status=1)
 
@@ -151,28 +151,30 @@ class Traffic:
 def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None, once: bool, seconds: int) -> int:
     """Run the demo; returns the exit status.
 
-    With `once`: 0 only where at least 10,000 packets were captured, the interface's own counters agree with the
+    With `once`: 0 only if the agent captured at least 10,000 packets, the interface's own counters agree with the
     ledger, and the ledger balances.
     """
     if pcap and iface:
         raise WeirError("--pcap and --iface exclude each other")
     if pcap and not pcap.is_file():
-        raise WeirError(f"{pcap} is no file")
+        raise WeirError(f"{pcap} is not a file")
     root = os.geteuid() == 0
     if iface and not root:
         raise WeirError("capturing on an interface needs root", hint="try: sudo make demo IFACE=" + iface)
     signal.signal(signal.SIGTERM, _interrupt)
-    os.environ[MARK] = str(stack.home)  # so that `weir down` finds what the demo starts, too
+    os.environ[MARK] = str(stack.home)  # so that `weir down` also finds the demo's services
     begin = time.monotonic()
     supervisor = Supervisor(stack)
     if supervisor.running():
-        raise WeirError("this stack is up already", hint="'weir down' stops it")
+        raise WeirError("this stack is already up", hint="'weir down' stops it")
     try:
         with contextlib.ExitStack() as stays:
             live = root and not pcap
             net = stays.enter_context(namespaces()) if live and not iface else None
             if not live and not pcap:
-                console.print("Not root: no interface can be captured, so a capture made here is replayed instead.")
+                console.print(
+                    "Not root: the demo cannot capture an interface, so it generates a capture and replays it."
+                )
             service = agent(stack, Agent(probe=PROBE, config=_agent_config(stack, net, iface))) if live else None
             with Stages(console) as stages:
                 bring_up(stack, supervisor, stages, [service] if service else [], wait_for_superset=False)
@@ -206,7 +208,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 def _agent_config(stack: Stack, net: Namespaces | None, iface: str | None) -> Path:
     stack.prepare()
-    shutil.rmtree(stack.data / "agent-demo", ignore_errors=True)  # this interface is not that of the last demo
+    shutil.rmtree(stack.data / "agent-demo", ignore_errors=True)  # this interface is not the one of the last demo
     lines = [
         f'probe = "{PROBE}"',
         'interval = "10s"',
@@ -237,7 +239,7 @@ def _capture(
     seconds: int,
     new: bool,
 ) -> int | None:
-    """Capture; gives the packets that the interface itself counted meanwhile, where it is ours alone."""
+    """Capture; returns the packets that the interface itself counted meanwhile, if the demo owns it."""
     before = net.packets() if net else 0
     what = f"capturing on {iface}" if iface else "capturing live: HTTP, DNS and ping over veth"
     stages.begin(what)
@@ -263,8 +265,8 @@ def _capture(
     stages.done(what, f"{net.packets():,} packets by the interface's own counters" if net else "")
     if net is None:
         return None
-    # The last interval is closed by the agent's goodbye, so that the interface and the ledger can be compared: at once, for
-    # some seconds later the two ends ask whether their neighbours are still there.
+    # The agent closes the last interval when it stops, so that the interface and the ledger can be compared. Stop it at
+    # once: some seconds later the two ends probe for their neighbours.
     stages.begin("closing the last interval")
     supervisor.stop(service.name)
     wire = net.packets() - before
@@ -273,12 +275,12 @@ def _capture(
 
 
 def _wait_for_agent(stack: Stack) -> None:
-    """The agent is listening when its metrics answer."""
+    """The agent listens once its metrics respond."""
     for _ in range(60):
         if answers(f"http://127.0.0.1:{stack.config.ports.agent_metrics}/metrics"):
             return
         time.sleep(0.25)
-    raise WeirError("the agent did not begin to capture", hint=f"see {stack.logs}/agent-{PROBE}.log", status=1)
+    raise WeirError("the agent did not start capturing", hint=f"see {stack.logs}/agent-{PROBE}.log", status=1)
 
 
 def _replay(stack: Stack, stages: Stages, pcap: Path | None) -> None:
@@ -315,10 +317,10 @@ def _replay(stack: Stack, stages: Stages, pcap: Path | None) -> None:
 
 
 def _settle(stack: Stack, stages: Stages, since: int | None, until: int | None) -> list[dict[str, Any]]:
-    """Wait until all that was published is stored; returns the ledger's rows of this run.
+    """Wait until every published record is stored; returns the ledger's rows of this run.
 
-    Only intervals that begin between `since` less an interval and `until` (seconds from 1970), where these are given:
-    an agent that goes on capturing has always something on its way.
+    `since` and `until` (seconds from 1970), if given, select intervals that begin between `since` less one interval and
+    `until`: an agent that goes on capturing always has records in transit.
     """
     what = "storing in ClickHouse"
     stages.begin(what)

@@ -1,4 +1,4 @@
-"""The demo's traffic: an HTTP and a DNS server, clients that ask them, and the same as a capture file.
+"""The demo's traffic: an HTTP and a DNS server, clients that query them, and the same traffic as a capture file.
 
 `python -m weir.demo_traffic serve` and `… ask --seconds 20` run in two network namespaces.
 """
@@ -26,7 +26,7 @@ SIZES = [400, 2_000, 12_000, 60_000, 250_000]
 
 
 class _Pages(BaseHTTPRequestHandler):
-    """Any path that is a number answers with so many octets."""
+    """A path that is a number returns that many octets."""
 
     protocol_version = "HTTP/1.1"
 
@@ -38,7 +38,7 @@ class _Pages(BaseHTTPRequestHandler):
         self.wfile.write(b"w" * size)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class _DualStack(ThreadingHTTPServer):
@@ -60,7 +60,7 @@ class _Names(BaseResolver):  # type: ignore[misc]
 
 @app.command()
 def serve() -> None:
-    """HTTP on port 80 and DNS on port 53, until ended."""
+    """Serve HTTP on port 80 and DNS on port 53 until ended."""
     DNSServer(_Names(), port=53, address="198.18.0.1").start_thread()
     _DualStack(("::", 80), _Pages).serve_forever()
 
@@ -100,9 +100,9 @@ def _client(number: int, end: float) -> None:
 
 
 def write_capture(path: Path, packets: int = 20_000, seconds: int = 60) -> int:
-    """Write a capture (pcap, Ethernet) of HTTP and DNS talk over the last minute; returns the number of packets.
+    """Write a capture (pcap, Ethernet) of HTTP and DNS traffic over the last minute; returns the number of packets.
 
-    For demos without root: made here, so that nothing needs to be shipped.
+    It serves demos without root; generating it means that no capture needs to be shipped.
     """
     chance = random.Random(1)
     begin = time.time() - seconds

@@ -1,4 +1,4 @@
-"""What the user is told in one line."""
+"""Errors that the command reports in one line."""
 
 import typer
 
@@ -6,7 +6,7 @@ import typer
 class WeirError(Exception):
     """Ends the command with one clear line on standard error and an exit status.
 
-    `hint` says what to do about it; it stands on a line of its own.
+    `hint` tells the user what to do about the error; it is printed on a line of its own.
     """
 
     def __init__(self, text: str, *, hint: str = "", status: int = 2) -> None:
@@ -15,7 +15,7 @@ class WeirError(Exception):
         self.status = status
 
     def show(self) -> None:
-        """Print the error as a person wants to read it."""
+        """Print the error and its hint for the user."""
         typer.echo(f"weir: {self}", err=True)
         if self.hint:
             typer.echo(f"      {self.hint}", err=True)

@@ -1,8 +1,8 @@
-"""Remove an address, or all of a prefix, from everything that is stored: `weir forget`.
+"""Remove an address, or all of a prefix, from everything in the store: `weir forget`.
 
-Which columns can hold an address is asked of the engine, not listed: by type (IPv6, IPv4, 16 octets, texts, and arrays, maps and
-tuples of them). In texts every way to write one counts: IPv4, IPv6 short or long, mapped, with hyphens as in host names,
-reversed as in names of DNS. Rows are removed whole. What only adds many hosts up names nobody, and stays.
+The engine, not a list, tells which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays, maps
+and tuples of them). In texts every notation counts: IPv4, IPv6 short or long, mapped, with hyphens as in host names,
+reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are kept.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from weir.stages import Stages
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-#: Where the range stands while statements ask for it, so that no statement, log or list of mutations names it.
+#: Table of the wanted range while statements need it, so that no statement, log or list of mutations names it.
 _RANGE = "weir_forget"
 _FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
-#: Nothing of this is logged; a removal waits for its end on every replica. Tables of the system's logs have a hundred columns.
+#: No log records any of this; a removal waits for its end on every replica. Tables of the system's logs have a hundred
+#: columns.
 _SETTINGS = {
     "log_queries": "0",
     "mutations_sync": "2",
@@ -33,7 +34,7 @@ _SETTINGS = {
     "max_expanded_ast_elements": "1000000",
 }
 
-#: An address in a text, and the length of a prefix where one follows. What looks like one and is none is told by the engine.
+#: An address in a text, with the length of a prefix if one follows. The engine rejects false matches.
 _ADDRESS = (
     r"\\b((?:[0-9]{1,3}[.-]){3}[0-9]{1,3})\\b(?:/([0-9]{1,3}))?",
     r"((?:(?:[0-9A-Fa-f]{1,4}::?){1,7}|::(?:[0-9A-Fa-f]{1,4}::?){0,6})"
@@ -45,7 +46,7 @@ _REVERSED6 = r"(?i)((?:[0-9a-f][.]){32})ip6[.]arpa"
 
 @dataclass(frozen=True)
 class Column:
-    """A column that can hold addresses, and the condition on its rows that do."""
+    """A column that can hold addresses, and the condition that selects its matching rows."""
 
     name: str
     condition: str
@@ -53,7 +54,7 @@ class Column:
 
 @dataclass
 class Found:
-    """What was found in one table: rows in all, and rows by column, those without left out."""
+    """The matches in one table: total rows, and rows by column, columns without matches left out."""
 
     table: str
     rows: int
@@ -61,7 +62,7 @@ class Found:
 
 
 def network(text: str) -> Network:
-    """The address or prefix; raises WeirError where it is none, or has bits beyond its length."""
+    """The address or prefix; raises WeirError if the text is neither, or has bits beyond its length."""
     try:
         found = ipaddress.ip_network(text)
     except ValueError as error:
@@ -70,9 +71,9 @@ def network(text: str) -> Network:
     if mapped and found.prefixlen >= 96:
         return ipaddress.IPv4Network((mapped, found.prefixlen - 96))
     if found.prefixlen == 0:
-        raise WeirError("that is every address", hint="to empty the store, remove its directory")
+        raise WeirError("that means every address", hint="to empty the store, remove its directory")
     if ipaddress.IPv6Address(0) in found:
-        raise WeirError("'::' stands for no address in what is stored, and cannot be removed")
+        raise WeirError("stored rows use '::' for a missing address, so it cannot be removed")
     return found
 
 
@@ -83,7 +84,7 @@ def search(store: ClickHouse, wanted: Network, stages: Stages, stage: str = "sea
 
 
 def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found]) -> None:
-    """Remove what `search` found, and search again. Raises WeirError where something is still there."""
+    """Remove the rows that `search` found, and search again. Raises WeirError if any match remains."""
     with _range(store, wanted):
         tables = _tables(store)
         stages.begin("remove")
@@ -97,11 +98,11 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
         left = list(_search(store, tables, stages, "search again"))
     if left:
         names = ", ".join(one.table for one in left)
-        raise WeirError(f"still named in {names}: it came again meanwhile", hint="run the command again", status=1)
+        raise WeirError(f"still named in {names}: new rows arrived meanwhile", hint="run the command again", status=1)
 
 
 def table(found: list[Found]) -> Table:
-    """A row a table that names the address."""
+    """One row per table that names the address."""
     drawn = Table(header_style="bold", box=None, pad_edge=False)
     for title in ("table", "rows", "named in"):
         drawn.add_column(title, justify="right" if title == "rows" else "left")
@@ -111,19 +112,19 @@ def table(found: list[Found]) -> Table:
 
 
 def elsewhere() -> list[str]:
-    """Where it still is, for how long, and what to do: one sentence each."""
+    """Other places that may hold the address, for how long, and the action: one sentence each."""
     days = {
         topic["name"]: int(topic["config"].get("retention.ms", 0)) / 86_400_000 for topic in kafka.declared_topics()
     }
     kept = ", ".join(f"{name} {span:g} days" for name, span in days.items() if span)
     return [
-        f"Kafka keeps what agents sent, and it is read again only if you tell the jobs so (flink.start: earliest): {kept}.",
-        "What the jobs hold of windows that are open is written within minutes, and a host that is still there is seen again: run the command again.",
-        "An agent's spool holds what Kafka has not taken yet, at most spool.max, and sends it when Kafka is back.",
-        "Backups that were made before hold it: make a new one, and remove the old.",
-        "The engine removes replaced files after some 8 minutes. Dashboards' cached answers are 15 s old at most.",
+        f"Kafka keeps the agents' messages, and the jobs read them again only if you configure it (flink.start: earliest): {kept}.",
+        "The jobs write their open windows within minutes, and a host that is still active is seen again: run the command again.",
+        "An agent's spool holds messages that Kafka has not accepted yet, at most spool.max, and sends them when Kafka is back.",
+        "Earlier backups hold it: make a new one, and delete the old.",
+        "The engine removes replaced files after some 8 minutes. Cached answers of the dashboards are at most 15 s old.",
         "Rows that count a network (unanswered scans of a /24 or /48) or the remainder of a list stay: they name no host.",
-        "The ledger counts stored records from the rows themselves: it now shows a loss where they were.",
+        "The ledger counts stored records from the rows themselves: it now shows the removed ones as a loss.",
     ]
 
 
@@ -156,7 +157,7 @@ def _mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
 
 
 def _tables(store: ClickHouse) -> dict[str, list[Column]]:
-    """Every table that keeps rows, those of the system's logs too, with its columns that can hold addresses."""
+    """Every table that keeps rows, the system's logs included, with its columns that can hold addresses."""
     store.execute("SYSTEM FLUSH LOGS", database="", **_SETTINGS)
     rows = store.rows(
         "SELECT c.database AS database, c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "
@@ -201,14 +202,14 @@ def _search(store: ClickHouse, tables: dict[str, list[Column]], stages: Stages, 
             named = {column.name: row[f"n{number}"] for number, column in enumerate(columns) if row[f"n{number}"]}
             yield Found(table, row["found"], named)
     columns_in_all = sum(map(len, tables.values()))
-    stages.done(stage, f"{total:,} rows name it, in {columns_in_all} columns of {len(tables)} tables")
+    stages.done(stage, f"{total:,} matching rows, in {columns_in_all} columns of {len(tables)} tables")
 
 
 # ---- conditions ----
 
 
 def _condition(kind: str, value: str, depth: int = 0) -> str | None:
-    """Where `value`, of ClickHouse's type `kind`, names an address of the range; None for types that cannot."""
+    """Condition that `value`, of ClickHouse's type `kind`, names an address of the range; None for types that cannot."""
     name, inner = _split(kind)
     if name in ("Nullable", "LowCardinality"):
         found = _condition(inner[0], value, depth)
@@ -247,7 +248,7 @@ def _either(*conditions: str | None) -> str | None:
 
 
 def _split(kind: str) -> tuple[str, list[str]]:
-    """A type's name and its arguments."""
+    """The name and arguments of a type."""
     if not kind.endswith(")"):
         return kind, []
     name, _, rest = kind[:-1].partition("(")
@@ -264,13 +265,13 @@ def _split(kind: str) -> tuple[str, list[str]]:
 
 
 def _in_text(text: str, depth: int) -> str:
-    """Where a text names an address of the range, or a prefix of which all is in the range."""
+    """Condition that a text names an address of the range, or a prefix entirely within it."""
     group, pair = f"g{depth}", f"p{depth}"
     # Most texts are names without anything like an address.
     worth = f"if(match({text}, '[0-9][.-][0-9]|:'), {text}, '')"
     forward = f"replaceRegexpAll({worth}, '{_REVERSED4}', '\\\\4.\\\\3.\\\\2.\\\\1')"
     groups = ", ".join(f"extractAllGroupsVertical({forward}, '{form}')" for form in _ADDRESS)
-    # A colon may follow that is the text's.
+    # A colon that follows may belong to the text.
     address = f"toIPv6OrNull(replaceRegexpOne(replaceAll({group}[1], '-', '.'), '([^:]):$', '\\\\1'))"
     before = f"if(position({group}[1], ':') > 0, 0, 96)"
     bits = f"toUInt8(if({group}[2] = '', 128, least(128, {before} + toUInt16OrZero({group}[2]))))"

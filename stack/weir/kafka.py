@@ -1,4 +1,4 @@
-"""What `weir` asks of Kafka: topics, lag, dead letters."""
+"""Requests to Kafka: topics, lag, dead letters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUP = "weir"
 
 
 def declared_topics(path: Path = CHECKOUT / "schemas/topics.yaml") -> list[dict[str, Any]]:
-    """The list of `schemas/topics.yaml`."""
+    """The topics of `schemas/topics.yaml`."""
     topics: list[dict[str, Any]] = yaml.safe_load(path.read_text())["topics"]
     return topics
 
@@ -40,9 +40,9 @@ def reachable(brokers: str) -> bool:
 
 
 def create_topics(brokers: str, probe: str | None = None, workers: int = 1) -> list[str]:
-    """Create the shared topics (`probe` None) or those of one probe; returns those that were new.
+    """Create the shared topics (`probe` None) or those of one probe; returns the new ones.
 
-    A probe that has fewer partitions than `workers` is given more; fewer is impossible in Kafka.
+    If a probe has fewer partitions than `workers`, this adds partitions; Kafka cannot remove any.
     """
     client = admin(brokers)
     try:
@@ -80,7 +80,7 @@ def partitions(brokers: str, prefix: str = "weir.") -> list[TopicPartition]:
 
 
 def lag(brokers: str, group: str = GROUP) -> int | None:
-    """Messages that the jobs have not yet committed, over all flows and counters topics; None where unknown."""
+    """Messages that the jobs have not yet committed, over all flows and counters topics; None if unknown."""
     try:
         wanted = [p for p in partitions(brokers) if p.topic.startswith(("weir.flows.", "weir.counters."))]
         consumer = Consumer({"bootstrap.servers": brokers, "group.id": group, "log_level": 0})
@@ -97,7 +97,7 @@ def lag(brokers: str, group: str = GROUP) -> int | None:
 
 
 def compacted(brokers: str, topic: str) -> dict[str, bytes]:
-    """The newest value of each key of a compacted topic of one partition; empty where there is no such topic."""
+    """The newest value of each key of a compacted topic of one partition; empty if the topic does not exist."""
     consumer = Consumer(
         {"bootstrap.servers": brokers, "group.id": "weir-compacted", "enable.auto.commit": False, "log_level": 0}
     )
@@ -108,7 +108,7 @@ def compacted(brokers: str, topic: str) -> dict[str, bytes]:
             return found
         low, high = consumer.get_watermark_offsets(place, timeout=5)
         consumer.assign([TopicPartition(topic, 0, low)])
-        # Where compaction took the last messages away, the position moves past them without one.
+        # Where compaction removed the last messages, the position moves past them without a message.
         while low < high:
             for message in consumer.consume(10_000, timeout=0.5):
                 if message.error():

@@ -1,4 +1,4 @@
-"""The ledger: what was on the wire, what can be queried, and where the difference went."""
+"""The ledger: packets on the wire, packets stored, and the cause of each difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 
-# A row is sound when every packet the interface showed is stored, or is in no record for a stated reason.
+# A row is sound when every packet that the interface counted is stored, or is in no record for a stated reason.
 _FIELDS = """
     toUnixTimestamp(ts) AS at, formatDateTime(ts, '%Y-%m-%dT%H:%i:%SZ') AS time, interval_ms, probe, worker, toString(state) AS state, epochs,
     on_interface_packets, captured_packets, captured_octets, dropped_packets, dropped, in_ring_packets,
@@ -35,7 +35,7 @@ _AMOUNTS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be, with its place and amount; `loss` where packets are missing."""
+    """One irregularity, with its place and amount; `loss` if packets are missing."""
 
     time: str
     probe: str
@@ -52,7 +52,7 @@ def read(clickhouse: ClickHouse, where: str) -> list[dict[str, Any]]:
 def condition(since: str, probe: str | None, until: str = "0 s") -> str:
     """The condition for a span such as `10 min`, `1 h` or `2 d` before now, and one probe."""
     if probe is not None and "'" in probe:
-        raise WeirError(f"'{probe}' is no name of a probe")
+        raise WeirError(f"'{probe}' is not a probe name")
     parts = [f"ts >= now() - {interval(since)}", f"ts <= now() - {interval(until)}"]
     if probe:
         parts.append(f"probe = '{probe}'")
@@ -65,12 +65,12 @@ def interval(text: str) -> str:
     number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text.strip()[len(number) :].strip()
     if not number.isdigit() or unit not in units:
-        raise WeirError(f"'{text}' is no span of time", hint="write it as 90s, 10min, 1h or 2d")
+        raise WeirError(f"'{text}' is not a time span", hint="write it as 90s, 10min, 1h or 2d")
     return f"INTERVAL {number} {units[unit]}"
 
 
 def findings(rows: list[dict[str, Any]]) -> list[Finding]:
-    """What in these rows needs saying, in plain words."""
+    """The findings in these rows, in plain words."""
     found = []
     for row in rows:
 
@@ -79,31 +79,31 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
 
         state, lost = row["state"], row["lost_packets"]
         if state == "missing":
-            say("nothing came from this probe's worker: no batch, no closing record")
+            say("nothing arrived from this worker: no batch, no closing record")
         if state == "closing_missing":
             amount = (
-                f"; its packets by the epoch's sums: {row['published_packets']:,}" if row["published_packets"] else ""
+                f"; packets in it by the epoch's sums: {row['published_packets']:,}" if row["published_packets"] else ""
             )
             say(
-                f"{row['received_batches']} batches came, but no closing record (the agent was killed, or the record was lost){amount}"
+                f"{row['received_batches']} batches arrived, but no closing record (the agent was killed, or the record was lost){amount}"
             )
         if row["missing_batches"]:
             numbers = ", ".join(map(str, row["missing_sequences"][:10]))
             more = ", …" if row["missing_batches"] > 10 else ""
             say(
-                f"{row['missing_batches']} of {row['published_batches']} batches did not come (sequence {numbers}{more})"
+                f"{row['missing_batches']} of {row['published_batches']} batches are missing (sequence {numbers}{more})"
             )
         if lost > 0 and state != "closing_missing":
-            say(f"{lost:,} packets ({row['lost_octets']:,} octets) were published but are not stored")
+            say(f"{lost:,} packets ({row['lost_octets']:,} bytes) were published but are not stored")
         if lost < 0 and row["published_batches"]:
-            say(f"{-lost:,} packets are stored that were not published")
+            say(f"{-lost:,} stored packets were never published")
         if row["dropped_packets"]:
             causes = ", ".join(f"{cause} {count:,}" for cause, count in row["dropped"].items() if count)
             say(f"{row['dropped_packets']:,} packets were dropped before the agent ({causes})")
         if row["gap_packets"]:
             say(f"{row['gap_packets']:,} packets passed the interface while no agent ran")
         if row["repeated_batches"]:
-            say(f"{row['repeated_batches']} batches came again and were dropped", loss=False)
+            say(f"{row['repeated_batches']} batches arrived again and were dropped", loss=False)
         balance = (
             row["captured_packets"]
             + row["carried_in_packets"]
@@ -117,20 +117,20 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
     return [*found, *_of_exporters(rows)]
 
 
-#: What a collector knows of its exporters: the column, what it means in words, whether something is missing then.
+#: A collector's counts per exporter: the column, its meaning in words, whether it means a loss.
 _EXPORTERS = (
-    ("exporter_lost", "{name}: {count:,} {detail} were sent and did not come", True),
+    ("exporter_lost", "{name}: {count:,} {detail} were sent but did not arrive", True),
     (
         "exporter_without_sampling_rate",
-        "{name}: {count:,} records came without a sampling rate and are counted as they are",
+        "{name}: {count:,} records arrived without a sampling rate and are counted unscaled",
         False,
     ),
-    ("exporter_refused", "{name}: {count:,} could not be read ({detail})", True),
+    ("exporter_refused", "{name}: {count:,} were unreadable ({detail})", True),
 )
 
 
 def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
-    """What came of whose records a collector took: one finding for each exporter over all rows, at its first time."""
+    """One finding per exporter over all rows, at its first time."""
     found = []
     for column, text, loss in _EXPORTERS:
         sums: dict[tuple[str, str], tuple[dict[str, Any], int]] = {}
@@ -146,10 +146,10 @@ def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
 
 
 def staleness(clickhouse: ClickHouse) -> Finding | None:
-    """A finding where probes are enrolled and the ledger has no row of the last two minutes.
+    """A finding if probes are enrolled and the ledger has no row of the last two minutes.
 
-    The jobs write a row for every probe and interval, silent ones included; where none comes, it is the jobs that are
-    silent, and rows that are not there cannot tell of a loss.
+    The jobs write a row for every probe and interval, silent probes included; without rows it is the jobs that are
+    silent, and missing rows cannot show a loss.
     """
     state = clickhouse.rows(
         "SELECT (SELECT uniqExact(probe) FROM probes) AS probes, toUnixTimestamp(max(ts)) AS newest, "
@@ -190,7 +190,7 @@ def show(console: Console, rows: list[dict[str, Any]], *, limit: int = 20) -> bo
         console.print("No interval of any probe in this span.", style="yellow")
         return True
     span = rows[0]["time"] if rows[0]["time"] == rows[-1]["time"] else f"{rows[0]['time']} to {rows[-1]['time']}"
-    console.print(f"Ledger: where every packet went, {span}", style="bold", highlight=False)
+    console.print(f"Ledger: the account of every packet, {span}", style="bold", highlight=False)
     table = Table(header_style="bold", box=None, pad_edge=False, collapse_padding=True)
     for name in ("time", "probe", "w", "state"):
         table.add_column(name, no_wrap=True)

@@ -35,7 +35,7 @@ _APPLIED = (
 def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[str, list[str]]]:
     """Each migration's name and statements, then each view's, as they are for one node, or for a cluster where one is named.
 
-    The first has no name: it makes the database, and the table of what was applied. Raises WeirError.
+    The first has no name: it creates the database and the table of applied migrations. Raises WeirError.
     """
     texts = [("", [f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", _APPLIED])]
     texts += [(path.name, files.statements(path.read_text())) for path in files.migrations(folder)]
@@ -69,7 +69,7 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") ->
         if name in good and name in known:
             if known[name] not in good[name]:
                 raise WeirError(
-                    f"{name} was changed after it had been applied",
+                    f"{name} was changed after it was applied",
                     hint="a change to the tables is a new migration, never an edit",
                     status=1,
                 )
@@ -89,7 +89,7 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") ->
     return applied
 
 
-#: Statements that only say what something is: views, dictionaries, functions, databases. They hold no rows.
+#: Statements that only define something: views, dictionaries, functions, databases. They hold no rows.
 _DEFINITION = re.compile(
     r"(CREATE( OR REPLACE)?|DROP) (MATERIALIZED VIEW|VIEW|DICTIONARY|FUNCTION)\b|CREATE DATABASE\b", re.IGNORECASE
 )
@@ -112,7 +112,7 @@ def _note(clickhouse: ClickHouse, name: str, checksum: str) -> None:
 
 
 def _services(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
-    """Load the names of services anew where their file has changed; returns its name if so."""
+    """Load the names of services again if their file has changed; returns its name if so."""
     text = SERVICES.read_text()
     checksum = hashlib.sha256(text.encode()).hexdigest()
     if known.get(SERVICES.name) == checksum:
@@ -123,7 +123,7 @@ def _services(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
 
 
 def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
-    """Load the names of applications anew where the agent on this machine numbers others; returns what was loaded."""
+    """Load the names of applications again if the agent on this machine numbers them differently; returns their source."""
     agent = CHECKOUT / "capture/target/release/weir-probe"
     if not agent.exists():
         return None
@@ -141,9 +141,10 @@ def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
 
 
 def apply_access(stack: Stack, admin: ClickHouse) -> int:
-    """Users, roles, grants, limits, quotas and row policies of the access file as SQL on a clickhouse-server; returns how many statements.
+    """Send users, roles, grants, limits, quotas and row policies of the access file as SQL to a clickhouse-server;
+    returns the number of statements.
 
-    The embedded front reads the file itself. The compiler is the front's; it is asked as a program.
+    The embedded front reads the file itself. This runs the front's compiler as a program.
     """
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "clickhouse/embedded")} | stack.passwords
     command = [sys.executable, "-m", "weir_clickhouse", "access-sql", str(stack.access)]

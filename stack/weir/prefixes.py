@@ -1,8 +1,8 @@
 """Customers, sites and tags of address prefixes: the compacted topic `weir.prefixes`, and the table `prefixes` that
-keeps what each id ever meant.
+keeps the meaning of every id.
 
-The topic says what holds. A prefix gets a new id whenever what is said of it changes, so that the ids in stored records
-keep their meaning.
+The topic holds the current declarations. A prefix gets a new id whenever its declaration changes, so ids in stored
+records keep their meaning.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _IPV4_MAPPED = 0xFFFF
 _ROWS_OF_AN_INSERT = 20_000
 _WORDS = {"": False, "false": False, "no": False, "0": False, "true": True, "yes": True, "1": True}
 
-# Told how much of so much is done.
+# Progress callback: (stage, done, total).
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Description:
-    """What is said of a prefix."""
+    """The declaration of a prefix."""
 
     customer: str = ""
     site: str = ""
@@ -61,14 +61,14 @@ class Entry:
 
 @dataclass
 class Numbers:
-    """The numbers that are given out: the largest id so far, and the number of each customer and site by name."""
+    """The numbers in use: the largest id so far, and the number of each customer and site by name."""
 
     last_id: int = 0
     customers: dict[str, int] = field(default_factory=dict)
     sites: dict[str, int] = field(default_factory=dict)
 
     def know(self, entry: Entry) -> None:
-        """Take note of numbers in use."""
+        """Record numbers in use."""
         self.last_id = max(self.last_id, entry.id)
         for names, name, number in (
             (self.customers, entry.description.customer, entry.customer_id),
@@ -78,7 +78,7 @@ class Numbers:
                 names.setdefault(name, number)
 
     def number(self, description: Description) -> Entry:
-        """A new entry for a description."""
+        """A new entry for a declaration."""
         self.last_id += 1
         customer, site = self._of(self.customers, description.customer), self._of(self.sites, description.site)
         return Entry(description, self.last_id, customer, site)
@@ -93,9 +93,9 @@ class Numbers:
 
 
 def canonical(text: str) -> str:
-    """The prefix in canonical text (RFC 5952 for IPv6); an address alone is the prefix of its full length.
+    """The prefix in canonical text (RFC 5952 for IPv6); a bare address is the prefix of its full length.
 
-    Raises ValueError, with one line for the user, where it is no prefix.
+    Raises ValueError, with one line for the user, if the text is not a prefix.
     """
     address, slash, length = text.strip().partition("/")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -105,37 +105,37 @@ def canonical(text: str) -> str:
         octets = b""
     bits = 8 * len(octets)
     if not octets or (slash and not (length.isascii() and length.isdigit() and int(length) <= bits)):
-        raise ValueError(f"'{text}' is no prefix, such as 192.0.2.0/24 or 2001:db8::/32")
+        raise ValueError(f"'{text}' is not a prefix, such as 192.0.2.0/24 or 2001:db8::/32")
     width = int(length) if slash else bits
     number = int.from_bytes(octets)
     kept = number >> (bits - width) << (bits - width)
     if family == socket.AF_INET6 and kept >> 32 == _IPV4_MAPPED:
-        raise ValueError(f"'{text}' is IPv4 mapped into IPv6; write it as IPv4")
+        raise ValueError(f"'{text}' is an IPv4-mapped IPv6 prefix; write it as IPv4")
     network = f"{socket.inet_ntop(family, kept.to_bytes(len(octets)))}/{width}"
     if kept != number:
-        raise ValueError(f"'{text}' has bits set behind its length; {network} would hold it")
+        raise ValueError(f"'{text}' has bits set beyond its length; {network} would contain it")
     return network
 
 
 def describe(customer: str, site: str, tags: Iterable[str], national: bool) -> Description:
-    """A description; tags are put in order. Raises ValueError where a name is too long or holds control characters."""
+    """A declaration with sorted tags. Raises ValueError if a name is too long or holds control characters."""
     customer, site = customer.strip(), site.strip()
     labels = tuple(sorted({tag.strip() for tag in tags if tag.strip()}))
     for what, name in (("customer", customer), ("site", site), *(("tag", tag) for tag in labels)):
         if len(name) > _LONGEST:
             raise ValueError(f"the {what} '{name[:20]}…' is longer than {_LONGEST} characters")
         if not name.isprintable():
-            raise ValueError(f"the {what} {name!r} holds characters that cannot be printed")
+            raise ValueError(f"the {what} {name!r} holds unprintable characters")
     if any(";" in tag or " " in tag for tag in labels):
-        raise ValueError("a tag holds neither spaces nor semicolons")
+        raise ValueError("a tag may not hold spaces or semicolons")
     return Description(customer, site, labels, national)
 
 
 def read_file(path: Path) -> dict[str, Description]:
-    """Read a CSV file with the columns of COLUMNS, of which only `prefix` must be there, in any order.
+    """Read a CSV file with the columns of COLUMNS in any order; only `prefix` is required.
 
-    Tags are separated by spaces or semicolons. Raises WeirError, with the line's number, where anything is wrong; then
-    nothing of the file holds.
+    Tags are separated by spaces or semicolons. Raises WeirError, with the line's number, if any line is wrong; then no
+    line of the file takes effect.
     """
     found: dict[str, Description] = {}
     lines: dict[str, int] = {}
@@ -154,14 +154,14 @@ def read_file(path: Path) -> dict[str, Description]:
                 try:
                     prefix, description = _row(header, row)
                     if prefix in found:
-                        raise ValueError(f"{prefix} was on line {lines[prefix]} already")
+                        raise ValueError(f"{prefix} was already on line {lines[prefix]}")
                     found[prefix], lines[prefix] = description, rows.line_num
                 except ValueError as error:
                     errors.append(f"{path}:{rows.line_num}: {error}")
     except OSError as error:
         raise WeirError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise WeirError(f"{path} is not UTF-8: {error.reason} at octet {error.start}") from error
+        raise WeirError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from error
     except csv.Error as error:
         raise WeirError(f"{path}:{rows.line_num}: {error}") from error
     if errors:
@@ -176,14 +176,14 @@ def _row(header: list[str], row: list[str]) -> tuple[str, Description]:
     cells = dict(zip(header, row, strict=True))
     word = cells.get("national", "").strip().lower()
     if word not in _WORDS:
-        raise ValueError(f"national is true or false, not '{word}'")
+        raise ValueError(f"national must be true or false, not '{word}'")
     tags = cells.get("tags", "").replace(";", " ").split()
     description = describe(cells.get("customer", ""), cells.get("site", ""), tags, _WORDS[word])
     return canonical(cells["prefix"]), description
 
 
 def write_file(entries: dict[str, Entry], out: Any) -> None:
-    """Write what `read_file` reads."""
+    """Write the CSV that `read_file` reads."""
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(COLUMNS)
     for prefix, entry in sorted_entries(entries):
@@ -192,7 +192,7 @@ def write_file(entries: dict[str, Entry], out: Any) -> None:
 
 
 def sorted_entries(entries: dict[str, Entry]) -> list[tuple[str, Entry]]:
-    """In the order of addresses, IPv4 first."""
+    """Sort key: by address, IPv4 first."""
 
     def place(item: tuple[str, Entry]) -> tuple[int, int, int]:
         network = ipaddress.ip_network(item[0])
@@ -202,7 +202,7 @@ def sorted_entries(entries: dict[str, Entry]) -> list[tuple[str, Entry]]:
 
 
 def table(entries: dict[str, Entry]) -> Table:
-    """A row a prefix."""
+    """One row per prefix."""
     drawn = Table(header_style="bold", box=None, pad_edge=False)
     for name in ("prefix", "id", "customer", "site", "tags", "national"):
         drawn.add_column(name)
@@ -214,7 +214,7 @@ def table(entries: dict[str, Entry]) -> Table:
 
 
 def declared(brokers: str) -> dict[str, Entry]:
-    """What holds now, by prefix. What the jobs would not understand either is left out."""
+    """The current declarations, by prefix. Leaves out those that the jobs cannot read either."""
     found = {}
     for prefix, value in kafka.compacted(brokers, TOPIC).items():
         with contextlib.suppress(DecodeError, ValueError):
@@ -227,7 +227,7 @@ def declared(brokers: str) -> dict[str, Entry]:
 
 @dataclass
 class Changes:
-    """What a command comes to."""
+    """The result of a command."""
 
     set: dict[str, Entry]
     removed: list[str]
@@ -240,7 +240,7 @@ class Changes:
 def changes(
     before: dict[str, Entry], wanted: dict[str, Description], removed: Iterable[str], numbers: Numbers
 ) -> Changes:
-    """What must be written so that `wanted` holds and `removed` does not; only what differs gets a new id."""
+    """The changes that establish `wanted` and delete `removed`; only changed prefixes get a new id."""
     for entry in before.values():
         numbers.know(entry)
     differing = {
@@ -261,10 +261,10 @@ def apply(
     replace: bool = False,
     progress: Progress = lambda _what, _done, _all: None,
 ) -> Changes:
-    """Make `wanted` hold: names into ClickHouse, then the topic, which the jobs follow.
+    """Establish `wanted`: names into ClickHouse first, then the topic, which the jobs follow.
 
-    With `replace`, what is not in `wanted` is removed. One command at a time, since ids are counted on.
-    Raises WeirError where Kafka or ClickHouse does not take it.
+    `replace` also removes prefixes that are not in `wanted`. Only one command runs at a time, because ids are counted
+    up. Raises WeirError if Kafka or ClickHouse refuses.
     """
     with _alone(stack):
         kafka.create_topics(stack.brokers)
@@ -273,7 +273,7 @@ def apply(
         if replace:
             removed = [prefix for prefix in before if prefix not in wanted]
         planned = changes(before, wanted, removed, _given_out(store))
-        # Names first: an id in a record has one from its first moment.
+        # Names first: an id in a record then has a name from its first moment.
         _store(store, planned.set, progress)
         messages: list[tuple[str, bytes | None]] = [
             (prefix, _message(prefix, entry)) for prefix, entry in planned.set.items()
@@ -284,10 +284,10 @@ def apply(
         )
         if arrived < len(messages):
             raise WeirError(
-                f"{TOPIC} took {arrived:,} of {len(messages):,} changes", hint="run the command again", status=1
+                f"{TOPIC} accepted {arrived:,} of {len(messages):,} changes", hint="run the command again", status=1
             )
     if planned.set:
-        # The store reads names again once a minute; who may tell it to, does.
+        # The store reloads names once a minute; a user with the grant can make it reload now.
         with contextlib.suppress(WeirError):
             for name in ("prefix_names", "customer_names"):
                 connect(stack, "admin").execute(f"SYSTEM RELOAD DICTIONARY {name}")
@@ -308,7 +308,7 @@ def _alone(stack: Stack) -> Iterator[None]:
 
 
 def _given_out(store: ClickHouse) -> Numbers:
-    """The numbers of everything that was ever declared, removed prefixes included."""
+    """The numbers of every prefix ever declared, removed ones included."""
     last = store.rows("SELECT max(id) AS id FROM prefixes")[0]["id"]
     names = {
         kind: {

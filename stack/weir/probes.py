@@ -1,4 +1,4 @@
-"""What is declared of probes on the compacted topic `weir.probes`: site, rank, and what they can see."""
+"""Declared probes on the compacted topic `weir.probes`: site, rank, and view."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ TOPIC = "weir.probes"
 
 @dataclass(frozen=True)
 class Declaration:
-    """One probe: where it stands, its rank among the probes that see the same flow (the lower comes first), and
-    whether it sees one direction of each flow only."""
+    """One probe: its site, its rank among the probes that see the same flow (the lowest comes first), and whether it
+    sees only one direction of each flow.
+    """
 
     site: str = ""
     rank: int = 100
@@ -26,7 +27,7 @@ class Declaration:
 
 
 def declared(brokers: str) -> dict[str, Declaration]:
-    """What is declared, by the probes' names."""
+    """The declarations, by probe name."""
     found = {}
     for name, value in kafka.compacted(brokers, TOPIC).items():
         message = Probe.FromString(value)
@@ -37,7 +38,7 @@ def declared(brokers: str) -> dict[str, Declaration]:
 def declare(
     brokers: str, name: str, site: str | None = None, rank: int | None = None, one_way: bool | None = None
 ) -> Declaration:
-    """Declare a probe; what is None stays as it was declared before. Returns what holds now."""
+    """Declare a probe; None keeps a declared value. Returns the new declaration."""
     before = declared(brokers).get(name)
     after = before or Declaration()
     after = replace(
@@ -49,12 +50,12 @@ def declare(
     if after != before:
         message = Probe(major=1, name=name, site=after.site, rank=after.rank, one_way=after.one_way)
         if kafka.publish(brokers, TOPIC, [(name, message.SerializeToString())]) != 1:
-            raise WeirError(f"{TOPIC} did not take the declaration of {name}", hint="try: weir status", status=1)
+            raise WeirError(f"{TOPIC} did not accept the declaration of {name}", hint="try: weir status", status=1)
     return after
 
 
 def enrolled(store: ClickHouse) -> list[dict[str, Any]]:
-    """The enrolled probes, each with the time it was last heard and the version of its agent."""
+    """The enrolled probes, each with the time it last published and the version of its agent."""
     return store.rows(
         "SELECT p.probe AS probe, p.workers AS workers, p.interval_ms AS interval_ms, p.site AS site, p.rank AS rank, p.one_way AS one_way, "
         "if(l.last = 0, '', formatDateTime(toDateTime(l.last, 'UTC'), '%Y-%m-%dT%H:%i:%SZ')) AS last_heard, l.version AS version "
@@ -64,7 +65,7 @@ def enrolled(store: ClickHouse) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    """A row a probe."""
+    """One row per probe."""
     drawn = Table(header_style="bold", box=None, pad_edge=False)
     for name in ("probe", "workers", "interval", "site", "rank", "sees", "last heard (UTC)", "agent"):
         drawn.add_column(name)

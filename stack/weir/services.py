@@ -1,6 +1,6 @@
-"""The services of a stack: how each is prepared, started and asked whether it is well.
+"""The services of a stack: how to prepare, start and check each.
 
-All services look the same: a name, a command, an environment, a port, and a `healthy` that answers quickly.
+All services look the same: a name, a command, an environment, a port, and a `healthy` that returns quickly.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Service:
     needs: Path  # a file without which the command cannot run
     environment: dict[str, str] = field(default_factory=dict)
     prepare: Callable[[], None] = lambda: None
-    start_seconds: int = 120  # how long it may take until it is well
+    start_seconds: int = 120  # how long it may take to become healthy
 
 
 def all_services(stack: Stack) -> list[Service]:
-    """Every service of the configuration, in the order in which they are started."""
+    """Every configured service, in start order."""
     services = []
     if not stack.config.kafka.brokers:
         services.append(_kafka(stack))
@@ -53,7 +53,7 @@ def all_services(stack: Stack) -> list[Service]:
 
 
 def answers(url: str) -> bool:
-    """Whether a GET is answered with 200 within two seconds."""
+    """Whether a GET returns 200 within two seconds."""
     try:
         return httpx.get(url, timeout=2).status_code == 200
     except httpx.HTTPError:
@@ -111,7 +111,7 @@ def _kafka(stack: Stack) -> Service:
             ]
             done = subprocess.run(storage, capture_output=True, text=True, check=False)
             if done.returncode:
-                raise WeirError(f"Kafka's storage could not be formatted: {done.stderr.strip()[-500:]}", status=1)
+                raise WeirError(f"formatting Kafka's storage failed: {done.stderr.strip()[-500:]}", status=1)
 
     return Service(
         name="kafka",
@@ -124,8 +124,9 @@ def _kafka(stack: Stack) -> Service:
 
 
 def cluster_id() -> str:
-    """A new id for a Kafka cluster: 128 random bits in 22 characters. As with Kafka's own, none begins with a dash,
-    which its commands would take for an option."""
+    """A new id for a Kafka cluster: 128 random bits in 22 characters. Like Kafka's own, none begins with a dash, which
+    its commands would take for an option.
+    """
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return made
@@ -156,10 +157,10 @@ def _clickhouse(stack: Stack) -> Service:
 
 
 def flink_memory(heap: str) -> list[str]:
-    """Java's options for the jobs: all memory is taken at the start, in large pages where the system has them.
+    """Java's options for the jobs: the JVM reserves all memory at the start, in large pages if the system has them.
 
-    The jobs fill their heap within seconds. Memory that the system hands out page by page then costs them a quarter of
-    their time; see `docs/explanation/measurements.md`.
+    The jobs fill their heap within seconds. Page faults during that growth would cost them a quarter of their time
+    (measured once with `make bench-flink`).
     """
     return [
         f"-Xms{heap}",
@@ -176,7 +177,7 @@ def _flink(stack: Stack) -> Service:
     scratch = stack.run / "flink"
 
     def prepare() -> None:
-        # What an earlier process could not remove: a gigabyte after thirty of them.
+        # Remove the files that an earlier process left behind: a gigabyte after thirty of them.
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True, exist_ok=True)
 
@@ -288,7 +289,7 @@ def _superset(stack: Stack) -> Service:
 
 
 def superset_command(stack: Stack) -> tuple[Path, Path, dict[str, str]]:
-    """The interpreter, the script weir_superset.py and the environment that it needs."""
+    """The interpreter, the script weir_superset.py and its environment."""
     environment = {
         "WEIR_SUPERSET_HOME": str(stack.data / "superset"),
         "WEIR_SUPERSET_SECRET_KEY": stack.secret("superset-key"),

@@ -1,7 +1,7 @@
-"""What a store will take before it is there: rows, disk and machines from flows per second (`weir storage plan`).
+"""Estimate of a planned store: rows, disk and machines from flows per second (`weir storage plan`).
 
-Every constant is a measurement, or an assumption that says so. docs/explanation/sizing.md holds the same arithmetic
-against measured stores.
+Every constant is a measurement, or is marked as an assumption. docs/explanation/sizing.md compares the same arithmetic
+with measured stores.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ DAY_S = 86_400
 
 @dataclass(frozen=True)
 class Constant:
-    """A number that sizing stands on, and where it is from."""
+    """A constant of the estimate, and its source."""
 
     value: float
     source: str
 
 
 MEASURED = "make bench-store"
-#: Interval records of a flow at intervals of 10 s; the rest of a flow's life is in further records.
+#: Interval records per flow at intervals of 10 s; a longer flow has further records.
 RECORDS_A_FLOW = Constant(1.5, "assumed; 1.14 in the public captures, 1.29 in the benchmark's traffic")
 RAW_OCTETS = Constant(22.9, MEASURED)
-#: Rows of an hour in flows_hourly for each record of it: pairs of addresses come again.
+#: Hourly rows per record: pairs of addresses recur within the hour.
 HOURLY_ROWS_A_RECORD = Constant(0.61, MEASURED)
-#: Of one row, in both orders together.
+#: Octets per row, both orders together.
 HOURLY_OCTETS = Constant(25.9, MEASURED)
-#: Rows of hosts_daily of one probe and day: factor * (its records) ** exponent; hosts come again.
+#: Rows of hosts_daily per probe and day: factor * (its records) ** exponent, because hosts recur.
 HOSTS_EXPONENT = Constant(
-    0.68, "make bench-store: 135,000 hosts of a probe in 0.5 million records, 455,000 in 3 million"
+    0.68, "make bench-store: 135,000 hosts of one probe in 0.5 million records, 455,000 in 3 million"
 )
 HOSTS_FACTOR = Constant(18, "make bench-store: the same two")
 HOSTS_OCTETS = Constant(10.7, MEASURED)
 TALKERS_A_PROBE = Constant(10_001, "clickhouse/migrations/0016_daily.sql: the list and its remainder")
 TALKERS_OCTETS = Constant(23.2, MEASURED)
-#: Of a probe, or of all: totals, applications, AS, countries, in each direction.
+#: Rows per probe, or over all: totals, applications, AS, countries, in each direction.
 MIXES_A_PROBE = Constant(500, "assumed: 120 names in 4 directions")
 MIXES_OCTETS = Constant(22.2, MEASURED)
-#: Records that one core stores in a second, all views filled.
-RECORDS_A_CORE = Constant(150_000, "make bench-store: 6.4 us of CPU a record")
-#: What merging needs beside what is stored, and how full a disk may be.
-DISK_FILL = Constant(0.8, "a partition is merged into a copy of itself")
+#: Records that one core stores per second, with all views.
+RECORDS_A_CORE = Constant(150_000, "make bench-store: 6.4 us of CPU per record")
+#: Disk that merging needs beside the stored data; how full a disk may be.
+DISK_FILL = Constant(0.8, "ClickHouse merges a partition into a copy of itself")
 MACHINE_CORES, MACHINE_OCTETS = 16, 16 * 10**12
-#: Of the cores, what inserts may take: the rest answers questions.
+#: Share of the cores that inserts may take; queries get the rest.
 INSERT_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Tier:
-    """One tier: what a day adds, how long it is kept, what it comes to."""
+    """One tier: its growth per day, its retention, its final size."""
 
     name: str
     tables: str
@@ -75,7 +75,7 @@ class Tier:
 
 @dataclass(frozen=True)
 class Plan:
-    """A store for so many flows a second."""
+    """A store for a given rate of flows."""
 
     flows_a_second: float
     probes: int
@@ -90,7 +90,7 @@ class Plan:
 
     @property
     def records_a_second(self) -> float:
-        """Interval records, on the average."""
+        """Interval records per second, on average."""
         return self.flows_a_second * RECORDS_A_FLOW.value
 
     @property
@@ -119,12 +119,12 @@ class Plan:
 
     @property
     def octets(self) -> float:
-        """Of all tiers at the end of their time."""
+        """Octets of all tiers at the end of their retention."""
         return sum(tier.octets for tier in self.tiers)
 
     @property
     def disk_octets(self) -> float:
-        """What the disks must have, with room to merge."""
+        """Octets that the disks need, with room to merge."""
         return self.octets / DISK_FILL.value
 
     @property
@@ -138,7 +138,7 @@ class Plan:
         return max(ceil(self.cores / MACHINE_CORES), ceil(self.disk_octets / MACHINE_OCTETS))
 
     def as_json(self) -> dict[str, Any]:
-        """The plan and the numbers that it stands on."""
+        """The plan and its constants."""
         constants = {name.lower(): asdict(one) for name, one in globals().items() if isinstance(one, Constant)}
         return asdict(self) | {
             "records_a_second": self.records_a_second,
@@ -168,14 +168,14 @@ class Plan:
         console.print(table)
         lines = [
             f"{self.flows_a_second:,.0f} flows/s are {self.records_a_second:,.0f} records/s "
-            f"({RECORDS_A_FLOW.value:g} a flow), from {self.probes} probe{'s' if self.probes > 1 else ''}",
-            f"disk: {octets(self.disk_octets)}, of which {octets(self.octets)} are data and the rest is room to merge",
+            f"({RECORDS_A_FLOW.value:g} per flow), from {self.probes} probe{'s' if self.probes > 1 else ''}",
+            f"disk: {octets(self.disk_octets)}, of which {octets(self.octets)} is data and the rest is room to merge",
             f"cores: {self.cores}, half of them for inserts "
-            f"({RECORDS_A_CORE.value:,.0f} records/s a core with all views)",
-            "one machine does it"
+            f"({RECORDS_A_CORE.value:,.0f} records/s per core with all views)",
+            "one machine suffices"
             if self.machines == 1
             else f"machines: {self.machines} of {MACHINE_CORES} cores and {octets(MACHINE_OCTETS)}; "
-            "twice as many where everything is to have a copy",
+            "twice as many if everything is to have a copy",
         ]
         console.print("\n".join(lines), highlight=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""Bring a stack up and take it down, whole."""
+"""Start and stop a whole stack."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from weir.services import Service, agent, all_services
 from weir.stages import Stages
 from weir.supervisor import Supervisor
 
-# Agents first, so that they say goodbye to a broker that still listens; the store before the broker.
+# Agents first, so that their last messages reach a running broker; the store before the broker.
 _STOP_ORDER = ["superset", "storage", "flink", "clickhouse", "kafka"]
 
 
 def stop_order(stack: Stack, extra: list[str] | None = None) -> list[str]:
-    """The names of the processes in the order in which they are stopped."""
+    """Names of the processes in stop order."""
     return [*(extra or []), *(f"agent-{one.probe}" for one in stack.config.agents), *_STOP_ORDER]
 
 
@@ -33,9 +33,9 @@ def bring_up(
     extra: list[Service] | None = None,
     wait_for_superset: bool = True,
 ) -> None:
-    """Start every service in the order its neighbours need, and wait until each is well.
+    """Start every service in the order of its dependencies, and wait until each is healthy.
 
-    `extra` are services that are declared but not started. Raises WeirError at the first one that fails.
+    `extra` are services that are declared but not started. Raises WeirError at the first failure.
     """
     services = {service.name: service for service in all_services(stack)}
     stack.prepare()
@@ -48,7 +48,7 @@ def bring_up(
         supervisor.wait(services["kafka"])
     made = kafka.create_topics(stack.brokers)
     if "kafka" in services:
-        stages.done("kafka", stack.brokers + (f", {len(made)} topics made" if made else ""))
+        stages.done("kafka", stack.brokers + (f", {len(made)} topics created" if made else ""))
     if "clickhouse" in services:
         supervisor.wait(services["clickhouse"])
     applied = migrate(connect(stack, "admin"), cluster=stack.config.clickhouse.cluster)
@@ -82,12 +82,12 @@ def superset_up(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
 
 
 def dashboard_url(stack: Stack) -> str:
-    """Where a person looks first: the page that is full within a minute."""
+    """The first page to open: it shows numbers within a minute."""
     return f"{stack.superset_url}/superset/dashboard/talkers/"
 
 
 def take_down(stack: Stack, supervisor: Supervisor, console: Console, extra: list[str] | None = None) -> None:
-    """Stop everything that this stack started, and nothing else."""
+    """Stop every process that this stack started, and no other."""
     with console.status("stopping: agents first, then the store, then the broker"):
         supervisor.shutdown(stop_order(stack, extra))
 
@@ -101,9 +101,9 @@ def enrol(
     rank: int | None = None,
     one_way: bool | None = None,
 ) -> list[str]:
-    """Make a probe's topics, declare it, and write its row in `probes`; returns the topics that were new.
+    """Create a probe's topics, declare the probe, and write its row in `probes`; returns the new topics.
 
-    `site`, `rank` and `one_way` stay as they were declared where they are None.
+    `site`, `rank` and `one_way` keep their declared values if None.
     """
     kafka.create_topics(stack.brokers)
     made = kafka.create_topics(stack.brokers, name, workers)
@@ -123,14 +123,14 @@ def enrol(
 
 
 def describe_probe(stack: Stack, name: str, site: str | None, rank: int | None, one_way: bool | None) -> Declaration:
-    """Change what is declared of an enrolled probe; what is None stays. Returns what holds now.
+    """Change the declaration of an enrolled probe; None keeps a value. Returns the new declaration.
 
-    Raises WeirError where no such probe is enrolled.
+    Raises WeirError if no such probe is enrolled.
     """
     store = connect(stack, "writer")
     rows = {row["probe"]: row for row in store.rows("SELECT * FROM probes FINAL")}
     if name not in rows:
-        raise WeirError(f"no probe is called '{name}'", hint=f"weir probe list shows them; weir probe add {name}")
+        raise WeirError(f"no probe is named '{name}'", hint=f"weir probe list shows them; weir probe add {name}")
     kafka.create_topics(stack.brokers)
     declared = declare(stack.brokers, name, site, rank, one_way)
     row = rows[name] | vars(declared) | {"updated_at": time.time()}

@@ -1,4 +1,4 @@
-"""Progress of several things that go on at once: spinners on a terminal, a line each elsewhere."""
+"""Progress of several concurrent stages: spinners on a terminal, one line per stage elsewhere."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Stages:
-    """A list of stages, each waiting, running, done or failed, with the seconds it took.
+    """A list of stages, each waiting, running, done or failed, with its duration in seconds.
 
-    Use as a context manager; leaving it by an exception marks what was running as failed.
+    Use it as a context manager; leaving it by an exception marks the running stages as failed.
     """
 
     def __init__(self, console: Console) -> None:
@@ -40,15 +40,15 @@ class Stages:
             self.live.stop()
 
     def begin(self, name: str) -> None:
-        """A stage begins."""
+        """Begin a stage."""
         self.rows[name] = ["running", time.monotonic(), 0.0, ""]
 
     def done(self, name: str, note: str = "") -> None:
-        """A stage ended well; the note says what came of it."""
+        """End a stage successfully; the note gives its result."""
         self._finish(name, "done", note)
 
     def note(self, name: str, note: str) -> None:
-        """How far a running stage is."""
+        """Show the progress of a running stage."""
         self.rows[name][3] = note
 
     def _finish(self, name: str, state: str, note: str) -> None:

@@ -1,4 +1,4 @@
-"""How the services of a stack are doing."""
+"""State of a stack's services."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weir.supervisor import State, Supervisor
 
 @dataclass(frozen=True)
 class ServiceStatus:
-    """How one service is doing; `lag_messages` only where the service reads from Kafka."""
+    """State of one service; `lag_messages` only if the service reads from Kafka."""
 
     service: str
     state: str
@@ -41,13 +41,13 @@ def _status(stack: Stack, service: Service, state: State | None) -> ServiceStatu
 
 
 def all_statuses(stack: Stack) -> list[ServiceStatus]:
-    """Every service of the configuration, whether it runs or not."""
+    """Every configured service, running or not."""
     states = Supervisor(stack).states()
     return [_status(stack, service, states.get(service.name)) for service in all_services(stack)]
 
 
 def table(rows: list[ServiceStatus]) -> Table:
-    """A row a service; those that are not well in red."""
+    """One row per service; unhealthy ones in red."""
     drawn = Table(header_style="bold", box=None, pad_edge=False)
     for name in ("service", "state", "port", "pid", "up", "memory", "lag"):
         drawn.add_column(name, justify="left" if name in ("service", "state") else "right")

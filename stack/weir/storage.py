@@ -1,9 +1,9 @@
-"""What the store holds, how long that will fit, and what makes room: `weir storage`.
+"""Size of the store, its forecast, and making room: `weir storage`.
 
-Every table belongs to a tier. Raw records, windows and hourly records go by age; where the disk's budget is less than
-what their ages allow, the oldest partition among them goes first, whichever tier it is of. Daily rows stay for ever.
-A partition's age counts from what it holds or from when it was last written, whichever is younger: a capture of ten
-years ago that was read today stays as long as today's.
+Every table belongs to a tier. Raw records, windows and hourly records are dropped by age; if the disk's budget is
+smaller than their retention needs, the oldest partition among them goes first, whichever tier it belongs to. Daily rows
+stay for ever. The age of a partition counts from its event time or from its last write, whichever is later: a capture
+of ten years ago that was read today stays as long as today's records.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from weir.schema import retention
 #: Tables of each tier: `clickhouse/retention.yaml`. What stands in none is kept and counted as `other`.
 TIERS = retention.tiers()
 DAY_S = 86400
-#: Hosts of a probe and day that have a row of their own in talkers_daily, and of a day in national_talkers_daily.
+#: Number of hosts per probe and day with their own row in talkers_daily, and per day in national_talkers_daily.
 TALKERS = 10_000
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition of a table: its name, the first moment it is about, its last change (both seconds), its size."""
+    """One partition of a table: its name, the start of its time range, its last change (both seconds), its size."""
 
     table: str
     name: str
@@ -53,13 +53,13 @@ class Partition:
         return next((name for name, tier in TIERS.items() if self.table in tier.tables), "other")
 
     def age_s(self, now: float) -> float:
-        """Seconds since its end, or since it was written last, whichever is less."""
+        """Seconds since its end or since its last write, whichever is less."""
         return now - max(self.end, self.changed)
 
 
 @dataclass(frozen=True)
 class Disk:
-    """Octets of the disk that the store is on."""
+    """Total and free octets of the store's disk."""
 
     total: int
     free: int
@@ -67,7 +67,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A partition that was dropped, and why: `age` or `budget`."""
+    """A dropped partition, and the reason: `age` or `budget`."""
 
     partition: Partition
     why: str
@@ -87,7 +87,7 @@ def partitions(admin: ClickHouse) -> list[Partition]:
 
 
 def span(partition: str) -> tuple[int, int]:
-    """First and last moment (seconds, the last one excluded) of a partition by month, week or day; 0 and 0 for others."""
+    """First and last moment (seconds, end exclusive) of a partition by month, week or day; 0 and 0 for others."""
     if re.fullmatch(r"\d{6}", partition):
         begin = date(int(partition[:4]), int(partition[4:]), 1)
         end = (begin + timedelta(days=31)).replace(day=1)
@@ -107,7 +107,7 @@ def _seconds(day: date) -> int:
 
 
 def disk(admin: ClickHouse) -> Disk:
-    """The disks that the store's parts are on, all together: not the one that backups go to."""
+    """The disks that hold the store's parts, added up; the disk for backups is not among them."""
     row = admin.rows(
         "SELECT sum(total_space) AS total, sum(free_space) AS free FROM system.disks"
         f" WHERE name IN (SELECT disk_name FROM system.parts WHERE database = '{admin.database}' AND active)"
@@ -116,21 +116,21 @@ def disk(admin: ClickHouse) -> Disk:
 
 
 def budget(stack: Stack, space: Disk, used: int) -> int:
-    """Octets that the store may take: as configured, else nine tenths of what is free or taken by the store now."""
+    """Octets that the store may take: as configured, else nine tenths of the space that is free or already the store's."""
     configured = stack.config.storage.budget
     return config.octets(configured) if configured else (space.free + used) * 9 // 10
 
 
 def kept_days(stack: Stack) -> dict[str, float]:
-    """Days that each tier is kept by age; those without an entry are kept for ever."""
+    """Retention of each tier in days; tiers without an entry are kept for ever."""
     ages = stack.config.storage
     return {name: getattr(ages, tier.days) for name, tier in TIERS.items() if tier.days}
 
 
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
-    """What has to go: by age, and then the oldest partitions until the rest fits into `allowed` octets.
+    """The partitions to drop: first by age, then the oldest until the rest fits into `allowed` octets.
 
-    The present and the last day are never among them, so that a budget that is too small does not stop the present.
+    The present and the last day are never among them, so that too small a budget does not stop the present.
     """
     out, left = [], []
     for one in found:
@@ -160,7 +160,9 @@ def drop(admin: ClickHouse, one: Partition) -> None:
 
 @dataclass(frozen=True)
 class TierSize:
-    """A tier: what it holds, from when on (seconds, 0 for nothing), what a day adds, how many days it is kept (None: for ever)."""
+    """A tier: its size, its first moment (seconds, 0 for an empty one), its growth per day, its retention in days
+    (None: for ever).
+    """
 
     tier: str
     rows: int
@@ -198,7 +200,7 @@ def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[Ti
 
 
 def full_day(tiers: list[TierSize], allowed: int, now: float) -> date | None:
-    """The day on which the budget is reached if every day adds what it does now; None where it is not within 20 years."""
+    """The day on which the store reaches the budget at its present growth; None if that is more than 20 years away."""
     for ahead in range(20 * 365):
         if sum(_size_after(tier, ahead, now) for tier in tiers) > allowed:
             return datetime.fromtimestamp(now + ahead * DAY_S, UTC).date()
@@ -215,7 +217,7 @@ def _size_after(tier: TierSize, ahead: int, now: float) -> float:
 
 @dataclass(frozen=True)
 class Survey:
-    """The store as it is now."""
+    """The present state of the store."""
 
     tiers: list[TierSize]
     tables: list[tuple[str, str, int, int]]  # tier, table, rows, octets
@@ -231,11 +233,11 @@ class Survey:
 
     @property
     def part(self) -> float:
-        """Part of the budget that is taken."""
+        """Used part of the budget."""
         return self.used / max(self.budget, 1)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs; times in ISO 8601."""
+        """The state for programs; times in ISO 8601."""
         return {
             "tiers": [
                 {
@@ -287,7 +289,7 @@ class Survey:
         console.print(self.forecast(), highlight=False, soft_wrap=True)
 
     def forecast(self) -> str:
-        """When the budget is spent, in a sentence."""
+        """One sentence on when the budget is spent."""
         if self.part >= 1:
             return "The budget is spent: the oldest partitions go first ('weir storage keep')."
         if self.full is None:
@@ -307,7 +309,7 @@ def _iso(moment: float) -> str | None:
 
 
 def survey(stack: Stack, admin: ClickHouse, now: float | None = None) -> Survey:
-    """Look at the store."""
+    """Read the present state of the store."""
     moment = time.time() if now is None else now
     found, space = partitions(admin), disk(admin)
     tiers = sizes(found, kept_days(stack), moment)
@@ -325,7 +327,7 @@ def survey(stack: Stack, admin: ClickHouse, now: float | None = None) -> Survey:
 
 # -- roll-up --------------------------------------------------------------------------------------------------------
 
-# The largest hosts of a day and a row for all others: for each probe, or where `probe` is not among them over all.
+# The largest hosts of a day and one row for all others: per probe, or over all if `probe` is not among the columns.
 _LIST_SQL = """
 INSERT INTO {{table}} (
     day, rank, {own}, addr, network, customer, as_number, country, hosts,
@@ -373,13 +375,13 @@ GROUP BY scope, probe, customer, dimension, direction, number, remainder
 
 @dataclass(frozen=True)
 class _RollUp:
-    """Daily lists: what they are from, where each goes, and by which statement."""
+    """Daily lists: the source, the target and the statement of each."""
 
     source: str
     lists: dict[str, str]
 
     def fingerprint(self, admin: ClickHouse, day: str, raw_rows: int) -> int:
-        """Changes whenever the source of that day does: raw records that came or went, windows written again."""
+        """Changes whenever the source of that day changes: raw records added or dropped, windows written again."""
         if self.source == "hosts_daily":
             return raw_rows
         return int(
@@ -390,12 +392,13 @@ class _RollUp:
         )
 
     def complete(self, admin: ClickHouse, day: str) -> bool:
-        """Whether what was written holds all raw records of the day: a block is in `flows` before the views have filled
-        the rest, and after a crash much earlier."""
+        """Whether the daily rows include all raw records of the day: a block is in `flows` before the views have filled
+        the other tables, and after a crash much earlier.
+        """
         if self.source != "hosts_daily":
             return True
         raw = admin.rows(
-            # Answered by the projection `stored`.
+            # The projection `stored` answers this.
             "SELECT sum(p) AS packets FROM (SELECT probe, worker, ts, sum(fwd_packets + rev_packets) AS p FROM flows"
             f" WHERE toDate(ts) = '{day}' GROUP BY probe, worker, ts)"
         )
@@ -407,7 +410,7 @@ class _RollUp:
         return all(own["packets"] == 2 * raw[0]["packets"] for own in admin.rows(sums))
 
 
-#: After so many seconds without a change of a day's raw records nothing more is on its way to its daily rows.
+#: After so many seconds without new raw records of a day, its daily rows are complete.
 _SETTLED_S = 3600
 _ROLL_UPS = (
     _RollUp("hosts_daily", {"talkers_daily": _TALKERS_SQL, "national_talkers_daily": _NATIONAL_SQL}),
@@ -416,11 +419,11 @@ _ROLL_UPS = (
 
 
 def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None) -> Iterator[tuple[str, str, int]]:
-    """Write the daily lists of every day that is over and has changed since, or of one day whatever has been written.
+    """Write the daily lists of every finished day that changed since they were written, or of one day in any case.
 
-    A day changes as long as its raw records are kept: they have a partition for each day. Gives the day, the table and
-    how many rows were written, as they are done. A day that is broken off half-way is not noted as done, and done anew;
-    so is one whose raw records are newer than what the views have made of them.
+    A day changes as long as its raw records are kept: they have one partition per day. Yields the day, the table and
+    the number of rows, as each is done. A day interrupted half-way is not marked as done, and is written again; so is a
+    day whose raw records are newer than the rows that views derived from them.
     """
     moment = time.time() if now is None else now
     today = datetime.fromtimestamp(moment, UTC).date()
@@ -447,10 +450,10 @@ def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None
 
 
 def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
-    """A day's list in the place of what there was of it; its rows."""
+    """Replace a day's list; returns its number of rows."""
     if admin.rows(f"SELECT 1 AS there FROM {table} WHERE day = '{day}' LIMIT 1"):
         admin.execute(f"ALTER TABLE {table} DELETE WHERE day = '{day}'", mutations_sync="2")
-    # Days of many hosts are sorted on disk rather than refused.
+    # The engine sorts days of many hosts on disk rather than refuse them.
     admin.execute(
         statement.format(table=table, day=day, talkers=TALKERS),
         max_bytes_before_external_group_by="500000000",
@@ -464,7 +467,7 @@ def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
 
 @contextmanager
 def alone(stack: Stack) -> Iterator[None]:
-    """Holds the lock that lets one process of this stack change the store's tiers at a time; waits for it."""
+    """Hold the lock that lets only one process of this stack change the store's tiers; waits for it."""
     stack.prepare()
     with (stack.run / "storage.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -472,7 +475,7 @@ def alone(stack: Stack) -> Iterator[None]:
 
 
 def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[str]:
-    """One round: roll up what is due, drop what is too old or too much. Gives a line for each thing done."""
+    """One round: write due daily lists, drop partitions that are too old or too much. Yields one line per action."""
     moment = time.time() if now is None else now
     with alone(stack):
         for day, table, rows in roll_up(admin, now=moment):
@@ -482,25 +485,26 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
         for gone in due(found, kept_days(stack), allowed, moment):
             one = gone.partition
             drop(admin, one)
-            why = "older than its tier is kept" if gone.why == "age" else "the oldest, and the budget is spent"
+            why = "older than its tier is kept" if gone.why == "age" else "the oldest while the budget is spent"
             yield f"dropped {one.table} {one.name}: {one.rows:,} rows, {show_octets(one.octets)}, {why}"
 
 
-_SIZE = prometheus_client.Gauge("weir_storage_octets", "Octets that a tier takes on disk", ["tier"])
-_BUDGET = prometheus_client.Gauge("weir_storage_budget_octets", "Octets that the store may take")
-_FREE = prometheus_client.Gauge("weir_storage_disk_free_octets", "Octets that are free on the store's disk")
+_SIZE = prometheus_client.Gauge("weir_storage_octets", "Bytes that a tier takes on disk", ["tier"])
+_BUDGET = prometheus_client.Gauge("weir_storage_budget_octets", "Bytes that the store may take")
+_FREE = prometheus_client.Gauge("weir_storage_disk_free_octets", "Free bytes on the store's disk")
 _SPENT = prometheus_client.Gauge(
-    "weir_storage_budget_spent_timestamp_seconds", "When the budget is spent at today's rate; 0: not within 20 years"
+    "weir_storage_budget_spent_timestamp_seconds",
+    "Time at which the budget is spent at today's rate; 0: not within 20 years",
 )
 _ACTIONS = prometheus_client.Counter("weir_storage_actions", "Days rolled up and partitions dropped", ["action"])
 _FAILED = prometheus_client.Counter("weir_storage_failed_rounds", "Rounds that ended in an error; the log says which")
-_DONE = prometheus_client.Gauge("weir_storage_last_round_timestamp_seconds", "When a round last ended well")
+_DONE = prometheus_client.Gauge("weir_storage_last_round_timestamp_seconds", "Time of the last successful round")
 
 
 def serve(stack: Stack, every_minutes: float) -> None:
-    """Keep the store again and again until SIGTERM or SIGINT; metrics are on the port `storage_metrics`.
+    """Keep the store in rounds until SIGTERM or SIGINT; metrics are on the port `storage_metrics`.
 
-    A round that fails, because the store is away, is logged, counted and tried again at the next.
+    A round that fails, for example because the store is away, is logged, counted and retried in the next round.
     """
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -535,7 +539,7 @@ def parse_day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise WeirError(f"'{text}' is no day", hint="write it as 2026-11-20") from None
+        raise WeirError(f"'{text}' is not a day", hint="write it as 2026-11-20") from None
 
 
 def show_octets(count: float) -> str:

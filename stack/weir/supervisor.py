@@ -1,8 +1,8 @@
-"""The processes of a stack, kept by supervisord.
+"""The processes of a stack, run by supervisord.
 
-supervisord starts, restarts and logs them and is spoken to over a Unix socket in `run/`. Every process it starts
-carries `WEIR_INSTANCE=<home>` in its environment, so that whatever was left by a supervisor that was itself killed
-is found, and nothing else is ever touched.
+supervisord starts, restarts and logs them; `weir` talks to it over a Unix socket in `run/`. Every process it starts
+carries `WEIR_INSTANCE=<home>` in its environment, so that `weir` finds the processes of a supervisor that was itself
+killed, and never touches any other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MARK = "WEIR_INSTANCE"
 
 @dataclass(frozen=True)
 class State:
-    """How a process is doing: supervisord's word for it, its pid, when it was started (s), its memory (octets)."""
+    """State of a process: supervisord's state name, pid, start time (s), memory (octets)."""
 
     word: str
     pid: int
@@ -45,7 +45,7 @@ class Supervisor:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
         self.configuration = stack.run / "supervisord.conf"
-        # A Unix socket's path may have 107 octets at most, which a deep home would exceed.
+        # A Unix socket's path may have at most 107 octets; a deep home would exceed that.
         self.socket = stack.run / "supervisor.sock"
         if len(str(self.socket)) > 100:
             raise WeirError(
@@ -60,14 +60,14 @@ class Supervisor:
         return xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport).supervisor
 
     def running(self) -> bool:
-        """Whether a supervisor answers for this stack."""
+        """Whether a supervisor responds for this stack."""
         try:
             return bool(self._rpc().getState()["statename"] == "RUNNING")
         except (OSError, xmlrpc.client.Error):
             return False
 
     def states(self) -> dict[str, State]:
-        """Every process by name; empty where nothing runs."""
+        """Every process by name; empty if nothing runs."""
         try:
             infos = self._rpc().getAllProcessInfo()
         except (OSError, xmlrpc.client.Error):
@@ -81,15 +81,15 @@ class Supervisor:
     def launch(self, services: list[Service]) -> None:
         """Start supervisord with these services declared and none of them running."""
         if self.running():
-            raise WeirError("this stack is up already", hint="'weir status' shows it, 'weir down' stops it")
+            raise WeirError("this stack is already up", hint="'weir status' shows it, 'weir down' stops it")
         self.end_leftovers()
         for service in services:
             if not service.needs.exists():
-                raise WeirError(f"{service.name}: {service.needs} is not there", hint="run 'make build' first")
+                raise WeirError(f"{service.name}: {service.needs} does not exist", hint="run 'make build' first")
             if service.port and not _free(service.port):
                 raise WeirError(
                     f"port {service.port} for {service.name} is taken by another program",
-                    hint=f"set another one in {self.stack.home}/weir.yaml (see stack/weir.example.yaml)",
+                    hint=f"set another port in {self.stack.home}/weir.yaml (see stack/weir.example.yaml)",
                 )
         self.stack.prepare()
         self._write(services)
@@ -130,7 +130,7 @@ class Supervisor:
             file.write("\n\n".join(parts) + "\n")
 
     def start(self, service: Service) -> None:
-        """Prepare the service and start it, without waiting until it is well."""
+        """Prepare the service and start it, without waiting until it is healthy."""
         service.prepare()
         try:
             self._rpc().startProcess(service.name, False)
@@ -140,9 +140,9 @@ class Supervisor:
             ) from fault
 
     def wait(self, service: Service) -> float:
-        """Wait until the service is well; returns the seconds it took.
+        """Wait until the service is healthy; returns the seconds it took.
 
-        Raises WeirError with the log's last line where it gives up or takes too long.
+        Raises WeirError with the log's last line if the service ends or takes too long.
         """
         begin = time.monotonic()
         while not service.healthy():
@@ -153,13 +153,13 @@ class Supervisor:
                 or (state.word == "BACKOFF" and time.monotonic() - begin > 15)
             ):
                 raise WeirError(
-                    f"{service.name} ended at its start: {self._last_line(service)}",
+                    f"{service.name} ended during its start: {self._last_line(service)}",
                     hint=self._log_of(service),
                     status=1,
                 )
             if time.monotonic() - begin > service.start_seconds:
                 raise WeirError(
-                    f"{service.name} was not well after {service.start_seconds} s: {self._last_line(service)}",
+                    f"{service.name} was not healthy after {service.start_seconds} s: {self._last_line(service)}",
                     hint=self._log_of(service),
                     status=1,
                 )
@@ -200,7 +200,7 @@ class Supervisor:
         self.end_leftovers()
 
     def _ours(self) -> list[psutil.Process]:
-        """Processes that this stack started: by the mark in their environment."""
+        """Processes that this stack started, by the mark in their environment."""
         found = []
         mine = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
         for process in psutil.process_iter():
@@ -212,7 +212,7 @@ class Supervisor:
         return found
 
     def end_leftovers(self) -> None:
-        """End what a killed supervisor left running."""
+        """End the processes that a killed supervisor left running."""
         left = self._ours()
         for process in left:
             _quietly(process.terminate)
@@ -229,7 +229,7 @@ def _quietly(action: Callable[[], None]) -> None:
 
 
 def _escape(text: str) -> str:
-    """A value as supervisord's configuration wants it; our values hold no double quotes."""
+    """A value quoted for supervisord's configuration; our values hold no double quotes."""
     return text.replace("%", "%%")
 
 

@@ -1,4 +1,4 @@
-"""A real store and a real Superset on free ports, made once for all tests and taken away at the end."""
+"""A real store and a real Superset on free ports, started once for all tests and stopped at the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MINUTES = 200
 
 
 def python_of(part: str) -> str:
-    """The interpreter of a part's virtual environment; the tests that need it are skipped where it is not made."""
+    """The interpreter of a part's virtual environment; tests that need a missing one are skipped."""
     python = VENVS / part / "bin/python"
     if not python.exists():
         pytest.skip(f"{python} is missing: make venv-{part}")
@@ -44,7 +44,7 @@ def free_port() -> int:
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path, seconds: float) -> None:
-    """Wait until `url` answers; fails with the end of the log where the process ends before, or time is up."""
+    """Wait until `url` responds; fails with the end of the log if the process ends first or the time runs out."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -56,7 +56,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path, seconds: flo
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process and, where it does not, its whole group."""
+    """End a process and, if it survives, its whole group."""
     process.terminate()
     try:
         process.wait(30)
@@ -105,7 +105,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         os.environ.update(PASSWORDS)
         made = Store(port, int(time.time()) // 60 * 60)
         testdata.migrate(made.url)
-        # Rows go on after the present, so that the tests may take their time and still end on data.
+        # Rows extend past the present, so that slow tests still end on data.
         testdata.fill(made.url, made.until, MINUTES, ahead=30)
         yield made
     finally:
@@ -126,7 +126,7 @@ class Superset:
         return f"http://127.0.0.1:{self.port}"
 
     def init(self) -> str:
-        """Run `init`; what it printed."""
+        """Run `init`; returns its output."""
         done = subprocess.run(
             [python_of("superset"), str(CHECKOUT / "superset/weir_superset.py"), "init"],
             env=self.environment, capture_output=True, text=True, timeout=300,

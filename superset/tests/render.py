@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Open a dashboard in headless Chromium as a viewer without a name, and judge what is drawn.
+"""Open a dashboard in headless Chromium as an anonymous viewer, and check the drawn page.
 
 Waits until every chart of the page has been drawn, then fails on a chart with an error or without data, on a violation
-of the content security policy, an error of the page, or a request to anywhere but the dashboard's own host and port.
-Saves a picture of the whole page. Prints one JSON object; exit status 1 where something was found, 2 on bad arguments.
+of the content security policy, an error of the page, or a request to any other host and port than the dashboard's.
+Saves a picture of the whole page. Prints one JSON object; the exit status is 1 if it found a problem, 2 on bad
+arguments.
 
     render.py --url http://127.0.0.1:8088/superset/dashboard/nation/ --out shot.png
 """
@@ -39,7 +40,7 @@ CHROMIUM_FLAGS = [
     "--no-pings",
 ]
 
-# What each chart of the page is at: its name, and whether it is loading, wrong, empty, or drawn.
+# State of each chart of the page: its name, and whether it is loading, wrong, empty, or drawn.
 CHARTS = """() => [...document.querySelectorAll('.dashboard-chart-id-none, [data-test="chart-grid-component"]')].map(cell => {
   const text = cell.innerText || '';
   const name = cell.getAttribute('data-test-chart-name') || cell.querySelector('[data-test="slice-header"]')?.innerText?.split('\\n')[0] || '?';
@@ -62,7 +63,7 @@ BOTTOM = """() => Math.ceil(Math.max(300, ...[...document.querySelectorAll('[dat
 
 @dataclass
 class Report:
-    """What was found. `charts`: name → state. `problems`: one line each; empty where all is well.
+    """The findings. `charts`: name → state. `problems`: one line each; empty if there is none.
 
     `seconds` from the request for the page until every chart is drawn; `data_seconds` until the last answer with data.
     """
@@ -77,10 +78,10 @@ class Report:
 
 
 class Browser:
-    """A headless Chromium with a profile of its own, for as many pages as are asked: `with Browser() as browser`."""
+    """A headless Chromium with its own profile, for any number of pages: `with Browser() as browser`."""
 
     def __init__(self, width: int = 1500, chromium: str | None = None) -> None:
-        """Raises FileNotFoundError where there is no Chromium."""
+        """Raises FileNotFoundError if Chromium is missing."""
         self.width = width
         names = ("chromium", "chromium-browser", "google-chrome")
         self._binary = chromium or next((found for name in names if (found := shutil.which(name))), None)
@@ -117,7 +118,7 @@ class Browser:
         queries: list[dict[str, Any]] | None = None,
         dark: bool = False,
     ) -> Report:
-        """Draw a page; `queries` gathers each chart-data request with its answer: {"asked", "status", "answer"}."""
+        """Draw a page; `queries` collects each chart-data request with its response: {"asked", "status", "answer"}."""
         report = Report(url)
         page = self.context.new_page()
         try:
@@ -126,7 +127,7 @@ class Browser:
             began = time.monotonic()
             _watch(page, urlsplit(url).netloc, report, queries, began)
             page.goto(url, wait_until="domcontentloaded", timeout=timeout * 1000)
-            # Charts are drawn when they come into view: a window as high as the page shows all.
+            # Charts are drawn when they come into view, so the window is as high as the page.
             _wait_for_charts(page, report, began + timeout, self.width)
             report.seconds = round(time.monotonic() - began, 1)
             if out is not None:
@@ -150,7 +151,8 @@ def _watch(page: Page, origin: str, report: Report, queries: list[dict[str, Any]
     def console(message: ConsoleMessage) -> None:
         text = message.text
         if "Content Security Policy" in text:
-            # Superset's compiled-in pixel is refused by the policy before it leaves the browser: that is the cure.
+            # The policy refuses Superset's compiled-in tracking pixel before the request leaves the browser, as
+            # intended.
             if "scarf.sh" in text:
                 report.refused.append(text[:160])
             else:
@@ -203,7 +205,7 @@ def _wait_for_charts(page: Page, report: Report, deadline: float, width: int) ->
 
 
 def main() -> int:
-    """The command line."""
+    """Command-line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", required=True, help="address of the dashboard")
     parser.add_argument("--out", type=Path, help="PNG file for the picture of the whole page")

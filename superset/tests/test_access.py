@@ -1,4 +1,6 @@
-"""Who sees what: a customer's user its own rows, viewers no SQL of their own, and nobody anything where the door is shut."""
+"""Access rights: a customer's user sees its own rows, viewers send no SQL of their own, and nobody sees anything
+without a login if public access is off.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ PASSWORD = "test-customer"
 
 
 class Person:
-    """Somebody who has logged in by the form that people use."""
+    """A user who has logged in through the login form."""
 
     def __init__(self, superset: Superset, user: str, password: str) -> None:
-        """Log in. Raises AssertionError where that is refused."""
+        """Log in. Raises AssertionError if the login fails."""
         self.superset = superset
         self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
         with self.opener.open(f"{superset.url}/login/", timeout=60) as page:
@@ -99,11 +101,11 @@ def test_a_customer_sees_its_own_rows_alone(superset: Superset, store: Store, pe
     assert int(person.ask("customer_mixes", [], ["mix_octets"], filters)[1][0]["mix_octets"]) == int(
         store.ask(truth)[0][0]
     )
-    # Asked for another by name, there is nothing; and the list to choose from has one name.
+    # A query for another customer by name returns nothing; and the list of choices has one name.
     other = [*filters, {"col": "customer_name", "op": "IN", "val": ["Fjord Power"]}]
     assert person.ask("customer_mixes", ["customer_name"], ["mix_octets"], other) == (200, [])
     assert person.ask("customers", ["customer_name"], [], []) == (200, [{"customer_name": "Harbour Hosting"}])
-    # The suspects of the test data are another customer's.
+    # The suspects of the test data belong to another customer.
     _, rows = person.ask("customer_suspects", ["host", "customer_name"], ["suspect_value"], filters)
     assert rows == [{"host": "nobody", "customer_name": "Harbour Hosting", "suspect_value": 0}]
 
@@ -153,7 +155,7 @@ SUBQUERY = "(SELECT sum(octets) FROM v_mixes)"
 def test_viewers_write_no_sql(
     superset: Superset, person: Person, columns: list[Any], metrics: list[Any], more: dict[str, Any]
 ) -> None:
-    """Whatever it is that would be asked, and whoever asks, with a customer's name or without any."""
+    """For every dataset and every user, with a customer's name or without any."""
     body = question(superset, "customer_mixes", columns, metrics, more.pop("filters", []), **more)
     for status, answer in (person.call("/api/v1/chart/data", body), call(superset, "/api/v1/chart/data", body)):
         assert status == 403, answer
@@ -178,16 +180,16 @@ def test_customer_says_what_is_wrong(superset: Superset, person: Person) -> None
     done = make(superset, "Nobody at all", "nobody")
     assert done.returncode == 2
     assert (
-        "no customer is called 'Nobody at all'; there are 'Fjord Power', 'Harbour Hosting', 'Northern University'"
+        "no customer is named 'Nobody at all'; there are 'Fjord Power', 'Harbour Hosting', 'Northern University'"
         in done.stderr
     )
     done = make(superset, "Fjord Power", "harbour")
     assert done.returncode == 2
-    assert "the user 'harbour' is there already, with another role" in done.stderr
+    assert "the user 'harbour' already exists, with another role" in done.stderr
 
 
 def test_a_shut_door(superset: Superset) -> None:
-    """With WEIR_SUPERSET_PUBLIC=no who has no name sees nothing; the customers' users are as before."""
+    """With WEIR_SUPERSET_PUBLIC=no an anonymous visitor sees nothing; the customers' users are as before."""
     shut = superset.beside({"WEIR_SUPERSET_PUBLIC": "no"})
     with shut as other:
         status, _ = call(other, "/api/v1/chart/data", question(superset, "mixes", ["name"], ["mix_octets"], []))

@@ -1,4 +1,4 @@
-"""The tree of assets by itself: Superset's importer accepts dangling references, so they are looked for here."""
+"""The tree of assets by itself: Superset's importer accepts dangling references, so these tests look for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUNDLE: dict[str, dict[str, Any]] = {name: yaml.safe_load(text) for name, text i
 DATASETS = {thing["uuid"]: thing for name, thing in BUNDLE.items() if name.startswith("datasets/")}
 CHARTS = {name: thing for name, thing in BUNDLE.items() if name.startswith("charts/")}
 DASHBOARDS = {name: thing for name, thing in BUNDLE.items() if name.startswith("dashboards/")}
-# Chart types that this release of Superset has, and that were looked at.
+# Chart types of this Superset release that were checked.
 VIZ_TYPES = {
     "big_number",
     "big_number_total",
@@ -28,9 +28,9 @@ VIZ_TYPES = {
     "table",
     "world_map",
 }
-# What the list of a filter may be read from: never records.
+# Datasets that a filter's list may come from: never records.
 SMALL = {"probes", "customers", "directions", "filter_sets", "hosts"}
-# What no time range is asked of.
+# Datasets without a time range.
 TIMELESS = {*SMALL, "host_days"}
 
 
@@ -44,7 +44,7 @@ def test_every_file_is_of_a_known_kind_and_has_its_own_uuid() -> None:
 
 
 def test_uuids_never_change() -> None:
-    """Addresses and bookmarks hang on them: they depend on the file's name alone."""
+    """Addresses and bookmarks depend on the UUIDs: these depend on the file's name alone."""
     assert weir_assets.uuid_of("dashboards", "nation") == BUNDLE["dashboards/nation.yaml"]["uuid"]
     assert weir_assets.uuid_of("dashboards", "nation") == "83d7f870-25bd-56f0-a13c-64fa542e3c99"
 
@@ -125,7 +125,7 @@ def test_every_chart_is_on_a_dashboard_and_every_place_has_its_chart() -> None:
 
 @pytest.mark.parametrize("name", DASHBOARDS)
 def test_a_dashboard_explains_itself(name: str) -> None:
-    """Words stand at the top, and every link in them leads to a dashboard that is there."""
+    """Text stands at the top, and every link in it leads to an existing dashboard."""
     nodes = DASHBOARDS[name]["position"]
     first = nodes[nodes["GRID_ID"]["children"][0]]["children"][0]
     assert nodes[first]["type"] == "MARKDOWN"
@@ -164,7 +164,7 @@ def test_filters(name: str) -> None:
         assert listed["table_name"] in SMALL
         column = target["column"]["name"]
         assert column in {have["column_name"] for have in listed["columns"]}
-        # It does something: charts are of datasets that have the column, or whose SQL asks for the choice.
+        # The filter has an effect: charts use datasets that have the column, or whose SQL asks for the choice.
         asks = f'filter_values, "{column}"', f"filter_values('{column}')", "chosen_host" if column == "host" else "?"
         assert any(
             column in {have["column_name"] for have in dataset["columns"]} or any(ask in dataset["sql"] for ask in asks)
@@ -176,7 +176,7 @@ def test_colours_are_of_things_that_are_there() -> None:
     metrics = {metric["metric_name"] for dataset in DATASETS.values() for metric in dataset["metrics"]}
     for label, colour in yaml.safe_load((weir_assets.FOLDER / "colors.yaml").read_text()).items():
         assert re.fullmatch(r"#[0-9A-F]{6}", colour)
-        # What looks like a metric is one; others are labels in the data.
+        # Columns that look like metrics are metrics; others are labels in the data.
         assert "_" not in label or label in metrics
 
 
@@ -192,7 +192,7 @@ def test_the_dashboards_user_may_read_what_the_datasets_read() -> None:
 
 
 def test_a_wrong_name_is_an_error(tmp_path: Path) -> None:
-    """The guard itself: a chart of a dataset that is not there does not get through."""
+    """The check itself: it rejects a chart of a missing dataset."""
     for path in weir_assets.FOLDER.rglob("*"):
         if path.is_file():
             copy = tmp_path / path.relative_to(weir_assets.FOLDER)

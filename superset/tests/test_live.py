@@ -1,4 +1,4 @@
-"""Superset on a store: what a viewer without a name gets, number by number and on the screen."""
+"""Superset on a store: what an anonymous viewer gets, number by number and on the screen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DASHBOARDS = {thing["slug"]: thing for name, thing in BUNDLE.items() if name.sta
 
 
 def call(superset: Superset, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-    """One request of a viewer without a name: status and JSON."""
+    """One request of an anonymous viewer: status and JSON."""
     request = urllib.request.Request(
         superset.url + path,
         data=json.dumps(body).encode() if body is not None else None,
@@ -45,7 +45,7 @@ def call(superset: Superset, path: str, body: dict[str, Any] | None = None) -> t
 
 
 def objects(superset: Superset) -> dict[str, Any]:
-    """What Superset's own database holds of the assets: every UUID with its number, and how many rows hang on them."""
+    """The assets in Superset's own database: every UUID with its number, and the number of rows that refer to them."""
     with sqlite3.connect(superset.home / "superset.db") as database:
         found: dict[str, Any] = {
             table: dict(database.execute(f"SELECT hex(uuid), id FROM {table}").fetchall())
@@ -97,11 +97,11 @@ def test_second_init_is_quick_and_third_changes_nothing(superset: Superset) -> N
     began = time.monotonic()
     assert superset.init() == "superset: nothing changed\n"
     assert time.monotonic() - began < 10
-    # Without its stamp it does everything again, and still nothing may be there twice.
+    # Without its stamp `init` does everything again, and still nothing may exist twice.
     (superset.home / "prepared").unlink()
     assert "dashboards imported" in superset.init()
     after = objects(superset)
-    # Superset renews the rows of columns and metrics at an import; there must be as many.
+    # Superset renews the rows of columns and metrics at an import; their number must stay the same.
     for table in ("table_columns", "sql_metrics"):
         assert len(after.pop(table)) == len(before.pop(table))
     assert after == before
@@ -132,7 +132,7 @@ def test_every_column_and_metric_answers(superset: Superset, store: Store, table
 def test_time_grains_add_up(
     superset: Superset, store: Store, grain: tuple[str, int], table: str, metric: str, truth: str
 ) -> None:
-    """apache/superset 40807: with a grain of an hour the first bucket went, with one of a day over hours everything."""
+    """apache/superset 40807: a grain of an hour lost the first bucket, a grain of a day over hours lost everything."""
     until = store.until - 120
     since = until - (MINUTES - 10) * 60
     axis = {
@@ -164,7 +164,7 @@ def test_rates_are_octets_over_seconds(superset: Superset, store: Store) -> None
         "windows",
         {"columns": [], "metrics": ["bit_rate", "packet_rate", "active_flows"], "filters": [between(since, until)]},
     )["data"][0]
-    # Over all probes, and no probe saw what another had seen: as much as there is in the records.
+    # Over all probes, if no two probes saw the same flow: as much as the records hold.
     octets, packets = map(
         int, store.ask(f"SELECT sum(octets), sum(packets) FROM v_flows WHERE ts >= {since} AND ts < {until}")[0]
     )
@@ -191,7 +191,9 @@ def test_rates_are_octets_over_seconds(superset: Superset, store: Store) -> None
 def test_a_choice_changes_the_lists_that_are_read(
     superset: Superset, store: Store, chosen: list[dict[str, Any]], scope: str
 ) -> None:
-    """Without one each flow counts once; of a probe or a customer it is their own lists, not a part of all."""
+    """Without a choice each flow counts once; with a probe or a customer the page reads its own lists, not a part of
+    all.
+    """
     until = store.until // 300 * 300 - 600
     filters = [between(until - 3600, until), *chosen]
     asked = {
@@ -215,7 +217,7 @@ def test_a_choice_changes_the_lists_that_are_read(
 
 
 def test_one_address_from_its_own_side(superset: Superset, store: Store) -> None:
-    """What it sent and received, whichever side began the flow; an address in quotes is no SQL."""
+    """Sent and received, whichever side began the flow; an address in quotes is not SQL."""
     until = store.until - 120
     for host in ("192.0.2.5", "2001:db8::5"):
         filters = [between(until - 600, until), {"col": "host", "op": "IN", "val": [host]}]
@@ -246,7 +248,7 @@ def test_lists_say_that_nobody_is_in_them(superset: Superset, store: Store) -> N
     ):
         more = [{"col": "host", "op": "IN", "val": ["192.0.2.1"]}] if table in ("findings", "identity") else []
         rows = query(superset, table, {"columns": [column], "metrics": [], "filters": filters + more})["data"]
-        # An alert that is open is shown whatever the time.
+        # An open alert is shown regardless of the time range.
         assert any(said in row[column] for row in rows) or table == "alerts", (table, rows)
 
 
@@ -276,7 +278,7 @@ def test_what_strays_from_the_usual_is_found(superset: Superset, store: Store) -
 
 
 def test_ranges_end_before_what_is_still_arriving(superset: Superset) -> None:
-    """There are rows of the future in the store; no curve may show the last half minute."""
+    """The store holds rows of the future; no curve may show the last half minute."""
     now = time.time()
     newest = query(
         superset,
@@ -287,7 +289,7 @@ def test_ranges_end_before_what_is_still_arriving(superset: Superset) -> None:
 
 
 def test_completeness_tells_the_truth(superset: Superset, store: Store) -> None:
-    """Of `south` a closing record is missing and 500 packets were lost; `north` is whole."""
+    """`south` lacks a closing record and lost 500 packets; `north` is complete."""
     filters = [between(store.until - (MINUTES - 60) * 60, store.until + 1800)]
     metrics = [
         "completeness",
@@ -315,7 +317,7 @@ def test_completeness_tells_the_truth(superset: Superset, store: Store) -> None:
     assert 0.9 < rows["east"]["completeness"] < 1
     assert rows["south"]["packets_lost"] == 500
     assert rows["south"]["reports_missing"] == 2
-    # One interval is unknown: the share falls by its part of all intervals, whatever else is lost.
+    # One interval is unknown: completeness falls by its share of all intervals, whatever else is lost.
     (unknown, intervals, wire, accounted) = map(
         int,
         store.ask(
@@ -336,7 +338,7 @@ def test_completeness_tells_the_truth(superset: Superset, store: Store) -> None:
 
 
 def test_drill_to_detail(superset: Superset, store: Store) -> None:
-    """Calculated columns are quoted by Superset and by the dialect alike."""
+    """Superset and the dialect quote calculated columns alike."""
     asked = {
         "columns": [],
         "metrics": [],
@@ -354,7 +356,7 @@ def test_viewers_read_and_nothing_more(superset: Superset) -> None:
     assert call(superset, "/api/v1/sqllab/execute/", {"database_id": 1, "sql": "SELECT 1"})[0] in (400, 401, 403)
     status, answer = call(superset, "/api/v1/database/")
     assert status in (401, 403), answer
-    # A table behind the views stays closed, also to who writes SQL into a chart's query.
+    # A table behind the views stays closed, also to SQL in a chart's query.
     body = {
         "datasource": {"id": objects(superset)["tables"][uuid_hex(DATASETS["windows"]["uuid"])], "type": "table"},
         "queries": [
@@ -388,7 +390,7 @@ def test_the_password_is_not_kept(superset: Superset) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for all pages: what a page costs again is its data, which no cache holds."""
+    """One browser for all pages: a page's second visit costs only its data, which no cache holds."""
     with Browser() as one:
         yield one
 
@@ -397,7 +399,7 @@ def browser() -> Iterator[Browser]:
 def test_the_dashboard_is_drawn(
     superset: Superset, browser: Browser, slug: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every chart is drawn from rows that its own queries brought, as a viewer without a name, and nothing is asked outside."""
+    """Every chart is drawn from rows of its own queries, for an anonymous viewer, without a request to another host."""
     shutil.rmtree(superset.home / "cache/data", ignore_errors=True)
     queries: list[dict[str, Any]] = []
     picture = superset.home / f"{slug}.png"
@@ -419,21 +421,21 @@ def test_the_dashboard_is_drawn(
             assert result["rowcount"] > 0
         if chart:
             asked.add(int(chart))
-            # The dashboard's filter on time reaches every chart, by way of the calculated column.
+            # The dashboard's time filter reaches every chart through the calculated column.
             if chart != timeless:
                 (filtered,) = [held for held in one["asked"]["queries"][0]["filters"] if held["op"] == "TEMPORAL_RANGE"]
                 assert filtered["col"] == "time"
                 assert all("DATEADD" in query["time_range"] for query in one["asked"]["queries"])
-    # The map asks in Superset's older way, which is not among the queries.
+    # The map uses Superset's older API, which is not among the queries.
     wanted = {numbers[uuid_hex(chart["uuid"])] for chart in charts_of(slug) if chart["viz_type"] != "world_map"}
     assert asked == wanted
 
 
 def test_dark_colours(superset: Superset, browser: Browser) -> None:
-    """Who prefers dark colours gets them, in the browser or by the switch at the top."""
+    """The page follows the browser's dark-mode preference; the switch at the top overrides it."""
     grounds = {}
     for scheme in ("light", "dark"):
-        # A page of its own each time: Superset still writes into the address of one that is left.
+        # A new page each time: Superset still writes into the address of a page that is being left.
         page = browser.context.new_page()
         try:
             page.emulate_media(color_scheme=scheme)

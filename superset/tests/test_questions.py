@@ -1,4 +1,4 @@
-"""The saved queries: each one runs as the user of the dashboards, answers, and stands in the documents as it is."""
+"""The saved queries: each runs as the user of the dashboards, returns rows, and appears unchanged in the documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge itself: it must find what it looks for. The pages are made here, without Superset."""
+"""The checker itself: it must find the faults it looks for. The tests generate the pages, without Superset."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Plausible rows for a Weir store, made by the store itself from numbers(): the same for the same `until`.
+"""Plausible rows for a Weir store, computed by the store itself from numbers(): the same for the same `until`.
 
-Three probes, one worker each, 10-second intervals. `north` is whole; `east` drops packets in its ring and at its
-interface for a while; of `south` one closing record is missing and one batch was lost. Three customers inside the
-nation (192.0.2.0/24 and 2001:db8::/48) speak with five networks abroad. Every table that a dashboard reads has rows, as
-the jobs would have written them. By hand, against a store in use:
+Three probes, one worker each, 10-second intervals. `north` is complete; `east` drops packets in its ring and at its
+interface for a while; `south` lacks one closing record and lost one batch. Three customers inside the nation
+(192.0.2.0/24 and 2001:db8::/48) talk to five networks abroad. Every table that a dashboard reads has rows, as the jobs
+would have written them. By hand, against a running store:
 
     WEIR_PASSWORD_ADMIN=... python testdata.py http://127.0.0.1:8123
 """
@@ -31,7 +31,7 @@ AS_NAMES = {64496: "National Carrier", 64500: "Rhine Transit", 64501: "Prairie C
 APPLICATIONS = {5: "DNS", 7: "HTTP", 91: "TLS", 92: "SSH", 124: "YouTube", 126: "Google", 133: "Netflix", 119: "Facebook",
                 188: "QUIC", 9: "NTP", 142: "WhatsApp", 212: "Microsoft", 3: "SMTP", 140: "Apple", 81: "ICMP"}  # fmt: skip
 _PICK = [91, 124, 126, 133, 119, 142, 140, 0]
-# Sets of filters with their labels, and packets per second that are usual for the first label.
+# Sets of filters with their labels, and the usual packets per second of the first label.
 FILTER_SETS = {
     "cast": (["unicast", "multicast", "broadcast"], 9000),
     "ip_version": (["ipv4", "ipv6"], 8000),
@@ -51,7 +51,7 @@ def _country(letters: str) -> int:
 
 
 def execute(url: str, sql: str, *, database: str = "weir", user: str = "admin", password: str | None = None) -> str:
-    """Send one statement; its answer as text. Raises RuntimeError with the server's words."""
+    """Send one statement; returns its response as text. Raises RuntimeError with the server's message."""
     password = os.environ.get(f"WEIR_PASSWORD_{user.upper()}", "") if password is None else password
     query = urllib.parse.urlencode({"database": database} if database else {})
     request = urllib.request.Request(
@@ -65,7 +65,7 @@ def execute(url: str, sql: str, *, database: str = "weir", user: str = "admin", 
 
 
 def migrate(url: str) -> None:
-    """Make the tables and views as `weir migrate` does."""
+    """Create the tables and views as `weir migrate` does."""
     execute(url, "CREATE DATABASE IF NOT EXISTS weir ENGINE = Atomic", database="")
     for path in files.migrations():
         for statement in files.statements(path.read_text()):
@@ -77,12 +77,12 @@ def migrate(url: str) -> None:
 def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
     """Insert `minutes` of rows up to `until`, seconds from 1970, and `ahead` minutes after it, for every probe.
 
-    What is missing is missing in the 20 minutes before `until`.
+    All gaps are in the 20 minutes before `until`.
     """
     start = until // INTERVAL * INTERVAL - minutes * 60
     count = (minutes + ahead) * 60 // INTERVAL
     probes = f"{PROBES}[1 + p]"
-    # A random number in 0..1 that depends on the row alone.
+    # A random number in 0..1 that depends only on the row.
     roll = "(cityHash64(p, i, f, '{0}') % 1000 / 1000)"
     execute(
         url,
@@ -128,7 +128,7 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
             FROM numbers({count * FLOWS * len(PROBES)}))
         )""",
     )
-    # What the agents counted, from the same records.
+    # The agents' counters, from the same records.
     execute(
         url,
         """
@@ -216,7 +216,7 @@ def _names(url: str, start: int) -> None:
         execute(url, f"SYSTEM RELOAD DICTIONARY {one}")
 
 
-# A flow record counts in the list of its probe, in that of all, and in that of its customer.
+# A flow record counts in the list of its probe, in the list over all, and in the list of its customer.
 _SCOPED = """
     ARRAY JOIN
         ['probe', 'all', 'customer'] AS scope,
@@ -248,7 +248,7 @@ def _windows(url: str) -> None:
         )
         WHERE rank <= 20""",
     )
-    # Each record from the sides that lists are of: list, whom, what it received, what it sent.
+    # Each record from the point of view of each list: list, subject, received, sent.
     sides = """
         arrayFilter(side -> side.1 != '', [
             (if(scope = 'customer' AND src_customer = 0, '', 'host_in'), src_addr, toUInt32(0), rev_octets, fwd_octets, rev_packets, fwd_packets),
@@ -344,7 +344,7 @@ def _years(url: str, until: int) -> None:
 
 
 def _threats(url: str) -> None:
-    """A worm on four hosts of one customer, scans from abroad, and hosts that hear ICMP errors."""
+    """A worm on four hosts of one customer, scans from abroad, and hosts that receive ICMP errors."""
     windows = "(SELECT DISTINCT ts AS t, scope, probe FROM top_flows WHERE scope != 'customer')"
     roll = "cityHash64(w.t, n) % 100"
     execute(
@@ -421,7 +421,7 @@ def _usual(url: str, until: int, ahead: int) -> None:
 
 
 def _alerts(url: str, until: int) -> None:
-    """One alert that lasts and one that ended."""
+    """One open alert and one closed one."""
     execute(
         url,
         f"""

@@ -1,8 +1,8 @@
-"""What the agent costs beside its peers: `make bench-capture`.
+"""The agent's cost compared with its peers: `make bench-capture`.
 
-Makes the traces (`capture_traces.py`), runs agent and peers side by side on them, then the agent on a live link, and
-prints one table with what must be reached; misses are printed as such. The table is also in `.weir/bench/capture.md`,
-everything that was measured in `.weir/bench/capture.json`. `--only PATTERN` runs some rows, `--quick` each once.
+Generates the traces (`capture_traces.py`), runs agent and peers side by side on them, then the agent on a live link,
+and prints one table with targets; misses are marked. The table is also in `.weir/bench/capture.md`, all measurements in
+`.weir/bench/capture.json`. `--only PATTERN` runs some rows, `--quick` each once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from harness import AGENT, BENCH, BUILT
 HERE = Path(__file__).resolve().parent
 FOLDER = BUILT / "bench"
 MEMORY = Path("/dev/shm")
-#: Debian's packages of the peers, by the program that is run.
+#: Debian's packages of the peers, by program.
 PACKAGES = {
     "softflowd": "softflowd",
     "nfpcapd": "nfdump",
@@ -42,13 +42,13 @@ PACKAGES = {
     "tcpdump": "tcpdump",
     "valgrind": "valgrind",
 }
-#: Without nDPI, and with room for every flow of every trace, as softflowd is given.
+#: Without nDPI, and with room for every flow of every trace, as for softflowd.
 PLAIN = '[applications]\nndpi = "off"\n[limits]\nmemory = "8GiB"\nmax_records_per_interval = 20000000\n'
 WITH_NDPI = PLAIN.replace('"off"', '"on"')
 WITHOUT_FILTERS = PLAIN + "[filters]\ndefault = false\n"
-#: Further runs of a peer are not made once it has taken this long, s.
+#: After a run this long, s, a peer is not run again.
 LONG = 10.0
-#: No run may take longer, s.
+#: Timeout of a run, s.
 LONGEST = 120
 
 
@@ -57,16 +57,16 @@ LONGEST = 120
 
 @dataclass
 class Spent:
-    """What one run of a command took."""
+    """Resources used by one run of a command."""
 
     cpu_seconds: float
     peak_mb: float
     output: str
 
 
-#: Runs a command and says on descriptor 3 how it ended, what it and all its children took, orphans included
-#: (PR_SET_CHILD_SUBREAPER), and the most memory of any one of them. A process of its own, and small: a child's peak
-#: begins with what its parent had when it was started.
+#: Runs a command and reports on descriptor 3 its exit status, the CPU of it and all its children, orphans included
+#: (PR_SET_CHILD_SUBREAPER), and the peak memory of any one of them. It is a small process of its own, because a child's
+#: peak starts from its parent's at the time of the fork.
 LAUNCHER = """
 import ctypes, json, os, resource, sys
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
@@ -85,7 +85,9 @@ os.write(3, json.dumps([status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
 def spend(command: list[str], stdin: Path | None = None) -> Spent:
-    """Run a command to its end: processor time (user and system) of it and all its children, and most memory of one."""
+    """Run a command to its end: processor time (user and system) of it and all its children, and the peak memory of any
+    one of them.
+    """
     launch = ["sh", "-c", 'exec "$0" -I -S -c "$@" 3>&4', sys.executable, LAUNCHER, *command]
     with (
         tempfile.TemporaryFile("w+") as said,
@@ -113,13 +115,13 @@ def spend(command: list[str], stdin: Path | None = None) -> Spent:
 
 
 def available_mb() -> float:
-    """Memory that programs could still have."""
+    """Memory still available to programs."""
     line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
     return int(line.split()[1]) / 1e3
 
 
 def install() -> dict[str, str]:
-    """Install what is missing of the peers where that is possible; reasons for what stays missing."""
+    """Install missing peers if possible; returns the reasons for those still missing."""
     missing = {program: package for program, package in PACKAGES.items() if not shutil.which(program)}
     if missing and os.geteuid() == 0 and shutil.which("apt-get"):
         command = ["apt-get", "install", "-y", "--no-install-recommends", *missing.values()]
@@ -154,7 +156,7 @@ class Traces:
                 shutil.rmtree(old)
         self.memory = Path(tempfile.mkdtemp(prefix="weir-bench-", dir=MEMORY if MEMORY.is_dir() else None))
         self.kind = "protocol suites' captures, addresses varied" if kind == "real" else "generated conversations"
-        # In a process of its own: what it takes must not show in the memory of children.
+        # In a process of its own: its memory must not count towards that of children.
         subprocess.run([sys.executable, str(maker), str(self.kept)], check=True)
 
     def get(self, name: str) -> Path:
@@ -175,12 +177,12 @@ class Traces:
         return target
 
     def drop(self) -> None:
-        """Forget all copies in memory."""
+        """Delete all copies in memory."""
         for path in self.memory.iterdir():
             path.unlink()
 
     def end(self) -> None:
-        """Leave nothing in memory."""
+        """Delete the folder in memory."""
         shutil.rmtree(self.memory, ignore_errors=True)
 
 
@@ -240,14 +242,14 @@ def aligned(head: list[str], rows: list[list[str]]) -> str:
 
 
 def verdict(row: Row) -> str:
-    """One word, or a few."""
+    """The verdict in a few words."""
     if row.met is None:
         return row.note or "no target"
     return ("met" if row.met else "MISSED") + (f" ({row.note})" if row.note else "")
 
 
 class Bench:
-    """All rows, and what they share."""
+    """All rows, and their shared state."""
 
     def __init__(self, traces: Traces, absent: dict[str, str], once: bool) -> None:
         self.traces, self.absent, self.once = traces, absent, once
@@ -282,14 +284,14 @@ class Bench:
         return rates, summary
 
     def whole(self, trace: str, config: str, rounds: int) -> list[float]:
-        """Mpps per CPU second of the whole process, start-up included, as peers are measured."""
+        """Mpps per CPU second of the whole process, start-up included, as for peers."""
         command = [str(AGENT), "read", str(self.traces.get(trace)), "--to", "none", "--config", self.config(config)]
         return [self.count(trace) / spend(command).cpu_seconds / 1e6 for _ in range(rounds)]
 
     # ---- peers ----
 
     def commands(self, path: Path) -> dict[str, list[str]]:
-        """How each peer reads a trace."""
+        """The command with which each peer reads a trace."""
         scratch = self.folder / "scratch"
         scratch.mkdir(exist_ok=True)
         pmacct = self.folder / "pmacctd.conf"
@@ -307,7 +309,9 @@ class Bench:
         }
 
     def measure_peers(self, trace: str, names: list[str]) -> dict[str, dict[str, Any]]:
-        """Peers on a trace: the best of five runs, of fewer where a run is long. tcpdump meters nothing: reading alone."""
+        """Peers on a trace: the best of five runs, or fewer if a run is long. tcpdump meters nothing: it measures
+        reading alone.
+        """
         found = self.peers.setdefault(trace, {})
         for name in names:
             if name in found:
@@ -346,7 +350,7 @@ class Bench:
         factor: float,
         *words: str,
     ) -> None:
-        """A row with a rate to reach, and a factor over a peer where there is one."""
+        """A row with a target rate, and a target factor over a peer if it has one."""
         say(case)
         rates, summary = self.metering(trace, config, *words, rounds=1 if self.once else 5)
         row = Row(case, f"{max(rates):.2f}", f"{statistics.median(rates):.2f}", target=f"{least:g}")
@@ -398,13 +402,15 @@ class Bench:
         self.speed("ordinary, with nDPI", "ordinary", WITH_NDPI, 3, names, "ndpiReader", 3)
 
     def new_flows(self) -> None:
-        """Each packet a new flow, metered and encoded; and the memory that it takes."""
+        """Each packet a new flow, metered and encoded; and the memory it takes."""
         names = ["softflowd", "nfpcapd", "pmacctd", "tcpdump", "argus", "ndpiReader"]
         self.speed("each packet a new flow", "new-flows", PLAIN, 8, names, "softflowd", 6)
         self.speed("the same, every record encoded", "new-flows", PLAIN, 5, names, "", 0, "--encode")
 
     def memory(self) -> None:
-        """2 million live flows. By the standard input, so that no trace is mapped and all that is resident is the agent's."""
+        """2 million live flows. Read from standard input, so that no trace is mapped and all resident memory is the
+        agent's.
+        """
         for case, trace, words in (
             ("2 M live flows, peak RSS (MB)", "new-flows", ["--interval", "10s"]),
             ("2 M live flows over three intervals, peak RSS (MB)", "live-flows", ["--interval", "5s"]),
@@ -458,7 +464,7 @@ class Bench:
             self.compare(f"80 expressions ({what}), to none", ("ordinary", WITHOUT_FILTERS), ("ordinary", text), 0.95)
 
     def instructions(self) -> None:
-        """Instructions a packet by callgrind, over the first 300,000 packets, start-up taken off."""
+        """Instructions per packet by callgrind, over the first 300,000 packets, without the start-up."""
         for trace in ("ordinary", "new-flows"):
             case = f"instructions a packet: {trace}"
             say(case)
@@ -490,7 +496,7 @@ class Bench:
     # ---- live ----
 
     def live(self) -> None:
-        """The rows that take a live link."""
+        """The rows that need a live link."""
         if os.geteuid() != 0 or not shutil.which("ip"):
             self.rows.append(Row("live rows", note="skipped: they take root and iproute2"))
             return
@@ -532,7 +538,9 @@ class Bench:
         self.rows.append(Row("idle: share of a processor", f"{share:.2%}", target="< 1 %", met=share < 0.01))
 
     def grid(self, what: str, cells: list[bench_live.Cell]) -> None:
-        """A row for a table of its own: met where nothing was lost at the wire's rate; not shown where that was not reached."""
+        """A row for a table of its own: met if nothing was lost at the wire's rate; not shown if the sender did not
+        reach that rate.
+        """
         self.tables[what] = cells
         lost, slow = sum(cell.lost > 0 for cell in cells), sum(not cell.at_wire_rate for cell in cells)
         row = Row(what, f"{len(cells) - lost} of {len(cells)} without loss", target="no loss at gigabit rate")
@@ -573,7 +581,7 @@ class Bench:
 
 
 def live_table(cells: list[bench_live.Cell]) -> str:
-    """Loads and what became of them."""
+    """Loads and their results."""
     head = ["load", "gigabit, pps", "sent, pps", "sent", "captured", "dropped", "lost", "stall us"]
     lines = []
     for cell in cells:
@@ -587,12 +595,12 @@ NOTES = """\
 Rates are million packets per second of processor time (user and system), best of five runs (three where runs are long,
 seven in turn for ratios), traces wholly in memory ("ordinary": {traces}). "ours" and "median" are metering and publishing alone (`weir-bench meter`), "whole
 process" is `weir-probe read FILE --to none` from start to end, as every peer is measured; ratios to peers are of
-those. A target's rate is held against "ours". In rows of ratios, "base" is what the first figure is divided by.
-Peers: `softflowd -r FILE -m 4000000 -t expint=0 -t maxlife=0 -c none` (nothing is forced out), `nfpcapd -r FILE -w FOLDER`,
-`argus -X -r FILE -w /dev/null`, `pmacctd` with `nfprobe`, `ndpiReader -q -i FILE`. Ours: limits that hold every flow,
-nDPI off unless said. Memory (of a peer with several processes: of the largest): peak resident memory, ours fed by the standard input so that no trace is mapped.
+those. A target's rate is compared with "ours". In rows of ratios, "base" is the divisor.
+Peers: `softflowd -r FILE -m 4000000 -t expint=0 -t maxlife=0 -c none` (it expires nothing early), `nfpcapd -r FILE -w FOLDER`,
+`argus -X -r FILE -w /dev/null`, `pmacctd` with `nfprobe`, `ndpiReader -q -i FILE`. weir-probe: limits that hold every flow,
+nDPI off unless stated. Memory (of a peer with several processes: of the largest): peak resident memory; weir-probe reads standard input so that no trace is mapped.
 Live: sender, agent and broker share the machine's processors; a rate that the sender did not reach is not shown by
-this run, whatever was lost or not."""
+this run, even if nothing was lost."""
 
 
 def main() -> int:

@@ -1,15 +1,17 @@
-"""What `weir-probe collect` costs a record: `make bench-collect`.
+"""Cost per record of `weir-probe collect`: `make bench-collect`.
 
-In memory: generated datagrams of NetFlow v5 and v9, IPFIX and sFlow, and nProbe's JSON, are decoded; decoded, added up and
-encoded as messages for Kafka, which go nowhere; and the same with flows that lasted a minute, which are split over seven
-intervals. Records a second of one core and of CPU, and instructions a record where valgrind is installed.
+In memory: generated datagrams of NetFlow v5 and v9, IPFIX and sFlow, and nProbe's JSON, are decoded; then decoded,
+added up and encoded as messages for Kafka, which are discarded; then the same with flows that lasted a minute, which
+are split over seven intervals. It prints records per second of one core and of CPU, and instructions per record if
+valgrind is installed.
 
-Beside peers: the same datagrams by UDP over loopback into `weir-probe collect`, goflow2, nfcapd or sfcapd, and nfacctd or
-sfacctd, one after the other. The sender waits while a receiver's socket holds more than a little, so that nobody loses any.
-What counts is the receiver's CPU time (user and system, children included) by the records that it says it accepted.
+Compared with peers: the same datagrams over UDP on loopback into `weir-probe collect`, goflow2, nfcapd or sfcapd, and
+nfacctd or sfacctd, one after the other. The sender waits while a receiver's socket holds more than a little, so that no
+receiver loses any. The figure is the records that the receiver reports as accepted, per second of its CPU time
+(user and system, children included).
 
-Tables on standard output and in `.weir/bench/collect.md`, all figures in `collect.json` beside it. Example:
-make bench-collect ARGS='--quick --only ipfix'
+Tables on standard output and in `.weir/bench/collect.md`, all figures in `collect.json` beside it. Example: make
+bench-collect ARGS='--quick --only ipfix'
 """
 
 from __future__ import annotations
@@ -39,19 +41,19 @@ from bench_capture import FOLDER, LAUNCHER, MEMORY, aligned, say
 from check_peers import free_port, waiting
 from harness import AGENT, BENCH, eventually
 
-#: Flows, of each of which a round has two records.
+#: Number of flows; a round has two records of each.
 FLOWS = 100_000
-#: How long flows of the last rows lasted, ms: from the seventh interval before the end of the last one.
+#: Duration of the flows of the last rows, ms: from the seventh interval before the end of the last one.
 LONG_MS = 60_000
 #: Records of a run in memory (of JSON, or split, fewer), and rounds of a run over loopback.
 RECORDS, ROUNDS = 6_000_000, 10
-#: A receiver that has taken so much CPU is not run again, s.
+#: After this much CPU, s, a receiver is not run again.
 LONG = 10.0
-#: The sender looks at the receiver's socket after so many datagrams, and waits while it holds so many octets.
+#: The sender checks the receiver's socket after this many datagrams, and waits while it holds this many octets.
 LOOK_EVERY, MOST_WAITING = 16, 64 << 10
-#: What a receiver asks for as its socket's buffer, where that can be said.
+#: Socket buffer that each receiver requests, if it has an option for it.
 BUFFER = 4 << 20
-#: Ours has to be so many times as fast as the best peer.
+#: Target: weir-probe is this many times as fast as the best peer.
 FACTOR = 2
 
 
@@ -60,9 +62,9 @@ class Form:
     """A protocol, as `weir-bench decode` makes it."""
 
     name: str
-    #: Records a second of one core, decoded and metered.
+    #: Target: records per second of one core, decoded and metered.
     target: int
-    #: Records of a datagram; where its header's sequence number is, and by how much a datagram moves it.
+    #: Records per datagram; position of the sequence number in its header, and its increment per datagram.
     records: int
     sequence: tuple[int, int] = (0, 0)
 
@@ -72,7 +74,7 @@ FORMS = [
     Form("netflow9", 1_000_000, 24, (12, 1)),
     Form("ipfix", 1_000_000, 24, (8, 24)),
     Form("sflow", 500_000, 8, (16, 1)),
-    # JSON comes by ZeroMQ or Kafka: in memory alone.
+    # JSON arrives through ZeroMQ or Kafka: in memory alone.
     Form("nprobe", 300_000, 24),
 ]
 
@@ -87,7 +89,7 @@ class Row:
 
 
 def verdict(met: bool | None) -> str:
-    """One word, or none where there is no target."""
+    """One word, or none without a target."""
     return {None: "", True: "met", False: "MISSED"}[met]
 
 
@@ -104,7 +106,7 @@ def bench_decode(form: Form, *words: str, before: tuple[str, ...] = ()) -> str:
 
 
 def instructions(form: Form, *words: str) -> float:
-    """Instructions a record: what a second round of the same records adds."""
+    """Instructions per record: the difference that a second round of the same records makes."""
     before = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     flows = 20_000
     one, two = (
@@ -124,7 +126,7 @@ def in_memory(form: Form, runs: int, counted: bool) -> list[Row]:
         ("decoded", None, ()),
         ("metered and encoded", form.target, ("--metered",)),
     ]
-    if form.name != "sflow":  # A sample is of one moment.
+    if form.name != "sflow":  # A sample has no duration.
         cases.append(("the same, each over 7 intervals", None, ("--metered", "--lasting", str(LONG_MS))))
     for case, target, words in cases:
         say(f"{form.name}: {case}")
@@ -150,12 +152,12 @@ def in_memory(form: Form, runs: int, counted: bool) -> list[Row]:
     return rows
 
 
-# ---- beside peers ----
+# ---- compared with peers ----
 
 
 @dataclass
 class Receiving:
-    """A receiver that has got everything."""
+    """A receiver that has received everything."""
 
     port: int
     folder: Path
@@ -165,20 +167,21 @@ class Receiving:
 
 @dataclass(frozen=True)
 class Receiver:
-    """A collector of anybody's."""
+    """Any collector."""
 
     name: str
     needs: str
     forms: tuple[str, ...]
     command: Callable[[Receiving, Form], list[str]]
-    #: Packets or records that it accepted, asked before it ends or, of its output, after; and which of both it counts.
+    #: Functions that read the number of accepted packets or records, before the receiver ends or, from its output,
+    #: after; and which of the two units it counts.
     accepted: Callable[[Receiving], float]
     before_end: bool = False
     counts_packets: bool = False
 
 
 def ours(of: Receiving, form: Form) -> list[str]:
-    """`weir-probe collect`: records are added up, encoded, and go nowhere."""
+    """`weir-probe collect`: adds records up, encodes and discards them."""
     listen = "--sflow" if form.name == "sflow" else "--netflow"
     state = ["--state-dir", str(of.folder / "state")]
     return [str(AGENT), "collect", listen, f"127.0.0.1:{of.port}", "--to", "none", "--summary", "json", *state]
@@ -192,10 +195,10 @@ def goflow2(of: Receiving, form: Form) -> list[str]:
 
 
 def goflow2_accepted(of: Receiving) -> float:
-    """Records by its own metrics."""
+    """Records, from its own metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{of.web_port}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    # Of NetFlow v5 each record is a set of its own.
+    # In NetFlow v5 each record is a set of its own.
     names = r"goflow2_flow_process_(nf_flowset_records|nf_flowset|sf_samples)_total"
     counted = re.findall(rf"^{names}(\{{.*\}}) (\S+)$", text, re.MULTILINE)
     return sum(
@@ -206,18 +209,18 @@ def goflow2_accepted(of: Receiving) -> float:
 
 
 def nfdump_s(of: Receiving, form: Form) -> list[str]:
-    """nfcapd, sfcapd: a file, in memory."""
+    """nfcapd, sfcapd: write to a file in memory."""
     program = "sfcapd" if form.name == "sflow" else "nfcapd"
     return [program, "-b", "127.0.0.1", "-p", str(of.port), "-w", str(of.folder), "-t", "86400", "-B", str(BUFFER)]
 
 
 def nfdump_accepted(of: Receiving) -> float:
-    """Flows, as it says at its end."""
+    """Flows, from its final report."""
     return float(sum(int(flows) for flows in re.findall(r"Flows: (\d+)", of.output)))
 
 
 def pmacct_s(of: Receiving, form: Form) -> list[str]:
-    """nfacctd, sfacctd: records added up by flow, written to a file in memory at the end."""
+    """nfacctd, sfacctd: add records up by flow, and write them to a file in memory at the end."""
     program = "sfacctd" if form.name == "sflow" else "nfacctd"
     (of.folder / "pmacct.conf").write_text(
         f"daemonize: false\n{program}_ip: 127.0.0.1\n{program}_port: {of.port}\n{program}_pipe_size: {BUFFER}\n"
@@ -229,7 +232,7 @@ def pmacct_s(of: Receiving, form: Form) -> list[str]:
 
 
 def pmacct_accepted(of: Receiving) -> float:
-    """Packets of all that it added up."""
+    """Sum of packets in its output."""
     head, *lines = (of.folder / "pmacct.csv").read_text().splitlines()
     column = head.split(",").index("PACKETS")
     counts = (line.split(",")[column] for line in lines)
@@ -254,7 +257,7 @@ PEERS = [
 
 
 class Datagrams:
-    """The datagrams of a round, ready to be sent many times."""
+    """The datagrams of a round, ready for repeated sending."""
 
     def __init__(self, form: Form, folder: Path) -> None:
         self.form = form
@@ -271,15 +274,15 @@ class Datagrams:
         self.records = len(self.all) * form.records
 
     def send(self, port: int, rounds: int) -> None:
-        """Send them, no faster than the receiver takes them; sequence numbers go on from round to round."""
+        """Send them, no faster than the receiver reads them; sequence numbers continue from round to round."""
         at, step = self.form.sequence
-        # In NetFlow v9 the datagram of the template is counted, in IPFIX its records would be.
+        # NetFlow v9 counts the template's datagram; IPFIX would count its records.
         sequence = 1 if self.form.name == "netflow9" else 0
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
             one.connect(("127.0.0.1", port))
             if self.template:
                 one.send(self.template)
-                # Some read several datagrams at once.
+                # Some receivers read several datagrams at once.
                 time.sleep(0.3)
             for _ in range(rounds):
                 for number, datagram in enumerate(self.all):
@@ -292,7 +295,7 @@ class Datagrams:
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """CPU that a process and its children took so far."""
+    """CPU used by a process and its children so far."""
     spent = 0.0
     for one in [process, *process.children(recursive=True)]:
         times = one.cpu_times()
@@ -301,13 +304,13 @@ def cpu_seconds(process: psutil.Process) -> float:
 
 
 def drops(port: int) -> int:
-    """Datagrams that the socket of this port had no room for."""
+    """Datagrams dropped because the socket of this port had no room."""
     lines = Path("/proc/net/udp").read_text().splitlines()[1:]
     return sum(int(line.split()[-1]) for line in lines if int(line.split()[1].rpartition(":")[2], 16) == port)
 
 
 def receive(receiver: Receiver, form: Form, datagrams: Datagrams, rounds: int) -> dict[str, float]:
-    """One run: CPU seconds from when it listens to its end, and what it accepted."""
+    """One run: CPU seconds from the start of listening to the end, and the accepted records."""
     with (
         tempfile.TemporaryDirectory(prefix="weir-bench-", dir=MEMORY if MEMORY.is_dir() else None) as name,
         tempfile.TemporaryFile("w+") as said,
@@ -329,7 +332,7 @@ def receive(receiver: Receiver, form: Form, datagrams: Datagrams, rounds: int) -
             began = cpu_seconds(program)
             datagrams.send(of.port, rounds)
             eventually(lambda: not waiting(of.port), f"{receiver.name} has read everything")
-            # What it has read it also works on.
+            # Wait until it has processed the datagrams it has read.
             before = -1.0
             while (now := cpu_seconds(program)) > before:
                 before = now
@@ -355,12 +358,12 @@ def receive(receiver: Receiver, form: Form, datagrams: Datagrams, rounds: int) -
 
 
 def installed(receiver: Receiver) -> bool:
-    """Whether its program is there."""
+    """Whether its program is installed."""
     return shutil.which(receiver.needs) is not None
 
 
 def beside_peers(form: Form, runs: int, rounds: int) -> list[Row]:
-    """A row for each receiver of a protocol, the best of its runs; ours first, with its ratio to the best peer."""
+    """A row for each receiver of a protocol, the best of its runs; weir-probe first, with its ratio to the best peer."""
     measured: list[tuple[Receiver, dict[str, float] | None, list[dict[str, float]]]] = []
     with tempfile.TemporaryDirectory(prefix="weir-bench-", dir=MEMORY if MEMORY.is_dir() else None) as name:
         for receiver in [OURS, *PEERS]:
@@ -372,12 +375,12 @@ def beside_peers(form: Form, runs: int, rounds: int) -> list[Row]:
             say(f"{form.name}: {receiver.name}")
             found: list[dict[str, float]] = []
             while len(found) < runs and sum(run["cpu_seconds"] for run in found) < LONG:
-                # Made anew, so that times in records are near those of their arrival.
+                # Generated now, so that times in records are near their arrival.
                 datagrams = Datagrams(form, Path(name))
                 run = receive(receiver, form, datagrams, rounds)
                 run["sent"] = rounds * datagrams.records
                 if receiver.counts_packets and form.name != "sflow":
-                    # By packets, of which ours says how many there were.
+                    # By packets, whose number weir-probe reports.
                     run["accepted"] *= measured[0][2][0]["accepted"] / measured[0][2][0]["packets"]
                 run["rate"] = run["accepted"] / run["cpu_seconds"]
                 found.append(run)
@@ -404,7 +407,7 @@ BESIDE = ["protocol", "receiver", "accepted", "sent", "CPU s", "records/CPU s", 
 
 
 def main() -> int:
-    """Measure; 1 where a target is missed."""
+    """Measure; returns 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TEXT", default="", help="protocols whose name has this: " + names())
     parser.add_argument("--quick", action="store_true", help="each once, fewer records, no instructions counted")

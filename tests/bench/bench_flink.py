@@ -1,8 +1,9 @@
 """Records per second and CPU seconds of each job alone and of all together, from Kafka to a sink that counts.
 
-`make bench-flink RECORDS=8000000`. The records are written into Kafka first; then, for each choice of jobs, the jobs' process
-reads them from the beginning in a state of its own, with `--sink count`. The clock runs from the first record read to the
-last. `filters` reads counters, not records, and is measured with the others only. A table on standard output, JSON in `.weir/bench-flink.json`.
+`make bench-flink RECORDS=8000000`. It writes the records into Kafka first; then, for each choice of jobs, a new jobs'
+process reads them from the beginning without earlier state, with `--sink count`. The clock runs from the first record
+read to the last. `filters` reads counters, not records, and is measured only with the others. A table on standard
+output, JSON in `.weir/bench-flink.json`.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Run:
 
 
 class Jobs:
-    """A jobs' process of its own; a context manager."""
+    """A separate process of jobs; a context manager."""
 
     def __init__(self, brokers: str, jobs: str, pattern: str, heap: str, profile: Path | None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="weir-bench-"))
@@ -103,7 +104,7 @@ class Jobs:
         return times.user + times.system
 
     def sum(self, metric: str) -> int:
-        """The sum of a Prometheus metric over all subtasks; 0 where it is not there yet."""
+        """The sum of a Prometheus metric over all subtasks; 0 if it does not exist yet."""
         assert self.process.poll() is None, (self.folder / "log").read_text()[-3000:]
         try:
             text = httpx.get(f"http://127.0.0.1:{self.metrics}/metrics", timeout=5).text
@@ -122,7 +123,7 @@ class Jobs:
 
 
 def hot(profile: Path, top: int = 12) -> list[tuple[str, float]]:
-    """Where the CPU time goes, by our own or Flink's method that is on top of the stack, from a flight recording."""
+    """CPU profile by the topmost method of ours or of Flink on the stack, from a flight recording."""
     done = subprocess.run(
         ["jfr", "print", "--events", "jdk.ExecutionSample", "--stack-depth", "24", str(profile)],
         capture_output=True,
@@ -232,7 +233,7 @@ def main() -> None:
             console.print(f"{load.name}: {jobs} …")
             runs.append(measure(stack, load, jobs, heap=options.heap))
             if jobs == ALL and load is loads[0]:
-                # A run of its own: the recording takes time, too.
+                # A run of its own, because the recording takes time, too.
                 runs[-1].profile = measure(stack, load, jobs, heap=options.heap, profile=True).profile
     show(console, runs)
     target = BUILT / "bench-flink.json"

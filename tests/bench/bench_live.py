@@ -1,4 +1,4 @@
-"""The agent on a live link of its own, for `bench_capture.py`: two network namespaces joined by a veth pair.
+"""The agent on a private live link, for `bench_capture.py`: two network namespaces joined by a veth pair.
 
 `weir-bench blast` sends; the agent captures at the other end and publishes to a broker within this process (librdkafka's
 mock), so that everything is done that is done in earnest. Sender, agent and broker share the machine.
@@ -25,14 +25,14 @@ from confluent_kafka import Producer
 
 from harness import AGENT, BENCH
 
-#: Octets that each frame takes on the wire beside itself: preamble, delimiter, gap.
+#: Octets on the wire per frame beside the frame itself: preamble, delimiter, gap.
 AROUND_FRAME = 20
 GIGABIT = 1e9
 PROBE = "bench"
 
 
 def wire_rate(octets: int) -> float:
-    """Frames a second of so many octets (with FCS) that gigabit Ethernet carries."""
+    """Frames of this size (octets with FCS) that gigabit Ethernet carries per second."""
     return GIGABIT / 8 / (octets + AROUND_FRAME)
 
 
@@ -48,7 +48,7 @@ class Broker:
 
 
 class Link:
-    """A veth pair: `weir0` in the agent's namespace, `weir1` in the sender's. Nothing else speaks on it."""
+    """A veth pair: `weir0` in the agent's namespace, `weir1` in the sender's. It carries no other traffic."""
 
     def __init__(self) -> None:
         self.agent, self.sender = (f"weir-bench-{os.getpid()}-{side}" for side in "ab")
@@ -86,7 +86,7 @@ def ip(*words: str) -> str:
 
 
 class Agent:
-    """A running agent; `summary` once it was stopped."""
+    """A running agent; `summary` is set once it has stopped."""
 
     def __init__(self, link: Link, broker: Broker, config: str, source: str = "") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="weir-bench-"))
@@ -108,7 +108,7 @@ class Agent:
         threading.Thread(target=lambda: self.log.extend(self.process.stderr or []), daemon=True).start()
 
     def stop(self) -> dict[str, Any]:
-        """Stop it in order; what it summed up."""
+        """Shut it down cleanly; returns its summary."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.stdout
         try:
@@ -125,7 +125,7 @@ class Agent:
 
 @contextmanager
 def running(link: Link, broker: Broker, config: str, source: str = "") -> Iterator[Agent]:
-    """An agent that is stopped at the end, come what may."""
+    """An agent that is stopped at the end in any case."""
     agent = Agent(link, broker, config, source)
     try:
         yield agent
@@ -136,29 +136,29 @@ def running(link: Link, broker: Broker, config: str, source: str = "") -> Iterat
 
 @dataclass
 class Cell:
-    """One load and what became of it."""
+    """One load and its result."""
 
     load: str
-    #: Packets a second of gigabit Ethernet with frames of this size; 0: the sender went as fast as it could.
+    #: Packets per second of gigabit Ethernet with frames of this size; 0: the sender went as fast as it could.
     wire: float
     sent: int
-    #: Packets a second that the sender reached.
+    #: Packets per second that the sender reached.
     rate: float
     on_interface: int
     captured: int
     dropped: int
     not_metered: int
-    #: Over all closes.
+    #: Longest over all closes.
     longest_stall_us: int
 
     @property
     def lost(self) -> int:
-        """Packets that were sent and are not in the records."""
+        """Packets sent that are not in the records."""
         return max(0, self.sent - self.captured) + self.not_metered
 
     @property
     def at_wire_rate(self) -> bool:
-        """Whether the sender was as fast as the wire."""
+        """Whether the sender reached the wire's rate."""
         return self.rate >= 0.99 * self.wire
 
 
@@ -182,7 +182,7 @@ def measure(
             raise RuntimeError("the sender failed")
         sent = json.loads(out)
         on_interface = link.received() - before
-        time.sleep(0.1)  # The last block of the ring is passed over.
+        time.sleep(0.1)  # Skip the last block of the ring.
         summary = agent.stop()
     if sent["packets"] != on_interface:
         raise RuntimeError(f"{load}: {sent['packets']} packets sent, {on_interface} received by the interface")
@@ -196,7 +196,7 @@ def cell(
     on_interface: int,
     summary: dict[str, Any],
 ) -> Cell:
-    """What the sender, the interface and the agent counted of one load."""
+    """The counts of the sender, the interface and the agent for one load."""
     return Cell(
         load=load,
         wire=wire,
@@ -211,7 +211,7 @@ def cell(
 
 
 def one_worker(sets: str) -> tuple[str, str]:
-    """Configuration of one worker beside its sender: capture has a processor, if there are two."""
+    """Configuration of one worker beside its sender: capture has its own processor if there are two."""
     config = f'interval = "1s"\nworkers = 1\n[applications]\nndpi = "off"\n[limits]\nmax_records_per_interval = 3000000\n{sets}'
     return config, "cpus = [1]" if (os.cpu_count() or 1) > 1 else ""
 
@@ -230,7 +230,7 @@ def ourmon(link: Link, broker: Broker, filter_sets: list[str], seconds: float) -
 
 
 def sweep(link: Link, broker: Broker, seconds: float) -> list[Cell]:
-    """PNA's sweep: sizes, each packet a flow of its own, intervals of 1 s so that it closes while full."""
+    """PNA's sweep: sizes, each packet a new flow, intervals of 1 s so that it closes while full."""
     cells = []
     for octets in (64, 128, 256, 512, 1024, 1518):
         config, source = one_worker("")
@@ -244,13 +244,13 @@ TWO_WORKERS = 'interval = "1s"\nworkers = 2\n[applications]\nndpi = "off"\n'
 
 
 def two_workers(link: Link, broker: Broker, seconds: float) -> Cell:
-    """Two workers share what one sender gives."""
+    """Two workers share the traffic of one sender."""
     words = ["--destinations", "1000", "--seconds", str(seconds)]
     return measure(link, broker, "64 octets, 1,000 destinations, two workers", words, TWO_WORKERS, cpu=None)
 
 
 def overdriven(link: Link, broker: Broker, seconds: float) -> Cell:
-    """The agent is held up (SIGSTOP) for a part of the time, so that its ring must run over."""
+    """The agent is stopped (SIGSTOP) for a part of the time, so that its ring must overflow."""
     before = link.received()
     with running(link, broker, TWO_WORKERS) as agent:
         sender = link.blast("--destinations", "1000", "--seconds", str(seconds), cpu=None)

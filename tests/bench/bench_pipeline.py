@@ -1,7 +1,7 @@
 """Records per second from Kafka to stored rows, CPU seconds per process, memory; and the time from packet to row.
 
-`make bench-pipeline RECORDS=10000000`. The records are written into Kafka first, with the jobs stopped; then the jobs
-start, and the clock runs from the first stored row to the last. A table on standard output, JSON in
+`make bench-pipeline RECORDS=10000000`. It writes the records into Kafka first, with the jobs stopped; then it starts
+the jobs, and the clock runs from the first stored row to the last. A table on standard output, JSON in
 `.weir/bench-pipeline.json`.
 """
 
@@ -35,7 +35,7 @@ def usage(stack: RunningStack, service: str) -> tuple[float, int]:
 
 
 class Peaks:
-    """The highest memory of each service, and of all at once, sampled while a run lasts."""
+    """The highest memory of each service, and of all together, sampled during a run."""
 
     def __init__(self, stack: RunningStack) -> None:
         self.stack = stack
@@ -63,12 +63,12 @@ class Peaks:
 
 
 def stored(stack: RunningStack, table: str = "flows") -> int:
-    """Rows in a table: from the parts' own counts, so that asking costs nothing."""
+    """Rows in a table, from the counts of its parts, so that the query costs nothing."""
     return int(stack.one(f"SELECT count() AS n FROM {table}"))
 
 
 def throughput(stack: RunningStack, records: int, probes: list[str], workers: int) -> dict[str, Any]:
-    """Drain a backlog of so many records and say how fast it went."""
+    """Drain a backlog of this many records and measure the rate."""
     for probe in probes:
         stack.enrol(probe, workers)
     stack.stop("flink")
@@ -107,7 +107,9 @@ def throughput(stack: RunningStack, records: int, probes: list[str], workers: in
 
 
 def latency(stack: RunningStack, seconds: int) -> dict[str, Any]:
-    """From a packet on the wire to when its record can be queried, at 10 s intervals: live capture of the demo's traffic."""
+    """Time from a packet on the wire until its record can be queried, at 10 s intervals: live capture of the demo's
+    traffic.
+    """
     stack.enrol("latency")
     delays: list[float] = []
     with namespaces() as net, tempfile.TemporaryDirectory() as folder:
@@ -132,7 +134,7 @@ def latency(stack: RunningStack, seconds: int) -> dict[str, Any]:
                 )
                 now = time.time()
                 for row in rows:
-                    # A record tells its first and its last packet; those between lie between.
+                    # A record gives the times of its first and last packet; those between lie between.
                     delays += [now - row["first"], now - row["last"]] if row["packets"] > 1 else [now - row["first"]]
                 known += len(rows)
                 time.sleep(0.2)
@@ -148,7 +150,7 @@ def latency(stack: RunningStack, seconds: int) -> dict[str, Any]:
 
 
 def away(stack: RunningStack, seconds: int) -> dict[str, Any]:
-    """Memory while ClickHouse is away and records keep coming."""
+    """Memory while ClickHouse is away and records keep arriving."""
     stack.enrol("away", 2)
     peaks = Peaks(stack)
     stack.stop("clickhouse")

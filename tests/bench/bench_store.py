@@ -1,17 +1,17 @@
-"""What the store costs: octets of a record, records stored in a second, seconds of the questions that people ask.
+"""Cost of the store: octets per record, records stored per second, seconds of the questions that people ask.
 
-`make bench-store`, or with ARGS='--quick' in some minutes. A stack of its own stores the records of real captures
-(../shared/pcaps, where that is there) through agent, Kafka and jobs; beside them the engine makes rows of its own
-(`store_traffic.py`), and both are compared column by column: made rows must not be more compressible. Then:
+`make bench-store`, or with ARGS='--quick' in some minutes. A private stack stores the records of real captures
+(../shared/pcaps, if present) through agent, Kafka and jobs; beside them the engine generates rows (`store_traffic.py`),
+and both are compared column by column: generated rows must not compress better. Then:
 
-  raw         the table of flows and all that its views fill, so many rows; octets of a record
+  raw         the table of flows and all tables that its views fill, at this many rows; octets per record
   insert      blocks as the sink sends them, with all views
   hourly      one /24 over the whole span, at each of the given numbers of rows
   daily       a year of talkers and totals of 200 probes
 
 Each question's time stands beside that of a scan of the same columns of all rows of the same table. A table on standard
 output and in `.weir/bench/store.md`, all figures in `store.json` beside it. `--questions` runs every saved query of
-superset/assets/queries on the data. What was made is removed at the end, unless `--keep`.
+superset/assets/queries on the data. The data is removed at the end, unless `--keep`.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ from weir.errors import WeirError
 
 FOLDER = BUILT / "bench"
 QUERIES = CHECKOUT / "superset/assets/queries"
-#: Rows that the engine makes in one statement, and that the sink sends in one request.
+#: Rows that the engine generates in one statement, and that the sink sends in one request.
 PIECE, BODY = 1_000_000, 250_000
-#: Compiled, the engine's arithmetic on random 64 bits came to other rows than interpreted: the same rows must come again.
+#: Compiled, the engine's arithmetic on random 64 bits gave other rows than interpreted: the rows must be reproducible.
 MAKING = {"compile_expressions": "0"}
 #: Columns of fewer octets in real rows are not compared one by one: a few odd records decide.
 WORTH = 0.05
-#: Tables that a record is in once it is stored: time-ordered, and what views make of it.
+#: Tables that hold a stored record: time-ordered, and those that views fill.
 COPIES = ("flows", "flows_hourly", "flows_hourly_by_destination", "hosts_daily")
 PROBES = 200
-#: The address that saved queries name, for the analyst's own.
+#: The address in the saved queries that an analyst replaces.
 PLACE = "192.0.2.5"
-#: Saved queries that are about more than some hours.
+#: Saved queries over more than some hours.
 OF_YEARS = ("08_", "10_", "20_")
 console = Console(width=150, highlight=False, soft_wrap=True)
 
 
 @dataclass
 class Result:
-    """One line of the table: `met` is None where there is no target."""
+    """One line of the table: `met` is None without a target."""
 
     what: str
     target: str
@@ -77,12 +77,12 @@ class KeptStack(RunningStack):
     """A stack whose data stays."""
 
     def remove(self) -> None:
-        """Say where it is."""
+        """Print the folder."""
         console.print(f"kept: {self.home}; WEIR_HOME={self.home} stack/bin/weir up starts it again")
 
 
 class Bench:
-    """A store under measurement, and what was measured."""
+    """A store under measurement, and its measurements."""
 
     def __init__(self, stack: RunningStack, options: argparse.Namespace) -> None:
         self.stack, self.options = stack, options
@@ -92,7 +92,7 @@ class Bench:
         self.results: list[Result] = []
         self.figures: dict[str, Any] = {}
 
-    # ---- asking ----
+    # ---- questions ----
 
     def seconds(self, sql: str, client: ClickHouse | None = None, times: int = 3) -> float:
         """The median time of a question."""
@@ -120,7 +120,7 @@ class Bench:
         return int(self.admin.rows(f"SELECT count() AS n FROM {table}")[0]["n"])
 
     def columns(self, table: str) -> dict[str, float]:
-        """Octets of a value of each column, compressed."""
+        """Compressed octets per value of each column."""
         rows = self.count(table)
         found = self.admin.rows(
             "SELECT column, sum(column_data_compressed_bytes) AS n FROM system.parts_columns "
@@ -131,12 +131,12 @@ class Bench:
     # ---- filling ----
 
     def fill(self, table: str, select: str, **settings: str) -> None:
-        """Insert what a SELECT says, by the names of its columns."""
+        """Insert the rows of a SELECT, by the names of its columns."""
         names = ", ".join(row["name"] for row in self.admin.rows(f"DESCRIBE ({select})"))
         self.admin.execute(f"INSERT INTO {table} ({names}) {select}", **MAKING, **settings)
 
     def merge(self, *tables: str) -> None:
-        """Merge tables as time would."""
+        """Merge tables as they would merge over time."""
         for table in tables:
             console.print(f"merging {table} …")
             self.admin.execute(f"OPTIMIZE TABLE {table} FINAL")
@@ -167,7 +167,7 @@ def progress(what: str, total: int) -> Iterator[Any]:
 
 
 def declared(folder: Path) -> Path:
-    """A file of prefixes that hold the addresses inside of most captures: 700 networks of 40 customers."""
+    """A file of prefixes that hold the inside addresses of most captures: 700 networks of 40 customers."""
     lines = ["prefix,customer,site,tags,national"]
     networks = [f"192.168.{n}.0/24" for n in range(256)] + [f"10.{n}.0.0/16" for n in range(256)]
     networks += [f"172.{n}.0.0/16" for n in range(16, 32)] + [f"147.32.{n}.0/24" for n in range(64, 128)]
@@ -178,7 +178,7 @@ def declared(folder: Path) -> Path:
 
 
 def real_records(bench: Bench) -> int:
-    """Store the captures' records by way of agent, Kafka and jobs, into flows; how many there are."""
+    """Store the captures' records through agent, Kafka and jobs, into flows; returns their number."""
     if not SHARED.is_dir():
         console.print(f"no captures in {SHARED}: made rows are not held against real ones")
         return 0
@@ -193,7 +193,7 @@ def real_records(bench: Bench) -> int:
         ):
             done = bench.stack.weir(*words)
             assert done.status == 0, done.err
-        time.sleep(5)  # the jobs know of the prefixes
+        time.sleep(5)  # the jobs know the prefixes
         summary = bench.stack.read("real", capture, words=("--workers", "2"))
         bench.stack.settled("real", summary["packets"]["in_flow_records"] + summary["packets"]["in_overflow_records"])
     if bench.options.questions:
@@ -204,7 +204,7 @@ def real_records(bench: Bench) -> int:
 
 
 def compare(bench: Bench, real: int) -> None:
-    """Real rows and as many made ones in tables of the same form: octets of a value, column by column."""
+    """Real rows and as many generated ones in tables of the same form: octets per value, column by column."""
     intervals = bench.admin.rows("SELECT uniqExact(ts) AS n FROM flows")[0]["n"]
     names = [row["name"] for row in bench.admin.rows("DESCRIBE flows") if row["default_type"] != "ALIAS"]
     known = {
@@ -212,7 +212,7 @@ def compare(bench: Bench, real: int) -> None:
     }
     for kind in ("real", "made"):
         bench.admin.execute(f"CREATE OR REPLACE TABLE compared_{kind} AS flows")
-        # A part of few rows has all columns in one file, and does not say what each takes.
+        # A part of few rows has all columns in one file, and does not report the size of each.
         bench.admin.execute(f"ALTER TABLE compared_{kind} MODIFY SETTING min_bytes_for_wide_part = 0")
     # No file of networks comes with the project: both kinds of rows get AS and country by the same rule.
     bench.admin.execute(
@@ -263,7 +263,7 @@ def compare(bench: Bench, real: int) -> None:
 
 
 def bodies(bench: Bench, traffic: Traffic, rows: int) -> Iterator[tuple[int, bytes]]:
-    """Requests' bodies as the sink makes them: Native blocks of 16,384 rows, zstd."""
+    """Request bodies as the sink builds them: Native blocks of 16,384 rows, zstd."""
     settings = {"enable_http_compression": "1", "max_block_size": "16384", "database": "weir", **MAKING}
     for first in range(0, rows, BODY):
         count = min(BODY, rows - first)
@@ -346,7 +346,7 @@ def insert(bench: Bench, traffic: Traffic, rows: int) -> None:
 
 
 def raw(bench: Bench, traffic: Traffic, have: int, rows: int) -> None:
-    """Up to so many rows of flows with all that views make of them, and what a record takes on disk."""
+    """Up to this many rows of flows with all tables that views fill, and the disk space per record."""
     with progress(f"{rows:,} rows of flows and their views", rows - have) as advance:
         for first in range(have, rows, PIECE):
             count = min(PIECE, rows - first)
@@ -400,7 +400,7 @@ def raw(bench: Bench, traffic: Traffic, have: int, rows: int) -> None:
 
 
 def reached(taken: float, target: float, whole: bool) -> bool | None:
-    """Whether a target is met; in time on fewer rows than it is for says nothing yet."""
+    """Whether a target is met; a time on fewer rows than the target's says nothing yet."""
     return False if taken > target else True if whole else None
 
 
@@ -408,7 +408,7 @@ def reached(taken: float, target: float, whole: bool) -> bool | None:
 
 
 def hourly(bench: Bench, counts: list[int], until: int) -> None:
-    """One /24 over all hourly rows, at growing numbers of them: as many rows an hour, over a longer time."""
+    """One /24 over all hourly rows, at growing numbers of them: as many rows per hour, over a longer time."""
     probes, an_hour = 20, 570
     widest = Traffic(start=0, probes=probes, per_interval=an_hour, interval_s=3600)
     hours = int(widest.span_s(max(counts)) / 3600)
@@ -424,7 +424,7 @@ def hourly(bench: Bench, counts: list[int], until: int) -> None:
     for rows in sorted(counts):
         with progress(f"{rows:,} hourly rows", rows - have) as advance:
             for first in range(have, rows, PIECE):
-                # Rows fall into the table of destinations and into hosts_daily by the views.
+                # The views add rows to the table of destinations and to hosts_daily.
                 bench.fill("flows_hourly", store_traffic.hourly(traffic, first, min(PIECE, rows - first)))
                 advance(min(PIECE, rows - first))
         have = rows
@@ -468,7 +468,7 @@ def hourly(bench: Bench, counts: list[int], until: int) -> None:
 
 
 def wait_for_merges(bench: Bench, seconds: int = 300) -> None:
-    """Wait until the engine has merged what it wants to, but no longer than that."""
+    """Wait until the engine has finished its merges, but no longer than that."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if bench.admin.rows("SELECT count() AS n FROM system.merges")[0]["n"] == 0:
@@ -565,7 +565,7 @@ def busy_host(bench: Bench) -> str:
 
 
 def questions(bench: Bench, title: str, asked: list[Path]) -> None:
-    """Saved queries on the data that is there: their times, their rows, the first of them."""
+    """Saved queries on the existing data: their times, their rows, the first of them."""
     host = busy_host(bench)
     console.print(f"questions about one address ask for {host}")
     table = Table(title=title, title_justify="left", box=None, header_style="bold")
@@ -626,7 +626,7 @@ def show(bench: Bench) -> None:
 
 
 def main() -> int:
-    """Measure; 1 where a target is missed."""
+    """Measure; returns 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=int, default=20_000_000, metavar="N", help="rows of flows (20 million)")
     parser.add_argument(
@@ -663,7 +663,7 @@ def main() -> int:
                 raw(bench, traffic, options.insert, options.raw)
             of_years = [path for path in sorted(QUERIES.glob("*.sql")) if path.stem.startswith(OF_YEARS)]
             if options.questions:
-                # Most ask about the last hours: before those are over.
+                # Most ask about the last hours, so they run before those are over.
                 others = [path for path in sorted(QUERIES.glob("*.sql")) if path not in of_years]
                 questions(bench, "Questions about the last hours", others)
             if options.hourly:
@@ -673,7 +673,7 @@ def main() -> int:
             if options.questions:
                 questions(bench, "Questions about years", of_years)
         finally:
-            # What was measured is written also where a later part fails.
+            # The measurements are written even if a later part fails.
             show(bench)
     return 1 if any(one.met is False for one in bench.results) else 0
 

@@ -1,4 +1,6 @@
-"""Every public capture laid over the others in one pcap file, as if they had happened at once: what a busy probe sees."""
+"""Every public capture laid over the others in one pcap file, as if they had happened at once: the traffic of a busy
+probe.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,15 @@ from pathlib import Path
 from capture_traces import SHARED, START, header
 
 FOLDERS = ("ndpi", "zeek", "ipfixprobe", "slips")
-#: Of each capture so many seconds are taken; the captures begin within the first ten.
+#: Seconds taken of each capture; the captures begin within the first ten.
 SECONDS = 60
 IP = (b"\x08\x00", b"\x86\xdd")
 
 
 def laid_over(path: Path) -> int:
-    """Write the captures of ../shared/pcaps to one pcap file in the order of time; its packets, 0 where there are none."""
+    """Write the captures of ../shared/pcaps to one pcap file in the order of time; returns the number of packets, 0 if
+    there are none.
+    """
     packets: list[tuple[int, bytes]] = []
     captures = sorted(one for folder in FOLDERS for one in (SHARED / folder).rglob("*") if one.is_file())
     for number, capture in enumerate(captures):
@@ -38,7 +42,9 @@ def laid_over(path: Path) -> int:
 
 
 def timed(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Time in microseconds and octets of the whole Ethernet frames with IP in a pcap or pcapng file; of another file nothing."""
+    """Time in microseconds and octets of the whole Ethernet frames with IP in a pcap or pcapng file; nothing from any
+    other file.
+    """
     data = path.read_bytes()
     if data[:2] == b"\x1f\x8b":
         try:
@@ -78,7 +84,7 @@ def _pcapng(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         if size < 12:
             return
         if kind == 1:
-            # Interfaces that count otherwise than in microseconds are rare, and left out.
+            # Interfaces with another unit than microseconds are rare, and left out.
             plain = b"\x09\x00\x01\x00" not in data[at + 16 : at + size - 4]
             ethernet.append(plain and struct.unpack(order + "H", data[at + 8 : at + 10])[0] == 1)
         elif kind == 6 and at + 28 <= len(data):

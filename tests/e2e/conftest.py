@@ -1,9 +1,8 @@
-"""What the end-to-end tests stand on.
+"""Fixtures of the end-to-end tests.
 
 They run side by side (`-n 4 --dist loadfile`): the tests of a file follow each other in one process. One stack without
-dashboards serves every test that leaves it well: the first process that needs it brings it up, the others attach to it,
-and the process that gathers the results takes it down. A test that hurts a stack, or wants other settings, has one of
-its own.
+dashboards serves every test that leaves it healthy: the first process that needs it starts it, the others attach to it,
+and the process that collects the results stops it. A test that damages a stack, or needs other settings, has its own.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pytest
 
 from harness import FOLDER, RunningStack
 
-#: Files whose tests take longest begin first; the seconds are those of a quiet machine with 2 cores.
+#: Files with the longest tests begin first; the seconds are those of a quiet machine with 2 cores.
 LONGEST_FIRST = {
     "test_windows": 230,
     "test_faults": 170,
@@ -39,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Take down the shared stack, and those of tests that were interrupted."""
+    """Stop the shared stack, and those of interrupted tests."""
     if hasattr(config, "workerinput"):
         return
     folder = Path(os.environ.pop(FOLDER))
@@ -55,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def stack() -> RunningStack:
-    """The running stack that tests share: each uses probes of its own, and nobody stops or fills it."""
+    """The running stack that tests share: each uses its own probes, and none stops or fills it."""
     folder = Path(os.environ[FOLDER])
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -68,7 +67,7 @@ def stack() -> RunningStack:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of public captures beside the checkout; tests that want it skip where it is absent."""
+    """The folder of public captures beside the checkout; tests that need it skip if it is absent."""
     folder = Path(__file__).resolve().parents[3] / "shared"
     if not (folder / "pcaps").is_dir():
         pytest.skip("../shared is not here")

@@ -1,4 +1,4 @@
-"""Backup and restore through a whole stack: the directory of the store is lost, and everything is there again."""
+"""Backup and restore through a whole stack: the store's directory is lost, and a restore brings everything back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTERVAL_S = 10
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[RunningStack]:
-    """A stack of these tests' own: they throw its data away."""
+    """A private stack: these tests throw its data away."""
     with RunningStack() as running:
         yield running
 
@@ -33,12 +33,12 @@ def store(stack: RunningStack) -> ClickHouse:
 
 @pytest.fixture(scope="module")
 def place(stack: RunningStack) -> Path:
-    """Where backups go; removed with the stack."""
+    """The folder for backups; removed with the stack."""
     return stack.home / "backups"
 
 
 def content(store: ClickHouse) -> dict[str, str]:
-    """Every table's rows, and how every table, view and dictionary is made."""
+    """Every table's rows, and the definition of every table, view and dictionary."""
     out = {}
     for row in store.rows(
         "SELECT concat(database, '.', name) AS name, engine, create_table_query AS made FROM system.tables "
@@ -54,7 +54,7 @@ def content(store: ClickHouse) -> dict[str, str]:
 
 
 def publish(stack: RunningStack, store: ClickHouse, probe: str, seed: int) -> int:
-    """Some intervals of a probe, stored; returns how many records."""
+    """Store some intervals of a probe; returns the number of records."""
     chance, publisher, sent = random.Random(seed), Publisher(stack, probe), 0
     start = int(time.time()) // 600 * 600 - 3600
     for tick in range(12):
@@ -177,7 +177,7 @@ def test_the_jobs_go_on_after_a_restore(stack: RunningStack, store: ClickHouse, 
     assert "flink" in done.out
     assert stack.pid("flink") not in (0, pid)
     sent = publish(stack, store, "after", 3)
-    # The views that fill the tiers are those of the tables that are in place now.
+    # The views that fill the tiers belong to the tables that are in place now.
     eventually(
         lambda: store.rows("SELECT sum(h.records) AS n FROM flows_hourly AS h WHERE probe = 'after'")[0]["n"] == sent,
         "hourly rows",

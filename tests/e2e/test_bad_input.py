@@ -1,4 +1,4 @@
-"""Rubbish on the topics: counted, kept, and taken back once it is understood; nothing is stored twice."""
+"""Invalid messages on the topics: counted, kept, and replayed once a reader understands them; nothing is stored twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_poisoned_messages_are_set_aside(stack: RunningStack, tmp_path: Path) ->
 
 
 def test_dead_letters_come_back_once(stack: RunningStack, tmp_path: Path) -> None:
-    """A batch refused for its version, then understood: here by putting the version right."""
+    """A batch refused for its version and later understood, here after correcting the version."""
     packets = write_capture(tmp_path / "later.pcap", packets=2_000)
     for probe in ("donor", "later"):
         stack.enrol(probe)
@@ -44,7 +44,7 @@ def test_dead_letters_come_back_once(stack: RunningStack, tmp_path: Path) -> Non
     held = next(m for m in messages if m.WhichOneof("body") == "batch")
     stack.publish("weir.flows.later", [m.SerializeToString() for m in messages if m is not held])
     stack.settled("later", packets - batch_volume(held)[0])
-    # As if the reader had been renewed: the letter lies in the topic with its origin, and is understood today.
+    # As if a newer reader ran: the dead letter lies in the topic with its origin, and is understood today.
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": stack.stack.brokers})

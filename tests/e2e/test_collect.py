@@ -1,6 +1,7 @@
-"""Flow records of others, from the wire to SQL: NetFlow v9 by UDP into `weir-probe collect`, by way of Kafka and jobs.
+"""Flow records of a router, from the wire to SQL: NetFlow v9 over UDP into `weir-probe collect`, through Kafka and the
+jobs.
 
-The exporter is made here from RFC 3954 alone.
+The test implements the exporter from RFC 3954 alone.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Exporter:
         self.packets = self.octets = 0
 
     def send(self, flowset: int, body: bytes, count: int = 1, lost: bool = False) -> None:
-        """One export packet with one flowset; a lost one is numbered and not sent."""
+        """One export packet with one flowset; a lost one uses a number and is not sent."""
         body += bytes(-len(body) % 4)
         now = time.time()
         uptime = int((now - self.booted) * 1000)
@@ -51,7 +52,7 @@ class Exporter:
         self.send(0, struct.pack(">HH", 256, len(fields)) + b"".join(struct.pack(">HH", *field) for field in fields))
 
     def flows(self, count: int, seconds: int, lost: bool = False) -> None:
-        """Flows of so long until now, both directions in records of their own."""
+        """Flows that lasted this long until now, each direction in its own record."""
         last = int((time.time() - self.booted) * 1000)
         first, records = last - seconds * 1000, []
         for number in range(count):
@@ -71,7 +72,7 @@ class Exporter:
 
 @contextmanager
 def collector(stack: RunningStack, port: int, state: Path) -> Iterator[subprocess.Popen[str]]:
-    """`weir-probe collect`, ended in order."""
+    """`weir-probe collect`, shut down cleanly."""
     words = ["collect", "--netflow", f"127.0.0.1:{port}", "--probe", "routers", "--brokers", stack.stack.brokers]
     words += ["--interval", "5s", "--state-dir", str(state), "--summary", "json"]
     process = subprocess.Popen(
@@ -100,7 +101,7 @@ def test_records_of_routers_become_ours_and_the_ledger_knows_what_is_missing(
     summary = json.loads(process.stdout.read())
     assert summary["packets"] == whole.packets + sampling.packets
     (tmp_path / "log").unlink()
-    # It begins again, and templates do not come again; meanwhile one export packet is lost.
+    # The collector restarts, and templates are not sent again; meanwhile one export packet is lost.
     with collector(stack, port, tmp_path):
         whole.flows(10, seconds=0, lost=True)
         for exporter in exporters:
@@ -120,7 +121,7 @@ def test_records_of_routers_become_ours_and_the_ledger_knows_what_is_missing(
     )
     for row, rate in zip(found, (0, 100), strict=True):
         assert (row["exporter"], row["sampling_rate"]) == ("::ffff:127.0.0.1", rate)
-        # A record and its answer are one biflow of the client's.
+        # A record and its answer are one biflow, with the client as source.
         assert (row["flows"], row["ports"], row["interface"], row["one_way"]) == (40, [443], 3, 0)
         assert row["intervals"] >= 15
 
@@ -135,8 +136,8 @@ def test_records_of_routers_become_ours_and_the_ledger_knows_what_is_missing(
     done = stack.weir("ledger", "--probe", "routers", "--since", "15min", "--until", "0s", "--json")
     findings = {finding["text"]: finding["loss"] for finding in json.loads(done.out)["findings"]}
     assert done.status == 1
-    assert findings["netflow9 127.0.0.1 domain 1: 1 datagrams were sent and did not come"]
+    assert findings["netflow9 127.0.0.1 domain 1: 1 datagrams were sent but did not arrive"]
     assert not findings[
-        "netflow9 127.0.0.1 domain 1: 180 records came without a sampling rate and are counted as they are"
+        "netflow9 127.0.0.1 domain 1: 180 records arrived without a sampling rate and are counted unscaled"
     ]
     assert not any("domain 2" in text for text in findings), findings

@@ -1,4 +1,4 @@
-"""The demo, as a person runs it: live packets, the report, the dashboard."""
+"""The demo, run as a user runs it: live packets, the report, the dashboard."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_demo_once() -> None:
 
 
 def test_the_dashboard_is_full(tmp_path: Path) -> None:
-    """Superset on what a replayed capture left in the store, drawn in a real browser."""
+    """Superset on the rows of a replayed capture, drawn in a real browser."""
     with RunningStack(superset=True) as stack:
         packets = write_capture(tmp_path / "shown.pcap", packets=20_000, seconds=600)
         stack.enrol("shown")

@@ -1,4 +1,4 @@
-"""Exports within public captures are decoded as tshark decodes them (all of them: `python3 check_exports.py`)."""
+"""Decodes exports within public captures and compares them with tshark (all of them: `python3 check_exports.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from check_exports import EXPORTS, FORMS, TRAFFIC, difference, exported, theirs
 
 
 def needs(program: str, capture: str) -> None:
-    """Skip where the capture or the program is absent."""
+    """Skip if the capture or the program is absent."""
     if not (SHARED / capture).is_file():
         pytest.skip("../shared is not here")
     if not shutil.which(program):
@@ -29,7 +29,7 @@ def test_public_exports_decode_as_tshark_decodes_them(name: str) -> None:
 @pytest.mark.parametrize("name", TRAFFIC)
 @pytest.mark.parametrize("form", FORMS)
 def test_what_pmacctd_exports_decodes_as_tshark_decodes_it(form: str, name: str, tmp_path: Path) -> None:
-    """Another implementation's datagrams of a real capture."""
+    """Datagrams that another implementation exported from a real capture."""
     needs("tshark", name)
     needs("pmacctd", name)
     path = exported(SHARED / name, form, tmp_path)

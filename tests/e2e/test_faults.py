@@ -1,6 +1,6 @@
 """kill -9 of the jobs at random moments: rows and octets stay exactly those produced.
 
-`WEIR_KILLS=20 pytest test_faults.py` kills twenty times; the default is what a test run can afford.
+`WEIR_KILLS=20 pytest test_faults.py` kills twenty times; the default suits a test run.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ KILLS = int(os.environ.get("WEIR_KILLS", "3"))
 
 
 class HoldingProxy:
-    """Between the jobs and the store: passes everything, and can hold back the store's answer to an insert.
+    """A proxy between the jobs and the store that can hold back the store's answer to an insert.
 
-    While armed, the first answer to an insert is not passed on: the rows are in the store, and the jobs do not know.
+    While armed, it withholds the first answer to an insert: the rows are in the store, and the jobs do not know.
     """
 
     def __init__(self, port: int, target: int) -> None:
@@ -69,7 +69,7 @@ class HoldingProxy:
             if tokens and "/flows/" in tokens[-1] and self.armed.is_set() and data.startswith(b"HTTP/1.1 200"):
                 self.held.append(tokens[-1])
                 self.holding.set()
-                break  # the answer is never passed on
+                break  # withhold the answer
             try:
                 client.sendall(data)
             except OSError:
@@ -96,7 +96,7 @@ def _close(end: socket.socket) -> None:
 
 
 def generate(stack: RunningStack, records: int, probes: list[str], **more: Any) -> dict[str, Any]:
-    """Write synthetic records into Kafka; returns what was written."""
+    """Write synthetic records into Kafka; returns the summary."""
     words = [word for key, value in more.items() for word in (f"--{key.replace('_', '-')}", str(value))]
     command = [
         str(BENCH),
@@ -117,7 +117,7 @@ def generate(stack: RunningStack, records: int, probes: list[str], **more: Any) 
 
 @pytest.fixture(scope="module")
 def hurt() -> Any:
-    """A stack of its own whose jobs reach the store through the proxy."""
+    """A private stack whose jobs reach the store through the proxy."""
     running = RunningStack(checkpoint_interval="2s", proxied_clickhouse=True)
     proxy = HoldingProxy(running.proxy_port, running.ports["clickhouse"])
     try:
@@ -167,7 +167,7 @@ def test_killed_again_and_again_nothing_is_lost_or_doubled(hurt: tuple[RunningSt
                 stack.kill("flink")
         out, _ = writer.communicate(timeout=900)
     finally:
-        writer.kill()  # where a kill failed the test: it must not go on writing
+        writer.kill()  # after a failure the writer must not go on
     written = json.loads(out)
     eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "all read", 300)
     expected = {probe: (one["records"], one["octets"]) for probe, one in written["probes"].items()}

@@ -1,4 +1,4 @@
-"""An address is removed from every column of every table, in every form; the search for it is written again here, in Python."""
+"""Removes an address from every column of every table, in every notation; this file reimplements the search in Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weir.clickhouse import ClickHouse, connect
 from weir.stages import Stages
 from window_traffic import TCP, Publisher, Seen, Way, conversations_and_a_scan
 
-#: Whose traces are to go, and a neighbour of each, whose are to stay.
+#: Addresses to remove, and a neighbour of each to keep.
 GONE = ("10.66.0.6", "2001:db8:66::6")
 KEPT = ("10.66.0.7", "2001:db8:66::7")
 
@@ -39,7 +39,7 @@ def store(stack: RunningStack) -> ClickHouse:
 
 
 def written(address: str) -> list[str]:
-    """The ways to write an address into a text."""
+    """The notations of an address in a text."""
     parsed = ipaddress.ip_address(address)
     if parsed.version == 4:
         forms = [
@@ -59,7 +59,7 @@ def written(address: str) -> list[str]:
 
 
 def named(text: str, addresses: tuple[str, ...]) -> list[str]:
-    """Which of the addresses a text names, by a search of this test's own."""
+    """The addresses that a text names, found by this test's own search."""
     found = []
     for address in addresses:
         parsed = ipaddress.ip_address(address)
@@ -102,7 +102,7 @@ def test_of_real_traffic_nothing_is_left(stack: RunningStack, store: ClickHouse)
         120,
     )
     stack.weir("storage", "roll-up")
-    # Somebody asked for it.
+    # A user queried it.
     stack.store.execute(f"SELECT count() FROM v_flows WHERE src = '{GONE[0]}'")
     before = everything(store)
     holding = {name for name, text in before.items() if named(text, GONE)}
@@ -129,19 +129,19 @@ def test_of_real_traffic_nothing_is_left(stack: RunningStack, store: ClickHouse)
     for gone in GONE:
         done = stack.weir("forget", gone, "--yes")
         assert done.status == 0, done.err + done.out
-        assert "Kafka keeps what agents sent" in done.out
+        assert "Kafka keeps the agents' messages" in done.out
     after = everything(store)
     assert [name for name, text in after.items() if named(text, GONE)] == []
     for name in holding - {"`system`.`query_log`"}:
         assert named(after[name], KEPT) == list(KEPT) or name == "`weir`.`talkers_daily`", name
-    # What is removed is not told by how it was removed.
+    # The removal itself leaves no trace in the logs.
     traces = store.execute("SELECT * FROM system.mutations FORMAT JSONEachRow")
     assert named(traces, GONE) == []
     assert "weir_forget" not in store.execute("SHOW DATABASES")
     stack.start("flink")
 
 
-#: A column of each type that can name an address, as INSERT writes it.
+#: A column of each type that can name an address, in INSERT syntax.
 KINDS = {
     "IPv6": "'::ffff:{}'",
     "IPv4": "'{}'",
@@ -240,7 +240,7 @@ def scratch(store: ClickHouse, columns: str) -> Iterator[None]:
 
 
 def _forget(store: ClickHouse, wanted: str) -> int:
-    """Remove, and say how many rows of the table `scratch` went."""
+    """Remove the address; returns the number of rows of the table `scratch` that went."""
     with Stages(Console(quiet=True)) as stages:
         found = forget.search(store, forget.network(wanted), stages)
         forget.forget(store, forget.network(wanted), stages, found)

@@ -1,7 +1,7 @@
 """Fragments belong to their flow: the same datagrams whole, fragmented, and fragmented and shuffled.
 
-Flows, datagrams and layer-4 octets are equal, and so are the flows' five-tuples. Packets that were fragments before, and
-those of IPv6, stay as they are. What is metered as packets and as layer-3 octets is the wire's, and differs.
+Flows, datagrams and layer-4 octets are equal, and so are the flows' five-tuples. Packets that were already fragments,
+and those of IPv6, stay as they are. The metered packets and layer-3 octets are those on the wire, and differ.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WITH_PORTS = (6, 17, 132, 33, 136)
 
 
 def made(path: Path) -> None:
-    """Conversations that are made up."""
+    """Generated conversations."""
     writer = Writer(path, 200_000)
     for frame in made_frames(random.Random(1), PACKETS):
         writer.write(frame)
@@ -41,7 +41,7 @@ def metered(path: Path) -> tuple[dict[str, Any], set[Any]]:
         assert one["record_kind"] == "flow", "there is room for all"
         ends = [(one["src_addr"], one["src_port"]), (one["dst_addr"], one["dst_port"])]
         if one["protocol"] not in WITH_PORTS:
-            # The destination port is a message's kind.
+            # The destination port holds the message type.
             ends = [(address, one["dst_port"]) for address, _ in ends]
         tuples.add((one["protocol"], one["vlan"], *sorted(ends)))
     return json.loads(done.stderr.splitlines()[-1]), tuples

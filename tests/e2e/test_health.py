@@ -1,4 +1,4 @@
-"""A probe that falls silent is an alert, and one that is back is none; the means of counters are those of plain SQL."""
+"""A silent probe raises an alert, which closes when the probe returns; the means of counters equal plain SQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weir.demo_traffic import write_capture
 
 @pytest.fixture(scope="module")
 def quick() -> Iterator[RunningStack]:
-    """A stack whose windows wait a short while only."""
+    """A stack whose windows wait only briefly."""
     with RunningStack(national_delay="2s") as running:
         yield running
 
@@ -57,7 +57,7 @@ def _alerts(stack: RunningStack, *words: str) -> tuple[int, list[dict[str, Any]]
 
 
 def _published(stack: RunningStack, alert: str) -> list[Any]:
-    """Messages on weir.alerts about one alert."""
+    """Messages on weir.alerts of one alert."""
     messages = [schemas("alert").Alert.FromString(value) for _, value in stack.messages("weir.alerts")]
     return [message for message in messages if message.id == alert]
 

@@ -1,4 +1,4 @@
-"""The ledger tells the truth when it hurts: each loss is named with its place and amount."""
+"""The ledger names each loss with its place and amount."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weir.demo_traffic import write_capture
 
 @pytest.fixture(scope="module")
 def real_messages(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """What a real agent published for a capture of some intervals."""
+    """The messages of a real agent for a capture of some intervals."""
     capture = tmp_path_factory.mktemp("ledger") / "origin.pcap"
     write_capture(capture, packets=8_000, seconds=60)
     stack.enrol("origin")
@@ -37,7 +37,7 @@ def report(stack: RunningStack, probe: str) -> tuple[int, list[dict[str, Any]], 
 
 
 def wait_for(stack: RunningStack, probe: str, test: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The ledger row that passes the test, once there is one."""
+    """The ledger row that passes the test, as soon as it exists."""
     return eventually(lambda: next((row for row in stack.ledger(probe) if test(row)), None), f"a row of {probe}", 90)  # type: ignore[no-any-return]
 
 
@@ -114,7 +114,7 @@ def test_a_batch_sent_twice_is_dropped_and_named(stack: RunningStack, real_messa
 def test_an_agent_killed_is_named(stack: RunningStack, real_messages: list[bytes]) -> None:
     stack.enrol("killed")
     messages = renamed(decoded(real_messages), "killed")
-    # The agent dies in the midst of publishing its second interval.
+    # The agent dies while publishing its second interval.
     starts = sorted({m.interval_start_ms for m in messages})
     before = [m for m in messages if m.interval_start_ms <= starts[1]]
     assert before[-1].WhichOneof("body") == "closing"
@@ -134,4 +134,4 @@ def test_a_silent_probe_is_named(stack: RunningStack) -> None:
     eventually(lambda: {row["worker"] for row in stack.ledger("silent")} == {0, 1}, "a row for each worker")
     status, _, findings = report(stack, "silent")
     assert status == 1
-    assert any("nothing came" in finding["text"] and finding["time"] == rows[0]["time"] for finding in findings)
+    assert any("nothing arrived" in finding["text"] and finding["time"] == rows[0]["time"] for finding in findings)

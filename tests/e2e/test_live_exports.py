@@ -1,4 +1,6 @@
-"""A live capture that exports: every collector is told as many packets and octets as the ledger's closing records have."""
+"""A live capture with exports: every collector receives as many packets and octets as the ledger's closing records
+state.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from harness import decoded, eventually, free_ports, live_possible
 from nprobe_capture import make
 from ntop_reader import Message, Subscriber, flows
 
-#: Sends each frame of a capture from the interface that is named, over some seconds: a collector's socket holds few datagrams.
+#: Sends each frame of a capture from the named interface, over some seconds: a collector's socket holds few datagrams.
 SENDER = """
 import socket, sys, time
 sys.path.insert(0, sys.argv[3])
@@ -42,7 +44,7 @@ for number, frame in enumerate(packets_of(Path(sys.argv[2]))):
 
 @contextmanager
 def nfcapd(folder: Path, port: int) -> Iterator[None]:
-    """nfcapd, which stores in the folder; ended in order once it has read what came."""
+    """nfcapd, which stores in the folder; stopped once it has read everything."""
     words = ["nfcapd", "-b", "127.0.0.1", "-p", str(port), "-w", str(folder)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -82,7 +84,7 @@ def ip_octets(frame: bytes) -> int:
 
 
 def volume(messages: list[Message]) -> tuple[int, int]:
-    """Packets and octets of the records that were published."""
+    """Packets and octets of the published records."""
     records = flows(messages)
     return (
         sum(record["IN_PKTS"] + record["OUT_PKTS"] for record in records),
@@ -91,7 +93,9 @@ def volume(messages: list[Message]) -> tuple[int, int]:
 
 
 def test_collectors_are_told_what_the_ledger_has(tmp_path: Path) -> None:
-    """IPFIX and NetFlow v9 to nfcapd, nProbe's messages plain and compressed to two subscribers, all of one capture."""
+    """One capture, exported as IPFIX and NetFlow v9 to nfcapd and as nProbe's messages, plain and compressed, to two
+    subscribers.
+    """
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     if not live_possible() or not shutil.which("nfcapd"):
         pytest.skip("no root, no network namespaces or no nfcapd here")
@@ -118,7 +122,7 @@ def test_collectors_are_told_what_the_ledger_has(tmp_path: Path) -> None:
         Subscriber(compressed) as other,
         running(link, broker, config) as agent,
     ):
-        # The first interval's event comes to who has subscribed.
+        # An early subscriber receives the first interval's event.
         for subscriber in (one, other):
             eventually(functools.partial(subscriber.socket.poll, 0), "the agent publishes")
         before = link.received()
@@ -145,6 +149,6 @@ def test_collectors_are_told_what_the_ledger_has(tmp_path: Path) -> None:
 
 
 def captured(broker: Broker) -> tuple[int, int]:
-    """Packets and octets in records, by the closing records' sums of each interval."""
+    """Packets and octets in records, from the closing records' sums of each interval."""
     volumes = [closing.interval.in_flow_records for closing in closings(broker)]
     return sum(volume.packets for volume in volumes), sum(volume.octets for volume in volumes)

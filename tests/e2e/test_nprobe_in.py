@@ -1,6 +1,6 @@
-"""nProbe's JSON in: over ZeroMQ and from Kafka into `weir-probe collect`, and on to SQL.
+"""nProbe's JSON as input: over ZeroMQ and from Kafka into `weir-probe collect`, and on to SQL.
 
-The sender over ZeroMQ is our own export; records in Kafka are made here from nProbe's public list of elements.
+The agent's own export sends over ZeroMQ; the test generates records in Kafka from nProbe's public list of elements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOPIC = "nprobe-flows"
 
 @contextmanager
 def collector(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`weir-probe collect`, ended in order where it still runs; its output is in the folder's files `out` and `log`."""
+    """`weir-probe collect`, shut down cleanly if it still runs; its output is in the folder's files `out` and `log`."""
     (folder / "log").unlink(missing_ok=True)
     command = [str(AGENT), "collect", "--interval", "1s", "--state-dir", str(folder), "--summary", "json", *words]
     process = subprocess.Popen(command, stdout=(folder / "out").open("wb"), stderr=(folder / "log").open("wb"))
@@ -39,7 +39,7 @@ def collector(folder: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def said(folder: Path, what: str) -> None:
-    """Wait until the collector's log says something."""
+    """Wait until the collector's log contains a text."""
     eventually(lambda: what in (folder / "log").read_text(), what)
 
 
@@ -76,7 +76,7 @@ def test_what_an_agent_publishes_over_zeromq_is_taken_in(labels: bool, tmp_path:
         expected = {what: sent[what]["in_flow_records"] for what in ("packets", "octets")}
         assert expected["packets"] == 20_000
         said(tmp_path, "nProbe publishes on")
-        time.sleep(2)  # What the publisher sent is on its way through two processes' queues.
+        time.sleep(2)  # The publisher's messages pass through the queues of two processes.
     assert published(tmp_path) == expected
     summary = json.loads((tmp_path / "log").read_text().splitlines()[-1])
     assert summary["nprobe"]["messages"]["flow"] > 0
@@ -85,7 +85,7 @@ def test_what_an_agent_publishes_over_zeromq_is_taken_in(labels: bool, tmp_path:
 
 
 def test_a_collector_that_listens_hears_who_connects(tmp_path: Path) -> None:
-    """`tcp://*:PORTc`, as ntopng has it, and nProbe's --zmq-probe-mode."""
+    """`tcp://*:PORTc` in ntopng's notation, and nProbe's --zmq-probe-mode."""
     port = free_ports(1)[0]
     capture(tmp_path / "trace.pcap", 2000)
     with collector(tmp_path, "--nprobe-zmq", f"tcp://*:{port}c", "--to", "jsonl"):
@@ -94,14 +94,14 @@ def test_a_collector_that_listens_hears_who_connects(tmp_path: Path) -> None:
         assert done.status == 0, done.err
         said(tmp_path, "nProbe publishes on")
         time.sleep(2)
-    # An old capture with its own times: they are replaced by the time of arrival, and counted.
+    # An old capture with its own times: the collector replaces them with the time of arrival, and counts this.
     assert published(tmp_path)["packets"] == 2000
     summary = json.loads((tmp_path / "log").read_text().splitlines()[-1])
     assert set(summary["refused"]) == {"time_clamped"}
 
 
 def test_inputs_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:
-    """Exit status 2, and what to write instead."""
+    """Exit status 2, and the option to use instead."""
     for words, what in (
         (["--nprobe-zmq", "tcp://*:5556"], "end it with c"),
         (["--nprobe-kafka", "127.0.0.1:9092"], "brokers;topic"),
@@ -114,13 +114,13 @@ def test_inputs_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:
 
 
 class Nprobe:
-    """Writes records to a topic, each of a flow of its own."""
+    """Writes records to a topic, each of its own flow."""
 
     def __init__(self, stack: RunningStack) -> None:
         self.stack, self.flows, self.packets, self.octets = stack, 0, 0, 0
 
     def write(self, count: int) -> None:
-        """So many records: with names and numbers for keys, with times and without, alone and several in a message."""
+        """This many records: with names and numbers for keys, with times and without, alone and several in a message."""
         messages: list[bytes] = []
         for _ in range(count):
             number = self.flows
@@ -147,11 +147,13 @@ class Nprobe:
 
 
 def test_a_restart_in_mid_stream_loses_nothing_of_a_topic(stack: RunningStack, tmp_path: Path) -> None:
-    """Ended in order it counts everything once; killed, it reads again what it had not published."""
+    """Shut down cleanly, the collector counts everything once; killed, it reads again the messages it had not
+    published.
+    """
     admin = AdminClient({"bootstrap.servers": stack.stack.brokers})
     admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(30)
     nprobe = Nprobe(stack)
-    nprobe.write(10)  # From before the collector's first start: not of now.
+    nprobe.write(10)  # Older than the collector's first start, so not read.
     nprobe = Nprobe(stack)
     try:
         stack.enrol("nprobes")
@@ -159,7 +161,7 @@ def test_a_restart_in_mid_stream_loses_nothing_of_a_topic(stack: RunningStack, t
         words += ["--nprobe-kafka", f"{stack.stack.brokers};{TOPIC};1;snappy"]
         with collector(tmp_path, *words):
             said(tmp_path, "of 2 partitions")
-            time.sleep(3)  # It asks where the topic ends.
+            time.sleep(3)  # The collector asks where the topic ends.
             nprobe.write(3000)
             time.sleep(1.5)
             nprobe.write(2000)

@@ -1,4 +1,4 @@
-"""What is exported as nProbe's messages, read by `ntop_reader.py`: every field of every record beside the agent's own lines."""
+"""Exported nProbe messages, read by `ntop_reader.py`: compares every field of every record with the agent's own lines."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from harness import AGENT, RunningStack, eventually, free_ports
 from nprobe_capture import ACK, FIN, RST, SYN, make
 from ntop_reader import HEADER, MANDATORY, Message, Subscriber, flows
 
-#: Everything that a record has something to say for.
+#: Every element that a record can fill.
 TEMPLATE = (
     "@NTOPNG@ %TCP_FLAGS %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS %FLOW_START_SEC %FLOW_END_SEC "
     "%FLOW_DURATION_MILLISECONDS %ICMP_IPV4_TYPE %ICMP_IPV4_CODE %L7_PROTO_NAME %L7_PROTO_CATEGORY %BIFLOW_DIRECTION "
     "%DOT1Q_SRC_VLAN %FLOW_END_REASON %EXPORTER_IPV6_ADDRESS"
 )
-#: nDPI's names for what is in the capture; an agent that was built without nDPI has none.
+#: nDPI's names for the capture's applications; an agent built without nDPI has none.
 APPLICATIONS = {5: "DNS", 7: "HTTP", 81: "ICMP", 102: "ICMPV6"}
-#: What is text that an application's number stands for, and is compared by itself.
+#: Text that an application's number stands for, compared separately.
 NAMED = ("L7_PROTO_NAME", "L7_PROTO_CATEGORY")
 Line = dict[str, Any]
 
@@ -40,7 +40,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lines(capture: Path) -> list[Line]:
-    """The agent's own lines of the capture, which have every application and both versions of IP among them."""
+    """The agent's own lines of the capture, with every application and both versions of IP."""
     done = subprocess.run(
         [str(AGENT), "read", str(capture), "--to", "jsonl", "--keep-time"], capture_output=True, text=True, check=True
     )
@@ -54,7 +54,7 @@ def lines(capture: Path) -> list[Line]:
 
 
 def flags(line: Line, way: str) -> int:
-    """TCP flags that one direction's packets had, as far as records count them."""
+    """TCP flags of one direction, as far as records count them."""
     if line["protocol"] != 6:
         return 0
     syn, synack, fin, rst = (int(line.get(f"{way}_tcp_{name}", 0)) for name in ("syn", "synack", "fin", "rst"))
@@ -63,7 +63,7 @@ def flags(line: Line, way: str) -> int:
 
 
 def expected(line: Line) -> dict[str, Any]:
-    """What nProbe's message is to say of a line."""
+    """The expected nProbe message of a line."""
     version = line["ip_version"]
     first, last = (round(datetime.fromisoformat(line[name]).timestamp() * 1000) for name in ("first_seen", "last_seen"))
     icmp = line["dst_port"] if line["protocol"] in (1, 58) else 0
@@ -100,7 +100,7 @@ def expected(line: Line) -> dict[str, Any]:
         "OOORDER_IN_PKTS": line.get("fwd_tcp_out_of_order", 0),
         "OOORDER_OUT_PKTS": line.get("rev_tcp_out_of_order", 0),
         "BIFLOW_DIRECTION": 0 if line["initiator_guess"] else 1,
-        # Captured here and not collected: no interface's number, no exporter, every packet looked at.
+        # Captured here, not collected: no interface index, no exporter, every packet sampled.
         "INPUT_SNMP": 0,
         "OUTPUT_SNMP": 0,
         "DIRECTION": 0,
@@ -118,7 +118,7 @@ def expected(line: Line) -> dict[str, Any]:
 
 
 def compare(records: list[dict[str, Any]], lines: list[Line], template: set[str] | None = None) -> None:
-    """Every field of every record, in whatever order they came."""
+    """Every field of every record, regardless of the order of arrival."""
 
     def ordered(some: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return sorted(some, key=lambda record: json.dumps(record, sort_keys=True))
@@ -135,7 +135,7 @@ def compare(records: list[dict[str, Any]], lines: list[Line], template: set[str]
 
 
 def subscribed(command: list[str], port: int) -> list[Message]:
-    """Run an agent and read what it publishes."""
+    """Run an agent and read the messages it publishes."""
     with Subscriber(port) as subscriber:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
@@ -149,7 +149,7 @@ def subscribed(command: list[str], port: int) -> list[Message]:
 
 @pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
 def test_ntopng_reads_every_field(labels: bool, capture: Path, lines: list[Line]) -> None:
-    """By ZeroMQ: records, the template that goes before them, the agent's sums."""
+    """Over ZeroMQ: records, the template before them, the agent's sums."""
     port = free_ports(1)[0]
     words = ["--keep-time", "--template", TEMPLATE, "--export", f"nprobe-zmq=tcp://127.0.0.1:{port}"]
     messages = subscribed([str(AGENT), "read", str(capture), *words, *["--json-labels"] * labels], port)
@@ -167,7 +167,7 @@ def test_ntopng_reads_every_field(labels: bool, capture: Path, lines: list[Line]
 
 
 def test_weir_probe_nprobe_publishes_the_same(capture: Path, lines: list[Line]) -> None:
-    """The options of nProbe's that ntopng's documents give."""
+    """The nProbe options that ntopng's documents recommend."""
     port = free_ports(1)[0]
     words = ["-i", str(capture), "-n", "none", "--zmq", f"tcp://127.0.0.1:{port}", "-T", "@NTOPNG@", "--json-labels"]
     messages = subscribed([str(AGENT), "nprobe", *words], port)
@@ -175,7 +175,9 @@ def test_weir_probe_nprobe_publishes_the_same(capture: Path, lines: list[Line]) 
 
 
 def test_a_replay_waits_for_a_subscriber_that_is_slow(tmp_path: Path) -> None:
-    """More messages than may wait for it, and it reads nothing until long after the first ones were made."""
+    """A subscriber that reads nothing until long after the first messages, of which there are more than may wait for
+    it.
+    """
     capture, port, records = tmp_path / "many.pcap", free_ports(1)[0], 300_000
     new_flows(capture, records)
     found, numbers = 0, []
@@ -200,7 +202,7 @@ def test_a_replay_waits_for_a_subscriber_that_is_slow(tmp_path: Path) -> None:
 
 
 def test_consumers_of_kafka_read_every_field(stack: RunningStack, capture: Path, lines: list[Line]) -> None:
-    """Every message of a real Kafka is one record, by `read --export` and by both spellings of `nprobe --kafka`."""
+    """Every message of a real Kafka is one record, from `read --export` and from both spellings of `nprobe --kafka`."""
     brokers = stack.stack.brokers
     as_nprobe = [str(AGENT), "nprobe", "-i", str(capture), "-n", "none", "-T", TEMPLATE]
     as_weir = [str(AGENT), "read", str(capture), "--keep-time", "--template", TEMPLATE]

@@ -47,12 +47,12 @@ def test_top_flows_equal_plain_sql(stack: RunningStack, tmp_path: Path) -> None:
         expected = stack.store.rows(direct)
 
         def newest(listed: str, expected: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-            """The window's list, once its newest version has what plain SQL has."""
+            """Wait until the newest version of the window's list equals plain SQL; returns it."""
             rows = stack.store.rows(listed)
             return rows if [row["octets"] for row in rows] == [row["octets"] for row in expected] else None
 
         rows = eventually(partial(newest, listed, expected), "the window's list equal to plain SQL")
-        # Flows of equal size may stand in any order, and at the list's end any of them may stand.
+        # Flows of equal size may appear in any order, and at the list's end any of them may appear.
         assert flows_above(rows, expected[-1]["octets"]) == flows_above(expected, expected[-1]["octets"])
         whole = stack.one(
             f"SELECT DISTINCT window_octets FROM top_flows FINAL WHERE probe = 'top' AND toUnixTimestamp(ts) = {window['w']}"
@@ -61,7 +61,7 @@ def test_top_flows_equal_plain_sql(stack: RunningStack, tmp_path: Path) -> None:
 
 
 def flows_above(rows: list[dict[str, Any]], octets: int) -> set[tuple[Any, ...]]:
-    """The rows of more octets than that."""
+    """The rows with more octets than that."""
     return {tuple(row.values()) for row in rows if row["octets"] > octets}
 
 

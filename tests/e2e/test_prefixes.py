@@ -1,4 +1,4 @@
-"""Prefixes, sites and services: what is declared while records flow holds for the next records, and nothing restarts."""
+"""Prefixes, sites and services: a declaration made while records flow applies to the next records, without a restart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness import BENCH, RunningStack, eventually
 
 @pytest.fixture
 def traffic(stack: RunningStack) -> Iterator[subprocess.Popen[bytes]]:
-    """Records of the probe `flowing`, some hundred a second until the test ends."""
+    """Publishes some hundred records of the probe `flowing` per second until the test ends."""
     stack.enrol("flowing")
     words = "generate --probes flowing --records 200000 --rate 500 --per-interval 5000 --sources 100"
     command = [str(BENCH), *words.split(), "--brokers", stack.stack.brokers]
@@ -29,7 +29,7 @@ def traffic(stack: RunningStack) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def attempts(stack: RunningStack) -> Any:
-    """The jobs and the attempts of their vertices: what a restart would change."""
+    """The jobs and the attempts of their vertices, which a restart would change."""
     overview = httpx.get(f"{stack.stack.flink_url}/jobs/overview").json()["jobs"]
     vertices = httpx.get(f"{stack.stack.flink_url}/jobs/{overview[0]['jid']}").json()["vertices"]
     return [(job["jid"], job["start-time"]) for job in overview], [one["start-time"] for one in vertices]
@@ -63,7 +63,7 @@ def test_a_change_holds_while_records_flow(stack: RunningStack, traffic: subproc
     assert traffic.poll() is None, "records flowed until here"
     assert (stack.pid("flink"), attempts(stack)) == (flink, before), "nothing restarted"
 
-    # What is stored keeps its id; batches are numbered in order, and the new id begins after the old one.
+    # Stored records keep their id; batches are numbered in order, and the new id begins after the old one.
     new = stack.one("SELECT max(src_prefix) FROM flows WHERE probe = 'flowing'")
     assert new > old
     last_old = stack.one(f"SELECT max(sequence) FROM flows WHERE probe = 'flowing' AND src_prefix = {old}")
@@ -75,7 +75,7 @@ def test_a_change_holds_while_records_flow(stack: RunningStack, traffic: subproc
         for customer, tags in (("Ann's Archive", ["paper"]), ("Bob's Bakery", ["bread", "warm"]))
     ]
 
-    # Now the probe is said to stand there, so both ends are inside its site.
+    # Now the probe is declared at that site, so both ends are inside it.
     assert stack.weir("probe", "set", "flowing", "--site", "everywhere", "--rank", "5").status == 0
     eventually(
         lambda: shown(stack, "site_direction = 'internal'", "site_direction"), "records with a direction of the site"
@@ -111,7 +111,7 @@ def test_a_file_of_100_000_prefixes(stack: RunningStack, tmp_path: Path) -> None
     file.write_text("prefix\n192.0.2.0/33\n")
     wrong = stack.weir("prefixes", "import", str(file), "--replace")
     assert (wrong.status, len(wrong.err.splitlines())) == (2, 2)
-    assert f"{file}:2: '192.0.2.0/33' is no prefix" in wrong.err
+    assert f"{file}:2: '192.0.2.0/33' is not a prefix" in wrong.err
     empty = tmp_path / "empty.csv"
     empty.write_text("prefix\n")
     assert "100,000 removed" in stack.weir("prefixes", "import", str(empty), "--replace").out

@@ -1,5 +1,6 @@
-"""The tiers through a whole stack: the same totals everywhere, after a kill and after messages that come again; daily
-lists; room made by age and by budget."""
+"""The tiers through a whole stack: the same totals everywhere, after a kill and after repeated messages; daily lists;
+room made by age and by budget.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def store(stack: RunningStack) -> ClickHouse:
 
 
 def totals(store: ClickHouse) -> dict[str, list[dict[str, int]]]:
-    """What each tier says of each day and probe."""
+    """The totals of each tier for each day and probe."""
     raw = store.rows(
         "SELECT toString(toDate(ts)) AS day, probe, count() AS records, sum(fwd_packets + rev_packets) AS packets, "
         "sum(fwd_octets + rev_octets) AS octets FROM flows GROUP BY day, probe ORDER BY day, probe"
@@ -61,7 +62,9 @@ def totals(store: ClickHouse) -> dict[str, list[dict[str, int]]]:
 
 
 def check(store: ClickHouse, *names: str) -> None:
-    """Every tier comes to have the totals of the raw records: a block is there some time before what views make of it."""
+    """Wait until every tier has the totals of the raw records: a block is stored some time before the rows of its
+    views.
+    """
 
     def unequal() -> list[str]:
         found = totals(store)
@@ -101,7 +104,7 @@ def test_daily_lists_are_written_once_and_again_after_late_data(stack: RunningSt
 
     eventually(windows, "windows of all that was stored", 90)
     check(store, "hosts_daily")
-    # The nation's windows come after those of the probes, and a day that gets more is rolled up again.
+    # The nation's windows come after those of the probes, and the service rolls a day up again when more rows arrive.
     eventually(lambda: "nothing has changed" in stack.weir("storage", "roll-up").out, "a roll-up with nothing to do")
     check(store, "talkers_daily", "mixes_daily")
     before = store.rows("SELECT * FROM talkers_daily ORDER BY ALL")
@@ -114,7 +117,7 @@ def test_daily_lists_are_written_once_and_again_after_late_data(stack: RunningSt
     assert "talkers_daily" in stack.weir("storage", "roll-up").out
     check(store, "flows_hourly", "hosts_daily", "talkers_daily", "mixes_daily")
     assert store.rows("SELECT * FROM talkers_daily WHERE probe != 'late' ORDER BY ALL") == before
-    # The list over all probes adds up what theirs do, each host's probes together.
+    # The list over all probes adds up the lists of the probes, each host's probes together.
     day = "SELECT toString(day) AS day, sum(sent_octets) AS sent, sum(received_octets) AS received, uniqExact(addr) AS hosts FROM {} GROUP BY day"
     assert store.rows(day.format("national_talkers_daily")) == store.rows(day.format("talkers_daily"))
     assert store.rows("SELECT max(probes) AS most FROM national_talkers_daily")[0]["most"] == 3
@@ -155,7 +158,7 @@ def test_storage_shows_tiers_and_a_forecast(stack: RunningStack) -> None:
     assert tiers["hourly"]["octets"] > 0
     assert tiers["daily"]["days_kept"] is None
     assert shown["used"] == sum(tier["octets"] for tier in shown["tiers"])
-    # The disk counts once, though backups have a name of their own for it.
+    # The disk counts once, although backups have their own name for it.
     assert shown["disk"]["total"] == shutil.disk_usage(stack.home).total
     text = stack.weir("storage").out
     assert "flows_hourly_by_destination" in text
@@ -172,7 +175,7 @@ def test_room_is_made_by_budget_and_by_age(stack: RunningStack, store: ClickHous
 
     hosts = store.rows("SELECT count() AS n, sum(received_octets) AS o FROM hosts_daily")
     assert "dropped" not in keep()
-    # Nothing is kept: only what is of the last day, or daily, stays.
+    # With no retention at all, only rows of the last day, and daily ones, stay.
     out = keep(budget="1kB")
     assert "dropped flows " in out
     assert "the budget is spent" in out
@@ -183,7 +186,7 @@ def test_room_is_made_by_budget_and_by_age(stack: RunningStack, store: ClickHous
     time.sleep(1.1)
     assert "older than its tier is kept" in keep(raw_days=0.00001)
     assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == 0
-    # Daily rows are kept: those of before, and the new.
+    # Daily rows are kept, the earlier and the new ones.
     now = store.rows("SELECT sum(received_octets) AS o FROM hosts_daily WHERE probe != 'aged'")
     assert now[0]["o"] == hosts[0]["o"]
     assert store.rows("SELECT count() > 0 AS there FROM talkers_daily")[0]["there"]

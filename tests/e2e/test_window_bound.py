@@ -1,5 +1,6 @@
 """A flood of more flows than windows keep (`--window-flows`), through a whole stack: memory stays bounded, sums stay
-exact, and what is listed is within the error that its row states."""
+exact, and listed values are within the error that their row states.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from weir.clickhouse import ClickHouse, connect
 from window_traffic import INTERVAL_MS, TCP, Publisher, Seen, Way
 
 KEPT = 10_000
-FORGED = 15_000  # in each interval: four and a half times what is kept
+FORGED = 15_000  # in each interval: four and a half times the bound
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +31,12 @@ def stack() -> Iterator[RunningStack]:
 
 @pytest.fixture(scope="module")
 def store(stack: RunningStack) -> ClickHouse:
-    """The store, as the one user who may make tables."""
+    """The store, as the user who may create tables."""
     return connect(stack.stack, "admin")
 
 
 def flood(chance: random.Random) -> Iterable[Seen]:
-    """SYNs from forged sources, and fifty hosts that really transfer something, each a little in every interval."""
+    """SYNs from forged sources, and fifty hosts that transfer data, a little in every interval."""
     for _ in range(FORGED):
         yield Seen(str(ipaddress.IPv4Address(chance.getrandbits(32))), "203.0.113.80", chance.randint(1024, 65_535), 80,
                    TCP, Way(1, 40, syn=1), Way(), first_ms=chance.randint(0, 9_999))  # fmt: skip
@@ -47,7 +48,7 @@ def flood(chance: random.Random) -> Iterable[Seen]:
 
 
 def entries(stack: RunningStack) -> int:
-    """Entries in all windows, as the jobs' process says."""
+    """Entries in all windows, as reported by the jobs' process."""
     text = httpx.get(f"http://127.0.0.1:{stack.stack.config.ports.flink_metrics}/metrics", timeout=5).text
     return int(
         sum(float(value) for value in re.findall(r"^flink_\w*weir_window_entries(?:{[^}]*})? ([0-9.E+-]+)", text, re.M))
@@ -77,7 +78,7 @@ def test_a_flood_beyond_what_windows_keep(stack: RunningStack, store: ClickHouse
         ) == [{"octets": truth["octets"], "packets": truth["packets"]}]
     assert store.rows(f"SELECT syn_sent FROM v_indicators WHERE {of}") == [{"syn_sent": truth["syns"]}]
 
-    # What is listed is within the error that is stated, and nothing larger than that is missing.
+    # Listed values are within the stated error, and no larger flow than that is missing.
     listed = store.rows(
         "SELECT src, src_port AS port, octets, error_octets FROM v_top_flows "
         f"WHERE {of} AND list = 'ip_octets' ORDER BY rank"
@@ -95,7 +96,7 @@ def test_a_flood_beyond_what_windows_keep(stack: RunningStack, store: ClickHouse
     for row in listed:
         assert 0 <= exact[row["src"], row["port"]] - row["octets"] <= error
 
-    # Whom it hits, and how many hosts, is still told.
+    # The target, and the number of hosts, are still reported.
     victim = store.rows(
         f"SELECT host, in_packets FROM v_top_talkers WHERE {of} AND list = 'host_in' AND host = '203.0.113.80'"
     )

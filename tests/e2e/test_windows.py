@@ -1,7 +1,8 @@
-"""What the jobs store of each window equals plain SQL over the raw rows, in every row and column.
+"""The stored rows of each window equal plain SQL over the raw rows, in every row and column.
 
-Each data set comes through a whole stack; then the store works everything out itself (see `windows_sql`). Rows are
-written a while after they came, so the question is asked until there is no difference or time is up.
+Each data set passes through a whole stack; then the store computes the expected rows itself (see `windows_sql`). The
+jobs write rows some time after the records arrive, so the test repeats the comparison until there is no difference or
+the time runs out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from window_traffic import COUNTRIES, INTERVAL_MS, SYSTEMS, TCP, Publisher, Seen
 
 WINDOW = 30
 
-# A mixture: scans and malware, and ordinary traffic of which one is seen by two probes. Times are those of the captures.
+# A mixture: scans and malware, and ordinary traffic, part of which two probes see. Times are those of the captures.
 SCANS = {
     "synscan": "ndpi/synscan.pcap",
     "tcp-scan": "ndpi/tcp_scan.pcapng",
@@ -56,12 +57,12 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 
 @pytest.fixture(scope="module")
 def store(windows: RunningStack) -> ClickHouse:
-    """The store, as the one user who may make tables."""
+    """The store, as the user who may create tables."""
     return connect(windows.stack, "admin")
 
 
 def equal(stack: RunningStack, store: ClickHouse, first: int, last: int, seconds: float = 120) -> None:
-    """Wait until all that was published is stored, and what the jobs stored of that time equals plain SQL."""
+    """Wait until every published record is stored, and the jobs' rows of that time equal plain SQL."""
     eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "everything in Kafka read", seconds)
     end = time.monotonic() + seconds
     while found := windows_sql.differences(store, first, last):
@@ -72,13 +73,13 @@ def equal(stack: RunningStack, store: ClickHouse, first: int, last: int, seconds
 
 
 def past(hours: int) -> int:
-    """The start of a mix so long ago, in seconds: other tests look at other windows."""
+    """The start of a mix this many seconds ago: other tests use other windows."""
     return (int(time.time()) - 3600 * hours) // 300 * 300
 
 
 @pytest.fixture(scope="module")
 def starts(windows: RunningStack) -> dict[str, int]:
-    """When the day and the flood began, both published: they are waited for together."""
+    """Start times of the day and the flood, both published: the tests wait for them together."""
     return {"day": day(windows, random.Random(4)), "flood": flood(windows, random.Random(5))}
 
 
@@ -126,7 +127,7 @@ def test_captures(windows: RunningStack, store: ClickHouse) -> None:
 
 
 def show(store: ClickHouse, *probes: str) -> None:
-    """Print what is said of hosts, probe by probe: `pytest -s`."""
+    """Print the values of hosts, probe by probe: `pytest -s`."""
     for probe in probes:
         of = f"probe = '{probe}' AND scope = 'probe'"
         print(f"\n{probe}\n  window, host, SYNs, work weight, addresses, ports, flags, signature")
@@ -178,7 +179,7 @@ def test_a_scanner_is_named(
 
 
 def test_labelled_scans_are_named(windows: RunningStack, store: ClickHouse, shared: Path) -> None:
-    """A scan of many hosts, of many ports, and a slow one, from logs that say so."""
+    """A scan of many hosts, of many ports, and a slow one, from logs labelled so."""
     folder, start = shared / "labels/slips", past(7)
     scans = {
         "horizontal": (connection_logs.zeek(folder / "port-scans/horizontal/conn.log"), "10.0.2.112"),
@@ -198,7 +199,7 @@ def test_labelled_scans_are_named(windows: RunningStack, store: ClickHouse, shar
             f"WHERE scope = 'probe' AND probe IN {tuple(scans)} GROUP BY probe, list"
         )
     }
-    # Many hosts, of which most answer; closed ports of one host; ports that do not answer, each asked again, and pings.
+    # Many hosts, most of which answer; closed ports of one host; unanswered ports, each tried again, and pings.
     for name, lists, flag in (
         ("horizontal", ("scan_addresses_tcp",), ""),
         ("vertical", ("scan_ports_tcp", "syn_senders"), "R"),
@@ -222,7 +223,7 @@ def test_ordinary_hosts_are_not_flagged(store: ClickHouse) -> None:
 
 
 def test_late_data_makes_a_new_version(windows: RunningStack, store: ClickHouse) -> None:
-    """What comes after a window was written: answers to SYNs, one of which the next window has judged."""
+    """Data that arrives after a window was written: answers to SYNs, one of which the next window has judged."""
     start = past(5)
     probe = Publisher(windows, "late")
     host, early, tardy = "10.1.0.1", "192.0.2.1", "192.0.2.2"
@@ -261,7 +262,7 @@ def test_late_data_makes_a_new_version(windows: RunningStack, store: ClickHouse)
 
 
 def test_a_restart_in_mid_window(windows: RunningStack, store: ClickHouse) -> None:
-    """kill -9 when a window is partly stored in state and partly on its way."""
+    """kill -9 while a window is partly in state and partly in transit."""
     start, chance = past(6), random.Random(6)
     # Both workers of the second probe see packets of the same flows.
     probes = [

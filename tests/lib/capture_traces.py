@@ -1,7 +1,7 @@
 """Captures to measure the agent with: ordinary traffic, floods, fragments, doubled segments.
 
-Every maker writes one pcap file (microseconds, Ethernet). Ordinary traffic is cut out of ../shared/pcaps where that is
-there; otherwise it is made. Example: python tests/lib/capture_traces.py /tmp/traces
+Every generator writes one pcap file (microseconds, Ethernet). Ordinary traffic is cut out of ../shared/pcaps if
+present; otherwise it is generated. Example: python tests/lib/capture_traces.py /tmp/traces
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def header(link: int = 1) -> bytes:
 
 
 class Writer:
-    """A pcap file whose packets come evenly, `rate` in a second."""
+    """A pcap file with evenly spaced packets, `rate` per second."""
 
     def __init__(self, path: Path, rate: int) -> None:
         self.file = path.open("wb", buffering=1 << 20)
@@ -44,7 +44,7 @@ class Writer:
 
 
 def frames(path: Path) -> Iterator[bytes]:
-    """The whole Ethernet frames of a pcap file that hold IP; nothing of any other file."""
+    """The whole Ethernet frames of a pcap file that hold IP; none from any other file."""
     data = path.read_bytes()
     if data[:2] == b"\x1f\x8b":
         try:
@@ -68,7 +68,7 @@ def frames(path: Path) -> Iterator[bytes]:
 
 
 def readdressed(frame: bytes, copy: int) -> bytes:
-    """The frame between other hosts: one octet of both addresses is changed, so that pairs stay pairs."""
+    """The frame between other hosts: one octet of both addresses changes, so that pairs stay pairs."""
     if copy == 0:
         return frame
     changed = bytearray(frame)
@@ -78,7 +78,7 @@ def readdressed(frame: bytes, copy: int) -> bytes:
 
 
 def ordinary_frames() -> Iterator[bytes]:
-    """Real protocol traffic where it is there, otherwise connections of the sizes that traffic has."""
+    """Real protocol traffic if present, otherwise connections with realistic sizes."""
     if SHARED.is_dir():
         for folder in ("ndpi", "zeek", "ipfixprobe", "slips"):
             for path in sorted((SHARED / folder).rglob("*cap*")):
@@ -123,7 +123,7 @@ def with_payload(headers: bytes, size: int) -> bytes:
 
 
 def ordinary(path: Path, packets: int = 2_600_000, rate: int = 200_000) -> int:
-    """Ordinary traffic, over and over between other hosts until there is enough; pieces of 16 frames alternate."""
+    """Ordinary traffic, repeated between other hosts until there is enough; pieces of 16 frames alternate."""
     once = list(ordinary_frames())
     copies = max(1, math.ceil(packets / max(len(once), 1)))
     writer = Writer(path, rate)
@@ -173,7 +173,7 @@ def new_flows(
 
 
 def packets_of(path: Path) -> Iterator[bytes]:
-    """The frames of a file that was made here."""
+    """The frames of a file generated here."""
     with path.open("rb", buffering=1 << 20) as file:
         file.read(24)
         while len(head := file.read(16)) == 16:
@@ -181,7 +181,7 @@ def packets_of(path: Path) -> Iterator[bytes]:
 
 
 def fragments_of(frame: bytes, number: int, most: int = 256) -> list[bytes]:
-    """An IPv4 packet as fragments of at most `most` octets of payload; anything else, and what is small, as it is."""
+    """An IPv4 packet as fragments of at most `most` octets of payload; small packets and all others unchanged."""
     ip = 14
     length = (frame[ip] & 15) * 4
     total = struct.unpack_from(">H", frame, ip + 2)[0]
@@ -201,7 +201,7 @@ def fragments_of(frame: bytes, number: int, most: int = 256) -> list[bytes]:
 
 
 def fragmented(path: Path, source: Path, window: int = 1, packets: int = 900_000, rate: int = 200_000) -> int:
-    """The traffic of `source`, fragmented; frames are shuffled within windows of `window` of them."""
+    """The traffic of `source`, fragmented; frames are shuffled within windows of `window` frames."""
     dice = random.Random(2)
     writer = Writer(path, rate)
     waiting: list[bytes] = []
@@ -243,7 +243,7 @@ def doubled(path: Path, source: Path, packets: int = 2_000_000) -> int:
 
 
 def main(folder: Path) -> None:
-    """Make all of them."""
+    """Generate all traces."""
     folder.mkdir(parents=True, exist_ok=True)
     real = folder / "ordinary.pcap"
     makers: list[tuple[str, Callable[[Path], int]]] = [

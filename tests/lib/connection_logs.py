@@ -1,4 +1,4 @@
-"""Connections of labelled logs as an agent would have recorded them: Zeek's conn.log and Argus's binetflow."""
+"""Connections of labelled logs as an agent would record them: Zeek's conn.log and Argus's binetflow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROTOCOLS = {"tcp": TCP, "udp": UDP, "icmp": ICMP}
 
 
 def zeek(path: Path) -> Iterator[tuple[float, Seen]]:
-    """Connections of a conn.log, as lines of JSON or separated by tabs, with when they began (seconds)."""
+    """Connections of a conn.log, as lines of JSON or separated by tabs, with their start times (seconds)."""
     names: list[str] = []
     for line in path.read_text().splitlines():
         if line.startswith("#fields"):
@@ -56,7 +56,7 @@ def argus(path: Path) -> Iterator[tuple[float, Seen]]:
 
 
 def seen(src: str, dst: str, row: Any, forward: Way, back: Way, protocol: str, src_port: str, dst_port: str) -> Seen:
-    """One connection; what is no number for a port (ICMP's type in hexadecimal, nothing) is 0."""
+    """One connection; a port that is not a number (ICMP's type in hexadecimal, nothing) becomes 0."""
     ports = [int(row[name]) if str(row[name]).isdecimal() else 0 for name in (src_port, dst_port)]
     number = PROTOCOLS[row[protocol]]
     return Seen(src, dst, ports[0], ports[1], number, forward, back, guess=number != TCP or forward.syn == 0)
@@ -70,7 +70,7 @@ def publish(probe: Publisher, connections: Iterator[tuple[float, Seen]], start_m
         since_ms = int((when - ordered[0][0]) * 1000)
         connection.first_ms = since_ms % INTERVAL_MS
         intervals.setdefault(start_ms + since_ms // INTERVAL_MS * INTERVAL_MS, []).append(connection.record())
-    # Two windows more: the last SYNs are judged in the next one.
+    # Two more windows: the last SYNs are judged in the next one.
     last = max(intervals) + 60_000
     for start in range(start_ms, last + 1, INTERVAL_MS):
         probe.interval(start, intervals.get(start, []), last=start == last)

@@ -1,6 +1,7 @@
-"""Seeds for fuzzing: fills `capture/fuzz/corpus/TARGET/` from public captures, or from generated traffic where there are none.
+"""Seeds for fuzzing: fills `capture/fuzz/corpus/TARGET/` from public captures, or from generated traffic if there are
+none.
 
-`python3 tests/lib/fuzz_seeds.py [FOLDER]`; the folder is `../shared/pcaps` beside the checkout unless another one is named.
+`python3 tests/lib/fuzz_seeds.py [FOLDER]`; the default folder is `../shared/pcaps` beside the checkout.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from capture_traces import SHARED, fragments_of, made_frames
 CORPUS = Path(__file__).resolve().parents[2] / "capture/fuzz/corpus"
 #: As in `capture/fuzz/src/packet.rs`.
 LINKS = [1, 101, 0, 113, 276, 9, 104, 107, 105, 127, 10, 239]
-#: Octets of an input at most, and frames of a capture that are looked at.
+#: Maximum octets of an input, and maximum frames read of a capture.
 MOST = 4096
 FRAMES = 200
 
 
 def seed(target: str, octets: bytes) -> None:
-    """Keep an input."""
+    """Write an input."""
     (CORPUS / target / hashlib.sha1(octets).hexdigest()).write_bytes(octets)
 
 
 def frames(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The link type and the octets of a capture's packets, as far as it can be read; pcapng of either order."""
+    """The link type and the octets of a capture's packets, as far as readable; pcapng of either byte order."""
     if len(data) < 24:
         return
     if data[:4] == b"\x0a\x0d\x0d\x0a":
@@ -76,7 +77,7 @@ def packets(link: int, some: list[bytes], how: int) -> bytes:
 
 
 def payload(link: int, frame: bytes) -> bytes:
-    """What TCP or UDP carries in an Ethernet frame of IPv4; empty where there is none."""
+    """The payload of TCP or UDP in an Ethernet frame of IPv4; empty if there is none."""
     if link != 1 or frame[12:14] != b"\x08\0" or len(frame) < 42:
         return b""
     layer4 = frame[14 + (frame[14] & 15) * 4 :]
@@ -88,13 +89,13 @@ def payload(link: int, frame: bytes) -> bytes:
 
 
 def is_named(octets: bytes, frame: bytes) -> bool:
-    """Whether there may be a name in a payload."""
+    """Whether a payload may hold a name."""
     ports = frame[34:38]
     return octets[:2] == b"\x16\x03" or b"\nHost:" in octets or b"\0\x35" in (ports[:2], ports[2:])
 
 
 def from_frames(link: int, some: list[bytes], dice: random.Random) -> None:
-    """The inputs that a capture's packets make."""
+    """The inputs from a capture's packets."""
     if link in LINKS:
         chunk: list[bytes] = []
         made = 0
@@ -120,7 +121,7 @@ def from_frames(link: int, some: list[bytes], dice: random.Random) -> None:
 
 
 def datagram(octets: bytes, exporter: int = 0) -> bytes:
-    """A datagram in an input of the target `netflow`, a second after the one before it."""
+    """A datagram in an input of the target `netflow`, a second after the previous one."""
     return struct.pack(">BHH", exporter, 125, len(octets)) + octets
 
 
@@ -142,7 +143,7 @@ def ipfix(sequence: int, *sets: bytes) -> bytes:
 
 
 def exports(dice: random.Random) -> Iterator[list[bytes]]:
-    """Datagrams as exporters send them, in the order in which they come."""
+    """Datagrams as exporters send them, in order of arrival."""
 
     def fields(*pairs: tuple[int, int]) -> bytes:
         return b"".join(struct.pack(">HH", *pair) for pair in pairs)
@@ -184,7 +185,7 @@ def exports(dice: random.Random) -> Iterator[list[bytes]]:
 
 
 def from_exports(some: list[bytes]) -> None:
-    """The inputs that an exporter's datagrams make, and those that have something lost or of another exporter."""
+    """The inputs from an exporter's datagrams, and variants with a loss or with another exporter."""
     if some[0][:4] == struct.pack(">I", 5):
         seed("sflow", b"".join(struct.pack(">H", len(one) - 4) + one[4:] for one in some)[:MOST])
         return
@@ -195,7 +196,7 @@ def from_exports(some: list[bytes]) -> None:
 
 
 def is_export(octets: bytes) -> bool:
-    """Whether a datagram may be one of NetFlow, IPFIX or sFlow."""
+    """Whether a datagram may be NetFlow, IPFIX or sFlow."""
     return len(octets) > 20 and (octets[:2] in (b"\0\5", b"\0\x09", b"\0\x0a") or octets[:4] == b"\0\0\0\5")
 
 

@@ -1,4 +1,4 @@
-"""A stack under test, and the means to look at it and to hurt it."""
+"""A stack under test, and helpers to inspect it and to damage it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from weir.supervisor import Supervisor
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BUILT = CHECKOUT / ".weir"
-#: Where `weir` finds what `make build` made.
+#: Where `weir` finds the artefacts of `make build`.
 ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT / "kafka")}
-#: The environment variable that names the folder of a session of tests: its processes agree there.
+#: The environment variable that names the folder of a test session; its processes coordinate there.
 FOLDER = "WEIR_TEST_FOLDER"
 PORTS = range(11_000, 32_000)
 AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
@@ -41,7 +41,7 @@ BENCH = Path(os.environ.get("WEIR_BENCH", CHECKOUT / "capture/target/release/wei
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on, below those the kernel gives to clients; a session hands out each one once."""
+    """Ports without a listener, below those that the kernel gives to clients; a session hands out each one once."""
     counter = Path(os.environ.get(FOLDER, tempfile.gettempdir())) / f"weir-ports-{os.getuid()}"
     found: list[int] = []
     with counter.open("a+") as file:
@@ -62,7 +62,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def live_possible() -> bool:
-    """Whether this machine lets us make network namespaces."""
+    """Whether this machine permits network namespaces."""
     if os.geteuid() or not shutil.which("ip"):
         return False
     made = (
@@ -74,7 +74,7 @@ def live_possible() -> bool:
 
 
 def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """Ask until the answer is true and return it; fail with `what` when time is up."""
+    """Ask until the answer is true and return it; fail with `what` when the time runs out."""
     end = time.monotonic() + seconds
     answer = question()
     while not answer:
@@ -87,7 +87,7 @@ def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> A
 
 @dataclass
 class Done:
-    """How a command ended."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -95,15 +95,15 @@ class Done:
 
 
 class RunningStack:
-    """`weir up --detach` in a folder of its own; a context manager that takes it down again.
+    """`weir up --detach` in a folder of its own; a context manager that stops it again.
 
-    With `home` it is the stack that runs there already.
+    With `home` it attaches to the stack that already runs there.
     """
 
     def __init__(
         self, *, home: Path | None = None, superset: bool = False, proxied_clickhouse: bool = False, **flink: Any
     ) -> None:
-        # A folder of our own: Unix sockets want a short path, and another pytest session cleans up pytest's folders.
+        # A private folder: Unix sockets need a short path, and another pytest session deletes pytest's folders.
         self.home = home or Path(tempfile.mkdtemp(prefix="weir-", dir=os.environ.get(FOLDER)))
         if home is None:
             self._configure(superset, proxied_clickhouse, flink)
@@ -146,7 +146,7 @@ class RunningStack:
         self.take_down()
 
     def bring_up(self) -> None:
-        """`weir up --detach`; where that fails nothing is left."""
+        """`weir up --detach`; a failure leaves nothing behind."""
         done = self.weir("up", "--detach", timeout=300)
         if done.status:
             self.keep_logs()
@@ -154,7 +154,7 @@ class RunningStack:
             raise AssertionError(f"weir up failed:\n{done.out}\n{done.err}")
 
     def take_down(self) -> None:
-        """`weir down`, and the folder is gone; the logs are kept."""
+        """`weir down`, and remove the folder; the logs are kept."""
         self.keep_logs()
         done = self.weir("down", timeout=120)
         self.remove()
@@ -205,7 +205,7 @@ class RunningStack:
         done = self.weir("probe", "add", probe, "--workers", str(workers))
         assert done.status == 0, done.err
 
-    # ---- looking ----
+    # ---- inspecting ----
 
     @functools.cached_property
     def store(self) -> ClickHouse:
@@ -230,12 +230,12 @@ class RunningStack:
         return ledger.read(self.store, f"probe = '{probe}'")
 
     def settled(self, probe: str, packets: int, seconds: float = 60) -> dict[str, int]:
-        """Wait until so many packets are stored for the probe and no more come; returns the sums."""
+        """Wait until that many packets of the probe are stored and no more arrive; returns the sums."""
         eventually(lambda: self.sums(probe)["packets"] >= packets, f"{packets} packets of {probe} stored", seconds)
         eventually(lambda: kafka.lag(self.stack.brokers) == 0, "everything in Kafka read", seconds)
         return self.sums(probe)
 
-    # ---- hurting ----
+    # ---- damaging ----
 
     def pid(self, service: str) -> int:
         """Process id of a running service."""
@@ -243,7 +243,7 @@ class RunningStack:
         return state.pid if state.word == "RUNNING" else 0
 
     def kill(self, service: str) -> None:
-        """kill -9, as when the power fails for one process; the supervisor starts it again."""
+        """kill -9, like a power failure of one process; the supervisor starts it again."""
         os.kill(eventually(lambda: self.pid(service), f"{service} running"), signal.SIGKILL)
 
     def stop(self, service: str) -> None:
@@ -298,7 +298,7 @@ def run(command: list[str], environment: dict[str, str] | None = None, timeout: 
 
 @functools.cache
 def schemas(name: str = "flow") -> Any:
-    """The module generated from a file of `schemas/`, made anew for this run."""
+    """The Python module generated from a file of `schemas/`, regenerated for this run."""
     from grpc_tools import protoc
 
     folder = tempfile.mkdtemp(prefix="weir-proto-", dir=os.environ.get(FOLDER))

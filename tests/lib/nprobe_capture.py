@@ -1,4 +1,4 @@
-"""A small capture whose records have something to say in every field that nProbe's messages have."""
+"""A small capture whose records fill every field of nProbe's messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def udp(ports: tuple[int, int], payload: bytes) -> bytes:
 
 
 def question(name: str, number: int) -> bytes:
-    """A question of DNS for an address."""
+    """A DNS query for an address."""
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     return struct.pack("!HHHHHH", number, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!HH", 1, 1)
 
@@ -42,7 +42,7 @@ def request(host: str) -> bytes:
 
 
 def connection(when: float, client: str, server: str, port: int, host: str) -> list[tuple[float, bytes]]:
-    """A connection with a handshake of 30 ms, one segment sent twice and two that overtake each other."""
+    """A connection with a handshake of 30 ms, one segment sent twice and two out of order."""
     there, back = (port, 80), (80, port)
     asked, told = request(host), b"x" * 400
     sent = [
@@ -64,7 +64,7 @@ def connection(when: float, client: str, server: str, port: int, host: str) -> l
 
 
 def make(path: Path, flows: int = 120) -> None:
-    """Write it: connections, questions of DNS and echoes over IPv4 and IPv6, more than a few messages of records."""
+    """Write it: connections, DNS queries and echoes over IPv4 and IPv6, more than a few messages of records."""
     frames: list[tuple[float, bytes]] = []
     for number in range(flows):
         six, when = number % 3 == 2, START + number * 0.05

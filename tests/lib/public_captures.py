@@ -1,4 +1,4 @@
-"""Public captures: which ones a test takes, and what tshark counts in them."""
+"""Public captures: the ones a test uses, and tshark's counts for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 def ip_volume(capture: Path) -> tuple[int, int]:
     """IP packets and layer-3 octets, as tshark counts them; of nested IP headers the outermost.
 
-    A packet counts where tshark reads a length from its IP header. One whose EtherType says IP and whose header says
+    A packet counts if tshark reads a length from its IP header. A packet with an EtherType of IP and a header of
     version 2 has none: tshark calls it bogus, the agent malformed.
     """
     fields = [word for name in ("frame.protocols", "ip.len", "ipv6.plen") for word in ("-e", name)]
@@ -29,7 +29,7 @@ def ip_volume(capture: Path) -> tuple[int, int]:
 
 
 def chosen_captures(shared: Path, count: int = 20) -> list[Path]:
-    """Those whose file names have the smallest SHA-256, among those that capinfos accepts; and one large one."""
+    """The captures whose file names have the smallest SHA-256, among those that capinfos accepts; and one large one."""
     every = sorted(
         (path for path in (shared / "pcaps").rglob("*") if path.is_file()),
         key=lambda path: hashlib.sha256(path.name.encode()).hexdigest(),

@@ -1,5 +1,6 @@
-"""Messages as agents would publish them, of traffic that no capture holds: what several probes saw of the same flows,
-sampled or one way only, and a flood that made agents count flows together."""
+"""Messages as agents would publish them, for traffic that no capture holds: observations of the same flows by several
+probes, sampled or one-way, and a flood that makes agents count flows together.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ TCP, UDP, ICMP, GRE, ICMP6 = 6, 17, 1, 47, 58
 
 
 def packed(address: str) -> bytes:
-    """An address as a record has it; empty for none."""
+    """An address in a record's form; empty for none."""
     return ipaddress.ip_address(address).packed if address else b""
 
 
 class Publisher:
-    """One worker of a probe that has so many; `words` are of `weir probe add`."""
+    """One worker of a probe with this many workers; `words` are options of `weir probe add`."""
 
     def __init__(self, stack: RunningStack, probe: str, *words: str, worker: int = 0, workers: int = 1) -> None:
         self.probe, self.worker, self.workers = probe, worker, workers
@@ -37,7 +38,7 @@ class Publisher:
         self.sequence = 0
 
     def interval(self, start_ms: int, records: Iterable[Any], *, close: bool = True, last: bool = False) -> None:
-        """Publish what was seen in one interval, and the closing record."""
+        """Publish the observations of one interval, and the closing record."""
         records = list(records)
         first, messages = self.sequence, []
         for at in range(0, len(records), 500):
@@ -70,7 +71,7 @@ class Publisher:
 
 @dataclass
 class Way:
-    """What went one way in an interval."""
+    """The packets of one direction in an interval."""
 
     packets: int = 0
     octets: int = 0
@@ -81,7 +82,7 @@ class Way:
     icmp_errors: int = 0
 
     def sampled(self, rate: int, chance: random.Random) -> Way:
-        """What one packet in `rate` shows of it, scaled up."""
+        """The sample that one packet in `rate` gives of it, scaled up."""
 
         def thinned(count: int) -> int:
             return rate * sum(chance.random() < 1 / rate for _ in range(count))
@@ -117,7 +118,7 @@ class Seen:
     words: dict[str, Any] = field(default_factory=dict)
 
     def turned(self) -> Seen:
-        """The same by a probe that took the other side for the source."""
+        """The same flow from a probe that took the other side for the source."""
         return replace(
             self,
             src=self.dst,
@@ -130,18 +131,18 @@ class Seen:
         )
 
     def sampled(self, rate: int, chance: random.Random) -> Seen:
-        """The same by a probe that looks at one packet in `rate`."""
+        """The same flow from a probe that samples one packet in `rate`."""
         return replace(
             self, rate=rate, forward=self.forward.sampled(rate, chance), back=self.back.sampled(rate, chance)
         )
 
     @property
     def packets(self) -> int:
-        """Packets both ways."""
+        """Packets in both directions."""
         return self.forward.packets + self.back.packets
 
     def record(self) -> Any:
-        """The record that an agent makes of it."""
+        """The agent's record of it."""
         flow = schemas().Flow(
             src_addr=packed(self.src),
             dst_addr=packed(self.dst),
@@ -183,7 +184,7 @@ def overflow(
     registers: bytes = b"",
     first_ms: int = 0,
 ) -> Any:
-    """A record of many flows that were counted together by `key`, as `Overflow.Key` numbers them."""
+    """A record of many flows counted together by `key`, numbered as in `Overflow.Key`."""
     flow = schemas().Flow(
         record_kind=1,
         protocol=protocol,
@@ -202,7 +203,7 @@ def overflow(
     return flow
 
 
-# ---- a day that several probes saw ----
+# ---- a day seen by several probes ----
 
 PREFIXES = """prefix,customer,site,tags,national
 10.1.0.0/16,Alpha,north,,true
@@ -217,7 +218,7 @@ OUTSIDE = ("198.51.100.", "203.0.113.", "192.0.2.", "2001:db8:9::")
 
 
 def day(stack: RunningStack, chance: random.Random, flows: int = 250) -> int:
-    """Windows spread over the day before yesterday, as five probes saw them; returns the start of the first in seconds."""
+    """Windows spread over the day before yesterday, seen by five probes; returns the start of the first in seconds."""
     start = (int(time.time()) - 2 * 86_400) // 300 * 300
     probes = [
         Publisher(stack, "day-all", "--site", "north", "--rank", "50"),
@@ -244,7 +245,7 @@ def day(stack: RunningStack, chance: random.Random, flows: int = 250) -> int:
 
 
 def _declare(stack: RunningStack, probe: Publisher, start: int) -> None:
-    """Declare the prefixes, and wait until records are stored with what they say."""
+    """Declare the prefixes, and wait until stored records carry them."""
     (stack.home / "prefixes.csv").write_text(PREFIXES)
     done = stack.weir("prefixes", "import", str(stack.home / "prefixes.csv"))
     assert done.status == 0, done.err
@@ -268,7 +269,7 @@ def traffic(chance: random.Random, flows: int = 200) -> list[Seen]:
 
 def _address(places: tuple[str, ...], chance: random.Random, version: int) -> str:
     place = chance.choice([one for one in places if (":" in one) == (version == 6)])
-    # A few hosts have most flows, as everywhere.
+    # A few hosts have most flows, as in real traffic.
     return place + str(1 + min(chance.randrange(250), chance.randrange(250), chance.randrange(250)))
 
 
@@ -334,8 +335,8 @@ def _goes_on(flow: Seen, chance: random.Random) -> Seen:
 
 
 def _observed(flow: Seen, probe: str, chance: random.Random) -> Seen | None:
-    """What a probe saw of a flow, None for nothing."""
-    # The same flow takes the same way in every interval.
+    """A probe's observation of a flow, None for nothing."""
+    # The same flow takes the same path in every interval.
     path = random.Random(f"{probe} {flow.src} {flow.dst} {flow.src_port} {flow.dst_port}")
     if path.random() < 0.4:
         return None
@@ -357,7 +358,7 @@ def _observed(flow: Seen, probe: str, chance: random.Random) -> Seen | None:
 
 
 def registers(distinct: int, chance: random.Random) -> bytes:
-    """A HyperLogLog of 128 registers of so many things; which ones does not matter to who reads it."""
+    """A HyperLogLog of 128 registers of this many items; readers do not care which."""
     found = bytearray(128)
     for _ in range(distinct):
         place, rest = chance.randrange(128), chance.getrandbits(57)
@@ -366,8 +367,9 @@ def registers(distinct: int, chance: random.Random) -> bytes:
 
 
 def flood(stack: RunningStack, chance: random.Random, sources: int = 2_000) -> int:
-    """SYNs from forged sources to one host, scans and an answer to each, where agents ran out of room; returns the
-    start of the first of three windows in seconds."""
+    """SYNs from forged sources to one host, scans and an answer to each, where agents reached their bound; returns the
+    start of the first of three windows in seconds.
+    """
     start = (int(time.time()) - 7_200) // 300 * 300
     probes = [Publisher(stack, "flood-edge", "--rank", "1"), Publisher(stack, "flood-core", "--rank", "2")]
     for tick in range(9):
@@ -388,7 +390,7 @@ def _forged(chance: random.Random, sources: int) -> Iterable[Seen]:
 
 
 def _scans(tick: int) -> Iterable[Seen]:
-    """By addresses, by ports, and by ports of one address in UDP. What is tried late is answered in the next window."""
+    """By addresses, by ports, and by ports of one address in UDP. Late attempts are answered in the next window."""
     for host in range(1, 200):
         back = Way(1, 40, rst=1) if host % 7 == 0 else Way()
         yield Seen("10.1.0.66", f"192.0.2.{host}", 4000 + tick, (139, 445)[host % 2], TCP, Way(1, 48, syn=1), back,
@@ -426,7 +428,7 @@ def _uncounted(chance: random.Random, version: int) -> list[Any]:
         overflow(
             1, ICMP if version == 4 else ICMP6, 20, host=scanner, registers=registers(20, chance), version=version
         ),
-        # One that is seen in overflow records alone: it reaches many ports of one host.
+        # A host seen only in overflow records: it reaches many ports of one host.
         *(
             overflow(1, TCP, 1, syn=1, host=f"{network}167", port=port, version=version, first_ms=port)
             for port in range(30)
@@ -454,7 +456,7 @@ SYSTEMS = {
     "198.51.100.128/25": {"autonomous_system_number": 4_200_000_001, "autonomous_system_organization": "Far"},
     "2001:db8::/32": {"autonomous_system_number": 64_520, "autonomous_system_organization": "Six"},
 } | {
-    # More than a mix has rows for.
+    # More systems than a mix has rows for.
     f"203.0.113.{8 * i}/29": {"autonomous_system_number": 64_600 + i, "autonomous_system_organization": f"Small {i}"}
     for i in range(32)
 }
@@ -467,7 +469,7 @@ COUNTRIES = {
 
 
 def address_file(path: Path, places: dict[str, dict[str, Any]]) -> Path:
-    """Write what is said of prefixes, none inside another, in MaxMind's database format, version 2.0."""
+    """Write the data of prefixes, none inside another, in MaxMind's database format, version 2.0."""
     nodes: list[list[int | str | None]] = [[None, None]]
     data, offsets = b"", {}
     for prefix, said in places.items():
@@ -514,7 +516,7 @@ _STRING, _UINT16, _UINT32, _MAP, _UINT64, _ARRAY = 2, 5, 6, 7, 9, 11
 
 
 def _encoded(value: Any) -> bytes:
-    """A value of the format's data section; a number is a uint32 where its kind does not stand before it."""
+    """A value of the format's data section; a number is a uint32 unless its kind precedes it."""
     if isinstance(value, dict):
         return _control(_MAP, len(value)) + b"".join(_encoded(part) for item in value.items() for part in item)
     if isinstance(value, list):
@@ -527,13 +529,13 @@ def _encoded(value: Any) -> bytes:
 
 
 def _control(kind: int, size: int) -> bytes:
-    """What says which kind of value follows, and how long it is."""
+    """The control bytes: the kind and length of the value that follows."""
     short, more = (size, b"") if size < 29 else (29, bytes([size - 29]))
     return bytes([kind << 5 | short]) + more if kind < 8 else bytes([short, kind - 7]) + more
 
 
 def conversations_and_a_scan(chance: random.Random) -> Iterable[Seen]:
-    """Clients, servers, and a scan that nobody answers."""
+    """Clients, servers, and an unanswered scan."""
     for _ in range(60):
         sent, back = chance.randint(1, 20), chance.randint(0, 30)
         yield Seen(

@@ -1,4 +1,4 @@
-"""What the jobs of windows should have stored, worked out by the store itself in plain SQL from the raw rows of `flows`.
+"""The expected rows of the window jobs, computed by the store itself in plain SQL from the raw rows of `flows`.
 
 Each step is a table of a database of its own, so that the next one reads as what it means: `seen` is what each probe
 saw of each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these, `hosts` what
@@ -25,7 +25,7 @@ Rows = dict[tuple[Any, ...], dict[str, Any]]
 _COUNTS = ("octets", "packets", "tcp_syn", "tcp_synack", "tcp_fin", "tcp_rst", "icmp_errors")
 _DIRECTED = [f"{way}_{count}" for way in ("fwd", "rev") for count in _COUNTS]
 _TUPLE = "src_addr, dst_addr, src_port, dst_port, protocol"
-# What tells entries of one window and probe apart: five-tuple; overflow records also by what they count by.
+# Key of the entries of one window and probe: five-tuple; for overflow records also their aggregation key.
 _ENTRY = f"{_TUPLE}, okey, overflow_version"
 _ATTRIBUTES = "application, src_as, dst_as, src_country, dst_country, src_customer, dst_customer"
 
@@ -69,7 +69,7 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
     sums = ", ".join(f"sum(toUInt64(f.{name})) AS {name}" for name in _DIRECTED)
     swapped = {"fwd": "rev", "rev": "fwd"}
     joined = ", ".join(
-        # Of a one-way observation the direction that it lacks, from the best other one that has it.
+        # For a one-way observation, the missing direction from the best other observation that has it.
         f"if(c.one_way AND c.{way}_packets = 0, c.other_{way}.{number}, c.{way}_{count}) AS {way}_{count}"
         for way in ("fwd", "rev")
         for number, count in enumerate(_COUNTS, 1)
@@ -97,7 +97,7 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
             FROM counted"""
 
     return {
-        # ---- what each probe saw ----
+        # ---- observations of each probe ----
         "places": """
             SELECT p.id AS id, any(p.site) AS site, any(p.national) AS national FROM weir.prefixes AS p FINAL GROUP BY id""",
         "seen": f"""
@@ -171,7 +171,7 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
             FROM national
             ARRAY JOIN arrayDistinct(arrayConcat([toUInt32(0)], arrayFilter(c -> c != 0, [src_customer, dst_customer])))
                 AS of_customer""",
-        # Over all probes, what was left out is what they saw together less what counts.
+        # Over all probes, the bytes left out are the sum of all observations minus the counted ones.
         "totals": """
             SELECT w, scope, probe, customer, sum(fwd_octets + rev_octets) AS window_octets,
                    sum(fwd_packets + rev_packets) AS window_packets, countIf(okey = 0) AS window_flows,
@@ -216,7 +216,7 @@ def _hosts(first: int, last: int, window: int, answer: int) -> dict[str, str]:
                    sumIf(packets_sent + packets_received, okey != 0 AND tcp) AS overflow_tcp_packets{own}
             FROM (SELECT *, protocol = 6 AND NOT one_way AS tcp FROM ends WHERE scope != 'customer')
             GROUP BY w, scope, probe, host""",
-        # A SYN is judged in the window in which its answer's time-out ends; the answer may come until that window's end.
+        # A SYN is judged in the window in which its answer's timeout ends; the answer may come until that window's end.
         "attempts": f"""
             SELECT w AS tried, if(first < {edge}, w, w + {window}) AS judged,
                    probe, src_addr, dst_addr, src_port, dst_port, protocol, src_customer, src_at_site, src_national
@@ -240,7 +240,7 @@ def _hosts(first: int, last: int, window: int, answer: int) -> dict[str, str]:
             LEFT JOIN (SELECT DISTINCT * EXCEPT probe FROM answers) AS a
                 USING (src_addr, dst_addr, src_port, dst_port, protocol)
             GROUP BY w, scope, host, peer""",
-        # A window has rows of a probe where the probe saw something in it.
+        # A window has rows of a probe if the probe saw anything in it.
         "verdicts": """
             SELECT w, scope, probe, host, max(customer) AS customer, max(local) AS local,
                    countIf(NOT replied) AS failed, countIf(replied) AS answered
@@ -255,7 +255,7 @@ def _hosts(first: int, last: int, window: int, answer: int) -> dict[str, str]:
                    if(syn_recv + syn_sent = 0, 0, intDiv(100 * synack_sent, syn_recv + syn_sent)) AS sa_s,
                    udp_sent * icmp_recv_udp AS udp_work_weight
             FROM did AS d FULL JOIN verdicts AS v USING (w, scope, probe, host)""",
-        # ---- distinct counterparts that overflow records tell by sketches ----
+        # ---- distinct counterparts, from the sketches of overflow records ----
         "sketches": f"""
             SELECT w, scope, probe, host, kind, toUInt64(sum(floor(estimate + 0.5))) AS estimate
             FROM (SELECT w, scope, name AS probe, host, {_KIND} AS kind,
@@ -285,7 +285,7 @@ def _hosts(first: int, last: int, window: int, answer: int) -> dict[str, str]:
 def work_out(
     store: ClickHouse, first: int, last: int, *, window: int = 30, answer: int = 10, top: int = 50, report: int = 1000
 ) -> None:
-    """Make all tables anew from the rows of `flows` of a time, in seconds; `store` is the admin's."""
+    """Create all tables again from the rows of `flows` of a time range, in seconds; `store` is the admin's."""
     store.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
     store.execute(f"CREATE DATABASE {DATABASE}")
     steps = _steps(first, last, window, answer) | _declared(top=top, report=report, mix_top=50, mix_top_as=20)
@@ -313,12 +313,12 @@ def _by_key(store: ClickHouse, sql: str, key: list[str]) -> Rows:
 
 
 def count(store: ClickHouse, sql: str) -> int:
-    """The number that is the answer."""
+    """The number in the answer."""
     return int(store.execute(sql))
 
 
 def differences(store: ClickHouse, first: int, last: int) -> list[str]:
-    """Where what the jobs stored of a time differs from plain SQL over the rows as they are now, one line each."""
+    """Differences between the jobs' rows of a time range and plain SQL over the rows as they are now, one line each."""
     work_out(store, first, last)
     found = []
     for name in tables():

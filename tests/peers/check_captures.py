@@ -1,7 +1,7 @@
-"""Every public capture through `weir-probe read --to none`, held against tshark.
+"""Runs every public capture through `weir-probe read --to none`, and compares with tshark.
 
-`make check-captures`. For each file: no crash, no hang, a summary that balances; and where tshark reads it without
-complaint, exit status 0 and as many IP packets metered as tshark counts, but for causes that are listed.
+`make check-captures`. For each file: no crash, no hang, a summary that balances; and if tshark reads it without
+complaint, exit status 0 and as many IP packets metered as tshark counts, except for listed causes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from public_captures import ip_volume
 
 @dataclass
 class Result:
-    """What came of one capture: `verdict` is one word, `text` what a person needs to know."""
+    """The result of one capture: `verdict` is one word, `text` explains it to a person."""
 
     path: Path
     verdict: str
@@ -70,7 +70,7 @@ def check(path: Path) -> Result:
 
 
 def unbalanced(summary: dict[str, Any]) -> str:
-    """Empty where the law of conservation holds, in packets and in octets."""
+    """Empty if the law of conservation holds, in packets and in octets."""
     for unit in ("packets", "octets"):
         one = summary[unit]
         there = one["in_flow_records"] + one["in_overflow_records"] + sum(one["not_metered"].values())
@@ -80,7 +80,7 @@ def unbalanced(summary: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Check every capture and print a table of verdicts; exit status 1 where one is a fault (in capitals)."""
+    """Check every capture and print a table of verdicts; exit status 1 if one is a fault (in capitals)."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", default=CHECKOUT.parent / "shared/pcaps")
     options = parser.parse_args()

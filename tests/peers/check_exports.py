@@ -1,7 +1,8 @@
-"""Exports of NetFlow, IPFIX and sFlow decoded by `weir-probe decode`, held against tshark: the same flows, packets, octets.
+"""Compares exports of NetFlow, IPFIX and sFlow decoded by `weir-probe decode` with tshark: flows, packets, octets.
 
-`python3 check_exports.py [CAPTURE ...]`: captures with exports inside; without any, those among the public captures beside
-the checkout, and what pmacctd, where it is installed, exports of a few others as NetFlow v5, v9, IPFIX and sFlow.
+`python3 check_exports.py [CAPTURE ...]`: captures with exports inside; without arguments, those among the public
+captures beside the checkout, and what pmacctd, if installed, exports of a few others as NetFlow v5, v9, IPFIX and
+sFlow.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from capture_traces import SHARED
 from capture_traces import header as pcap_header
 from harness import AGENT
 
-#: The only public captures here with exports inside (tshark's filter `cflow or sflow` over all of them).
+#: The only public captures with exports inside (tshark's filter `cflow or sflow` over all of them).
 EXPORTS = [
     "tcpdump/sflow_expanded.pcap",
     "tcpdump/sflow-print-v6.pcap",
     "tcpdump/sflow_multiple_counter_30_pdus.pcap",
 ]
-#: Captures of which pmacctd makes exports.
+#: Captures that pmacctd exports.
 TRAFFIC = ["ndpi/bitcoin.pcap", "ndpi/anyconnect-vpn.pcap"]
 FORMS = {
     "netflow5": ("nfprobe", "nfprobe_version: 5"),
@@ -58,12 +59,12 @@ def ours(path: Path) -> Counter[Flow]:
 
 
 def ports(protocol: int, source: int, destination: int) -> tuple[int, int]:
-    """Ports where a protocol has them: exporters put an ICMP message's type where they like."""
+    """Ports if the protocol has them: exporters put an ICMP message's type in various places."""
     return (source, destination) if protocol in (6, 17) else (0, 0)
 
 
 def dissected(path: Path, wanted: str, on_6343: str) -> list[Any]:
-    """The packets that tshark wants to show, with sFlow's port read as it is told."""
+    """The packets that tshark shows, with sFlow's port decoded as sFlow."""
     command = ["tshark", "-n", "-r", str(path), "-Y", wanted, "-T", "json", "--no-duplicate-keys"]
     for port in (2055, 2056, 4739, 9555, 9995, 9996):
         command += ["-d", f"udp.port=={port},cflow"]
@@ -76,7 +77,7 @@ def dissected(path: Path, wanted: str, on_6343: str) -> list[Any]:
 def theirs(path: Path) -> Counter[Flow]:
     """The flows that tshark decodes."""
     flows: Counter[Flow] = Counter()
-    # Some exporters send NetFlow to sFlow's port: we go by what a datagram says it is, tshark by the port.
+    # Some exporters send NetFlow to sFlow's port: the agent decodes by the datagram's content, tshark by the port.
     netflow_there = dissected(path, "udp.port == 6343 and cflow.version in {5, 9, 10}", "cflow")
     for packet in dissected(path, "cflow or sflow", "sflow") + netflow_there:
         layers = packet["_source"]["layers"]
@@ -94,7 +95,7 @@ def theirs(path: Path) -> Counter[Flow]:
 
 
 def as_list(value: Any) -> list[Any]:
-    """One or several."""
+    """One value or several, as a list."""
     return value if isinstance(value, list) else [value]
 
 
@@ -126,14 +127,14 @@ def flow_of_record(record: dict[str, Any]) -> Flow:
 
 
 def flow_of_header(header: dict[str, Any]) -> Flow | None:
-    """A sampled header of sFlow; None where tshark finds no addresses in it."""
+    """A sampled header of sFlow; None if tshark finds no addresses in it."""
     ip = as_list(header.get("ip") or header.get("ipv6") or {})[0]
     if not {"ip.src", "ipv6.src"} & ip.keys():
         return None
     if "ip.src" in ip:
         addresses, protocol, octets = (ip["ip.src"], ip["ip.dst"]), int(ip["ip.proto"]), int(ip["ip.len"])
     else:
-        # What the last of the extension headers says that follows.
+        # The protocol that the last extension header names.
         following = [int(part[name]) for part in dicts(ip) for name in part if name.endswith(".nxt")]
         addresses, protocol, octets = (ip["ipv6.src"], ip["ipv6.dst"]), following[-1], int(ip["ipv6.plen"]) + 40
     both = (0, 0)
@@ -145,7 +146,7 @@ def flow_of_header(header: dict[str, Any]) -> Flow | None:
 
 
 def exported(traffic: Path, form: str, folder: Path) -> Path:
-    """What pmacctd exports of a capture, as a capture of its datagrams."""
+    """pmacctd's exports of a capture, as a capture of its datagrams."""
     plugin, option = FORMS[form]
     listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
@@ -186,7 +187,7 @@ def exported(traffic: Path, form: str, folder: Path) -> Path:
 
 
 def difference(path: Path) -> str:
-    """Empty where both decode the same; else what only one has."""
+    """Empty if both decode the same; else the flows that only one has."""
     mine, shown = ours(path), theirs(path)
     if mine == shown:
         return ""
@@ -204,7 +205,7 @@ def check(path: Path) -> bool:
 
 
 def main() -> None:
-    """Check everything; exit status 1 where something differs."""
+    """Check everything; exit status 1 if anything differs."""
     named = [Path(name) for name in sys.argv[1:]]
     if not named and not SHARED.is_dir():
         sys.exit(f"{SHARED} is not here: name captures with exports inside")

@@ -1,10 +1,10 @@
-"""What the agent exports, as others read it, and what others export, as `weir-probe collect` reads it.
+"""The agent's exports as its peers read them, and the peers' exports as `weir-probe collect` reads them.
 
-`make check-peers` prints a table of each. A capture is made here, packet by packet, so that every flow's packets and
-octets are known. The agent reads it and exports it as IPFIX and NetFlow v9 to nfcapd, nfacctd, goflow2 and tshark; each
-peer's records, added up by flow, must be those of the capture. Then softflowd, pmacctd and nfpcapd read it and export it;
-the collector's records must be those that the peer itself says it made, and those of the capture.
-`test_peers.py` does the same with those peers that are installed.
+`make check-peers` prints a table of each. The script generates a capture packet by packet, so that every flow's packets
+and octets are known. The agent reads it and exports it as IPFIX and NetFlow v9 to nfcapd, nfacctd, goflow2 and tshark;
+each peer's records, added up by flow, must equal those of the capture. Then softflowd, pmacctd and nfpcapd read it and
+export it; the collector's records must equal those that the peer itself reports, and those of the capture.
+`test_peers.py` does the same with the installed peers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from capture_traces import header
 from harness import AGENT, eventually
 
 Flow = tuple[str, str, int, int, int]
-"""Source, destination, their ports (0 for ICMP, which peers show each in a way of its own), protocol."""
+"""Source, destination, their ports (0 for ICMP, which each peer shows differently), protocol."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ def gather(records: list[tuple[Flow, int, int]]) -> Volumes:
 
 
 def make_capture(path: Path, flows: int = 400) -> Volumes:
-    """Write a capture of UDP, TCP and ICMP over IPv4 and IPv6, both ways, over three intervals; give what is in it."""
+    """Write a capture of UDP, TCP and ICMP over IPv4 and IPv6, in both directions, over three intervals; returns its
+    flows.
+    """
     dice = random.Random(20261122)
     sent: list[tuple[float, bytes, Flow, int]] = []
     for number in range(flows):
@@ -113,7 +115,7 @@ def free_port() -> int:
 
 
 def waiting(port: int) -> int | None:
-    """Octets that wait in the UDP socket bound to this port; none where there is no such socket."""
+    """Octets that wait in the UDP socket bound to this port; none if there is no such socket."""
     for table in ("/proc/net/udp", "/proc/net/udp6"):
         for line in Path(table).read_text().splitlines()[1:]:
             fields = line.split()
@@ -123,7 +125,7 @@ def waiting(port: int) -> int | None:
 
 
 def export(capture: Path, form: str, address: str, options: list[str]) -> None:
-    """Have the agent read the capture and export it."""
+    """Make the agent read the capture and export it."""
     command = [str(AGENT), "read", str(capture), "--to", "none", "--export", f"{form}={address}", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode:
@@ -131,7 +133,7 @@ def export(capture: Path, form: str, address: str, options: list[str]) -> None:
 
 
 def through(command: list[str], port: int, capture: Path, form: str, options: list[str]) -> None:
-    """Export to a peer that is started for it, and end it when it has read everything."""
+    """Export to a peer started for this, and end it when it has read everything."""
     peer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         eventually(lambda: waiting(port) is not None or peer.poll() is not None, f"{command[0]} listens")
@@ -139,7 +141,7 @@ def through(command: list[str], port: int, capture: Path, form: str, options: li
             raise AssertionError(f"{' '.join(command)} ended with status {peer.returncode}")
         export(capture, form, f"udp://127.0.0.1:{port}", options)
         eventually(lambda: not waiting(port), f"{command[0]} has read everything")
-        time.sleep(0.5)  # What it has read it also works on.
+        time.sleep(0.5)  # It also processes the datagrams it has read.
     finally:
         peer.send_signal(signal.SIGINT)
         try:
@@ -150,12 +152,12 @@ def through(command: list[str], port: int, capture: Path, form: str, options: li
 
 
 def number(record: dict[str, Any], *keys: str) -> int:
-    """The first of these that is there, as a number."""
+    """The first of these fields that exists, as a number."""
     return next((int(record[key]) for key in keys if key in record), 0)
 
 
 def protocol_number(text: Any) -> int:
-    """A protocol's number, from its number or one of the names that peers have for it."""
+    """A protocol's number, from the number or a name that peers use."""
     names = {"icmp": 1, "tcp": 6, "udp": 17, "ipv6-icmp": 58, "icmpv6": 58, "icmp6": 58}
     return names.get(str(text).lower()) or int(text)
 
@@ -315,7 +317,7 @@ def tshark_by_tcp(capture: Path, form: str, options: list[str], folder: Path) ->
 
 @dataclass(frozen=True)
 class Trip:
-    """One peer reading one form."""
+    """One peer reading one format."""
 
     peer: str
     needs: str
@@ -324,15 +326,15 @@ class Trip:
     read: Callable[[Path, str, list[str], Path], Volumes]
 
     def name(self) -> str:
-        """What the table calls it."""
+        """Name in the table."""
         return f"{self.peer}, {self.form}{''.join(' ' + option for option in self.options)}"
 
     def installed(self) -> bool:
-        """Whether its program is there."""
+        """Whether its program is installed."""
         return shutil.which(self.needs, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is not None
 
     def run(self, capture: Path) -> Volumes:
-        """What the peer makes of it."""
+        """The peer's records."""
         with tempfile.TemporaryDirectory() as folder:
             return self.read(capture, self.form, list(self.options), Path(folder))
 
@@ -353,11 +355,11 @@ TRIPS = [
 ]
 
 
-# ---- others' exports into ours ----
+# ---- peers' exports into the collector ----
 
 
 def without_six(volumes: Volumes) -> Volumes:
-    """What NetFlow v5 can tell of: IPv4."""
+    """The part that NetFlow v5 can carry: IPv4."""
     packets, octets = (
         Counter({flow: count for flow, count in of.items() if ":" not in flow[0]})
         for of in (volumes.packets, volumes.octets)
@@ -366,7 +368,7 @@ def without_six(volumes: Volumes) -> Volumes:
 
 
 def said_by(command: list[str]) -> str:
-    """Run a peer to its end; all that it says."""
+    """Run a peer to its end; returns its output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode:
         raise AssertionError(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()}")
@@ -374,7 +376,7 @@ def said_by(command: list[str]) -> str:
 
 
 def by_softflowd(capture: Path, version: str, port: int, folder: Path) -> Volumes:
-    """Send what softflowd makes of a capture; what it says of each flow that it expires."""
+    """Send softflowd's export of a capture; returns the flows that it reports as expired."""
     control = ["-c", str(folder / "ctl"), "-p", str(folder / "pid")]
     said = said_by(
         ["softflowd", "-D", "-a", *control, "-r", str(capture), "-n", f"127.0.0.1:{port}", "-v", version],
@@ -391,7 +393,9 @@ def by_softflowd(capture: Path, version: str, port: int, folder: Path) -> Volume
 
 
 def by_pmacctd(capture: Path, version: str, port: int, folder: Path) -> Volumes:
-    """Send what pmacctd's plugin nfprobe makes of a capture; what its plugin print says of the same packets."""
+    """Send the export of pmacctd's plugin nfprobe for a capture; returns the output of its plugin print for the same
+    packets.
+    """
     config, output = folder / "pmacctd.conf", folder / "pmacctd.json"
     config.write_text(
         f"daemonize: false\npcap_savefile: {capture}\nplugins: nfprobe[send], print[say]\n"
@@ -405,7 +409,7 @@ def by_pmacctd(capture: Path, version: str, port: int, folder: Path) -> Volumes:
 
 
 def by_nfreplay(capture: Path, version: str, port: int, folder: Path) -> Volumes:
-    """Have nfpcapd make flows of a capture and nfreplay send them; what nfdump says of them."""
+    """Let nfpcapd make flows of a capture and nfreplay send them; returns nfdump's output for them."""
     flows = folder / "flows"
     flows.mkdir()
     said_by(["nfpcapd", "-r", str(capture), "-w", str(flows), "-t", "86400"])
@@ -433,7 +437,7 @@ VERSIONS = {"netflow-v5": "5", "netflow-v9": "9", "ipfix": "10"}
 
 @dataclass(frozen=True)
 class Arrival:
-    """One peer's export by one form, into `weir-probe collect`."""
+    """One peer's export in one format, into `weir-probe collect`."""
 
     peer: str
     needs: tuple[str, ...]
@@ -441,20 +445,20 @@ class Arrival:
     send: Callable[[Path, str, int, Path], Volumes]
 
     def name(self) -> str:
-        """What the table calls it."""
+        """Name in the table."""
         return f"{self.peer}, {self.form}"
 
     def missing(self) -> str | None:
-        """A program that it needs and that is not there."""
+        """The name of a required program that is missing."""
         path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
         return next((program for program in self.needs if not shutil.which(program, path=path)), None)
 
     def expected(self, volumes: Volumes) -> Volumes:
-        """What of a capture this form can tell of."""
+        """The part of a capture that this format can carry."""
         return without_six(volumes) if self.form == "netflow-v5" else volumes
 
     def run(self, capture: Path) -> tuple[Volumes, Volumes]:
-        """What the collector made of it, and what the peer says that it sent."""
+        """The collector's records, and those that the peer reports as sent."""
         port = free_port()
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
@@ -463,11 +467,11 @@ class Arrival:
             with output.open("w") as to, log.open("w") as told:
                 collector = subprocess.Popen([*command, "--state-dir", str(folder / "state")], stdout=to, stderr=told)
             try:
-                # The socket is there before the collector is ready to be asked to end.
+                # The socket exists before the collector is ready for a signal to end.
                 eventually(lambda: "listening on" in log.read_text() or collector.poll() is not None, "it listens")
                 said = self.send(capture, VERSIONS[self.form], port, folder)
             finally:
-                # It takes in what waits in its socket before it ends.
+                # It reads the datagrams waiting in its socket before it ends.
                 collector.send_signal(signal.SIGINT)
                 try:
                     status = collector.wait(60)
@@ -500,7 +504,7 @@ def row(name: str, volumes: Volumes, verdict: str = "") -> None:
 
 
 def ours_into_theirs(capture: Path, expected: Volumes) -> int:
-    """Print what peers read; how many read something else."""
+    """Print the records that peers read; returns the number of mismatches."""
     wrong = 0
     print(LINE.format("ours into theirs: peer and form", "records", "flows", "packets", "octets", "verdict"))
     row("the capture itself", expected)
@@ -515,7 +519,7 @@ def ours_into_theirs(capture: Path, expected: Volumes) -> int:
 
 
 def theirs_into_ours(capture: Path, made: Volumes) -> int:
-    """Print what peers say that they sent and what the collector made of it; how often these differ."""
+    """Print the records that peers report as sent beside the collector's; returns the number of mismatches."""
     wrong = 0
     print(LINE.format("theirs into ours: peer and form", "records", "flows", "packets", "octets", "verdict"))
     row("the capture itself", made)
@@ -536,7 +540,7 @@ def theirs_into_ours(capture: Path, made: Volumes) -> int:
 
 
 def main() -> int:
-    """Print the tables; 1 where one reads something else than the other sent."""
+    """Print the tables; returns 1 on any mismatch."""
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0] if __doc__ else "", epilog="Example: make check-peers"
     )

@@ -1,8 +1,9 @@
-"""Applications as the agent states them, held against ndpiReader's.
+"""Compares the agent's applications with ndpiReader's.
 
-`make check-applications`, or `python tests/peers/compare_ndpi.py CAPTURE_OR_FOLDER ...`, reads each capture with `weir-probe read --to jsonl` and with
-`ndpiReader -C`, joins flows by five-tuple and prints how many agree, and why the others do not. `--records FOLDER` takes
-the agent's records from FOLDER/CAPTURE.jsonl instead. Both must use the same version of nDPI.
+`make check-applications`, or `python tests/peers/compare_ndpi.py CAPTURE_OR_FOLDER ...`, reads each capture with
+`weir-probe read --to jsonl` and with `ndpiReader -C`, joins flows by five-tuple and prints how many agree, and why the
+others do not. `--records FOLDER` takes the agent's records from FOLDER/CAPTURE.jsonl instead. Both must use the same
+version of nDPI.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ AGENT = Path(__file__).resolve().parents[2] / "capture/target/release/weir-probe
 
 SHARED = Path(__file__).resolve().parents[3] / "shared/pcaps/ndpi"
 
-# Protocols above IP with ports; flows of the others are told apart by their addresses alone.
+# Protocols above IP with ports; flows of other protocols are identified by their addresses alone.
 WITH_PORTS = {6, 17}
 
 COULD_NOT_OPEN = "ndpiReader could not open"
@@ -41,7 +42,7 @@ FiveTuple = tuple[int, tuple[str, int], tuple[str, int]]
 
 @dataclass(frozen=True)
 class Seen:
-    """What ndpiReader says of a flow; `master` is 0 where the application is all there is."""
+    """ndpiReader's result for a flow; `master` is 0 if the application has no carrier protocol."""
 
     master: int
     app: int
@@ -51,7 +52,7 @@ class Seen:
 
 @dataclass
 class Comparison:
-    """What came of the flows of some captures."""
+    """The comparison of the flows of some captures."""
 
     # By verdict, and whether the flow had payload.
     flows: Counter[tuple[str, bool]] = field(default_factory=Counter)
@@ -68,7 +69,9 @@ class Comparison:
 
 
 def five_tuple(protocol: int, ends: Iterable[tuple[str, int]]) -> FiveTuple:
-    """The same for both directions of a flow. Addresses are as ndpiReader writes them, with every `:0:` as `::`."""
+    """A key that is the same for both directions of a flow. Addresses are as ndpiReader writes them, with every `:0:`
+    as `::`.
+    """
     ported = protocol in WITH_PORTS
     low, high = sorted((address.replace(":0:", "::"), port if ported else 0) for address, port in ends)
     return protocol, low, high
@@ -79,18 +82,18 @@ def theirs(capture: Path) -> dict[FiveTuple, list[Seen]]:
     flows = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "flows.csv"
-        # Only at this verbosity are all flows in the CSV: below, those that it does not detect are left out.
+        # Only this verbosity writes all flows to the CSV: lower ones omit undetected flows.
         command = ["ndpiReader", "-v", "2", "-i", str(capture), "-C", str(out)]
         done = subprocess.run(command, capture_output=True, timeout=120, check=True)
         text = done.stdout + done.stderr
-        # It ends with 0 where it cannot read a capture.
+        # It exits with 0 if it cannot read a capture.
         if error := re.search(rb"ERROR: could not open([^\n]*)", text):
             raise RuntimeError(f"{COULD_NOT_OPEN}{error[1].decode()}")
         unique = re.search(rb"Unique flows:\s+(\d+)", text)
         with out.open(encoding="utf-8", errors="replace", newline="") as lines:
             header = next(lines).lstrip("#").strip().split(",")
             for row in csv.reader(lines, quoting=csv.QUOTE_NONE):
-                # Names may hold commas: only what stands before the first name is taken by its place.
+                # Names may hold commas: only columns before the first name are read by position.
                 one = dict(zip(header, row, strict=False))
                 ids = [int(number) for number in one["ndpi_proto_num"].split(".")]
                 ends = [(one["src_ip"], int(one["src_port"])), (one["dst_ip"], int(one["dst_port"]))]
@@ -110,7 +113,7 @@ def theirs(capture: Path) -> dict[FiveTuple, list[Seen]]:
 
 
 def number(row: dict[str, str], key: str) -> int:
-    """A number that a name with a comma may have pushed out of its place."""
+    """A number that a name with a comma may have shifted."""
     try:
         return int(row[key])
     except (KeyError, ValueError):
@@ -137,7 +140,7 @@ def read_records(capture: Path, records: Path | None) -> Iterator[dict[str, Any]
     else:
         command = [str(AGENT), "read", str(capture), "--to", "jsonl", "--keep-time"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        # 3: the capture breaks off, and what is whole was metered.
+        # 3: the capture is truncated, and its complete part was metered.
         if done.returncode not in (0, 3):
             raise RuntimeError(done.stderr.strip().splitlines()[-1])
         text = done.stdout
@@ -145,12 +148,12 @@ def read_records(capture: Path, records: Path | None) -> Iterator[dict[str, Any]
 
 
 def has_payload(seen: list[Seen]) -> bool:
-    """Whether there was anything to inspect."""
+    """Whether the flow had payload to inspect."""
     return any(one.octets_above_transport > 0 for one in seen)
 
 
 def judge(seen: list[Seen], application: int, not_inspected: str | None) -> tuple[str, Seen]:
-    """In one phrase, how far the agent's word and ndpiReader's on a flow go together."""
+    """One phrase on how the agent's and ndpiReader's results for a flow relate."""
     for one in seen:
         if application == one.app:
             return SAME if application else BOTH_UNKNOWN, one
@@ -202,7 +205,7 @@ def compare(captures: list[Path], records: Path | None) -> Comparison:
                 comparison.add(verdict, has_payload(seen), one.name, name, capture.name)
             for key in agent.keys() - reader.keys():
                 name = known.get(agent[key][0], "-")
-                # Its packets are not in ndpiReader's output: whether they had payload is not known.
+                # Its packets are not in ndpiReader's output, so whether they had payload is unknown.
                 comparison.add(NOT_THEIRS, True, "-", name, capture.name)
     return comparison
 
@@ -211,7 +214,9 @@ def table(comparison: Comparison, commonest: int) -> str:
     """The report, in Markdown."""
     joined = {key: count for key, count in comparison.flows.items() if key[0] not in (NOT_OURS, NOT_THEIRS)}
     one_sided = sum(comparison.flows.values()) - sum(joined.values())
-    lines = ["| flows in both | | same application | neither says anything | differ | same, where either says one |"]
+    lines = [
+        "| flows in both | | same application | neither identifies one | differ | same, where either identifies one |"
+    ]
     lines.append("|---|---:|---:|---:|---:|---:|")
     for title, kinds in (("with payload", {True}), ("without payload", {False}), ("all", {True, False})):
         of = {verdict: sum(joined.get((verdict, kind), 0) for kind in kinds) for verdict in (SAME, BOTH_UNKNOWN)}
@@ -243,7 +248,7 @@ def share(part: int, whole: int) -> str:
 
 
 def main() -> int:
-    """The command."""
+    """Command-line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captures", nargs="*", type=Path, default=[SHARED], help="capture files, or folders of them")
     parser.add_argument("--records", type=Path, help="folder with the agent's records, CAPTURE.jsonl each")
@@ -259,7 +264,7 @@ def main() -> int:
         sys.exit("no captures: name some, or put the public ones beside the checkout (../shared/pcaps/ndpi)")
     comparison = compare(captures, options.records)
     print(table(comparison, options.commonest))
-    # What ndpiReader does not take for a capture is none to compare.
+    # Files that ndpiReader does not read as captures are not compared.
     return 1 if any(COULD_NOT_OPEN not in failure for failure in comparison.failed) else 0
 
 

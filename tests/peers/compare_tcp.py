@@ -1,8 +1,8 @@
-"""Round trips, retransmissions and out-of-order segments as the agent counts them, held against tshark's TCP analysis.
+"""Compares the agent's round trips, retransmissions and out-of-order segments with tshark's TCP analysis.
 
-`make check-tcp`, or `python tests/peers/compare_tcp.py CAPTURE_OR_FOLDER ...`: for every capture with TCP, flow by flow and
-direction by direction, what `weir-probe read --to jsonl` says and what tshark's `tcp.analysis` fields say; then the causes
-of what differs, told from the segments themselves. Exit status 1 where a difference has no known cause.
+`make check-tcp`, or `python tests/peers/compare_tcp.py CAPTURE_OR_FOLDER ...`: for every capture with TCP, flow by flow
+and direction by direction, the counts of `weir-probe read --to jsonl` and tshark's `tcp.analysis` fields; then the
+causes of the differences, derived from the segments themselves. Exit status 1 if a difference has no known cause.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ UNEXPLAINED = "UNEXPLAINED"
 
 
 class Segment(NamedTuple):
-    """A segment as it came."""
+    """A segment as captured."""
 
     frame: int
     stream: str
@@ -64,7 +64,7 @@ class Segment(NamedTuple):
     flags: int
     #: tshark calls it retransmitted or out of order.
     called: bool
-    #: Its header is cut.
+    #: Its header is truncated.
     cut: bool
 
     def end(self) -> int:
@@ -79,7 +79,7 @@ class Side:
     retransmissions: int = 0
     out_of_order: int = 0
     streams: set[str] = field(default_factory=set)
-    #: Of the segments called retransmitted or out of order: with RST; without octets; probes of a closed window.
+    #: Counts among the retransmitted or out-of-order segments: with RST; without octets; probes of a closed window.
     resets: int = 0
     empty: int = 0
     probes: int = 0
@@ -107,7 +107,7 @@ def back(direction: Direction) -> Direction:
 
 
 def is_outer(protocols: str) -> bool:
-    """Whether TCP is what the outermost IP header carries."""
+    """Whether the outermost IP header carries TCP."""
     layers = protocols.split(":")
     for at, layer in enumerate(layers):
         if layer in ("ip", "ipv6"):
@@ -117,7 +117,7 @@ def is_outer(protocols: str) -> bool:
 
 
 def read_tshark(path: Path) -> tuple[dict[Direction, Side], dict[Direction, list[int]]]:
-    """The directions and the round trips; without what is in tunnels or quoted by ICMP."""
+    """The directions and the round trips; tunnelled segments and those quoted by ICMP are left out."""
     command = ["tshark", "-n", "-r", str(path), "-Y", "tcp", "-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"]
     command += ["-T", "fields", "-E", "occurrence=f", *(word for name in FIELDS for word in ("-e", name))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -196,13 +196,13 @@ def read(path: Path) -> Capture:
 
 
 def idle(side: Side, other: Side | None) -> bool:
-    """Whether the flow was silent for longer than the agent remembers it."""
+    """Whether the flow was silent for longer than the agent keeps it."""
     times = sorted(segment.time for one in (side, other) if one for segment in one.segments)
     return any(later - earlier > IDLE for earlier, later in pairwise(times))
 
 
 def is_first(segment: Segment, side: Side) -> bool:
-    """Whether no octet of a segment came before."""
+    """Whether all octets of a segment are new."""
     return not any(
         earlier.frame < segment.frame
         and earlier.stream == segment.stream
@@ -216,7 +216,7 @@ def why(side: Side, other: Side | None, ours: tuple[int, int]) -> str:
     """The cause of a difference in one direction."""
     theirs = (side.retransmissions, side.out_of_order)
     if any(segment.cut for segment in side.segments):
-        return "TCP headers are cut: tshark does not analyse such segments"
+        return "TCP headers are truncated: tshark does not analyse such segments"
     if sum(theirs) == sum(ours):
         return "the same segments: out of order to tshark, retransmitted to the agent, or the reverse"
     first = sum(segment.called and is_first(segment, side) for segment in side.segments)
@@ -234,14 +234,14 @@ def why(side: Side, other: Side | None, ours: tuple[int, int]) -> str:
 
 
 def same_rtt(theirs: list[int], ours: list[int]) -> bool:
-    """Equal but for rounding to a microsecond."""
+    """Equal except for rounding to a microsecond."""
     return len(theirs) == len(ours) and all(
         abs(one - other) <= 1 for one, other in zip(sorted(theirs), sorted(ours), strict=True)
     )
 
 
 def report(captures: list[Capture], verbose: bool) -> bool:
-    """Print the tables; true where everything has a cause."""
+    """Print the tables; true if every difference has a cause."""
     totals: Counter[tuple[str, str]] = Counter()
     causes: Counter[tuple[str, str]] = Counter()
     lines = []
@@ -283,7 +283,7 @@ def report(captures: list[Capture], verbose: bool) -> bool:
         print(row(f"all {len(captures)}", way, totals))
     flows, same = (totals["round trip", name] for name in ("directions", "equal"))
     print(f"\nHandshakes' round trips: {flows} flows with one, {same} equal to the microsecond.\n")
-    print("| of | flows and directions | cause of the difference |\n|---|---:|---|")
+    print("| figure | flows and directions | cause of the difference |\n|---|---:|---|")
     for (of, cause), count in causes.most_common():
         print(f"| {of} | {count} | {cause} |")
     return not any(cause == UNEXPLAINED for _, cause in causes)
@@ -294,7 +294,7 @@ def why_rtt(capture: Capture, direction: Direction, theirs: list[int], ours: lis
     none = Side()
     there, here = (capture.theirs.get(way, none) for way in (direction, back(direction)))
     if len(capture.vlans.get(direction, ())) > 1:
-        return "each direction has a VLAN of its own: two flows to the agent"
+        return "each direction has its own VLAN: two flows to the agent"
     if len(there.streams) > 1:
         return "ports used again"
     if any(segment.flags & SYN and segment.flags & (FIN | RST) for segment in there.segments):
@@ -307,7 +307,7 @@ def why_rtt(capture: Capture, direction: Direction, theirs: list[int], ours: lis
         return "the capture has the SYN-ACK before the SYN"
     done = [segment for segment in there.segments if not segment.flags & SYN and segment.frame > answers[0].frame]
     if asked and done and done[0].time - asked[0].time < 3e-6:
-        return "the capture's times put the whole handshake in one moment: the agent says 1 or 2 us, tshark none or a later ACK's"
+        return "the capture's times put the whole handshake in one moment: the agent reports 1 or 2 us, tshark none or that of a later ACK"
     return UNEXPLAINED
 
 
@@ -327,7 +327,7 @@ def files(given: list[Path]) -> Iterator[Path]:
 
 
 def main() -> None:
-    """The command."""
+    """Command-line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captures", nargs="*", type=Path, default=[CHECKOUT.parent / "shared/pcaps/zeek"])
     parser.add_argument("--verbose", action="store_true", help="every difference, one a line")

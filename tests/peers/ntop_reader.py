@@ -1,10 +1,12 @@
-"""A reader of what nProbe publishes, written from the public format and from nothing of ours.
+"""A reader of nProbe's messages, written from the public format and independent of our code.
 
-It stands where ntopng and the consumers of nProbe's Kafka topics stand: two frames of ZeroMQ, or one message of Kafka, go in,
-records by element's name come out, and what is not as the format has it is a `FormatError` that says so.
+It takes the place of ntopng and of the consumers of nProbe's Kafka topics: two frames of ZeroMQ, or one message of
+Kafka, go in, records by element name come out, and any deviation from the format raises a `FormatError` that describes
+it.
 
-Sources: ntopng's receiver (the headers, what a compressed text may grow to, the keys of each topic's JSON), nProbe's user's guide
-(elements: name, NetFlow v9 number, number under enterprise 35632, octets), IANA's registry of IPFIX elements.
+Sources: ntopng's receiver (the headers, the maximum size of an expanded text, the keys of each topic's JSON), nProbe's
+user's guide (elements: name, NetFlow v9 number, number under enterprise 35632, octets), IANA's registry of IPFIX
+elements.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ import zmq
 HEADER = struct.Struct("!16sBBHI")
 VERSION = 2
 TOPICS = ("flow", "event", "counter", "template", "option", "hello")
-#: A compressed text is expanded into five times its octets, or into this many where that is more; more is an error to ntopng.
+#: A compressed text may expand to five times its octets, or to this many if that is more; beyond that ntopng reports
+#: an error.
 GROWTH, LEAST_ROOM = 5, 8192
 NTOP = 35632
-#: An element of ntop's has this much more in NetFlow v9 than under the enterprise number.
+#: An element of ntop's has this offset in NetFlow v9 over its enterprise number.
 NETFLOW_V9 = 57472
 
 Kind = Literal["unsigned", "decimal", "text", "ipv4", "ipv6", "mac", "protocol"]
@@ -37,12 +40,12 @@ Record = dict[str, Any]
 
 
 class FormatError(ValueError):
-    """A message that ntopng, or a consumer of nProbe's JSON, would read wrongly or not at all."""
+    """A message that ntopng, or a consumer of nProbe's JSON, would misread or not read at all."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """One information element: its number under its enterprise (0: IANA's), octets in a record, what JSON has of it."""
+    """One information element: its number under its enterprise (0: IANA's), its octets in a record, its JSON type."""
 
     name: str
     enterprise: int
@@ -52,7 +55,7 @@ class Element:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """How JSON may number it."""
+        """The forms of its number in JSON."""
         if self.enterprise == 0:
             return (str(self.number),)
         return (f"{self.enterprise}.{self.number}", str(NETFLOW_V9 + self.number))
@@ -190,7 +193,7 @@ ELEMENTS = (
 BY_NAME = {element.name: element for element in ELEMENTS}
 BY_KEY = {key: element for element in ELEMENTS for key in element.keys}
 
-#: What ntopng warns of when a template has it not.
+#: Elements whose absence from a template makes ntopng warn.
 MANDATORY = frozenset(
     [
         "FIRST_SWITCHED",
@@ -237,7 +240,7 @@ EVENT: Shape = {
     "flow_collection?": {"nf_ipfix_flows?": int, "sflow_samples?": int},
     "zmq?": {"num_flow_exports": int, "num_exporters": int},
 }
-#: What the receiver has room for, octets with the final NUL.
+#: The receiver's buffer sizes, octets with the final NUL.
 EVENT_ROOM = {
     "iface.name": 32,
     "iface.ip": 64,
@@ -271,7 +274,7 @@ OPTION: Shape = {"PEN": int, "field": int, "value": int, "map": {"name": str}}
 
 @dataclass(frozen=True)
 class Message:
-    """One message of ZeroMQ, its payload read: records for "flow", the JSON itself for every other topic."""
+    """One decoded ZeroMQ message: records for "flow", the JSON itself for every other topic."""
 
     topic: str
     source_id: int
@@ -284,7 +287,7 @@ class Message:
 
 @dataclass
 class Reader:
-    """Reads messages in the order in which they came, and holds each source's numbers together."""
+    """Reads messages in order of arrival, and checks each source's numbers for gaps."""
 
     last: dict[int, int] = field(default_factory=dict)
 
@@ -323,7 +326,9 @@ class Reader:
 
 
 class Subscriber:
-    """Subscribed to a publisher on this machine as ntopng is: to each topic. At most so many messages wait (0: any number)."""
+    """Subscribed to a publisher on this machine as ntopng is: to each topic. At most this many messages wait (0: any
+    number).
+    """
 
     def __init__(self, port: int, waiting: int = 0) -> None:
         self.context = zmq.Context()
@@ -345,7 +350,9 @@ class Subscriber:
         self.context.term()
 
     def receive(self, more: Callable[[], bool]) -> list[Message]:
-        """Read while more is to come, and then what came until a second is quiet; everything so far. Raises FormatError."""
+        """Read while more is expected, then until a second passes without a message; returns everything so far. Raises
+        FormatError.
+        """
         while more() or self.socket.poll(1000):
             if self.socket.poll(100):
                 self.messages.append(self.reader.read(self.socket.recv_multipart()))
@@ -358,7 +365,7 @@ def flows(messages: list[Message]) -> list[Record]:
 
 
 def expand(body: bytes) -> tuple[bytes, bool]:
-    """A payload's text, and whether it came compressed: a 0 and then zlib's stream."""
+    """A payload's text, and whether it arrived compressed: a 0 and then zlib's stream."""
     if not body:
         raise FormatError("the payload is empty")
     if body[0] != 0:
@@ -382,7 +389,7 @@ def kafka(value: bytes) -> tuple[list[Record], Form]:
 
 
 def parse(text: bytes) -> Any:
-    """JSON, strictly: UTF-8, no name twice, no NaN."""
+    """JSON, strictly: UTF-8, no duplicate name, no NaN."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
@@ -400,7 +407,7 @@ def parse(text: bytes) -> Any:
 
 
 def records(payload: Any) -> tuple[list[Record], Form]:
-    """The flows of a JSON array or object, by element's name, and how their keys are written."""
+    """The flows of a JSON array or object, by element name, and the notation of their keys."""
     flows = payload if isinstance(payload, list) else [payload]
     if not flows:
         raise FormatError("a message of flows holds none")
@@ -461,7 +468,7 @@ def _version(address: str) -> int:
 
 
 def check_record(record: Record) -> None:
-    """What the fields of one record say of each other."""
+    """Consistency of the fields of one record."""
     for side in ("SRC", "DST"):
         # ntopng takes the first of two and warns of every record.
         both = [f"IPV{version}_{side}_ADDR" for version in (4, 6) if f"IPV{version}_{side}_ADDR" in record]
@@ -484,7 +491,7 @@ def check_record(record: Record) -> None:
 
 
 def check_shape(shape: Shape, value: Any, where: str) -> None:
-    """Every name of the shape, none besides, each with its type."""
+    """Requires every name of the shape, no others, each with its type."""
     if not isinstance(value, dict):
         raise FormatError(f"{where} is an object, not {value!r}")
     known = {name.removesuffix("?"): (of, name.endswith("?")) for name, of in shape.items()}
@@ -533,7 +540,7 @@ def check_template(value: Any) -> None:
 
 
 def check_hello(value: Any) -> None:
-    # ntopng reads nothing of it: that it came is the message.
+    # ntopng reads nothing of it: its arrival is the message.
     if not isinstance(value, dict):
         raise FormatError(f"hello is an object, not {value!r}")
 

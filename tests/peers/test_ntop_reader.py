@@ -1,4 +1,4 @@
-"""The reader of nProbe's messages reads what is right, and says of what is wrong why."""
+"""The reader of nProbe's messages reads correct messages, and names the fault of wrong ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPTION = {"PEN": 35632, "field": 118, "value": 700, "map": {"name": "Ours"}}
 def frames(
     payload: Any, topic: bytes = b"flow", number: int = 1, version: int = 2, source: int = 0, size: int | None = None
 ) -> list[bytes]:
-    """A message; a payload that is no octets is written as JSON."""
+    """A message; a payload other than octets is written as JSON."""
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     return [HEADER.pack(topic, version, source, len(body) if size is None else size, number), body]
 

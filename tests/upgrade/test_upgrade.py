@@ -1,6 +1,7 @@
-"""A stack of an earlier version becomes one of this version: what it stored, what lay in Kafka, and the state of its jobs.
+"""Upgrades a stack of an earlier version to this one: its stored rows, its messages in Kafka, and the state of its
+jobs.
 
-`make check-upgrade FROM=v0.1.0` builds that version in a folder of its own (some minutes) and runs this.
+`make check-upgrade FROM=v0.1.0` builds that version in a separate folder (some minutes) and runs this.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 from harness import CHECKOUT, RunningStack, eventually, run
 from weir.demo_traffic import write_capture
 
-#: Tables and views whose rows an upgrade keeps, with what identifies a state of them.
+#: Tables and views whose rows an upgrade keeps, with the key of a row.
 KEPT = {
     "flows": "count(), sum(fwd_packets + rev_packets), sum(fwd_octets + rev_octets)",
     "flows_hourly": "sum(records), sum(fwd_octets + rev_octets)",
@@ -39,7 +40,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def state(stack: RunningStack, probe: str) -> dict[str, object]:
-    """What is stored of a probe."""
+    """The stored rows of a probe."""
     return {
         name: stack.store.rows(f"SELECT {columns} FROM {name} WHERE probe = '{probe}'")
         for name, columns in KEPT.items()
@@ -71,7 +72,7 @@ def test_an_upgrade_keeps_rows_messages_and_state(before: Path, tmp_path: Path) 
         eventually(
             lambda: stack.store.rows("SELECT 1 FROM v_top_flows WHERE probe = 'kept' LIMIT 1"), "its windows", 120
         )
-        # What the old version's agent published while its jobs stood still is read by the new jobs.
+        # The new jobs read messages that the old version's agent published while its jobs were down.
         stack.stop("flink")
         done = run([*agent, str(tmp_path / "second.pcap"), *publish, "--probe", "waiting"], old)
         assert done.status == 0, done.err

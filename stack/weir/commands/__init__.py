@@ -1,4 +1,4 @@
-"""The commands of `weir`, a file a group; `weir.cli` names and orders them."""
+"""The commands of `weir`, one file per group; `weir.cli` names and orders them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class _Options:
 
 
 def use(file: Path | None) -> None:
-    """Take this configuration file; None: the default one."""
+    """Use this configuration file; None: the default one."""
     _Options.config = file
 
 
 def configured() -> Stack:
     """The stack of the configuration that the command line named.
 
-    Raises WeirError where the file is absent or wrong.
+    Raises WeirError if the file is absent or wrong.
     """
     return load(_Options.config)

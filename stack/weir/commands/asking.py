@@ -1,4 +1,4 @@
-"""Ask what is stored: SQL, the ledger, alerts."""
+"""Queries: SQL, the ledger, alerts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def sql(
         str | None,
         typer.Option("--format", "-f", help="A ClickHouse format: CSVWithNames, JSONEachRow, Vertical, …"),
     ] = None,
-    user: Annotated[str, typer.Option(help="Ask as this user.")] = "analyst",
+    user: Annotated[str, typer.Option(help="Query as this user.")] = "analyst",
 ) -> None:
-    """Ask ClickHouse. Prints a table on a terminal and tab-separated text elsewhere.
+    """Query ClickHouse. Prints a table on a terminal and tab-separated text elsewhere.
 
     Example: weir sql "SELECT src, sum(octets) AS o FROM v_flows GROUP BY src ORDER BY o DESC LIMIT 10"
     """
@@ -37,13 +37,13 @@ def ledger(
     since: Annotated[str, typer.Option(help="How far back: 90s, 10min, 1h, 2d.")] = "10min",
     until: Annotated[
         str,
-        typer.Option(help="Leave out what is younger than this; the newest intervals are still on their way."),
+        typer.Option(help="Leave out intervals younger than this; the newest are still in transit."),
     ] = "20s",
     probe: Annotated[str | None, typer.Option(help="One probe alone.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the rows, the sums, the findings.")] = False,
-    limit: Annotated[int, typer.Option(help="Rows of the table.")] = 20,
+    limit: Annotated[int, typer.Option(help="Rows to print.")] = 20,
 ) -> None:
-    """Show where every packet went, interval by interval. Exit status 1 where something is missing.
+    """Account for every packet, interval by interval. The exit status is 1 if anything is missing.
 
     Example: weir ledger --since 1h --probe border
     """
@@ -62,17 +62,18 @@ def ledger(
 
 
 def alerts(
-    only_open: Annotated[bool, typer.Option("--open", help="Leave out those that are over.")] = False,
-    since: Annotated[str, typer.Option(help="How long ago one may have ended: 90s, 10min, 1h, 2d.")] = "1h",
+    only_open: Annotated[bool, typer.Option("--open", help="Leave out closed alerts.")] = False,
+    since: Annotated[str, typer.Option(help="Show alerts closed within this time: 90s, 10min, 1h, 2d.")] = "1h",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show alerts on probes, open ones first. Exit status 1 where a critical one is open, or the jobs tell nothing.
+    """Show alerts on probes, open ones first. The exit status is 1 if a critical alert is open, or if the jobs do not
+    report.
 
     Example: weir alerts --since 1d
     """
     store = connect(configured(), "analyst")
     rows = alerts_of.read(store, since=None if only_open else since)
-    # Where the jobs are down nobody opens alerts.
+    # While the jobs are down nobody opens alerts.
     stale = ledgers.staleness(store)
     if as_json:
         print(json.dumps({"alerts": rows, "stale": stale.text if stale else None}, indent=2))

@@ -10,7 +10,7 @@ from weir import dead_letters
 from weir.commands import configured, console
 
 
-def list_(limit: Annotated[int, typer.Option(help="The newest so many.")] = 20) -> None:
+def list_(limit: Annotated[int, typer.Option(help="Number of messages, newest last.")] = 20) -> None:
     """List refused messages with their causes, newest last.
 
     Example: weir dead-letters list
@@ -22,12 +22,12 @@ def list_(limit: Annotated[int, typer.Option(help="The newest so many.")] = 20) 
 
 
 def replay(
-    number: Annotated[int | None, typer.Option(help="One message alone, by its number in the list.")] = None,
-    cause: Annotated[str | None, typer.Option(help="Only those of one cause (its first word).")] = None,
+    number: Annotated[int | None, typer.Option(help="Replay only this message, by its number in the list.")] = None,
+    cause: Annotated[str | None, typer.Option(help="Replay only messages of this cause (its first word).")] = None,
 ) -> None:
-    """Put refused messages back where they came from, for a newer reader.
+    """Put refused messages back on their original topics, for a newer reader.
 
-    What is still not understood is refused again; what is stored already is recognised and dropped.
+    The jobs refuse messages that they still cannot read, and recognise and drop those already stored.
 
     Example: weir dead-letters replay --cause major
     """

@@ -1,4 +1,4 @@
-"""Back the store up, bring it back, remove an address from it."""
+"""Back the store up, restore it, remove an address from it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from weir.stages import Stages
 
 
 def backup(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made where absent; each backup has its own.")],
-    base: Annotated[
-        Path | None, typer.Option(help="An earlier backup: what it holds is not written again. Keep both.")
-    ] = None,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Created if absent; each backup has its own.")],
+    base: Annotated[Path | None, typer.Option(help="An earlier backup; only newer data is written. Keep both.")] = None,
 ) -> None:
-    """Back up every table of the store, with a manifest to verify it by. Everything goes on meanwhile.
+    """Back up every table of the store, with a manifest that verifies the backup. Nothing stops for it.
 
-    Where the stack is down, the store alone is started for it.
+    If the stack is down, the command starts the store alone for the backup.
 
     Example: weir backup /var/backups/weir/2026-11-22
     """
@@ -32,20 +30,20 @@ def backup(
         entries = backups.backup(configured(), directory, stages, base)
     console.print(
         f"{directory}: {len(entries)} tables, {sum(entry.rows for entry in entries):,} rows. "
-        "Passwords are not in it: keep the folder secrets/ too.",
+        "It does not include passwords: keep the folder secrets/ too.",
         highlight=False,
         soft_wrap=True,
     )
 
 
 def restore(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What weir backup wrote.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace what the store holds.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Only verify the backup; nothing is changed.")] = False,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory that weir backup wrote.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the contents of the store.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only verify the backup; change nothing.")] = False,
 ) -> None:
-    """Put a backup in the place of what the store holds, once it is verified. The jobs stop meanwhile.
+    """Replace the contents of the store with a backup, after verifying it. The jobs stop meanwhile.
 
-    Where anything is wrong with it, what was there stays.
+    If the backup is damaged, the store stays as it was.
 
     Example: weir restore /var/backups/weir/2026-11-22
     """
@@ -58,10 +56,10 @@ def restore(
 
 def forget(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="An address, or a prefix: all addresses in it.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the rows that would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove an address from everything that is stored, and search for it again. There is no way back.
+    """Remove an address from everything in the store, and search for it again. This cannot be undone.
 
     Example: weir forget 192.0.2.7 --dry-run
     """
@@ -70,18 +68,18 @@ def forget(
     with Stages(console) as stages:
         found = forgetting.search(store, wanted, stages)
     name = wanted[0] if wanted.num_addresses == 1 else wanted
-    console.print(forgetting.table(found) if found else f"Nothing that is stored names {name}.", highlight=False)
+    console.print(forgetting.table(found) if found else f"No stored row names {name}.", highlight=False)
     if found and not dry_run:
         if not yes:
             if not sys.stdin.isatty():
                 raise WeirError(
-                    "nothing was removed: nobody was there to confirm it", hint="--yes removes without asking"
+                    "nothing was removed: there is no terminal to confirm it", hint="--yes removes without asking"
                 )
-            typer.confirm(f"Remove these rows for ever, of every table, because they name {name}?", abort=True)
+            typer.confirm(f"Permanently remove these rows from every table, because they name {name}?", abort=True)
         with Stages(console) as stages:
             forgetting.forget(store, wanted, stages, found)
         rows = sum(one.rows for one in found)
         console.print(f"{name} is removed: {rows:,} rows of {len(found)} tables.", highlight=False)
-    console.print("Where else it is, and what stays:")
+    console.print("Other places that may hold it, and rows that stay:")
     for line in forgetting.elsewhere():
         console.print(f"- {line}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`weir prefixes`: whose addresses are whose."""
+"""`weir prefixes`: customers, sites and tags of address prefixes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from weir.errors import WeirError
 def set_(
     prefix: Annotated[str, typer.Argument(help="Such as 192.0.2.0/24 or 2001:db8::/32; the longest match wins.")],
     customer: Annotated[str, typer.Option(help="Whose it is.")] = "",
-    site: Annotated[str, typer.Option(help="Where it is; a probe there sees it as inside.")] = "",
-    tag: Annotated[list[str] | None, typer.Option(help="A label; may be given again.")] = None,
-    national: Annotated[bool, typer.Option("--national", help="It is inside the nation.")] = False,
+    site: Annotated[str, typer.Option(help="Its site; probes at this site see it as inside.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="A label; repeat the option for more.")] = None,
+    national: Annotated[bool, typer.Option("--national", help="The prefix is inside the nation.")] = False,
 ) -> None:
-    """Say whose a prefix is; all that was said of it before is replaced. It holds within seconds, and nothing restarts.
+    """Declare a prefix; this replaces its earlier declaration. It takes effect within seconds, without a restart.
 
     Example: weir prefixes set 192.0.2.0/24 --customer "Fjord Power" --site oslo --tag power --national
     """
@@ -30,11 +30,12 @@ def set_(
     except ValueError as error:
         raise WeirError(str(error)) from None
     done = prefixes.apply(configured(), {name: said})
-    print(f"{name} is set, id {done.set[name].id}" if done.set else f"{name} was so already")
+    print(f"{name} is set, id {done.set[name].id}" if done.set else f"{name} was already declared so")
 
 
 def remove(prefix: Annotated[str, typer.Argument(help="A declared prefix.")]) -> None:
-    """Forget a prefix. What is stored keeps its name; new records get that of the next shorter prefix, if any.
+    """Remove the declaration of a prefix. Stored records keep its customer; new records get that of the next shorter
+    prefix, if any.
 
     Example: weir prefixes remove 192.0.2.0/24
     """
@@ -43,12 +44,12 @@ def remove(prefix: Annotated[str, typer.Argument(help="A declared prefix.")]) ->
     except ValueError as error:
         raise WeirError(str(error)) from None
     if not prefixes.apply(configured(), {}, removed=[name]).removed:
-        raise WeirError(f"{name} is not declared", hint="weir prefixes list shows what is", status=1)
+        raise WeirError(f"{name} is not declared", hint="weir prefixes list shows the declared ones", status=1)
     print(f"{name} is removed")
 
 
 def list_() -> None:
-    """List the declared prefixes: a table on a terminal, elsewhere CSV that `weir prefixes import` reads.
+    """List the declared prefixes: as a table on a terminal, elsewhere as CSV that `weir prefixes import` reads.
 
     Example: weir prefixes list > prefixes.csv
     """
@@ -67,9 +68,9 @@ def import_(
     file: Annotated[Path, typer.Argument(help="CSV with the header prefix,customer,site,tags,national.")],
     replace: Annotated[bool, typer.Option("--replace", help="Remove every prefix that is not in the file.")] = False,
 ) -> None:
-    """Declare the prefixes of a file. Where a line is wrong nothing is changed.
+    """Declare the prefixes of a file. If a line is wrong, nothing changes.
 
-    Tags are separated by spaces or semicolons; national is true or false. Only what differs gets a new id.
+    Separate tags with spaces or semicolons; national is true or false. Only changed prefixes get a new id.
 
     Example: weir prefixes import customers.csv --replace
     """

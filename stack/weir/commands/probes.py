@@ -1,4 +1,4 @@
-"""`weir probe`: enrol probes."""
+"""`weir probe`: enrol, change and list probes."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ from weir.commands import configured, console
 from weir.errors import WeirError
 from weir.stack import describe_probe, enrol
 
+OneWay = Annotated[
+    bool | None, typer.Option("--one-way/--two-way", help="The probe sees only one direction of each flow, or both.")
+]
+
 
 def add(
     name: Annotated[str, typer.Argument(help="Small letters, digits and hyphens, 63 at most.")],
     workers: Annotated[
-        int, typer.Option(min=1, max=256, help="Workers its agent may have: partitions of its topics.")
+        int, typer.Option(min=1, max=256, help="Maximum number of workers of its agent: partitions of its topics.")
     ] = 1,
     interval: Annotated[int, typer.Option(help="Length of its intervals in seconds: 1, 2, 5, 10, 15 or 30.")] = 10,
-    site: Annotated[
-        str | None, typer.Option(help="Where it stands: the site of the prefixes that are inside, seen from it.")
-    ] = None,
+    site: Annotated[str | None, typer.Option(help="Its site; prefixes of this site are inside for the probe.")] = None,
     rank: Annotated[
         int | None,
         typer.Option(
-            min=0, max=2**31 - 1, help="Place among the probes that see the same flow; the lower comes first. [100]"
+            min=0, max=2**31 - 1, help="Rank among the probes that see the same flow; the lowest comes first. [100]"
         ),
     ] = None,
-    one_way: Annotated[
-        bool | None, typer.Option("--one-way/--two-way", help="It sees one direction of each flow only, or both.")
-    ] = None,
+    one_way: OneWay = None,
 ) -> None:
-    """Enrol a probe: make its topics, so that its agent can publish and the ledger expects it.
+    """Enrol a probe: create its topics, so that its agent can publish and the ledger expects its records.
 
-    Of a probe that is enrolled, what is not given stays as it is.
+    If the probe is already enrolled, omitted options keep their values.
 
     Example: weir probe add border --workers 4 --site "Oslo, exchange"
     """
     stack = configured()
     if not kafka.PROBE_NAME.fullmatch(name):
         raise WeirError(
-            f"'{name}' is no name for a probe",
+            f"'{name}' is not a valid probe name",
             hint="small letters, digits and hyphens, 63 at most, such as border-1",
         )
     if interval not in (1, 2, 5, 10, 15, 30):
         raise WeirError(f"an interval of {interval} s does not divide every window", hint="use 1, 2, 5, 10, 15 or 30")
     made = enrol(stack, name, workers, interval, site, rank, one_way)
-    print(f"enrolled {name}" + (f" ({', '.join(made)})" if made else ", its topics were there already"))
+    print(f"enrolled {name}" + (f" ({', '.join(made)})" if made else ", its topics already existed"))
 
 
 def set_(
     name: Annotated[str, typer.Argument(help="An enrolled probe.")],
-    site: Annotated[str | None, typer.Option(help="Where it stands; '' for nowhere.")] = None,
+    site: Annotated[str | None, typer.Option(help="Its site; '' for none.")] = None,
     rank: Annotated[
         int | None,
-        typer.Option(min=0, max=2**31 - 1, help="Place among the probes that see the same flow; the lower first."),
+        typer.Option(
+            min=0, max=2**31 - 1, help="Rank among the probes that see the same flow; the lowest comes first."
+        ),
     ] = None,
-    one_way: Annotated[
-        bool | None, typer.Option("--one-way/--two-way", help="It sees one direction of each flow only, or both.")
-    ] = None,
+    one_way: OneWay = None,
 ) -> None:
-    """Change what is declared of a probe; it holds within seconds, and nothing restarts.
+    """Change the declaration of a probe; it takes effect within seconds, without a restart.
 
     Example: weir probe set border --site oslo --rank 10
     """
@@ -71,7 +71,7 @@ def set_(
 
 
 def list_() -> None:
-    """List the enrolled probes, and when each was last heard.
+    """List the enrolled probes, and when each last published.
 
     Example: weir probe list
     """

@@ -23,11 +23,11 @@ from weir.supervisor import Supervisor
 
 
 def up(
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when everything is well.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return when every service is healthy.")] = False,
 ) -> None:
-    """Start Kafka, ClickHouse, Flink, Superset and the agents, and wait until each is well.
+    """Start Kafka, ClickHouse, Flink, Superset and the agents, and wait until each is healthy.
 
-    Stays until Ctrl-C, which stops everything again; with --detach it returns and `weir down` stops it.
+    It stays until Ctrl-C, which stops everything again; with --detach it returns, and `weir down` stops the stack.
 
     Example: weir up --detach
     """
@@ -39,7 +39,7 @@ def up(
     try:
         with Stages(console) as stages:
             if supervisor.running():
-                raise WeirError("this stack is up already", hint="'weir status' shows it, 'weir down' stops it")
+                raise WeirError("this stack is already up", hint="'weir status' shows it, 'weir down' stops it")
             started = True
             bring_up(stack, supervisor, stages)
         where = f" Dashboard: {dashboard_url(stack)}" if stack.config.superset.enabled else ""
@@ -78,7 +78,8 @@ def down() -> None:
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts; the disk. Exit status 1 where a service is not well.
+    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts; the disk. The exit status is
+    1 if a service is not healthy.
 
     Example: weir status
     """
@@ -91,7 +92,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         store = connect(stack, "analyst")
         minute = ledger.totals(ledger.read(store, ledger.condition("75s", None, "15s")))
         opened = alerts.counts(alerts.read(store, since=None))
-        with contextlib.suppress(WeirError):  # A remote server may not know us as its administrator.
+        with contextlib.suppress(WeirError):  # A remote server may refuse this stack as its administrator.
             stored = storage.survey(stack, connect(stack, "admin"))
     all_well = all(row.state == "well" for row in rows)
     if as_json:
@@ -105,7 +106,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         raise typer.Exit(0 if all_well else 1)
     console.print(statuses.table(rows))
     memory = sum(row.memory_octets for row in rows) / 2**20
-    console.print(f"memory in all {memory:,.0f} MiB; logs in {stack.logs}", highlight=False, soft_wrap=True)
+    console.print(f"total memory {memory:,.0f} MiB; logs in {stack.logs}", highlight=False, soft_wrap=True)
     if minute:
         console.print(
             f"ledger, last minute: on the wire {minute['on_interface_packets']:,}, stored {minute['stored_packets']:,}, "
@@ -128,11 +129,14 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 def migrate(
     cluster: Annotated[
-        str | None, typer.Option(help="Make them on this cluster, replicated and distributed. [clickhouse.cluster]")
+        str | None,
+        typer.Option(help="Create the tables on this cluster, replicated and distributed. [clickhouse.cluster]"),
     ] = None,
-    only_print: Annotated[bool, typer.Option("--print", help="Print the statements; no server is asked.")] = False,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print the statements without contacting a server.")
+    ] = False,
 ) -> None:
-    """Apply the table definitions that are new. `weir up` does this by itself.
+    """Apply new table definitions. `weir up` does this by itself.
 
     Example: WEIR_PASSWORD_ADMIN=… weir --config server.yaml migrate
     """
@@ -147,21 +151,21 @@ def migrate(
 
 
 def prepare(
-    probe: Annotated[list[str] | None, typer.Option(help="Enrol this probe, too; may be given again.")] = None,
+    probe: Annotated[list[str] | None, typer.Option(help="Also enrol this probe; repeat the option for more.")] = None,
 ) -> None:
-    """Make topics, tables, users and roles on servers that run elsewhere. `weir up` needs none of this.
+    """Create topics, tables, users and roles on servers that run elsewhere. `weir up` does not need this.
 
     Example: weir --config servers.yaml prepare --probe border
     """
     stack = configured()
     made = kafka.create_topics(stack.brokers)
-    print("\n".join(f"made {name}" for name in made) or "the shared topics were there already")
+    print("\n".join(f"made {name}" for name in made) or "the shared topics already existed")
     admin = connect(stack, "admin")
     for name in apply_migrations(admin, cluster=stack.config.clickhouse.cluster):
         print(f"applied {name}")
     if stack.config.clickhouse.url:
         count = apply_access(stack, admin)
-        print(f"applied {count} statements of {stack.access.name}")
+        print(f"applied {count} statements from {stack.access.name}")
     for name in probe or []:
         enrol(stack, name)
         print(f"enrolled {name}")

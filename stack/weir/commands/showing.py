@@ -13,9 +13,9 @@ from weir.commands import configured, console
 
 def demo(
     pcap: Annotated[Path | None, typer.Option(help="Replay this capture instead of capturing.")] = None,
-    iface: Annotated[str | None, typer.Option(help="Capture on this interface instead of making traffic.")] = None,
-    once: Annotated[bool, typer.Option(help="Show it, check it, stop again.")] = False,
-    seconds: Annotated[int, typer.Option(min=5, help="How long traffic is made or captured before the report.")] = 25,
+    iface: Annotated[str | None, typer.Option(help="Capture on this interface instead of generating traffic.")] = None,
+    once: Annotated[bool, typer.Option(help="Run the demo, check the result, and stop.")] = False,
+    seconds: Annotated[int, typer.Option(min=5, help="Seconds of traffic before the report.")] = 25,
 ) -> None:
     """Show the whole path with live traffic: two network namespaces, an HTTP and a DNS server, clients.
 
@@ -30,11 +30,13 @@ def customer(
     name: Annotated[str, typer.Argument(help="Name of the customer, as `weir prefixes list` shows it.")],
     user: Annotated[str, typer.Argument(help="Name of the user.")],
 ) -> None:
-    """Let a customer see its own rows on the dashboards: makes a user, or gives it a new password, and prints it.
+    """Give a customer access to its own rows on the dashboards: create a user, or set a new password, and print it.
 
     Example: weir customer 'Fjord Power' ola
     """
     stack = configured()
     password = customers.let_in(stack, name, user)
-    console.print(f"{user} sees the rows of {name} at {stack.superset_url}/login/ with the password", highlight=False)
+    console.print(
+        f"{user} can log in to see the rows of {name} at {stack.superset_url}/login/ with the password", highlight=False
+    )
     print(password)

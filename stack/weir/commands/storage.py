@@ -1,4 +1,4 @@
-"""`weir storage`: what the store holds, and for how long."""
+"""`weir storage`: size and retention of the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weir.commands import configured, console
 
 
 def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show what each tier of the store takes, what a day adds, and the day on which the budget is spent.
+    """Show each tier's size, its growth per day, and the day on which the budget is spent.
 
     Example: weir storage --json
     """
@@ -27,9 +27,10 @@ def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json",
 
 
 def keep(
-    every: Annotated[float, typer.Option(min=0, help="Stay, and do it again each so many minutes.")] = 0,
+    every: Annotated[float, typer.Option(min=0, help="Stay, and repeat every so many minutes.")] = 0,
 ) -> None:
-    """Make room: drop what is older than its tier is kept, and the oldest where the budget is spent; roll days up.
+    """Make room: drop partitions beyond their tier's age, and the oldest ones if the budget is spent; write the daily
+    lists.
 
     `weir up` runs it as a service (storage.every_minutes).
 
@@ -44,13 +45,15 @@ def keep(
         print(line)
         done += 1
     if not done:
-        print("nothing to do: all fits, and every day is rolled up")
+        print("nothing to do: everything fits, and every day has its lists")
 
 
 def roll_up(
-    day: Annotated[str | None, typer.Option(help="This day anew, such as 2026-11-20; else all that changed.")] = None,
+    day: Annotated[
+        str | None, typer.Option(help="Only this day, such as 2026-11-20; otherwise every day that changed.")
+    ] = None,
 ) -> None:
-    """Write the daily lists (talkers_daily, mixes_daily) of days that are over. The service does it by itself.
+    """Write the daily lists (talkers_daily, mixes_daily) of finished days. The service does this by itself.
 
     Example: weir storage roll-up --day 2026-11-20
     """
@@ -61,16 +64,16 @@ def roll_up(
 
 
 def plan(
-    flows_per_second: Annotated[float, typer.Option(help="Flows that begin in a second, on the average over a day.")],
-    probes: Annotated[int, typer.Option(min=1, help="Probes that they come from.")] = 1,
-    raw_days: Annotated[float, typer.Option(help="How long raw records are kept.")] = 7,
-    hourly_years: Annotated[float, typer.Option(help="How long hourly records are kept.")] = 2,
+    flows_per_second: Annotated[float, typer.Option(help="New flows per second, averaged over a day.")],
+    probes: Annotated[int, typer.Option(min=1, help="Number of probes.")] = 1,
+    raw_days: Annotated[float, typer.Option(help="Retention of raw records.")] = 7,
+    hourly_years: Annotated[float, typer.Option(help="Retention of hourly records.")] = 2,
     daily_years: Annotated[
-        float, typer.Option(help="For how long daily rows, which are never dropped, are reckoned.")
+        float, typer.Option(help="Time span for the estimate of daily rows, which are never dropped.")
     ] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Reckon rows, disk and machines before there is a store, from what was measured.
+    """Estimate rows, disk and machines of a planned store, from measurements.
 
     Example: weir storage plan --flows-per-second 2000 --raw-days 14 --hourly-years 3
     """

@@ -1,1 +1,1 @@
-"""The messages that `weir` itself writes, generated from `schemas/`; a test says how to make them anew."""
+"""The messages that `weir` itself writes, generated from `schemas/`; a test prints the command that generates them again."""

@@ -1,5 +1,5 @@
 {% set host = chosen_host(filter_values) -%}
--- Flow records of one address, seen from its side. Without a choice: the address that had most octets in the time range.
+-- Flow records of one address, seen from its side. Without a choice: the address with most octets in the time range.
 WITH toIPv6OrDefault(ifNull({{ host }}, '')) AS asked
 SELECT
     toDateTime(intDiv(toUnixTimestamp(r.ts), bucket_s) * bucket_s, 'UTC') AS ts,

@@ -1,4 +1,4 @@
--- What each autonomous system is used for. From the records of the last hour of the range at most: they are many.
+-- Applications of each autonomous system. It reads at most the last hour of the range: records are many.
 SELECT
     max(a.ts) AS ts,
     a.probe AS probe,

@@ -5,7 +5,7 @@ SELECT
     c.probe AS probe,
     c.counter_set AS counter_set,
     c.label AS label,
-    -- Size classes begin with a number; blanks before it make them sort by it.
+    -- Size classes begin with a number; leading blanks make them sort by it.
     if(c.counter_set = 'size', concat(repeat(' ', 4 - least(4, length(extract(c.label, '^[0-9]+')))), c.label), c.label) AS name,
     sum(c.octets) AS octets,
     sum(c.packets) AS packets

@@ -1,6 +1,6 @@
 {% set long = is_long(from_dttm, to_dttm) -%}
--- Totals and shares of each customer by time, in points of `bucket_s` seconds of whole five-minute windows. `customer_id` is
--- what the rules of a customer's user are written on. Of more than a month, whole days.
+-- Totals and shares of each customer by time, in points of `bucket_s` seconds of whole five-minute windows. Row-level
+-- security of a customer's user filters on `customer_id`. Ranges of more than a month read whole days.
 SELECT
     toDateTime(intDiv(toUnixTimestamp(m.ts), bucket_s) * bucket_s, 'UTC') AS ts,
     {{ bucket_seconds(from_dttm, to_dttm, 300) }} AS bucket_s,

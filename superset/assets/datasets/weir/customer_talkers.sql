@@ -1,4 +1,4 @@
--- The lists of each customer's windows added up: its own hosts, the ports it used, the AS it spoke with.
+-- The lists of each customer's windows added up: its own hosts, the ports it used, the AS it talked to.
 WITH listed AS
 (
     SELECT

@@ -1,4 +1,4 @@
--- Routers and agents whose records are collected, in the time range, one row each: a day's intervals would be many.
+-- Routers and agents with collected records in the time range, one row each: a day's intervals would be many.
 SELECT
     toDateTime({{ until(to_dttm) }} - 1, 'UTC') AS ts,
     e.probe AS probe,

@@ -1,6 +1,6 @@
 {% set scope = 'probe' if filter_values('probe') else 'all' -%}
--- Every label of every filter set: its newest five minutes against what is usual, and a small graph of the time range. The
--- graph is a picture made here: 240 x 40, grey what is usual and how far it strays, blue what was counted.
+-- Every label of every filter set: its newest five minutes beside its usual value, and a small graph of the time range. This
+-- query draws the graph: 240 x 40, the usual value and its deviation in grey, the counted packets in blue.
 WITH
     toUInt32({{ since(from_dttm) }}) AS since,
     toUInt32({{ until(to_dttm) }}) AS until,
@@ -54,6 +54,6 @@ SELECT
         '<polygon points="', arrayStringConcat(arrayConcat(above, arrayReverse(below)), ' '), '" fill="#8a9ba8" fill-opacity=".35"/>',
         '<polyline points="', arrayStringConcat(line, ' '), '" fill="none" stroke="#1f8fb0" stroke-width="1.6"/></svg>')), '">') AS graph,
     now_rate, middle, spread,
-    -- An hour has 12 windows a day: before the third day nobody knows what is usual.
+    -- An hour has 12 windows a day: before the third day there is no usual value.
     if(windows < 36, 0, abs(now_rate - middle) / greatest(spread, middle * 0.05, 0.1)) AS strays
 FROM graphs

@@ -1,6 +1,6 @@
 {% set scope = 'probe' if filter_values('probe') else 'all' -%}
--- One filter set by time: each label as it was counted, and as it usually is at that hour. Without a choice, the first set
--- that is not one of those every agent counts.
+-- One filter set by time: each label as counted, and its usual value at that hour. Without a choice, the first set
+-- other than the fixed sets of every agent.
 WITH
     {% if filter_values('counter_set') %}{{ chosen(filter_values, 'counter_set') }}
     {% else %}(SELECT min(n.counter_set) FROM v_counter_means AS n WHERE n.window_s = 300 AND n.scope = 'all' AND n.counter_set NOT IN ('cast', 'ip_version', 'protocol', 'size', 'drops', 'fragments', 'checksums', 'applications')

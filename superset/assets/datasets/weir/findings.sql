@@ -1,5 +1,5 @@
 {% set host = chosen_host(filter_values) -%}
--- In which lists of suspects an address was in the time range, over all probes; and whether alerts name it.
+-- Lists of suspects, over all probes, that held an address in the time range; and alerts that name it.
 WITH {{ host }} AS asked,
 found AS
 (

@@ -1,4 +1,4 @@
--- Every enrolled probe, and what was last heard of it in the time range.
+-- Every enrolled probe, with its latest report in the time range.
 SELECT
     toDateTime({{ until(to_dttm) }} - 1, 'UTC') AS ts,
     p.probe AS probe,

@@ -1,5 +1,5 @@
 {% set host = chosen_host(filter_values) -%}
--- Who an address is: network, country, customer, and when it was seen in the time range.
+-- Identity of an address: network, country, customer, and when it was seen in the time range.
 WITH toIPv6OrDefault(ifNull({{ host }}, '')) AS asked
 SELECT
     toDateTime({{ until(to_dttm) }} - 1, 'UTC') AS ts,

@@ -1,6 +1,6 @@
--- The ledger by time and probe, in points of `bucket_s` seconds, whole ones only. Where a worker's closing record is
--- missing nobody knows what was on the wire: such intervals are `intervals_unknown`, and what is stored of them is left
--- out of `accounted`, so that it cannot hide what others lost.
+-- The ledger by time and probe, in points of `bucket_s` seconds, whole ones only. An interval without a closing record
+-- has an unknown number of packets on the wire: it counts as `intervals_unknown`, and its stored packets stay out of
+-- `accounted`, so that they cannot hide the losses of others.
 SELECT
     toDateTime(intDiv(toUnixTimestamp(l.ts), bucket_s) * bucket_s, 'UTC') AS ts,
     {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,

@@ -1,7 +1,7 @@
 {% set long = is_long(from_dttm, to_dttm) -%}
 {% set scope = scope_of(filter_values) -%}
 -- Totals and shares by time, in points of `bucket_s` seconds of whole five-minute windows: over all probes with each flow
--- counted once, or those of the chosen probe or customer. Of more than a month, whole days: those are kept for ever.
+-- counted once, or those of the chosen probe or customer. Ranges of more than a month read whole days, which are kept for ever.
 SELECT
     toDateTime(intDiv(toUnixTimestamp(m.ts), bucket_s) * bucket_s, 'UTC') AS ts,
     {{ bucket_seconds(from_dttm, to_dttm, 300) }} AS bucket_s,

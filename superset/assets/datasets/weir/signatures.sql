@@ -1,5 +1,5 @@
 {% set scope = 'probe' if filter_values('probe') else 'all' -%}
--- Port signatures of the time range: what hosts with the same mix of destination ports have in common is one scan.
+-- Port signatures of the time range: hosts with the same mix of destination ports take part in one scan.
 WITH found AS
 (
     SELECT

@@ -1,5 +1,5 @@
 {% set scope = scope_of(filter_values) -%}
--- The lists of the range's windows added up: what each host, port, AS and customer had in the windows in whose list it was.
+-- The lists of the range's windows added up: each host, port, AS and customer over the windows that list it.
 WITH listed AS
 (
     SELECT

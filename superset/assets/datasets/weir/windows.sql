@@ -1,6 +1,6 @@
 {% set scope = scope_of(filter_values) -%}
--- What went through each window of 30 seconds, in points of `bucket_s` seconds, whole ones only: over all probes with each
--- flow counted once, or what the chosen probe or customer had.
+-- Traffic of each window of 30 seconds, in points of `bucket_s` seconds, whole ones only: over all probes with each
+-- flow counted once, or of the chosen probe or customer.
 SELECT
     toDateTime(intDiv(toUnixTimestamp(w.ts), bucket_s) * bucket_s, 'UTC') AS ts,
     {{ bucket_seconds(from_dttm, to_dttm, 30) }} AS bucket_s,
