@@ -18,7 +18,8 @@ final class HostLists {
           new ScanFailures(),
           new IcmpSenders(),
           new IcmpCausers(),
-          new UdpWorkWeight());
+          new UdpWorkWeight(),
+          new UdpUnanswered());
 
   /** Lists that count something for themselves. */
   static final CountedList[] COUNTED = counted();
