@@ -82,12 +82,40 @@ def host_link(host: str) -> str:
     return f"concat('<a href=\"{before}', {value}, '{between}', {value}, '{after}\">', {host}, '</a>')"
 
 
+#: What each list of hosts finds, in words; the lists are those of `v_top_indicators`.
+FINDINGS = {
+    "syn_senders": "sends many SYNs",
+    "scan_addresses_tcp": "reaches many addresses by TCP",
+    "scan_addresses_udp": "reaches many addresses by UDP",
+    "scan_addresses_icmp": "reaches many addresses by ICMP",
+    "scan_ports_tcp": "reaches many TCP ports",
+    "scan_ports_udp": "reaches many UDP ports",
+    "scan_failures": "contacts that were not answered",
+    "icmp_senders": "sends ICMP errors",
+    "icmp_causers": "causes ICMP errors by UDP",
+    "udp_work_weight": "UDP work weight",
+    "udp_unanswered": "sends UDP that nobody answers",
+}
+
+
+def host_lists() -> str:
+    """SQL for the names of all lists of hosts."""
+    return str(list(FINDINGS))
+
+
+def finding(name: str) -> str:
+    """SQL for the words of the list that the SQL `name` names; empty for other lists."""
+    return f"transform({name}, {host_lists()}, {list(FINDINGS.values())}, '')"
+
+
 #: The functions by the names that datasets call them by.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bucket_seconds": bucket_seconds,
     "chosen": chosen,
     "chosen_host": chosen_host,
+    "finding": finding,
     "host_link": host_link,
+    "host_lists": host_lists,
     "is_long": is_long,
     "scope_of": scope_of,
     "since": since_sql,

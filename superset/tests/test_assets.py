@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import weir_assets
+import weir_templates
 
 BUNDLE: dict[str, dict[str, Any]] = {name: yaml.safe_load(text) for name, text in weir_assets.bundle().items()}
 DATASETS = {thing["uuid"]: thing for name, thing in BUNDLE.items() if name.startswith("datasets/")}
@@ -200,3 +201,8 @@ def test_a_wrong_name_is_an_error(tmp_path: Path) -> None:
             copy.write_text(path.read_text().replace("dataset: talkers", "dataset: guests"))
     with pytest.raises(KeyError, match="guests"):
         weir_assets.bundle(tmp_path)
+
+
+def test_every_list_of_hosts_has_words() -> None:
+    text = (Path(__file__).resolve().parents[2] / "clickhouse/lists/top_indicators.sql").read_text()
+    assert list(weir_templates.FINDINGS) == re.findall(r"'(\w+)' = \d+", text)

@@ -364,7 +364,7 @@ def _threats(url: str) -> None:
     )
     lists = (
         "['syn_senders', 'scan_addresses_tcp', 'scan_addresses_udp', 'scan_addresses_icmp', 'scan_ports_tcp', 'scan_ports_udp', "
-        "'scan_failures', 'icmp_senders', 'icmp_causers', 'udp_work_weight']"
+        "'scan_failures', 'icmp_senders', 'icmp_causers', 'udp_work_weight', 'udp_unanswered']"
     )
     execute(
         url,

@@ -11,9 +11,7 @@ WITH found AS
     GROUP BY customer_id, customer_name, list, host
 )
 SELECT
-    newest AS ts, customer_id, customer_name, transform(toString(list),
-        ['syn_senders', 'scan_addresses_tcp', 'scan_addresses_udp', 'scan_addresses_icmp', 'scan_ports_tcp', 'scan_ports_udp', 'scan_failures', 'icmp_senders', 'icmp_causers', 'udp_work_weight'],
-        ['sends many SYNs', 'reaches many addresses by TCP', 'reaches many addresses by UDP', 'reaches many addresses by ICMP', 'reaches many TCP ports', 'reaches many UDP ports', 'contacts that were not answered', 'sends ICMP errors', 'causes ICMP errors by UDP', 'UDP work weight'], '') AS finding, host,
+    newest AS ts, customer_id, customer_name, {{ finding("toString(list)") }} AS finding, host,
     value, addresses, ports, failed, answered, udp_sent, icmp_errors_recv, windows
 FROM found
 UNION ALL

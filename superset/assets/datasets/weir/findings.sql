@@ -5,9 +5,7 @@ found AS
 (
     SELECT
         max(s.ts) AS newest, 'list' AS kind, toString(s.list) AS finding,
-        transform(toString(s.list),
-            ['syn_senders', 'scan_addresses_tcp', 'scan_addresses_udp', 'scan_addresses_icmp', 'scan_ports_tcp', 'scan_ports_udp', 'scan_failures', 'icmp_senders', 'icmp_causers', 'udp_work_weight'],
-            ['sends many SYNs', 'reaches many addresses by TCP', 'reaches many addresses by UDP', 'reaches many addresses by ICMP', 'reaches many TCP ports', 'reaches many UDP ports', 'contacts that were not answered', 'sends ICMP errors', 'causes ICMP errors by UDP', 'UDP work weight'], '') AS meaning,
+        {{ finding("toString(s.list)") }} AS meaning,
         max(s.value) AS value, count() AS windows
     FROM v_top_indicators AS s
     WHERE s.scope = 'all' AND s.host = asked

@@ -13,20 +13,16 @@ WITH found AS
 )
 SELECT
     newest AS ts, probe, customer_name, toString(list) AS list,
-    transform(toString(list),
-        ['syn_senders', 'scan_addresses_tcp', 'scan_addresses_udp', 'scan_addresses_icmp', 'scan_ports_tcp', 'scan_ports_udp', 'scan_failures', 'icmp_senders', 'icmp_causers', 'udp_work_weight'],
-        ['sends many SYNs', 'reaches many addresses by TCP', 'reaches many addresses by UDP', 'reaches many addresses by ICMP', 'reaches many TCP ports', 'reaches many UDP ports', 'contacts that were not answered', 'sends ICMP errors', 'causes ICMP errors by UDP', 'UDP work weight'], '') AS finding,
+    {{ finding("toString(list)") }} AS finding,
     host, {{ host_link('host') }} AS host_link, if(local, 'us', 'them') AS side,
     value, addresses, ports, failed, answered, udp_sent, icmp_errors_recv, windows
 FROM found
 UNION ALL
 SELECT
-    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, {{ chosen(filter_values, "customer_name") }}, missing, transform(missing, ['syn_senders', 'scan_addresses_tcp', 'scan_addresses_udp', 'scan_addresses_icmp', 'scan_ports_tcp', 'scan_ports_udp', 'scan_failures', 'icmp_senders', 'icmp_causers', 'udp_work_weight'],
-        ['sends many SYNs', 'reaches many addresses by TCP', 'reaches many addresses by UDP', 'reaches many addresses by ICMP', 'reaches many TCP ports', 'reaches many UDP ports', 'contacts that were not answered', 'sends ICMP errors', 'causes ICMP errors by UDP', 'UDP work weight'], ''), 'nobody', 'nobody', '',
+    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, {{ chosen(filter_values, "customer_name") }}, missing, {{ finding("missing") }}, 'nobody', 'nobody', '',
     0, 0, 0, 0, 0, 0, 0, 0
 FROM
 (
-    SELECT arrayJoin(['syn_senders', 'scan_addresses_tcp', 'scan_addresses_udp', 'scan_addresses_icmp', 'scan_ports_tcp', 'scan_ports_udp',
-        'scan_failures', 'icmp_senders', 'icmp_causers', 'udp_work_weight']) AS missing
+    SELECT arrayJoin({{ host_lists() }}) AS missing
 )
 WHERE missing NOT IN (SELECT toString(list) FROM found)
