@@ -8,9 +8,9 @@ import pytest
 
 import copies
 
-#: Pairs of places that share six lines or more. None may be in SQL.
-BOUND = 75
-IN_SQL = 48
+#: Pairs of places that share six lines or more. Those in SQL stand in migrations, which are never edited, but for two datasets.
+BOUND = 27
+IN_SQL = 9
 
 
 def test_the_sources_have_no_more_copies() -> None:
