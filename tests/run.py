@@ -239,7 +239,8 @@ def skipped(part: Part) -> collections.Counter[str]:
 
 def say(text: str) -> None:
     """Print and flush at once: several parts write."""
-    print(text, flush=True)
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def main() -> int:

@@ -7,7 +7,9 @@ from datetime import UTC, date, datetime
 import pytest
 
 from weir.config import octets
-from weir.storage import DAY_S, Partition, due, full_day, show_octets, sizes, span
+from weir.storage.forecast import full_day, show_octets, sizes
+from weir.storage.partitions import Partition, due, span
+from weir.storage.times import DAY_S
 
 NOW = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
 DAYS = {"raw": 14.0, "windows": 400.0, "hourly": 1100.0}

@@ -40,9 +40,9 @@ import store_traffic
 from capture_traces import SHARED
 from harness import BUILT, CHECKOUT, RunningStack, eventually
 from store_traffic import Traffic
-from weir import storage
 from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
+from weir.storage.rollup import TALKERS
 
 FOLDER = BUILT / "bench"
 QUERIES = CHECKOUT / "superset/assets/queries"
@@ -515,7 +515,7 @@ def daily(bench: Bench, listed: int, days: int, until: int) -> None:
     )
     with progress("the national list of each day", days) as advance:
         for day in range(days):
-            bench.admin.execute(store_traffic.national(str(first + timedelta(days=day)), storage.TALKERS))
+            bench.admin.execute(store_traffic.national(str(first + timedelta(days=day)), TALKERS))
             advance(1)
     wait_for_merges(bench)
     national = talkers.replace("v_talkers_daily", "v_national_talkers_daily")

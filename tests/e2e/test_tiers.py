@@ -133,11 +133,11 @@ def test_daily_lists_are_written_once_and_again_after_late_data(stack: RunningSt
 def test_only_the_largest_have_a_row_of_their_own(
     stack: RunningStack, store: ClickHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weir import storage
+    from weir.storage import rollup
 
     day = datetime.fromtimestamp(START, UTC).date()
-    monkeypatch.setattr(storage, "TALKERS", 5)
-    list(storage.roll_up(store, day))
+    monkeypatch.setattr(rollup, "TALKERS", 5)
+    list(rollup.roll_up(store, day))
     check(store, "talkers_daily")
     own = f"day = '{day}' AND probe = 'north'"
     listed = store.rows(f"SELECT host, octets FROM v_talkers_daily WHERE {own} AND rank > 0 ORDER BY rank")
@@ -147,7 +147,7 @@ def test_only_the_largest_have_a_row_of_their_own(
     rest = store.rows(f"SELECT hosts, rank, host FROM v_talkers_daily WHERE {own} AND rank = 0")
     assert rest[0]["hosts"] == store.rows(f"SELECT uniqExact(host, network) - 5 AS n FROM hosts WHERE {own}")[0]["n"]
     monkeypatch.undo()
-    list(storage.roll_up(store, day))
+    list(rollup.roll_up(store, day))
     check(store, "talkers_daily")
 
 

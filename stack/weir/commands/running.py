@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from weir import alerts, kafka, ledger, storage
+from weir import alerts, kafka, ledger
 from weir import status as statuses
 from weir.clickhouse import connect
 from weir.commands import configured, console
@@ -19,6 +19,7 @@ from weir.migrations import apply_access, compiled
 from weir.migrations import migrate as apply_migrations
 from weir.stack import bring_up, dashboard_url, enrol, take_down
 from weir.stages import Stages
+from weir.storage import forecast
 from weir.supervisor import Supervisor
 
 
@@ -87,13 +88,13 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     rows = statuses.all_statuses(stack)
     minute: dict[str, int] = {}
     opened: dict[str, int] = {}
-    stored: storage.Survey | None = None
+    stored: forecast.Survey | None = None
     if stack.config.clickhouse.url or any(row.service == "clickhouse" and row.state == "well" for row in rows):
         store = connect(stack, "analyst")
         minute = ledger.totals(ledger.read(store, ledger.condition("75s", None, "15s")))
         opened = alerts.counts(alerts.read(store, since=None))
         with contextlib.suppress(WeirError):  # A remote server may refuse this stack as its administrator.
-            stored = storage.survey(stack, connect(stack, "admin"))
+            stored = forecast.survey(stack, connect(stack, "admin"))
     all_well = all(row.state == "well" for row in rows)
     if as_json:
         shown = {
@@ -119,7 +120,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         console.print(alerts.summary(opened), style=style, highlight=False)
     if stored:
         console.print(
-            f"store: {storage.show_octets(stored.used)} of {storage.show_octets(stored.budget)}. {stored.forecast()}",
+            f"store: {forecast.show_octets(stored.used)} of {forecast.show_octets(stored.budget)}. {stored.forecast()}",
             style="yellow" if stored.part >= 1 else "",
             highlight=False,
             soft_wrap=True,

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from weir import sizing, storage
+from weir import sizing
 from weir.clickhouse import connect
 from weir.commands import configured, console
+from weir.storage import forecast, rollup, service, times
 
 
 def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
@@ -19,7 +20,7 @@ def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json",
     """
     if context.invoked_subcommand is None:
         stack = configured()
-        seen = storage.survey(stack, connect(stack, "admin"))
+        seen = forecast.survey(stack, connect(stack, "admin"))
         if as_json:
             print(json.dumps(seen.as_json(), indent=2))
         else:
@@ -38,10 +39,10 @@ def keep(
     """
     stack = configured()
     if every:
-        storage.serve(stack, every)
+        service.serve(stack, every)
         return
     done = 0
-    for line in storage.keep(stack, connect(stack, "admin")):
+    for line in service.keep(stack, connect(stack, "admin")):
         print(line)
         done += 1
     if not done:
@@ -58,8 +59,8 @@ def roll_up(
     Example: weir storage roll-up --day 2026-11-20
     """
     stack = configured()
-    with storage.alone(stack):
-        done = list(storage.roll_up(connect(stack, "admin"), storage.parse_day(day) if day else None))
+    with service.alone(stack):
+        done = list(rollup.roll_up(connect(stack, "admin"), times.parse_day(day) if day else None))
     print("\n".join(f"{when} {table}: {rows:,} rows" for when, table, rows in done) or "nothing has changed")
 
 

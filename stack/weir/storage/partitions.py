@@ -1,0 +1,131 @@
+"""Partitions of the store's tables, the disk they are on, and which of them go first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from weir import config
+from weir.clickhouse import ClickHouse
+from weir.config import Stack
+from weir.schema import retention
+from weir.storage.times import DAY_S, seconds
+
+#: Tables of each tier: `clickhouse/retention.yaml`. What stands in none is kept and counted as `other`.
+TIERS = retention.tiers()
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition of a table: its name, the start of its time range, its last change (both seconds), its size."""
+
+    table: str
+    name: str
+    begin: int
+    end: int
+    changed: int
+    rows: int
+    octets: int
+
+    @property
+    def tier(self) -> str:
+        return next((name for name, tier in TIERS.items() if self.table in tier.tables), "other")
+
+    def age_s(self, now: float) -> float:
+        """Seconds since its end or since its last write, whichever is less."""
+        return now - max(self.end, self.changed)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Total and free octets of the store's disk."""
+
+    total: int
+    free: int
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A dropped partition, and the reason: `age` or `budget`."""
+
+    partition: Partition
+    why: str
+
+
+def partitions(admin: ClickHouse) -> list[Partition]:
+    """Every partition of every table of the database, oldest first."""
+    rows = admin.rows(
+        "SELECT table, partition, toUnixTimestamp(max(modification_time)) AS changed, sum(rows) AS rows, sum(bytes_on_disk) AS octets"
+        f" FROM system.parts WHERE database = '{admin.database}' AND active GROUP BY table, partition"
+    )
+    found = []
+    for row in rows:
+        begin, end = span(row["partition"])
+        found.append(Partition(row["table"], row["partition"], begin, end, row["changed"], row["rows"], row["octets"]))
+    return sorted(found, key=lambda one: (one.begin, one.table))
+
+
+def span(partition: str) -> tuple[int, int]:
+    """First and last moment (seconds, end exclusive) of a partition by month, week or day; 0 and 0 for others."""
+    if re.fullmatch(r"\d{6}", partition):
+        begin = date(int(partition[:4]), int(partition[4:]), 1)
+        end = (begin + timedelta(days=31)).replace(day=1)
+    elif re.fullmatch(r"\d{8}", partition):
+        begin = date(int(partition[:4]), int(partition[4:6]), int(partition[6:]))
+        end = begin + timedelta(days=1)
+    elif re.fullmatch(r"\d{4}-\d\d-\d\d", partition):
+        begin = date.fromisoformat(partition)
+        end = begin + timedelta(days=7)
+    else:
+        return 0, 0
+    return seconds(begin), seconds(end)
+
+
+def disk(admin: ClickHouse) -> Disk:
+    """The disks that hold the store's parts, added up; the disk for backups is not among them."""
+    row = admin.rows(
+        "SELECT sum(total_space) AS total, sum(free_space) AS free FROM system.disks"
+        f" WHERE name IN (SELECT disk_name FROM system.parts WHERE database = '{admin.database}' AND active)"
+    )[0]
+    return Disk(row["total"], row["free"])
+
+
+def budget(stack: Stack, space: Disk, used: int) -> int:
+    """Octets that the store may take: as configured, else nine tenths of the space that is free or already the store's."""
+    configured = stack.config.storage.budget
+    return config.octets(configured) if configured else (space.free + used) * 9 // 10
+
+
+def kept_days(stack: Stack) -> dict[str, float]:
+    """Retention of each tier in days; tiers without an entry are kept for ever."""
+    ages = stack.config.storage
+    return {name: getattr(ages, tier.days) for name, tier in TIERS.items() if tier.days}
+
+
+def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
+    """The partitions to drop: first by age, then the oldest until the rest fits into `allowed` octets.
+
+    The present and the last day are never among them, so that too small a budget does not stop the present.
+    """
+    out, left = [], []
+    for one in found:
+        tier_days = days.get(one.tier)
+        if tier_days is not None and one.end and one.age_s(now) > tier_days * DAY_S:
+            out.append(Dropped(one, "age"))
+        else:
+            left.append(one)
+    over = sum(one.octets for one in left) - allowed
+    for one in left:
+        if over <= 0:
+            break
+        if one.tier in days and one.end and one.end < now - DAY_S:
+            out.append(Dropped(one, "budget"))
+            over -= one.octets
+    return out
+
+
+def drop(admin: ClickHouse, one: Partition) -> None:
+    """Drop a partition, whatever its size."""
+    name = one.name if one.name.isdigit() else f"'{one.name}'"
+    admin.execute(f"ALTER TABLE {one.table} DROP PARTITION {name}", max_partition_size_to_drop="0")

@@ -1,0 +1,149 @@
+"""Daily lists of the days that are over: `weir storage roll-up`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from weir.clickhouse import ClickHouse
+from weir.storage.partitions import partitions
+from weir.storage.times import seconds
+
+#: Number of hosts per probe and day with their own row in talkers_daily, and per day in national_talkers_daily.
+TALKERS = 10_000
+
+# The largest hosts of a day and one row for all others: per probe, or over all if `probe` is not among the columns.
+_LIST_SQL = """
+INSERT INTO {{table}} (
+    day, rank, {own}, addr, network, customer, as_number, country, hosts,
+    sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received)
+SELECT
+    toDate('{{day}}') AS day, if(place <= {{talkers}} AND NOT nobody, place, 0) AS rank, {shown},
+    if(rank = 0, toIPv6('::'), any(addr)), if(rank = 0, false, any(network)),
+    if(rank = 0, 0, any(customer)), if(rank = 0, 0, any(as_number)), if(rank = 0, 0, any(country)),
+    countIf(NOT nobody) AS hosts,
+    sum(sp), sum(so), sum(rp), sum(ro), sum(begun), sum(received)
+FROM
+(
+    SELECT *, addr = toIPv6('::') AS nobody,
+        row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network) AS place
+    FROM
+    (
+        SELECT
+            {grouped}, addr, network, max(h.customer) AS customer, max(h.as_number) AS as_number, max(h.country) AS country,
+            sum(sent_packets) AS sp, sum(sent_octets) AS so, sum(received_packets) AS rp, sum(received_octets) AS ro,
+            sum(flows_begun) AS begun, sum(flows_received) AS received
+        FROM hosts_daily AS h
+        WHERE day = '{{day}}'
+        GROUP BY addr, network{by}
+    )
+)
+GROUP BY rank{by}
+"""
+_TALKERS_SQL = _LIST_SQL.format(
+    own="probe", shown="probe", partition="PARTITION BY probe", grouped="probe", by=", probe"
+)
+_NATIONAL_SQL = _LIST_SQL.format(
+    own="probes", shown="max(seen)", partition="", grouped="uniqExact(probe) AS seen", by=""
+)
+
+_MIXES_SQL = """
+INSERT INTO {table}
+SELECT
+    toDate('{day}') AS day, scope, probe, customer, dimension, direction, number, remainder, count() AS windows,
+    sum(m.octets), sum(m.packets), sum(m.flows), sum(m.ipv6_octets), sum(m.ipv6_packets), sum(m.ipv6_flows), sum(m.overflow_octets)
+FROM mixes AS m FINAL
+WHERE ts >= toDateTime('{day} 00:00:00', 'UTC') AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY AND packets > 0
+GROUP BY scope, probe, customer, dimension, direction, number, remainder
+"""
+
+
+@dataclass(frozen=True)
+class _RollUp:
+    """Daily lists: the source, the target and the statement of each."""
+
+    source: str
+    lists: dict[str, str]
+
+    def fingerprint(self, admin: ClickHouse, day: str, raw_rows: int) -> int:
+        """Changes whenever the source of that day changes: raw records added or dropped, windows written again."""
+        if self.source == "hosts_daily":
+            return raw_rows
+        return int(
+            admin.rows(
+                f"SELECT cityHash64(count(), sum(version)) AS it FROM {self.source} WHERE ts >= toDateTime('{day} 00:00:00', 'UTC')"
+                f" AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY"
+            )[0]["it"]
+        )
+
+    def complete(self, admin: ClickHouse, day: str) -> bool:
+        """Whether the daily rows include all raw records of the day: a block is in `flows` before the views have filled
+        the other tables, and after a crash much earlier.
+        """
+        if self.source != "hosts_daily":
+            return True
+        raw = admin.rows(
+            # The projection `stored` answers this.
+            "SELECT sum(p) AS packets FROM (SELECT probe, worker, ts, sum(fwd_packets + rev_packets) AS p FROM flows"
+            f" WHERE toDate(ts) = '{day}' GROUP BY probe, worker, ts)"
+        )
+        sums = " UNION ALL ".join(
+            f"SELECT sum(sent_packets + received_packets) AS packets FROM {table} WHERE day = '{day}'"
+            for table in self.lists
+        )
+        # Each packet counts for its sender and for its receiver.
+        return all(own["packets"] == 2 * raw[0]["packets"] for own in admin.rows(sums))
+
+
+#: After so many seconds without new raw records of a day, its daily rows are complete.
+_SETTLED_S = 3600
+_ROLL_UPS = (
+    _RollUp("hosts_daily", {"talkers_daily": _TALKERS_SQL, "national_talkers_daily": _NATIONAL_SQL}),
+    _RollUp("mixes", {"mixes_daily": _MIXES_SQL}),
+)
+
+
+def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None) -> Iterator[tuple[str, str, int]]:
+    """Write the daily lists of every finished day that changed since they were written, or of one day in any case.
+
+    A day changes as long as its raw records are kept: they have one partition per day. Yields the day, the table and
+    the number of rows, as each is done. A day interrupted half-way is not marked as done, and is written again; so is a
+    day whose raw records are newer than the rows that views derived from them.
+    """
+    moment = time.time() if now is None else now
+    today = datetime.fromtimestamp(moment, UTC).date()
+    days = {
+        date.fromisoformat(f"{one.name[:4]}-{one.name[4:6]}-{one.name[6:]}"): one
+        for one in partitions(admin)
+        if one.table == "flows" and (day is None or one.begin == seconds(day))
+    }
+    noted = {
+        (row["day"], row["source"]): row["fingerprint"]
+        for row in admin.rows("SELECT toString(day) AS day, source, fingerprint FROM roll_ups FINAL")
+    }
+    for when, raw in sorted(days.items()):
+        name = when.isoformat()
+        for one in _ROLL_UPS:
+            now_is = one.fingerprint(admin, name, raw.rows)
+            if day is None and (when >= today or noted.get((name, one.source)) == now_is):
+                continue
+            written = {table: _write(admin, table, statement, name) for table, statement in one.lists.items()}
+            if one.complete(admin, name) or moment - raw.changed > _SETTLED_S:
+                rows = sum(written.values())
+                admin.execute(f"INSERT INTO roll_ups VALUES ('{name}', '{one.source}', {now_is}, {rows}, now64(3))")
+            yield from ((name, table, rows) for table, rows in written.items())
+
+
+def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
+    """Replace a day's list; returns its number of rows."""
+    if admin.rows(f"SELECT 1 AS there FROM {table} WHERE day = '{day}' LIMIT 1"):
+        admin.execute(f"ALTER TABLE {table} DELETE WHERE day = '{day}'", mutations_sync="2")
+    # The engine sorts days of many hosts on disk rather than refuse them.
+    admin.execute(
+        statement.format(table=table, day=day, talkers=TALKERS),
+        max_bytes_before_external_group_by="500000000",
+        max_bytes_before_external_sort="500000000",
+    )
+    return int(admin.rows(f"SELECT count() AS n FROM {table} WHERE day = '{day}'")[0]["n"])

@@ -1,0 +1,89 @@
+"""Rounds that keep the store within its ages and its budget: `weir storage keep`."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import prometheus_client
+
+from weir.clickhouse import ClickHouse, connect
+from weir.config import Stack
+from weir.errors import WeirError
+from weir.storage.forecast import show_octets, survey
+from weir.storage.partitions import budget, disk, drop, due, kept_days, partitions
+from weir.storage.rollup import roll_up
+from weir.storage.times import iso, seconds
+
+
+@contextmanager
+def alone(stack: Stack) -> Iterator[None]:
+    """Hold the lock that lets only one process of this stack change the store's tiers; waits for it."""
+    stack.prepare()
+    with (stack.run / "storage.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[str]:
+    """One round: write due daily lists, drop partitions that are too old or too much. Yields one line per action."""
+    moment = time.time() if now is None else now
+    with alone(stack):
+        for day, table, rows in roll_up(admin, now=moment):
+            yield f"rolled up {day} into {table}: {rows:,} rows"
+        found = partitions(admin)
+        allowed = budget(stack, disk(admin), sum(one.octets for one in found))
+        for gone in due(found, kept_days(stack), allowed, moment):
+            one = gone.partition
+            drop(admin, one)
+            why = "older than its tier is kept" if gone.why == "age" else "the oldest while the budget is spent"
+            yield f"dropped {one.table} {one.name}: {one.rows:,} rows, {show_octets(one.octets)}, {why}"
+
+
+_SIZE = prometheus_client.Gauge("weir_storage_octets", "Bytes that a tier takes on disk", ["tier"])
+_BUDGET = prometheus_client.Gauge("weir_storage_budget_octets", "Bytes that the store may take")
+_FREE = prometheus_client.Gauge("weir_storage_disk_free_octets", "Free bytes on the store's disk")
+_SPENT = prometheus_client.Gauge(
+    "weir_storage_budget_spent_timestamp_seconds",
+    "Time at which the budget is spent at today's rate; 0: not within 20 years",
+)
+_ACTIONS = prometheus_client.Counter("weir_storage_actions", "Days rolled up and partitions dropped", ["action"])
+_FAILED = prometheus_client.Counter("weir_storage_failed_rounds", "Rounds that ended in an error; the log says which")
+_DONE = prometheus_client.Gauge("weir_storage_last_round_timestamp_seconds", "Time of the last successful round")
+
+
+def serve(stack: Stack, every_minutes: float) -> None:
+    """Keep the store in rounds until SIGTERM or SIGINT; metrics are on the port `storage_metrics`.
+
+    A round that fails, for example because the store is away, is logged, counted and retried in the next round.
+    """
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    prometheus_client.start_http_server(stack.config.ports.storage_metrics, "127.0.0.1")
+    while True:
+        try:
+            admin = connect(stack, "admin")
+            for line in keep(stack, admin):
+                _log(line)
+                _ACTIONS.labels(line.split()[0]).inc()
+            seen = survey(stack, admin)
+            for tier in seen.tiers:
+                _SIZE.labels(tier.tier).set(tier.octets)
+            _BUDGET.set(seen.budget)
+            _FREE.set(seen.disk.free)
+            _SPENT.set(seconds(seen.full) if seen.full else 0)
+            _DONE.set_to_current_time()
+        except WeirError as error:
+            _FAILED.inc()
+            _log(str(error))
+        if stopping.wait(every_minutes * 60):
+            return
+
+
+def _log(line: str) -> None:
+    print(f"{iso(time.time())} {line}", flush=True)
