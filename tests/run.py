@@ -132,7 +132,7 @@ def parts(what: str) -> list[Part]:
             Part("fuzz", ".", ["make fuzz MINUTES=5"]),
         ]
     return [
-        Part("e2e", "tests", [pytest("e2e", stack, "-n 4 --dist loadfile --no-loadscope-reorder e2e")], select),
+        Part("e2e", "tests", [pytest("e2e", stack, "-v -n 4 --dist loadfile --no-loadscope-reorder e2e")], select),
         Part("superset", ".", [pytest("superset", stack, "superset/tests")], select),
         Part("capture", "capture", ["cargo test --locked --quiet"], " {}", nice=5),
         Part(

@@ -299,7 +299,7 @@ def _swap(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> 
                 store.execute(undo, database="")
         raise
     define(store)
-    migrate(store)
+    migrate(store, all_views=True)
     store.execute("SYSTEM RELOAD DICTIONARIES", database="")
     stages.done("put in place", f"{len(tables)} tables")
 

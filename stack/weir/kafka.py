@@ -79,10 +79,15 @@ def partitions(brokers: str, prefix: str = "weir.") -> list[TopicPartition]:
     ]
 
 
-def lag(brokers: str, group: str = GROUP) -> int | None:
-    """Messages that the jobs have not yet committed, over all flows and counters topics; None if unknown."""
+def lag(brokers: str, group: str = GROUP, probe: str = "") -> int | None:
+    """Messages that the jobs have not yet committed, over the flows and counters topics of all probes, or of one; None if unknown."""
     try:
-        wanted = [p for p in partitions(brokers) if p.topic.startswith(("weir.flows.", "weir.counters."))]
+        kinds = ("weir.flows.", "weir.counters.")
+        wanted = [
+            place
+            for place in partitions(brokers)
+            if (place.topic in [kind + probe for kind in kinds] if probe else place.topic.startswith(kinds))
+        ]
         consumer = Consumer({"bootstrap.servers": brokers, "group.id": group, "log_level": 0})
         try:
             total = 0

@@ -49,9 +49,10 @@ def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[s
         raise WeirError(f"cluster: {error}") from None
 
 
-def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") -> list[str]:
+def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "", *, all_views: bool = False) -> list[str]:
     """Apply what is new, on every node where a cluster is named; returns the names of what was applied.
 
+    all_views: create views again although they have not changed, as after a restore, which brings tables alone.
     Raises WeirError where an applied migration has been edited since, or where a statement fails.
     """
     (_, first), *found = compiled(clickhouse.database, cluster, folder)
@@ -74,14 +75,16 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "") ->
                     status=1,
                 )
             continue
-        if known.get(name) == sums[name]:
+        unchanged = known.get(name) == sums[name]
+        if unchanged and not (all_views and name.startswith("views/")):
             continue
         for statement in wanted:
             try:
                 clickhouse.execute(statement)
             except WeirError as error:
                 raise WeirError(f"{name}: {error}", status=1) from error
-        _note(clickhouse, name, sums[name])
+        if not unchanged:
+            _note(clickhouse, name, sums[name])
         applied.append(name)
     for load in (_services, _applications):
         if loaded := load(clickhouse, known):
@@ -102,9 +105,6 @@ def define(clickhouse: ClickHouse, folder: Path = FOLDER) -> None:
         for statement in files.statements(path.read_text()) if path.name in applied else []:
             if _DEFINITION.match(statement):
                 clickhouse.execute(statement)
-    for name in applied:
-        if name.startswith("views/"):
-            _note(clickhouse, name, "")
 
 
 def _note(clickhouse: ClickHouse, name: str, checksum: str) -> None:

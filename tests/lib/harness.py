@@ -232,7 +232,9 @@ class RunningStack:
     def settled(self, probe: str, packets: int, seconds: float = 60) -> dict[str, int]:
         """Wait until that many packets of the probe are stored and no more arrive; returns the sums."""
         eventually(lambda: self.sums(probe)["packets"] >= packets, f"{packets} packets of {probe} stored", seconds)
-        eventually(lambda: kafka.lag(self.stack.brokers) == 0, "everything in Kafka read", seconds)
+        eventually(
+            lambda: kafka.lag(self.stack.brokers, probe=probe) == 0, f"everything of {probe} in Kafka read", seconds
+        )
         return self.sums(probe)
 
     # ---- damaging ----
