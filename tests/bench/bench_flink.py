@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -28,7 +29,8 @@ from rich.table import Table
 from harness import BENCH, BUILT, CHECKOUT, RunningStack, free_ports, run
 from weir.services import flink_memory
 
-JAR = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
+#: `WEIR_JOBS_JAR` compares with another version.
+JAR = Path(os.environ.get("WEIR_JOBS_JAR", CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"))
 WINDOWS = "topn,indicators,mixes"
 ALL = "ingest,topn,indicators,mixes,filters,health"
 TARGET = 400_000

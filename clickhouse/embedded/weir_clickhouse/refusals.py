@@ -119,13 +119,14 @@ _NO_SETTINGS = re.compile(
 def refuse_dangerous(statement: Statement, params: Mapping[str, str]) -> None:
     """Raise where the statement is one that nobody may send, whatever the role; params: the request's parameters."""
     items = statement.items
+    closing = _closing(items)
     for at, (first, second) in enumerate(pairwise(items)):
         if first.is_symbol("{"):
             _refuse_parameter(items, at, params)
         if not first.is_name:
             continue
         if second.is_symbol("("):
-            _refuse_defaults(statement, at)
+            _refuse_defaults(statement, closing, at)
         if first.value not in _LEADING:
             continue
         if first.is_word("INTO", "FROM") and second.is_word("OUTFILE", "INFILE"):
@@ -180,7 +181,7 @@ def refuse_values(data: bytes) -> None:
         raise ServerError(62, f"Cannot parse the values of the INSERT: {error}: {excerpt(data, error.position)}") from None
 
 
-def _refuse_defaults(statement: Statement, at: int) -> None:
+def _refuse_defaults(statement: Statement, closing: Mapping[int, int], at: int) -> None:
     """Raise where the table function at `at` takes columns with defaults: these are expressions, written in a text."""
     items = statement.items
     name = items[at].value.lower()
@@ -209,9 +210,9 @@ def _refuse_defaults(statement: Statement, at: int) -> None:
         if any(one.is_word(*_DEFAULTS) for one in columns[1:]):
             raise ServerError(344, f"The columns of {name}() must be names and types alone, without defaults")
     elif name == "values":
-        # A name may stand for a text, as a parameter does; what is computed is a value.
-        if (first is not None and first.is_symbol("{")) or (only is not None and only.is_name):
-            raise ServerError(344, "The columns and values of values() must be literals")
+        # A name may stand for a text, as a parameter does. An alias or a sign beside a text leaves it a text.
+        if (only is not None and only.is_name) or (only is None and not _is_value(items, closing, at + 2)):
+            raise ServerError(344, "The columns and values of values() must be literals, tuples or calls")
     elif first is not None and not first.is_symbol(")") and not (name == "generaterandom" and first.kind is Kind.NUMBER):
         raise ServerError(344, f"The columns of {name}() must be a string literal")
 
@@ -229,6 +230,60 @@ def _only(items: Sequence[Token], begin: int) -> Token | None:
     if depth or end >= len(items) or not (items[end].is_symbol(",") or items[end].is_symbol(")")):
         return None
     return items[begin]
+
+
+def _is_value(items: Sequence[Token], closing: Mapping[int, int], begin: int) -> bool:
+    """Whether the argument that begins at `begin` names no columns: a text, or a name that may stand for one, is in it only
+    within a tuple, a list or a call. Parentheses around one thing are not there."""
+    at, depth = begin, 0
+    while at < len(items) and (depth or not items[at].is_symbol(",")):
+        token = items[at]
+        if token.is_symbol(")"):
+            if not depth:
+                return True
+            depth -= 1
+            at += 1
+            continue
+        if token.is_symbol("("):
+            if not _has_comma(items, closing, at):
+                depth += 1
+                at += 1
+                continue
+            at = closing[at]
+        elif token.is_symbol("["):
+            at = closing[at]
+        elif token.is_name and at + 1 < len(items) and items[at + 1].is_symbol("("):
+            at = closing[at + 1]
+        elif token.kind is not Kind.NUMBER and not _is_any(token, "+-*/%"):
+            return False
+        at += 1
+    return at < len(items)
+
+
+def _has_comma(items: Sequence[Token], closing: Mapping[int, int], opening: int) -> bool:
+    """Whether the brackets hold several things."""
+    at = opening + 1
+    while at < closing[opening] and at < len(items):
+        if items[at].is_symbol(","):
+            return True
+        at = closing.get(at, at) + 1
+    return False
+
+
+def _is_any(token: Token, characters: str) -> bool:
+    return token.kind is Kind.SYMBOL and token.value in characters
+
+
+def _closing(items: Sequence[Token]) -> dict[int, int]:
+    """The place of the closing bracket of each opening one; the end of all where there is none."""
+    opened: list[int] = []
+    places: dict[int, int] = {}
+    for at, token in enumerate(items):
+        if _is_any(token, "([{"):
+            opened.append(at)
+        elif _is_any(token, ")]}") and opened:
+            places[opened.pop()] = at
+    return places | dict.fromkeys(opened, len(items))
 
 
 def _literal(raw: bytes) -> str | None:
@@ -252,40 +307,58 @@ def _refuse_parameter(items: Sequence[Token], at: int, params: Mapping[str, str]
 
 
 def settings_clauses(statement: Statement) -> list[str]:
-    """The names of all settings in SETTINGS clauses and in SET, those of subqueries included, as written."""
+    """The names of all settings in SETTINGS clauses and in SET, those of subqueries included, as written.
+
+    Besides, of the settings that no request may change, each that is given a value anywhere after the first SETTINGS:
+    where the engine reads a list otherwise than this does, they are found all the same.
+    """
     names: list[str] = []
     items = statement.items
     begins = [at + 1 for at, token in enumerate(items) if token.is_word("SETTINGS")]
     if statement.kind == "SET":
         begins.append(1)
+    if not begins:
+        return names
+    closing = _closing(items)
+    seen: set[int] = set()
     for begin in begins:
         at = begin
-        while at < len(items) and items[at].is_name:
-            token = items[at]
-            valued = at + 1 < len(items) and items[at + 1].is_symbol("=")
-            if not valued and _NO_SETTINGS.fullmatch(token.value):
+        while at < len(items) and items[at].is_name and at not in seen:
+            seen.add(at)
+            token, after = items[at], at + 1
+            parts = [token]
+            while after + 1 < len(items) and items[after].is_symbol(".") and items[after + 1].is_name:
+                parts.append(items[after + 1])
+                after += 2
+            valued = after < len(items) and items[after].is_symbol("=")
+            ends = after >= len(items) or not items[after].is_symbol(",")
+            if not valued and ends and len(parts) == 1 and _NO_SETTINGS.fullmatch(token.value):
                 break
-            bare = token.kind is Kind.WORD
-            names.append(statement.text[token.start : token.end].decode() if bare else token.value)
-            at = _after_value(items, at + 2) if valued else at + 1
+            names += [_written(statement, part) for part in parts]
+            at = _after_value(items, closing, after + 1) if valued else after
             if at >= len(items) or not items[at].is_symbol(","):
                 break
             at += 1
+    for name, equals in pairwise(items[min(begins) :]):
+        if name.is_name and equals.is_symbol("="):
+            written = _written(statement, name)
+            if written in FIXED_SETTINGS or written in VALUES_SETTINGS:
+                names.append(written)
     return names
 
 
-def _after_value(items: Sequence[Token], at: int) -> int:
+def _written(statement: Statement, token: Token) -> str:
+    """A name as it stands in the statement, without quotes."""
+    bare = token.kind is Kind.WORD
+    return statement.text[token.start : token.end].decode() if bare else token.value
+
+
+def _after_value(items: Sequence[Token], closing: Mapping[int, int], at: int) -> int:
     """The place after the value of a setting that begins at `at`: a literal, a name, a call, or what is in brackets."""
     while at < len(items) and items[at].kind is Kind.SYMBOL and items[at].value in "+-":
         at += 1
-    depth = 0
-    while at < len(items):
-        token = items[at]
-        if token.kind is Kind.SYMBOL:
-            depth += (token.value in "([{") - (token.value in ")]}")
-        if depth < 0:
-            return at
-        at += 1
-        if depth == 0 and not (at < len(items) and items[at].kind is Kind.SYMBOL and items[at].value in "(["):
-            return at
+    if at < len(items) and not _is_any(items[at], ")]}"):
+        at = closing.get(at, at) + 1
+        while at in closing and _is_any(items[at], "(["):
+            at = closing[at] + 1
     return at
