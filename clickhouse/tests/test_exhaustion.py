@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -383,3 +383,32 @@ def test_large_heads_are_bounded_together(listen: Callable[..., Server]) -> None
         assert eventually(lambda: _gone(large[0]))
         assert not _gone(large[-1])
     assert server.ask(path="/?query=" + "x" * 900_000, method="GET").code != 0
+
+
+def test_one_users_connections_keep_nobody_out(listen: Callable[..., Server]) -> None:
+    server = listen(connections=20, idle=60)
+    with ExitStack() as held:
+        for _ in range(60):
+            one = http.client.HTTPConnection(server.host, server.port, timeout=60)
+            held.callback(one.close)
+            headers = {"X-ClickHouse-User": "writer", "X-ClickHouse-Key": PASSWORDS["writer"]}
+            one.request("POST", "/?query=", "SELECT 1; SELECT 2", headers)
+            assert b"Multi-statements" in one.getresponse().read()
+        for _ in range(5):
+            assert server.ask(path="/ping", method="GET").body == b"Ok.\n"
+
+
+def test_answers_that_a_stranger_does_not_read_hold_no_worker(listen: Callable[..., Server]) -> None:
+    server = listen()
+    request = b"GET /" + b"a" * 60_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    with ExitStack() as held:
+        for _ in range(50):
+            raw = held.enter_context(socket.create_connection((server.host, server.port)))
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.settimeout(1)
+            with suppress(OSError):
+                for _ in range(100):
+                    raw.sendall(request)
+        begun = time.monotonic()
+        assert server.ask(path="/ping", method="GET").body == b"Ok.\n"
+        assert time.monotonic() - begun < 15

@@ -2,11 +2,13 @@
 
 A worker gets a connection when the head of a request (its line and headers) is there, so that nobody keeps a worker
 waiting who has not said what they want. One thread reads all heads. Each has a time limit; their number and their
-memory are bounded, and at the bound the oldest goes, those of strangers first.
+memory are bounded: at the bound the oldest stranger goes, or, where users hold most of the room, the oldest of the user who
+holds most of it.
 """
 
 from __future__ import annotations
 
+import collections
 import os
 import re
 import select
@@ -152,7 +154,7 @@ def _make_file(sock: socket.socket, mode: str = "r", _size: int = 0) -> Any:
 
 
 class Connection(cheroot.server.HTTPConnection):
-    """A connection. known: somebody has logged in on it. answered: it has had a request. lingers: to be closed only when
+    """A connection. known: somebody has logged in on it, `user` the last. answered: it has had a request. lingers: to be closed only when
     its answer has arrived. until, since: while no worker has it."""
 
     rfile: Stream
@@ -161,6 +163,7 @@ class Connection(cheroot.server.HTTPConnection):
     def __init__(self, server: Any, sock: socket.socket, _makefile: object = None) -> None:
         super().__init__(server, sock, _make_file)
         self.known = self.answered = self.lingers = False
+        self.user = ""
         self.until = self.since = 0.0
 
     def close(self) -> None:
@@ -281,9 +284,17 @@ class Waiting(cheroot.connections.ConnectionManager):
                 self._drop(conn, "head_too_slow" if begun and not conn.lingers else "")
 
     def _drop_oldest(self, cause: str) -> None:
+        """Drop the oldest stranger; where users hold most of the room, the oldest of the one who holds most of it."""
         held = self._held()
-        if held:
-            self._drop(min(held, key=lambda conn: (conn.known, conn.since)), cause)
+        strangers = [conn for conn in held if not conn.known]
+        users = collections.Counter(conn.user for conn in held if conn.known)
+        if strangers and users.total() <= self._limits.connections * 3 // 4:
+            self._drop(min(strangers, key=lambda conn: conn.since), cause)
+        elif users:
+            ((most, _),) = users.most_common(1)
+            self._drop(min((conn for conn in held if conn.known and conn.user == most), key=lambda conn: conn.since), cause)
+        elif strangers:
+            self._drop(min(strangers, key=lambda conn: conn.since), cause)
 
     def _drop(self, conn: Connection, cause: str) -> None:
         """Close a connection; cause: why, where the client may complain, for the metrics."""

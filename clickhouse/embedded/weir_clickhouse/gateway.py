@@ -23,6 +23,8 @@ from .query import Query
 _PARAMETERS = 1000
 #: Seconds that a client may leave octets of its answer unread.
 _PATIENCE = 300
+#: The same before it has logged in: nobody may hold a worker with answers that are not read.
+_STRANGERS_PATIENCE = 2
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _REASONS = {
     400: "Bad Request",
@@ -50,7 +52,7 @@ class Gateway(cheroot.server.Gateway):
         """Answer; an exception leaves the connection to be closed."""
         req = self.req
         front: Front = req.server.front
-        req.conn.socket.settimeout(_PATIENCE)
+        req.conn.socket.settimeout(_PATIENCE if req.conn.known else _STRANGERS_PATIENCE)
         self._head = req.method == b"HEAD"
         body: Body | None = None
         self._id = ""
@@ -104,8 +106,14 @@ class Gateway(cheroot.server.Gateway):
             else:
                 Query(self, front, params, body).answer()
         else:
-            text = f"There is no handle {path.decode(errors='replace')}\n\nUse / or /ping for health checks.\nSend queries from your program with POST method or GET /?query=...\n"
+            text = f"There is no handle {path[:200].decode(errors='replace')}\n\nUse / or /ping for health checks.\nSend queries from your program with POST method or GET /?query=...\n"
             self._plain("404 Not Found", text.encode())
+
+    def admit(self, user: str) -> None:
+        """Somebody has logged in on this connection: it may take its time to read."""
+        conn = self.req.conn
+        conn.known, conn.user = True, user
+        conn.socket.settimeout(_PATIENCE)
 
     def header(self, name: str) -> str | None:
         """A header of the request."""

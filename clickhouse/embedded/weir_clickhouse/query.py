@@ -101,7 +101,7 @@ class Query:
         """Run the statement and answer."""
         user = self._authenticate()
         # A connection is its users' from the first right password on, and one without has had nothing of its body read.
-        self._gateway.req.conn.known = True
+        self._gateway.admit(user.name)
         with self._front.place(user):
             begun = time.monotonic()
             kind = self._run(user)
