@@ -1,4 +1,4 @@
-"""What the store consists of is told beside it, in `clickhouse/weir_schema`: this finds it."""
+"""Makes `clickhouse/weir_schema` importable: the package that knows the store's files stands beside them."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ BUILT = CHECKOUT / ".weir"
 ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT / "kafka")}
 #: The environment variable that names the folder of a test session; its processes coordinate there.
 FOLDER = "WEIR_TEST_FOLDER"
+#: Ports of servers under test: below those that the kernel gives to clients.
 PORTS = range(11_000, 32_000)
 AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
 BENCH = Path(os.environ.get("WEIR_BENCH", CHECKOUT / "capture/target/release/weir-bench"))
@@ -42,9 +43,9 @@ BENCH = Path(os.environ.get("WEIR_BENCH", CHECKOUT / "capture/target/release/wei
 
 def free_ports(count: int) -> list[int]:
     """Ports without a listener, below those that the kernel gives to clients; a session hands out each one once."""
-    counter = Path(os.environ.get(FOLDER, tempfile.gettempdir())) / f"weir-ports-{os.getuid()}"
-    found: list[int] = []
-    with counter.open("a+") as file:
+    session, found = os.environ.get(FOLDER), list[int]()
+    # Outside a session of tests nobody else draws from the same numbers, and nothing is to stay behind.
+    with (Path(session) / "ports").open("a+") if session else tempfile.TemporaryFile("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         port = int(file.read() or random.randrange(PORTS.start, PORTS.stop))
