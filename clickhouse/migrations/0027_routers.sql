@@ -22,7 +22,6 @@ ALTER TABLE flows
     ADD COLUMN IF NOT EXISTS post_nat_src_port UInt16 COMMENT 'Port of the source after translation, 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_dst_addr,
     ADD COLUMN IF NOT EXISTS post_nat_dst_port UInt16 COMMENT 'Port of the destination after translation, 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_src_port;
 
-
 CREATE TABLE IF NOT EXISTS nat_events
 (
     ts DateTime('UTC') COMMENT 'Start of the interval that it came in' CODEC(GCD, T64, ZSTD(1)),
@@ -102,6 +101,7 @@ CREATE TABLE IF NOT EXISTS exporter_names
     description String COMMENT 'What operators wrote about it' CODEC(ZSTD(1))
 )
 ENGINE = ReplacingMergeTree(ts)
+PARTITION BY toYYYYMM(ts)
 ORDER BY (exporter_addr, kind, number)
 SETTINGS non_replicated_deduplication_window = 10000
 COMMENT 'Names that exporters gave to their interfaces and VRFs; the newest holds';
