@@ -20,7 +20,24 @@ ALTER TABLE flows
     ADD COLUMN IF NOT EXISTS post_nat_src_addr IPv6 COMMENT 'Address of the source after translation (NAT), :: unknown' CODEC(ZSTD(1)) AFTER dst_mac,
     ADD COLUMN IF NOT EXISTS post_nat_dst_addr IPv6 COMMENT 'Address of the destination after translation, :: unknown' CODEC(ZSTD(1)) AFTER post_nat_src_addr,
     ADD COLUMN IF NOT EXISTS post_nat_src_port UInt16 COMMENT 'Port of the source after translation, 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_dst_addr,
-    ADD COLUMN IF NOT EXISTS post_nat_dst_port UInt16 COMMENT 'Port of the destination after translation, 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_src_port;
+    ADD COLUMN IF NOT EXISTS post_nat_dst_port UInt16 COMMENT 'Port of the destination after translation, 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_src_port,
+    ADD COLUMN IF NOT EXISTS observation_point UInt32 COMMENT 'Place on the exporter where it observed the packets, by its number there; 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_dst_port;
+
+ALTER TABLE applications
+    ADD COLUMN IF NOT EXISTS category_number UInt16 COMMENT 'Number of the category, as nDPI numbers them' AFTER category;
+
+CREATE OR REPLACE DICTIONARY application_names
+(
+    number UInt64,
+    name String,
+    category String,
+    category_number UInt16
+)
+PRIMARY KEY number
+SOURCE(CLICKHOUSE(TABLE 'applications'))
+LAYOUT(HASHED())
+LIFETIME(MIN 30 MAX 60)
+COMMENT 'Names of applications by number';
 
 CREATE TABLE IF NOT EXISTS nat_events
 (
