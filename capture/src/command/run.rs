@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
 use crate::privileges;
 use crate::publish::kafka::Kafka;
-use crate::publish::kafka_metrics::KafkaMetrics;
+use crate::publish::kafka::metrics::KafkaMetrics;
 use crate::publish::metrics::PublishMetrics;
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};

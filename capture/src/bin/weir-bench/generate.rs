@@ -22,7 +22,7 @@ use weir_probe::meter::{ClosedInterval, Tally};
 use weir_probe::metrics::Metrics;
 use weir_probe::packet::IpPacket;
 use weir_probe::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
-use weir_probe::publish::kafka_metrics::KafkaMetrics;
+use weir_probe::publish::kafka::metrics::KafkaMetrics;
 use weir_probe::publish::metered::{Closing, Publisher};
 use weir_probe::publish::pace::Pace;
 use weir_probe::publish::{Identity, Published};
