@@ -8,7 +8,7 @@ use crate::export::metrics::ExportMetrics;
 use crate::line::metrics::CaptureMetrics;
 use crate::metrics::{ListedMetric, Metrics};
 use crate::packet::Cause;
-use crate::publish::kafka_metrics::KafkaMetrics;
+use crate::publish::kafka::metrics::KafkaMetrics;
 use crate::publish::metrics::PublishMetrics;
 use std::fmt::Write as _;
 

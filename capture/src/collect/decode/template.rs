@@ -114,9 +114,23 @@ impl Template {
         Ok(Template { scopes, fields, shape, heard_ms, steps, octets })
     }
 
+    /// Reads the records of a set; how many there are, or `None` where the last one ends before its fields do. Fewer octets
+    /// than a record has at least are padding.
+    #[inline]
+    pub(super) fn records<'a>(&self, mut set: &'a [u8], mut take: impl FnMut(&Values<'a>)) -> Option<u32> {
+        let mut count = 0;
+        while set.len() >= self.octets {
+            let mut values = Values::default();
+            set = &set[self.read(set, &mut values)?..];
+            count += 1;
+            take(&values);
+        }
+        Some(count)
+    }
+
     /// Reads the record that `data` begins with; its octets, or `None` where it ends before the record does.
     #[inline]
-    pub(super) fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
+    fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
         let mut end = self.octets;
         if data.len() < end {
             return None;
@@ -142,11 +156,6 @@ impl Template {
             }
         }
         Some(end)
-    }
-
-    /// Least octets of a record: fewer at the end of a set are padding.
-    pub(super) fn least_octets(&self) -> usize {
-        self.octets
     }
 }
 
