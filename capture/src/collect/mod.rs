@@ -14,6 +14,7 @@ pub mod outcome;
 mod part;
 pub mod publish;
 pub mod record;
+pub mod report;
 pub mod split;
 pub mod states;
 pub mod table;
