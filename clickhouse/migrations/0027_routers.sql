@@ -21,7 +21,9 @@ ALTER TABLE flows
     ADD COLUMN IF NOT EXISTS post_nat_dst_addr IPv6 COMMENT 'Address of the destination after translation, :: unknown' CODEC(ZSTD(1)) AFTER post_nat_src_addr,
     ADD COLUMN IF NOT EXISTS post_nat_src_port UInt16 COMMENT 'Port of the source after translation, 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_dst_addr,
     ADD COLUMN IF NOT EXISTS post_nat_dst_port UInt16 COMMENT 'Port of the destination after translation, 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_src_port,
-    ADD COLUMN IF NOT EXISTS observation_point UInt32 COMMENT 'Place on the exporter where it observed the packets, by its number there; 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_dst_port;
+    ADD COLUMN IF NOT EXISTS observation_point UInt32 COMMENT 'Place on the exporter where it observed the packets, by its number there; 0 unknown' CODEC(ZSTD(1)) AFTER post_nat_dst_port,
+    ADD COLUMN IF NOT EXISTS src_adjacent_as UInt32 COMMENT 'Autonomous system of the neighbour that the packets came from, as the exporter has it; 0 unknown' CODEC(ZSTD(1)) AFTER observation_point,
+    ADD COLUMN IF NOT EXISTS dst_adjacent_as UInt32 COMMENT 'Autonomous system of the neighbour that the packets go to, likewise' CODEC(ZSTD(1)) AFTER src_adjacent_as;
 
 ALTER TABLE applications
     ADD COLUMN IF NOT EXISTS category_number UInt16 COMMENT 'Number of the category, as nDPI numbers them' AFTER category;
