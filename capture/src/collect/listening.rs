@@ -1,7 +1,9 @@
 //! The listening half of a collector's line: what comes is decoded and added up, and intervals are closed by the clock.
 
-use super::decode::{Counts, DecodeLimits, Decoder, ExporterInfo, Heard, Losses, Protocol, Refusal, ZmqTopic};
-use super::listen::Ports;
+use super::decode::{
+    Counts, DecodeLimits, Decoder, ExporterInfo, Heard, Losses, Protocol, Refusal, Session, ZmqTopic,
+};
+use super::listen::Input;
 use super::metrics::CollectMetrics;
 use super::nprobe::Inbox;
 use super::nprobe::kafka::Taken;
@@ -11,8 +13,8 @@ use super::record::Imported;
 use super::states::States;
 use super::table::{Clamped, Flows, Table, TableOptions};
 use crate::filter::FilterSets;
-use crate::host::{ThreadLoad, wall_clock_ns};
-use crate::packet::{self, Address};
+use crate::host::ThreadLoad;
+use crate::packet;
 use crate::proto;
 use crate::publish::metrics::PublishMetrics;
 use crate::publish::{Identity, Published};
@@ -65,8 +67,9 @@ struct Reported {
     causes: [u64; Refusal::ALL.len()],
 }
 
-pub struct Listening {
-    ports: Ports,
+/// Decodes what an input hears, adds it up, and closes intervals by the input's clock.
+pub struct Listening<I> {
+    input: I,
     inbox: Option<Inbox>,
     /// What of nProbes the metrics know.
     heard: Heard,
@@ -87,21 +90,21 @@ pub struct Listening {
     throttle: Throttle,
 }
 
-impl Listening {
+impl<I: Input> Listening<I> {
     pub fn new(
-        ports: Ports,
+        input: I,
         inbox: Option<Inbox>,
         options: CollectOptions,
         work: Sender<Work>,
         recycled: Receiver<Flows>,
-    ) -> Listening {
+    ) -> Listening<I> {
         let mut decoder = Decoder::new(DecodeLimits::default());
         options.states.restore(options.identity.worker, &mut decoder);
         let interval_ms = i64::from(options.identity.interval_ms);
-        let now_ms = wall_clock_ns() / 1_000_000;
+        let now_ms = input.now_ns() / 1_000_000;
         let keeps = TableOptions { interval_ms, max_entries: options.max_entries, oldest_ms: OLDEST_MS };
         let mut listening = Listening {
-            ports,
+            input,
             inbox,
             heard: Heard::default(),
             table: Table::new(keeps, now_ms.div_euclid(interval_ms) * interval_ms),
@@ -128,35 +131,51 @@ impl Listening {
     /// # Errors
     /// Where publishing has ended.
     pub fn run(mut self) -> anyhow::Result<CollectOutcome> {
-        let interval_ms = i64::from(self.options.identity.interval_ms);
         let mut asked = None;
         loop {
             let stopping = self.options.stop.load(Ordering::Relaxed);
             let patience = if stopping { Duration::ZERO } else { PATIENCE };
             let since = stopping.then(|| *asked.get_or_insert_with(Instant::now));
-            let more = self.hear(patience);
-            if self.table.is_full() {
-                self.hand_over()?;
-            }
-            let now_ms = wall_clock_ns() / 1_000_000;
-            while now_ms >= self.table.open_ms() + interval_ms + GRACE_MS {
-                let open = self.table.open_ms();
-                self.close(false)?;
-                let next = now_ms.div_euclid(interval_ms) * interval_ms;
-                let behind = (next - open) / interval_ms;
-                if behind > MOST_BEHIND {
-                    self.skipped = (behind - 1) as u64;
-                    self.table.open(next);
-                } else {
-                    self.table.open(open + interval_ms);
-                }
-            }
+            let more = self.step(patience)?;
             // What waits in the sockets is taken, but exporters that never pause do not keep it from its end.
             let ended = !more && self.inbox.as_ref().is_none_or(Inbox::has_ended);
             if since.is_some_and(|since| ended || since.elapsed() > DRAIN) {
-                break;
+                return self.finish();
             }
         }
+    }
+
+    /// Takes in what has come, and closes the intervals that are over; true where more may have come.
+    ///
+    /// # Errors
+    /// Where publishing has ended.
+    pub fn step(&mut self, patience: Duration) -> anyhow::Result<bool> {
+        let interval_ms = i64::from(self.options.identity.interval_ms);
+        let more = self.hear(patience);
+        if self.table.is_full() {
+            self.hand_over()?;
+        }
+        let now_ms = self.input.now_ns() / 1_000_000;
+        while now_ms >= self.table.open_ms() + interval_ms + GRACE_MS {
+            let open = self.table.open_ms();
+            self.close(false)?;
+            let next = now_ms.div_euclid(interval_ms) * interval_ms;
+            let behind = (next - open) / interval_ms;
+            if behind > MOST_BEHIND {
+                self.skipped = (behind - 1) as u64;
+                self.table.open(next);
+            } else {
+                self.table.open(open + interval_ms);
+            }
+        }
+        Ok(more)
+    }
+
+    /// Closes the open interval, and nothing follows.
+    ///
+    /// # Errors
+    /// Where publishing has ended.
+    pub fn finish(mut self) -> anyhow::Result<CollectOutcome> {
         self.close(true)?;
         if let Some(inbox) = self.inbox.take() {
             inbox.close();
@@ -176,11 +195,11 @@ impl Listening {
 
     /// Takes in what has come; true where more may be there.
     fn hear(&mut self, patience: Duration) -> bool {
-        let Listening { ports, inbox, decoder, table, unsampled, .. } = self;
+        let Listening { input, inbox, decoder, table, unsampled, .. } = self;
         let mut adding = Adding { table, unsampled, last: None };
         let patience = if inbox.as_ref().is_some_and(Inbox::has_more) { Duration::ZERO } else { patience };
-        let heard = ports.poll(patience, &mut |from: Address, data: &[u8]| {
-            decoder.datagram(from, wall_clock_ns(), data, &mut |info, record| adding.add(info, record));
+        let heard = input.poll(patience, &mut |from: Session, now_ns: i64, data: &[u8]| {
+            decoder.datagram(from, now_ns, data, &mut |info, record| adding.add(info, record));
         });
         let mut more = false;
         if let Some(inbox) = inbox {
@@ -242,7 +261,7 @@ impl Listening {
     /// What came of all, and what did not even come to the decoder.
     fn counts(&mut self) -> Counts {
         let mut counts = self.decoder.counts();
-        counts.causes[Refusal::SocketFull as usize] = self.ports.dropped();
+        counts.causes[Refusal::SocketFull as usize] = self.input.dropped();
         counts
     }
 

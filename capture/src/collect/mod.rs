@@ -13,6 +13,8 @@ pub mod nprobe;
 pub mod outcome;
 pub mod publish;
 pub mod record;
+#[cfg(test)]
+mod simulator;
 pub mod split;
 pub mod states;
 pub mod table;

@@ -47,6 +47,24 @@ impl fmt::Display for Protocol {
     }
 }
 
+/// The transport session that a message came by (RFC 7011, section 2), but for the collector's own address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Session {
+    /// Of the exporter, or of who forwards its datagrams.
+    pub address: Address,
+    pub port: u16,
+    /// The collector's port.
+    pub local_port: u16,
+    /// TCP; else UDP.
+    pub stream: bool,
+}
+
+impl From<Address> for Session {
+    fn from(address: Address) -> Session {
+        Session { address, ..Session::default() }
+    }
+}
+
 /// Who sent a record. The port it was sent from is no part of it: an exporter that starts anew has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExporterInfo {

@@ -20,7 +20,7 @@ mod sflow;
 mod template;
 
 pub use cause::Refusal;
-pub use exporter::{Counts, ExporterInfo, Protocol};
+pub use exporter::{Counts, ExporterInfo, Protocol, Session};
 pub use nprobe::{Heard, ZmqTopic};
 pub use saved::readable;
 pub use sequence::Losses;
@@ -102,15 +102,16 @@ impl Decoder {
         Decoder { limits, ..Decoder::default() }
     }
 
-    /// Reads a datagram, or one IPFIX message of a stream or file, and hands over its records. `exporter`: where it came
-    /// from; `received_ns`: when, ns from the Unix epoch. Never fails: what cannot be read is counted.
+    /// Reads a datagram, or one IPFIX message of a stream or file, and hands over its records. `from`: the session it came
+    /// by; `received_ns`: when, ns from the Unix epoch. Never fails: what cannot be read is counted.
     pub fn datagram(
         &mut self,
-        exporter: Address,
+        from: impl Into<Session>,
         received_ns: i64,
         data: &[u8],
         take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
     ) {
+        let exporter = from.into().address;
         let received_ms = received_ns.div_euclid(1_000_000);
         self.waiting.expire(received_ms, &mut self.exporters, &self.limits);
         let read = match data {
