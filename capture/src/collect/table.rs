@@ -26,8 +26,8 @@ const TOGETHER: usize = 16;
 const LEAST: usize = 64;
 /// Octets of a server name or DNS name that are kept.
 const MAX_NAME: usize = 255;
-/// Octets that a record takes at most without its names: 28 numbers with their keys, three addresses, keys and lengths.
-const NUMBERS_ROOM: usize = 28 * 12 + 3 * 19 + 2 * 5;
+/// Octets that a record takes at most without its names: 30 numbers with their keys, three addresses, keys and lengths.
+const NUMBERS_ROOM: usize = 30 * 12 + 3 * 19 + 2 * 5;
 
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
@@ -81,6 +81,8 @@ struct Side {
     lone_syn: bool,
     fin: u32,
     rst: u32,
+    /// As its first record states it.
+    class_of_service: u8,
     /// When the earliest flow began that it sent in, ms; 0 where it sent nothing.
     began_ms: i64,
 }
@@ -253,6 +255,7 @@ impl Table {
             ends: true,
             sender,
             flags: record.sent.map(|sent| sent.tcp_flags),
+            class_of_service: record.sent.map(|sent| sent.class_of_service),
             initiator_known: record.initiator_known,
             interfaces: (record.input_interface, record.output_interface),
             rtt_us: record.handshake_rtt_us,
@@ -426,6 +429,7 @@ struct FlowPart {
     /// The end that is its source.
     sender: End,
     flags: [u8; 2],
+    class_of_service: [u8; 2],
     initiator_known: bool,
     interfaces: (u32, u32),
     rtt_us: u32,
@@ -504,6 +508,9 @@ impl Cell {
             let side = &mut self.sides[usize::from(part.sender) ^ direction];
             if side.began_ms == 0 || part.start_ms < side.began_ms {
                 side.began_ms = part.start_ms;
+            }
+            if side.packets == 0 && side.octets == 0 {
+                side.class_of_service = part.class_of_service[direction];
             }
             side.packets = side.packets.saturating_add(packets);
             side.octets = side.octets.saturating_add(octets);
@@ -635,6 +642,8 @@ impl CollectedRecord<'_> {
             batch.number::<13>((cell.last_ms - cell.first_ms).max(0) as u64);
             batch.number::<14>((cell.first_ms - cell.start_ms).max(0) as u64);
             batch.number::<15>(u64::from(guess));
+            batch.number::<17>(u64::from(forward.class_of_service));
+            batch.number::<18>(u64::from(reverse.class_of_service));
             // The answer's SYN is a SYN-ACK.
             batch.number::<20>(u64::from(forward.syn));
             batch.number::<23>(u64::from(reverse.syn));
@@ -735,6 +744,26 @@ mod tests {
         let ages: Vec<_> = all.iter().map(|(_, flows)| (flows[0].first_seen_offset_ms, flows[0].flow_age_ms)).collect();
         assert_eq!(ages[..3], [(5_000, 0), (0, 5_000), (0, 15_000)]);
         assert_eq!(all[6].1[0].last_seen_offset_ms, 5_000);
+    }
+
+    #[test]
+    fn the_class_of_service_is_that_of_the_first_record_of_each_end() {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let of = |class_of_service, mut record: Imported<'static>| {
+            record.sent[0].class_of_service = class_of_service;
+            record
+        };
+        let question = imported(20, 2000, OPEN - 1000, OPEN + 1000);
+        let mut both = of(0xb8, question);
+        // Of an end that sent nothing nothing is known.
+        both.sent[1].class_of_service = 0x14;
+        table.add(&mapped(9), &both);
+        table.add(&mapped(9), &of(0x28, question));
+        table.add(&mapped(9), &of(0x2b, answer(&imported(4, 400, OPEN, OPEN + 900))));
+        let all = taken(&mut table);
+        let classes = |flow: &proto::Flow| (flow.fwd_class_of_service, flow.rev_class_of_service);
+        let classes: Vec<_> = all.iter().map(|(_, flows)| classes(&flows[0])).collect();
+        assert_eq!(classes, [(0xb8, 0), (0xb8, 0x2b)]);
     }
 
     #[test]

@@ -284,8 +284,8 @@ impl Line {
         let asks = Events { syn, fin: syn, ..Events::default() };
         let answers = Events { synack: syn, fin: syn, ..Events::default() };
         let mut sent = [
-            Sent { packets: there, octets: there * size, events: asks },
-            Sent { packets: back, octets: back * answer, events: answers },
+            Sent { packets: there, octets: there * size, events: asks, ..Sent::default() },
+            Sent { packets: back, octets: back * answer, events: answers, ..Sent::default() },
         ];
         sent.rotate_right(usize::from(sender));
         Record {
@@ -317,8 +317,10 @@ impl Line {
         };
         let (key, sender) = Key::of(&ip, 0);
         let at_ms = (interval_start_ms + random.u64(0..interval_ms)) as i64;
-        let mut sent =
-            [Sent { packets: 1, octets: 40, events: Events { syn: 1, ..Events::default() } }, Sent::default()];
+        let mut sent = [
+            Sent { packets: 1, octets: 40, events: Events { syn: 1, ..Events::default() }, ..Sent::default() },
+            Sent::default(),
+        ];
         sent.rotate_right(usize::from(sender));
         Record {
             key,

@@ -169,7 +169,8 @@ fn least(length: u16) -> usize {
 /// OUT_BYTES and OUT_PKTS (IE 23, 24) are ambiguous. Where they are the only counters they are the source's, counted where
 /// it leaves the exporter. Beside other counters they are what the destination sent, where the template is plainly
 /// nProbe's (it has elements of ntop's) and no other element says what the destination sent. Else they count the same
-/// packets a second time, after the exporter changed them, and are left out.
+/// packets a second time, after the exporter changed them, and are left out. DST_TOS (IE 55) is what the destination sent in
+/// a template of nProbe's; else it is the class of service that the exporter gave the packets, and is left out.
 fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     let mut chosen = vec![None; fields.len()];
     let mut best: Vec<(Meaning, u8, usize)> = Vec::new();
@@ -201,6 +202,9 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
             (Some(Meaning::PostOctets), true, true) => Some(Meaning::ReverseOctets),
             (Some(Meaning::PostPackets), true, true) => Some(Meaning::ReversePackets),
             (Some(Meaning::PostOctets | Meaning::PostPackets), true, false) => None,
+            (Some(Meaning::PostClassOfService), _, _) => {
+                (ntop && !has(Meaning::ReverseClassOfService)).then_some(Meaning::ReverseClassOfService)
+            }
             (what, _, _) => what,
         };
     }
