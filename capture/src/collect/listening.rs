@@ -1,7 +1,7 @@
 //! The listening half of a collector's line: what comes is decoded and added up, and intervals are closed by the clock.
 
 use super::decode::{
-    Counts, DecodeLimits, Decoder, ExporterInfo, Heard, Losses, Protocol, Refusal, Session, ZmqTopic,
+    Counts, DecodeLimits, Decoder, ExporterInfo, Heard, Losses, Protocol, Refusal, Session, Take, Unit, ZmqTopic,
 };
 use super::listen::Input;
 use super::metrics::CollectMetrics;
@@ -176,15 +176,18 @@ impl<I: Input> Listening<I> {
     /// # Errors
     /// Where publishing has ended.
     pub fn finish(mut self) -> anyhow::Result<CollectOutcome> {
+        self.decoder.end();
         self.close(true)?;
         if let Some(inbox) = self.inbox.take() {
             inbox.close();
         }
         let Heard { topics, left_out } = self.decoder.nprobes();
+        let elements = self.decoder.left_out();
         let topics = ZmqTopic::ALL.into_iter().map(|topic| (topic.name(), topics[topic as usize]));
         Ok(CollectOutcome {
             nprobe_messages: topics.filter(|(_, count)| *count > 0).collect(),
             left_out: left_out.into_iter().collect(),
+            elements,
             published: Published::default(),
             counts: self.counts(),
             clamped: self.table.clamped(),
@@ -199,11 +202,11 @@ impl<I: Input> Listening<I> {
         let mut adding = Adding { table, unsampled, last: None };
         let patience = if inbox.as_ref().is_some_and(Inbox::has_more) { Duration::ZERO } else { patience };
         let heard = input.poll(patience, &mut |from: Session, now_ns: i64, data: &[u8]| {
-            decoder.datagram(from, now_ns, data, &mut |info, record| adding.add(info, record));
+            decoder.datagram_to(from, now_ns, data, &mut adding);
         });
         let mut more = false;
         if let Some(inbox) = inbox {
-            inbox.hear(decoder, &mut |info, record| adding.add(info, record));
+            inbox.hear(decoder, &mut |info, record| adding.flow(info, record));
             more = inbox.has_more();
         }
         adding.end();
@@ -230,6 +233,7 @@ impl<I: Input> Listening<I> {
     }
 
     fn close(&mut self, last: bool) -> anyhow::Result<()> {
+        self.decoder.expire(self.input.now_ns() / 1_000_000);
         self.hand_over()?;
         if let Some(inbox) = &mut self.inbox {
             let taken = inbox.taken();
@@ -274,15 +278,16 @@ impl<I: Input> Listening<I> {
             let reported = self.reported.entry(*info).or_default();
             let lost = losses(info, counts).lost;
             let since = proto::Exporter {
-                addr: packet::shortest(&info.address).to_vec(),
+                addr: packet::shortest(info.speaker()).to_vec(),
                 domain: info.domain,
                 protocol: info.protocol.name().to_owned(),
                 records: counts.records.saturating_sub(reported.records),
                 // What came late after all was not lost: it is set off against what is lost next.
                 lost: lost.saturating_sub(reported.lost),
-                lost_unit: unit(info.protocol).to_owned(),
+                lost_unit: unit(info.protocol, known.unit).to_owned(),
                 without_sampling_rate: self.unsampled.remove(info).unwrap_or_default(),
                 refused: refused(&counts.causes, &reported.causes),
+                sampling: known.sampling_state.name().to_owned(),
             };
             sum.iter_mut().zip(&counts.causes).for_each(|(sum, count)| *sum += count);
             self.without_sampling_rate += since.without_sampling_rate;
@@ -312,10 +317,10 @@ struct Adding<'a> {
     last: Option<(ExporterInfo, u64)>,
 }
 
-impl Adding<'_> {
+impl Take for Adding<'_> {
     #[inline]
-    fn add(&mut self, info: &ExporterInfo, record: &Imported<'_>) {
-        self.table.add(&info.address, record);
+    fn flow(&mut self, info: &ExporterInfo, record: &Imported<'_>) {
+        self.table.add(info.speaker(), record);
         if record.sampling.is_none() {
             match &mut self.last {
                 Some((of, count)) if of == info => *count += 1,
@@ -326,7 +331,9 @@ impl Adding<'_> {
             }
         }
     }
+}
 
+impl Adding<'_> {
     fn end(&mut self) {
         if let Some((of, count)) = self.last.take() {
             *self.unsampled.entry(of).or_default() += count;
@@ -340,12 +347,12 @@ fn losses<'a>(info: &ExporterInfo, counts: &'a Counts) -> &'a Losses {
 }
 
 /// What an exporter's sequence numbers count.
-fn unit(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::NetflowV5 | Protocol::Ipfix => "records",
-        Protocol::NetflowV9 => "datagrams",
-        Protocol::Sflow => "samples",
-        Protocol::Nprobe => "messages",
+fn unit(protocol: Protocol, counts: Unit) -> &'static str {
+    match (protocol, counts) {
+        (Protocol::Sflow, _) => "samples",
+        (Protocol::Nprobe, _) => "messages",
+        (_, Unit::Messages) => "datagrams",
+        (_, Unit::Flows | Unit::Records) => "records",
     }
 }
 

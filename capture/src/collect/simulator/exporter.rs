@@ -76,8 +76,9 @@ impl Exporter {
 
     fn uptime(&self, now_ms: i64) -> u32 {
         // Of two cards the second one is younger, and both send in turn.
-        let card = if self.plan.cards && self.sent % 2 == 1 { 150_000.min(self.plan.up_ms as i64 / 2) } else { 0 };
-        (now_ms - self.boot_ms - card) as u32
+        let (up, card) = (now_ms - self.boot_ms, 150_000.min(self.plan.up_ms as i64 / 2));
+        let younger = self.plan.cards && self.sent % 2 == 1 && up > card;
+        (if younger { up - card } else { up }) as u32
     }
 
     fn seconds(&self, now_ms: i64) -> u32 {

@@ -31,8 +31,11 @@ fn memory() -> PathBuf {
     if shm.is_dir() { shm } else { std::env::temp_dir() }
 }
 
-/// The least schedule that fails too: steps are left out as long as it does.
+/// The least schedule that fails in the same way: steps are left out as long as it does.
 fn shrunk(schedule: &Schedule) -> Schedule {
+    let kind = |why: String| -> String { why.chars().filter(|of| of.is_alphabetic()).take(16).collect() };
+    let first = failure(schedule).map(kind);
+    let fails = |less: &Schedule| failure(less).map(kind) == first;
     let mut least = schedule.clone();
     let mut at_once = least.steps.len() / 2;
     while at_once > 0 {
@@ -41,7 +44,7 @@ fn shrunk(schedule: &Schedule) -> Schedule {
             let to = (from + at_once).min(least.steps.len());
             let mut less = least.clone();
             less.steps.drain(from..to);
-            if failure(&less).is_some() {
+            if fails(&less) {
                 least = less;
             } else {
                 from = to;
@@ -56,7 +59,7 @@ fn shrunk(schedule: &Schedule) -> Schedule {
         };
         let mut less = least.clone();
         less.steps.retain(silent);
-        if less.steps.len() < least.steps.len() && failure(&less).is_some() {
+        if less.steps.len() < least.steps.len() && fails(&less) {
             least = less;
         }
     }

@@ -20,6 +20,8 @@ struct Expected {
     rate: Option<u32>,
     first_ms: i64,
     last_ms: i64,
+    /// What comes just after an interval may be counted in it, which is still open.
+    grace_ms: i64,
     exporter: Vec<u8>,
 }
 
@@ -84,6 +86,19 @@ pub fn judge(schedule: &Schedule, happened: &Happened) -> Result<(), String> {
             return Err(format!("counted {} of {}", counts.of(other), other.name()));
         }
     }
+    let refused: BTreeMap<String, u64> = crate::collect::decode::Refusal::ALL
+        .into_iter()
+        .map(|cause| (cause.name().to_owned(), counts.of(cause)))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    if happened.closed.refused != refused {
+        return Err(format!("closing records refuse {:?}, not {refused:?}", happened.closed.refused));
+    }
+    let mut closed = happened.closed.exporters.clone();
+    closed.retain(|_, sums| sums.0 > 0);
+    if closed != oracle.by_exporter {
+        return Err(format!("closing records have {closed:?}, not {:?}", oracle.by_exporter));
+    }
     let (least, most) = oracle.lost();
     let lost = counts.losses.lost;
     if lost < least || lost > most {
@@ -98,6 +113,8 @@ struct Oracle<'a> {
     known: HashMap<Scope, Known>,
     expected: BTreeMap<u32, Expected>,
     sums: Sums,
+    /// Records, and those without a rate, by exporter as closing records name it.
+    by_exporter: BTreeMap<(Vec<u8>, u32, String), (u64, u64)>,
     /// Messages that came, by scope and start, in order; whether their units could be known then.
     came: BTreeMap<(Scope, u32), Vec<(usize, bool)>>,
     seen: HashSet<&'a [u8]>,
@@ -111,6 +128,7 @@ impl<'a> Oracle<'a> {
             known: HashMap::new(),
             expected: BTreeMap::new(),
             sums: Sums::default(),
+            by_exporter: BTreeMap::new(),
             came: BTreeMap::new(),
             seen: HashSet::new(),
         }
@@ -124,13 +142,13 @@ impl<'a> Oracle<'a> {
         }
         let sent = &self.sent[at];
         let plan = &self.schedule.exporters[sent.exporter];
-        if !self.seen.insert(&sent.octets) {
-            self.sums.repeated += 1;
-            return;
-        }
         let off_ms = now_ms - (sent.sent_ms + plan.clock_off_s * 1000);
         if off_ms.abs() > CLOCK_ERROR_MS && plan.speaks != Speaks::Sflow {
             self.sums.clock_off += 1;
+        }
+        if !self.seen.insert(&sent.octets) {
+            self.sums.repeated += 1;
+            return;
         }
         let scope = match plan.speaks {
             Speaks::Sflow => (Speaks::Sflow, plan.agent, 0, plan.domain),
@@ -150,7 +168,8 @@ impl<'a> Oracle<'a> {
                     ready.extend(known.waiting.drain(..));
                     let rate = known.rate;
                     for (at, came_ms) in ready.drain(..) {
-                        take(&mut self.expected, &mut self.sums, self.schedule, &self.sent[at], came_ms, rate);
+                        let into = (&mut self.expected, &mut self.sums, &mut self.by_exporter);
+                        take(into, self.schedule, &self.sent[at], came_ms, rate);
                     }
                 }
                 // The option template comes with it.
@@ -165,7 +184,8 @@ impl<'a> Oracle<'a> {
         if waits {
             known.waiting.push((at, now_ms));
         } else {
-            take(&mut self.expected, &mut self.sums, self.schedule, sent, now_ms, known.rate);
+            let into = (&mut self.expected, &mut self.sums, &mut self.by_exporter);
+            take(into, self.schedule, sent, now_ms, known.rate);
         }
         self.came.entry((scope, sent.start)).or_default().push((at, !waits));
     }
@@ -194,7 +214,10 @@ impl<'a> Oracle<'a> {
                 sums.0 += part.packets;
                 sums.1 += part.octets;
             }
-            let should = expected.intervals();
+            let mut should = expected.intervals(0);
+            if !intervals.is_empty() && !intervals.keys().eq(should.keys()) {
+                should = expected.intervals(expected.grace_ms);
+            }
             // Octets are rounded.
             let near = |a: u64, b: u64| a.abs_diff(b) <= should.len() as u64;
             let sum = |of: &BTreeMap<i64, (u64, u64)>| of.values().map(|sums| sums.1).sum::<u64>();
@@ -248,8 +271,11 @@ impl<'a> Oracle<'a> {
 
 /// Expects a message's records to be published, at the rate that is known.
 fn take(
-    expected: &mut BTreeMap<u32, Expected>,
-    sums: &mut Sums,
+    (expected, sums, by_exporter): (
+        &mut BTreeMap<u32, Expected>,
+        &mut Sums,
+        &mut BTreeMap<(Vec<u8>, u32, String), (u64, u64)>,
+    ),
     schedule: &Schedule,
     sent: &Sent,
     came_ms: i64,
@@ -267,10 +293,10 @@ fn take(
         let scale = u64::from(rate.unwrap_or(1));
         let expects = match plan.speaks {
             Speaks::Sflow => {
-                let ms = came_ms - GRACE_MS;
+                let ms = came_ms;
                 let exporter = vec![203, 0, 113, plan.agent];
                 let octets = u64::from(flow.size) * scale;
-                Expected { packets: scale, octets, rate, first_ms: ms, last_ms: ms, exporter }
+                Expected { packets: scale, octets, rate, first_ms: ms, last_ms: ms, grace_ms: GRACE_MS, exporter }
             }
             _ => {
                 let export_ms = sent.sent_ms + plan.clock_off_s * 1000;
@@ -282,19 +308,30 @@ fn take(
                     rate,
                     first_ms: last_ms - i64::from(flow.lasted_ms),
                     last_ms,
+                    grace_ms: 0,
                     exporter: vec![192, 0, 2, plan.address],
                 }
             }
         };
+        let protocol = match plan.speaks {
+            Speaks::V5 => "netflow5",
+            Speaks::V9 => "netflow9",
+            Speaks::Ipfix => "ipfix",
+            Speaks::Sflow => "sflow",
+        };
+        let by = (expects.exporter.clone(), plan.domain, protocol.to_owned());
+        let of = by_exporter.entry(by).or_default();
+        *of = (of.0 + 1, of.1 + u64::from(rate.is_none()));
         expected.insert(flow.id, expects);
     }
 }
 
 impl Expected {
     /// Packets and octets by interval: packets are evenly spaced, the first at the beginning and the last at the end.
-    fn intervals(&self) -> BTreeMap<i64, (u64, u64)> {
+    fn intervals(&self, before_ms: i64) -> BTreeMap<i64, (u64, u64)> {
         let mut all = BTreeMap::new();
-        let (first, lasted) = (self.first_ms, (self.last_ms - self.first_ms) as u128);
+        let (first, last) = (self.first_ms - before_ms, self.last_ms - before_ms);
+        let lasted = (self.last_ms - self.first_ms) as u128;
         let before = |end: i64| -> u64 {
             if end <= first {
                 return 0;
@@ -307,7 +344,7 @@ impl Expected {
             }
         };
         let mut start = first.div_euclid(INTERVAL_MS) * INTERVAL_MS;
-        while start <= self.last_ms {
+        while start <= last {
             let packets = before(start + INTERVAL_MS) - before(start);
             if packets > 0 {
                 let octets = u128::from(self.octets) * u128::from(packets) / u128::from(self.packets);

@@ -173,7 +173,6 @@ impl Schedule {
                 90..94 => {
                     let exporter = rng.usize(0..count);
                     let port = schedule.port_after_restart(&mut rng, exporter);
-                    schedule.steps.push(Step::Wait(ON_THE_WAY_S + 1));
                     schedule.steps.push(Step::Restart { exporter, port });
                     schedule.steps.push(Step::Wait(rng.u32(1..20)));
                     if rng.u8(0..3) > 0 {
@@ -183,14 +182,11 @@ impl Schedule {
                 94..97 => {
                     let exporter = rng.usize(0..count);
                     if matches!(schedule.exporters[exporter].speaks, Speaks::V9 | Speaks::Ipfix) {
-                        schedule.steps.push(Step::Wait(ON_THE_WAY_S + 1));
-                        let parts = vec![Part::NewTemplate(rng.usize(0..LAYOUTS))];
+                            let parts = vec![Part::NewTemplate(rng.usize(0..LAYOUTS))];
                         schedule.steps.push(Step::Send { exporter, parts, fate: Fate::Comes(0) });
-                        schedule.steps.push(Step::Wait(1));
                     }
                 }
                 _ => {
-                    schedule.steps.push(Step::Wait(ON_THE_WAY_S + 1));
                     let (away_s, workers) = (rng.u32(1..=20), rng.u32(1..=3));
                     schedule.steps.push(Step::Collector { away_s, workers });
                 }
@@ -256,7 +252,8 @@ impl Plan {
             up_ms: [200_000, 3_600_000, 40 * 86_400_000, u64::from(u32::MAX) - 30_000][rng.usize(0..4)],
             cards: speaks == Speaks::V9 && rng.u8(0..5) == 0,
             numbers,
-            first_number: [0, 1, 70_000, u32::MAX - 9, rng.u32(..)][rng.usize(0..5)],
+            // Numbers are alike by chance where they are low, and not where they are high.
+            first_number: [0, 1, 70_000 << number, u32::MAX - (9 << (5 * number)), rng.u32(..)][rng.usize(0..5)],
             announces,
             rate: [1, 10, 256, 1000][rng.usize(0..4)],
             layout: rng.usize(0..LAYOUTS),

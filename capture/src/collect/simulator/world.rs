@@ -66,9 +66,18 @@ pub struct Got {
     pub exporter: Vec<u8>,
 }
 
+/// What closing records say of exporters: by address, domain and protocol, records and how many of them without a rate; and what
+/// was refused, by cause.
+#[derive(Default)]
+pub struct Closed {
+    pub exporters: BTreeMap<(Vec<u8>, u32, String), (u64, u64)>,
+    pub refused: BTreeMap<String, u64>,
+}
+
 /// What came of a simulation.
 #[derive(Default)]
 pub struct Happened {
+    pub closed: Closed,
     pub sent: Vec<Sent>,
     pub heard: Vec<Heard>,
     pub got: Vec<Got>,
@@ -99,12 +108,27 @@ impl Input for Ears {
 }
 
 /// Keeps what is published.
-struct Kept<'a>(&'a mut Vec<Got>);
+struct Kept<'a>(&'a mut Vec<Got>, &'a mut Closed);
 
 impl Sink for Kept<'_> {
     fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
         let message = proto::FlowMessage::decode(message.octets)?;
-        let Some(Body::Batch(batch)) = message.body else { return Ok(()) };
+        let batch = match message.body {
+            Some(Body::Batch(batch)) => batch,
+            Some(Body::Closing(closing)) => {
+                for exporter in closing.exporters {
+                    let by = (exporter.addr, exporter.domain, exporter.protocol);
+                    let sums = self.1.exporters.entry(by).or_default();
+                    sums.0 += exporter.records;
+                    sums.1 += exporter.without_sampling_rate;
+                    exporter.refused.into_iter().for_each(|(cause, count)| {
+                        *self.1.refused.entry(cause).or_default() += count;
+                    });
+                }
+                return Ok(());
+            }
+            None => return Ok(()),
+        };
         for flow in batch.flows {
             self.0.push(Got {
                 id: [&flow.src_addr, &flow.dst_addr].into_iter().find_map(|address| id(address)).unwrap_or(0),
@@ -172,28 +196,28 @@ impl Worker {
         }
     }
 
-    fn step(&mut self, got: &mut Vec<Got>) {
+    fn step(&mut self, kept: &mut Kept<'_>) {
         self.listening.step(Duration::ZERO).unwrap();
-        publish(&mut self.publisher, &self.work, &self.give_back, got);
+        publish(&mut self.publisher, &self.work, &self.give_back, kept);
     }
 
-    fn finish(mut self, got: &mut Vec<Got>) -> CollectOutcome {
+    fn finish(mut self, kept: &mut Kept<'_>) -> CollectOutcome {
         let outcome = self.listening.finish().unwrap();
-        publish(&mut self.publisher, &self.work, &self.give_back, got);
+        publish(&mut self.publisher, &self.work, &self.give_back, kept);
         outcome
     }
 }
 
-fn publish(publisher: &mut CollectPublisher, work: &Receiver<Work>, give_back: &Sender<Flows>, got: &mut Vec<Got>) {
+fn publish(publisher: &mut CollectPublisher, work: &Receiver<Work>, give_back: &Sender<Flows>, kept: &mut Kept<'_>) {
     while let Ok(work) = work.try_recv() {
         match work {
             Work::Flows(all) => {
                 for flows in all {
-                    publisher.flows(&flows, &mut Kept(got)).unwrap();
+                    publisher.flows(&flows, kept).unwrap();
                     let _ = give_back.send(flows);
                 }
             }
-            Work::Close(closing) => publisher.close(closing, &mut Kept(got)).unwrap(),
+            Work::Close(closing) => publisher.close(closing, kept).unwrap(),
             Work::Taken(_) => {}
         }
     }
@@ -237,10 +261,12 @@ impl World {
             Step::Wait(seconds) => self.pass(i64::from(*seconds) * 1000),
             Step::Send { exporter, parts, fate } => self.send(*exporter, parts, *fate),
             Step::Restart { exporter, port } => {
+                self.settle();
                 self.exporters[*exporter].restart(*port, self.now_ms.get());
                 self.pass(1000);
             }
             Step::Collector { away_s, workers } => {
+                self.settle();
                 self.stop();
                 self.pass(i64::from(*away_s) * 1000);
                 self.start(*workers);
@@ -249,6 +275,10 @@ impl World {
     }
 
     fn send(&mut self, number: usize, parts: &[Part], fate: Fate) {
+        let changes = parts.iter().any(|part| matches!(part, Part::NewTemplate(_)));
+        if changes {
+            self.settle();
+        }
         let now_ms = self.now_ms.get();
         let exporter = &mut self.exporters[number];
         let message = exporter.message(parts, now_ms);
@@ -274,6 +304,17 @@ impl World {
             Fate::Lost => {}
         }
         self.deliver();
+        if changes {
+            self.pass(1000);
+        }
+    }
+
+    /// Has time pass until nothing is on the way.
+    fn settle(&mut self) {
+        self.pass(1000);
+        while !self.on_the_way.is_empty() {
+            self.pass(1000);
+        }
     }
 
     /// Has time pass; workers look at the clock every second, and before anything comes.
@@ -290,13 +331,16 @@ impl World {
     /// Hands over what comes now.
     fn deliver(&mut self) {
         let now_ms = self.now_ms.get();
-        self.workers.iter_mut().for_each(|worker| worker.step(&mut self.happened.got));
+        let Happened { got, closed, .. } = &mut self.happened;
+        let mut kept = Kept(got, closed);
+        self.workers.iter_mut().for_each(|worker| worker.step(&mut kept));
         for at in self.on_the_way.remove(&now_ms).unwrap_or_default() {
             let sent = &self.happened.sent[at];
             let Some(worker) = share(&sent.session, self.workers.len()) else { continue };
             self.happened.heard.push(Heard::Message(at, now_ms));
             self.workers[worker].waiting.borrow_mut().push_back((sent.session, sent.octets.clone()));
-            self.workers[worker].step(&mut self.happened.got);
+            let Happened { got, closed, .. } = &mut self.happened;
+            self.workers[worker].step(&mut Kept(got, closed));
         }
     }
 
@@ -307,7 +351,8 @@ impl World {
 
     fn stop(&mut self) {
         for worker in self.workers.drain(..) {
-            let outcome = worker.finish(&mut self.happened.got);
+            let Happened { got, closed, .. } = &mut self.happened;
+            let outcome = worker.finish(&mut Kept(got, closed));
             self.happened.outcome.add(&outcome);
         }
         self.happened.heard.push(Heard::Stopped);
