@@ -10,6 +10,7 @@ const MOST: usize = 64;
 /// The bounds: narrow ones are met often.
 pub const LIMITS: DecodeLimits = DecodeLimits {
     exporters: 6,
+    sessions: 2,
     templates: 4,
     fields: 40,
     options: 4,
@@ -73,7 +74,7 @@ impl Decoding {
         assert_eq!(counts.datagrams, self.datagrams as u64, "every datagram is counted");
         assert!(self.decoder.waiting_octets() <= LIMITS.waiting_octets);
         assert!(self.decoder.exporters().count() <= LIMITS.exporters);
-        assert!(self.decoder.exporters().all(|known| known.templates <= LIMITS.templates));
+        assert!(self.decoder.exporters().all(|known| known.templates <= LIMITS.templates * LIMITS.sessions));
     }
 
     /// Goes on with what was saved; its counts begin anew.

@@ -1,18 +1,21 @@
 //! The listening half of a collector's line: what comes is decoded and added up, and intervals are closed by the clock.
 
-use super::decode::{Counts, DecodeLimits, Decoder, ExporterInfo, Heard, Losses, Protocol, Refusal, ZmqTopic};
-use super::listen::Ports;
+use super::decode::{
+    Counts, DecodeLimits, Decoder, ExporterInfo, Heard, Losses, Protocol, Refusal, Session, Take, Unit, ZmqTopic,
+};
+use super::listen::Input;
 use super::metrics::CollectMetrics;
+use super::notice::{Notice, Notices};
 use super::nprobe::Inbox;
 use super::nprobe::kafka::Taken;
 use super::outcome::CollectOutcome;
 use super::publish::CollectClosing;
-use super::record::Imported;
+use super::record::{Imported, InterfaceCounters, InterfaceName, NatEvent};
 use super::states::States;
 use super::table::{Clamped, Flows, Table, TableOptions};
 use crate::filter::FilterSets;
-use crate::host::{ThreadLoad, wall_clock_ns};
-use crate::packet::{self, Address};
+use crate::host::ThreadLoad;
+use crate::packet;
 use crate::proto;
 use crate::publish::metrics::PublishMetrics;
 use crate::publish::{Identity, Published};
@@ -52,6 +55,8 @@ pub struct CollectOptions {
 /// On its way to the publisher.
 pub enum Work {
     Flows(Vec<Flows>),
+    /// Notices of the interval that begins then, ms.
+    Notices(i64, Vec<Notice>),
     Close(CollectClosing),
     /// All that came of nProbe's topics up to there was sent before.
     Taken(Taken),
@@ -65,14 +70,16 @@ struct Reported {
     causes: [u64; Refusal::ALL.len()],
 }
 
-pub struct Listening {
-    ports: Ports,
+/// Decodes what an input hears, adds it up, and closes intervals by the input's clock.
+pub struct Listening<I> {
+    input: I,
     inbox: Option<Inbox>,
     /// What of nProbes the metrics know.
     heard: Heard,
     options: CollectOptions,
     decoder: Decoder,
     table: Table,
+    notices: Notices,
     work: Sender<Work>,
     recycled: Receiver<Flows>,
     /// Records without a sampling rate since the last close.
@@ -87,24 +94,25 @@ pub struct Listening {
     throttle: Throttle,
 }
 
-impl Listening {
+impl<I: Input> Listening<I> {
     pub fn new(
-        ports: Ports,
+        input: I,
         inbox: Option<Inbox>,
         options: CollectOptions,
         work: Sender<Work>,
         recycled: Receiver<Flows>,
-    ) -> Listening {
+    ) -> Listening<I> {
         let mut decoder = Decoder::new(DecodeLimits::default());
         options.states.restore(options.identity.worker, &mut decoder);
         let interval_ms = i64::from(options.identity.interval_ms);
-        let now_ms = wall_clock_ns() / 1_000_000;
+        let now_ms = input.now_ns() / 1_000_000;
         let keeps = TableOptions { interval_ms, max_entries: options.max_entries, oldest_ms: OLDEST_MS };
         let mut listening = Listening {
-            ports,
+            input,
             inbox,
             heard: Heard::default(),
             table: Table::new(keeps, now_ms.div_euclid(interval_ms) * interval_ms),
+            notices: Notices::default(),
             options,
             decoder,
             work,
@@ -128,44 +136,63 @@ impl Listening {
     /// # Errors
     /// Where publishing has ended.
     pub fn run(mut self) -> anyhow::Result<CollectOutcome> {
-        let interval_ms = i64::from(self.options.identity.interval_ms);
         let mut asked = None;
         loop {
             let stopping = self.options.stop.load(Ordering::Relaxed);
             let patience = if stopping { Duration::ZERO } else { PATIENCE };
             let since = stopping.then(|| *asked.get_or_insert_with(Instant::now));
-            let more = self.hear(patience);
-            if self.table.is_full() {
-                self.hand_over()?;
-            }
-            let now_ms = wall_clock_ns() / 1_000_000;
-            while now_ms >= self.table.open_ms() + interval_ms + GRACE_MS {
-                let open = self.table.open_ms();
-                self.close(false)?;
-                let next = now_ms.div_euclid(interval_ms) * interval_ms;
-                let behind = (next - open) / interval_ms;
-                if behind > MOST_BEHIND {
-                    self.skipped = (behind - 1) as u64;
-                    self.table.open(next);
-                } else {
-                    self.table.open(open + interval_ms);
-                }
-            }
+            let more = self.step(patience)?;
             // What waits in the sockets is taken, but exporters that never pause do not keep it from its end.
             let ended = !more && self.inbox.as_ref().is_none_or(Inbox::has_ended);
             if since.is_some_and(|since| ended || since.elapsed() > DRAIN) {
-                break;
+                return self.finish();
             }
         }
+    }
+
+    /// Takes in what has come, and closes the intervals that are over; true where more may have come.
+    ///
+    /// # Errors
+    /// Where publishing has ended.
+    pub fn step(&mut self, patience: Duration) -> anyhow::Result<bool> {
+        let interval_ms = i64::from(self.options.identity.interval_ms);
+        let more = self.hear(patience);
+        if self.table.is_full() || self.notices.is_full() {
+            self.hand_over()?;
+        }
+        let now_ms = self.input.now_ns() / 1_000_000;
+        while now_ms >= self.table.open_ms() + interval_ms + GRACE_MS {
+            let open = self.table.open_ms();
+            self.close(false)?;
+            let next = now_ms.div_euclid(interval_ms) * interval_ms;
+            let behind = (next - open) / interval_ms;
+            if behind > MOST_BEHIND {
+                self.skipped = (behind - 1) as u64;
+                self.table.open(next);
+            } else {
+                self.table.open(open + interval_ms);
+            }
+        }
+        Ok(more)
+    }
+
+    /// Closes the open interval, and nothing follows.
+    ///
+    /// # Errors
+    /// Where publishing has ended.
+    pub fn finish(mut self) -> anyhow::Result<CollectOutcome> {
+        self.decoder.end();
         self.close(true)?;
         if let Some(inbox) = self.inbox.take() {
             inbox.close();
         }
         let Heard { topics, left_out } = self.decoder.nprobes();
+        let elements = self.decoder.left_out();
         let topics = ZmqTopic::ALL.into_iter().map(|topic| (topic.name(), topics[topic as usize]));
         Ok(CollectOutcome {
             nprobe_messages: topics.filter(|(_, count)| *count > 0).collect(),
             left_out: left_out.into_iter().collect(),
+            elements,
             published: Published::default(),
             counts: self.counts(),
             clamped: self.table.clamped(),
@@ -176,15 +203,16 @@ impl Listening {
 
     /// Takes in what has come; true where more may be there.
     fn hear(&mut self, patience: Duration) -> bool {
-        let Listening { ports, inbox, decoder, table, unsampled, .. } = self;
-        let mut adding = Adding { table, unsampled, last: None };
+        let Listening { input, inbox, decoder, table, notices, unsampled, .. } = self;
+        let mut adding = Adding { table, notices, unsampled, last: None, now_ms: 0 };
         let patience = if inbox.as_ref().is_some_and(Inbox::has_more) { Duration::ZERO } else { patience };
-        let heard = ports.poll(patience, &mut |from: Address, data: &[u8]| {
-            decoder.datagram(from, wall_clock_ns(), data, &mut |info, record| adding.add(info, record));
+        let heard = input.poll(patience, &mut |from: Session, now_ns: i64, data: &[u8]| {
+            adding.now_ms = now_ns / 1_000_000;
+            decoder.datagram_to(from, now_ns, data, &mut adding);
         });
         let mut more = false;
         if let Some(inbox) = inbox {
-            inbox.hear(decoder, &mut |info, record| adding.add(info, record));
+            inbox.hear(decoder, &mut |info, record| adding.flow(info, record));
             more = inbox.has_more();
         }
         adding.end();
@@ -202,8 +230,14 @@ impl Listening {
         while let Ok(flows) = self.recycled.try_recv() {
             self.table.recycle(flows);
         }
-        let flows = self.table.take();
-        if flows.is_empty() { Ok(()) } else { self.send(Work::Flows(flows)) }
+        let (flows, notices) = (self.table.take(), self.notices.take());
+        if !flows.is_empty() {
+            self.send(Work::Flows(flows))?;
+        }
+        if !notices.is_empty() {
+            self.send(Work::Notices(self.table.open_ms(), notices))?;
+        }
+        Ok(())
     }
 
     fn send(&self, work: Work) -> anyhow::Result<()> {
@@ -211,6 +245,7 @@ impl Listening {
     }
 
     fn close(&mut self, last: bool) -> anyhow::Result<()> {
+        self.decoder.expire(self.input.now_ns() / 1_000_000);
         self.hand_over()?;
         if let Some(inbox) = &mut self.inbox {
             let taken = inbox.taken();
@@ -242,7 +277,7 @@ impl Listening {
     /// What came of all, and what did not even come to the decoder.
     fn counts(&mut self) -> Counts {
         let mut counts = self.decoder.counts();
-        counts.causes[Refusal::SocketFull as usize] = self.ports.dropped();
+        counts.causes[Refusal::SocketFull as usize] = self.input.dropped();
         counts
     }
 
@@ -255,15 +290,16 @@ impl Listening {
             let reported = self.reported.entry(*info).or_default();
             let lost = losses(info, counts).lost;
             let since = proto::Exporter {
-                addr: packet::shortest(&info.address).to_vec(),
+                addr: packet::shortest(info.speaker()).to_vec(),
                 domain: info.domain,
                 protocol: info.protocol.name().to_owned(),
                 records: counts.records.saturating_sub(reported.records),
                 // What came late after all was not lost: it is set off against what is lost next.
                 lost: lost.saturating_sub(reported.lost),
-                lost_unit: unit(info.protocol).to_owned(),
+                lost_unit: unit(info.protocol, known.unit).to_owned(),
                 without_sampling_rate: self.unsampled.remove(info).unwrap_or_default(),
                 refused: refused(&counts.causes, &reported.causes),
+                sampling: known.sampling_state.name().to_owned(),
             };
             sum.iter_mut().zip(&counts.causes).for_each(|(sum, count)| *sum += count);
             self.without_sampling_rate += since.without_sampling_rate;
@@ -285,18 +321,33 @@ impl Listening {
     }
 }
 
-/// Adds records to the table, and counts those without a sampling rate by exporter.
+/// Adds records to the table, keeps notices, and counts records without a sampling rate by exporter.
 struct Adding<'a> {
     table: &'a mut Table,
+    notices: &'a mut Notices,
     unsampled: &'a mut HashMap<ExporterInfo, u64>,
     /// Whose came last, and how many: most come of one.
     last: Option<(ExporterInfo, u64)>,
+    /// When what is taken came, ms.
+    now_ms: i64,
 }
 
-impl Adding<'_> {
+impl Take for Adding<'_> {
+    fn event(&mut self, info: &ExporterInfo, event: &NatEvent<'_>) {
+        self.notices.event(info, event);
+    }
+
+    fn interface(&mut self, info: &ExporterInfo, name: &InterfaceName<'_>) {
+        self.notices.name(info, name, self.now_ms);
+    }
+
+    fn counters(&mut self, info: &ExporterInfo, counters: &InterfaceCounters) {
+        self.notices.counters(info, counters, self.now_ms);
+    }
+
     #[inline]
-    fn add(&mut self, info: &ExporterInfo, record: &Imported<'_>) {
-        self.table.add(&info.address, record);
+    fn flow(&mut self, info: &ExporterInfo, record: &Imported<'_>) {
+        self.table.add(info.speaker(), record);
         if record.sampling.is_none() {
             match &mut self.last {
                 Some((of, count)) if of == info => *count += 1,
@@ -307,7 +358,9 @@ impl Adding<'_> {
             }
         }
     }
+}
 
+impl Adding<'_> {
     fn end(&mut self) {
         if let Some((of, count)) = self.last.take() {
             *self.unsampled.entry(of).or_default() += count;
@@ -321,12 +374,12 @@ fn losses<'a>(info: &ExporterInfo, counts: &'a Counts) -> &'a Losses {
 }
 
 /// What an exporter's sequence numbers count.
-fn unit(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::NetflowV5 | Protocol::Ipfix => "records",
-        Protocol::NetflowV9 => "datagrams",
-        Protocol::Sflow => "samples",
-        Protocol::Nprobe => "messages",
+fn unit(protocol: Protocol, counts: Unit) -> &'static str {
+    match (protocol, counts) {
+        (Protocol::Sflow, _) => "samples",
+        (Protocol::Nprobe, _) => "messages",
+        (_, Unit::Messages) => "datagrams",
+        (_, Unit::Flows | Unit::Records) => "records",
     }
 }
 

@@ -9,12 +9,14 @@ pub mod line;
 pub mod listen;
 pub mod listening;
 pub mod metrics;
+pub mod notice;
 pub mod nprobe;
 pub mod outcome;
 mod part;
 pub mod publish;
 pub mod record;
-pub mod report;
+#[cfg(test)]
+mod simulator;
 pub mod split;
 pub mod states;
 pub mod table;

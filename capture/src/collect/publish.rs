@@ -1,6 +1,6 @@
 //! From imported flows to messages: batches, each of one interval, and the closing record of the open one.
 
-use super::report::Report;
+use super::notice::Notice;
 use super::table::Flows;
 use crate::filter::{FilterCounts, FilterSets};
 use crate::proto;
@@ -98,15 +98,15 @@ impl CollectPublisher {
         Ok(())
     }
 
-    /// Publishes what exporters reported beside their flows, in batches of the open interval.
+    /// Publishes what exporters told beside their flows, in batches of the open interval.
     ///
     /// # Errors
     /// Where the sink cannot go on.
-    pub fn reports(&mut self, start_ms: i64, reports: &[Report], sink: &mut dyn Sink) -> anyhow::Result<()> {
+    pub fn notices(&mut self, start_ms: i64, notices: &[Notice], sink: &mut dyn Sink) -> anyhow::Result<()> {
         let mut batches = 0;
-        for (at, report) in reports.iter().enumerate() {
-            report.encode(&mut self.messages.batch);
-            if self.messages.batch.is_full() || at + 1 == reports.len() {
+        for (at, notice) in notices.iter().enumerate() {
+            notice.encode(&mut self.messages.batch);
+            if self.messages.batch.is_full() || at + 1 == notices.len() {
                 batches += 1;
                 self.messages.send_batch(start_ms.max(0) as u64, sink)?;
             }

@@ -18,7 +18,7 @@ pub enum Refusal {
     UnknownTemplate,
     /// Records without two addresses.
     NoAddress,
-    /// Records that count neither packets nor octets, such as events of address translation.
+    /// Records that count neither packets nor octets.
     Empty,
     /// Samples of frames without IP.
     NotIp,
@@ -42,11 +42,19 @@ pub enum Refusal {
     BadValue,
     /// Payloads that zlib did not make, or that become longer than 16 MiB.
     BadCompression,
+    /// Datagrams that came twice, and records that tell an event, or totals, that another told.
+    Repeated,
+    /// Samples of sFlow's of a kind that is not read.
+    UnknownSample,
+    /// Records with more octets a packet, or more of either, than can be.
+    Absurd,
+    /// Records whose octets are those of the payload alone (IE 231, 232), taken as they are.
+    PayloadOctets,
 }
 
 impl Refusal {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Refusal; 19] = [
+    pub const ALL: [Refusal; 23] = [
         Refusal::UnknownVersion,
         Refusal::Truncated,
         Refusal::BadLength,
@@ -66,6 +74,10 @@ impl Refusal {
         Refusal::BadJson,
         Refusal::BadValue,
         Refusal::BadCompression,
+        Refusal::Repeated,
+        Refusal::UnknownSample,
+        Refusal::Absurd,
+        Refusal::PayloadOctets,
     ];
 
     /// What the cause means, and what is counted, for a person.
@@ -90,6 +102,10 @@ impl Refusal {
             Refusal::BadJson => "payloads or lines of nProbe's that are no JSON, or break off",
             Refusal::BadValue => "values that their elements cannot have; the record is taken without them",
             Refusal::BadCompression => "payloads that zlib did not make, or that become longer than 16 MiB",
+            Refusal::Repeated => "datagrams that came twice, and records that tell again what another told",
+            Refusal::UnknownSample => "samples of sFlow's of a kind that is not read",
+            Refusal::Absurd => "records with more octets a packet, or more of either, than can be",
+            Refusal::PayloadOctets => "records taken with the octets of their payload alone, as firewalls count them",
         }
     }
 
@@ -115,6 +131,10 @@ impl Refusal {
             Refusal::BadJson => "bad_json",
             Refusal::BadValue => "bad_value",
             Refusal::BadCompression => "bad_compression",
+            Refusal::Repeated => "repeated",
+            Refusal::UnknownSample => "unknown_sample",
+            Refusal::Absurd => "absurd",
+            Refusal::PayloadOctets => "payload_octets",
         }
     }
 }

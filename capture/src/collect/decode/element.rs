@@ -7,6 +7,12 @@ pub(super) const PEN_NTOP: u32 = 35_632;
 /// NetFlow v9 has no enterprises: ntop's element n has this number more there.
 pub(super) const V9_NTOP: u16 = 57_472;
 
+/// Private enterprise number of the CERT's YAF, which marks the elements of the other direction by [`YAF_REVERSE`].
+const PEN_YAF: u32 = 6871;
+const YAF_REVERSE: u16 = 0x4000;
+/// Private enterprise number of Procera.
+const PEN_PROCERA: u32 = 15_397;
+
 /// A unit of time, and what it counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clock {
@@ -73,6 +79,17 @@ pub(super) enum Meaning {
     PacketSpace,
     SamplingSize,
     SamplingPopulation,
+    /// How packets are chosen (IE 304), and with which probability (IE 311).
+    SamplingAlgorithm,
+    SamplingProbability,
+    /// The template that a rate is of (IE 145).
+    TemplateId,
+    /// A connection's number (IE 148).
+    FlowId,
+    /// The first octets of a frame (IE 315) or IP packet (313), and octets of the whole frame (312).
+    Frame,
+    IpSection,
+    FrameSize,
     Application,
     /// IE 95 (RFC 6759).
     ApplicationTag,
@@ -118,6 +135,9 @@ pub(super) fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
         (0, 28) => (Meaning::Destination6, 0),
         (0, 10) => (Meaning::InputInterface, 0),
         (0, 14) => (Meaning::OutputInterface, 0),
+        // The physical ones.
+        (0, 252) => (Meaning::InputInterface, 1),
+        (0, 253) => (Meaning::OutputInterface, 1),
         (0, 58) => (Meaning::Vlan, 0),
         (0, 243) => (Meaning::Vlan, 1),
         (0, 60) => (Meaning::Version, 0),
@@ -148,13 +168,28 @@ pub(super) fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
         (0, 306) => (Meaning::PacketSpace, 0),
         (0, 309) => (Meaning::SamplingSize, 0),
         (0, 310) => (Meaning::SamplingPopulation, 0),
+        (0, 304) => (Meaning::SamplingAlgorithm, 0),
+        (0, 311) => (Meaning::SamplingProbability, 0),
+        (0, 145) => (Meaning::TemplateId, 0),
+        (0, 148) => (Meaning::FlowId, 0),
+        (0, 315) => (Meaning::Frame, 0),
+        (0, 313) => (Meaning::IpSection, 0),
+        (0, 312) => (Meaning::FrameSize, 0),
         (0, 95) => (Meaning::ApplicationTag, 0),
         (PEN_REVERSE, 1) => (Meaning::ReverseOctets, 0),
         (PEN_REVERSE, 2) => (Meaning::ReversePackets, 0),
         (PEN_REVERSE, 85) => (Meaning::ReverseOctets, 1),
         (PEN_REVERSE, 86) => (Meaning::ReversePackets, 1),
+        (PEN_REVERSE, 231) => (Meaning::ReverseOctets, 2),
+        (PEN_REVERSE, 298) => (Meaning::ReversePackets, 2),
         (PEN_REVERSE, 5) => (Meaning::ReverseClassOfService, 0),
         (PEN_REVERSE, 6) => (Meaning::ReverseFlags, 0),
+        // Of the first packet, and of all others.
+        (PEN_YAF, 14 | 15) => (Meaning::Flags, ALL),
+        (PEN_YAF, id) if matches!(id ^ YAF_REVERSE, 14 | 15) => (Meaning::ReverseFlags, ALL),
+        // Incoming and outgoing, as who opened the connection sees it.
+        (PEN_PROCERA, 3) => (Meaning::ReverseOctets, 3),
+        (PEN_PROCERA, 4) => (Meaning::Octets, 3),
         (PEN_NTOP, 78) => (Meaning::Flags, 1),
         (PEN_NTOP, 79) => (Meaning::ReverseFlags, 1),
         (PEN_NTOP, 109) => (Meaning::Retransmissions, 0),
@@ -181,6 +216,27 @@ impl Meaning {
         }
     }
 
+    /// Whether it is of a packet's header: tunnels have it twice.
+    pub(super) fn is_of_header(self) -> bool {
+        self.is_address()
+            || matches!(
+                self,
+                Meaning::SourcePort
+                    | Meaning::DestinationPort
+                    | Meaning::Protocol
+                    | Meaning::Version
+                    | Meaning::Flags
+                    | Meaning::ClassOfService
+                    | Meaning::Icmp
+                    | Meaning::IcmpType
+                    | Meaning::IcmpCode
+            )
+    }
+
+    pub(super) fn is_address(self) -> bool {
+        matches!(self, Meaning::Source4 | Meaning::Destination4 | Meaning::Source6 | Meaning::Destination6)
+    }
+
     /// Whether a field of so many octets can be read as this.
     pub(super) fn takes(self, length: u16) -> bool {
         match self {
@@ -191,6 +247,8 @@ impl Meaning {
             | Meaning::ServerName
             | Meaning::ServerLocator
             | Meaning::DnsQuery
+            | Meaning::Frame
+            | Meaning::IpSection
             | Meaning::Skip => true,
             _ => (1..=8).contains(&length),
         }

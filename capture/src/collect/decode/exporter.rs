@@ -1,9 +1,10 @@
 //! What is kept of one exporter, and of all of them within bounds.
 
+use super::counting::Counting;
 use super::fields::Moment;
-use super::sampling::Rates;
 use super::sequence::{Losses, Sequence};
-use super::template::Template;
+use super::session::Talk;
+use super::template::{LeftOut, Template};
 use super::{DecodeLimits, Refusal};
 use crate::packet::Address;
 use foldhash::fast::RandomState;
@@ -41,13 +42,39 @@ impl Protocol {
     }
 }
 
+impl ExporterInfo {
+    /// Whose records they are: the sFlow agent where it names itself, else who sent the datagram.
+    pub fn speaker(&self) -> &Address {
+        if self.agent == Address::default() { &self.address } else { &self.agent }
+    }
+}
+
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// Who sent a record. The port it was sent from is no part of it: an exporter that starts anew has another one.
+/// The transport session that a message came by (RFC 7011, section 2), but for the collector's own address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Session {
+    /// Of the exporter, or of who forwards its datagrams.
+    pub address: Address,
+    pub port: u16,
+    /// The collector's port.
+    pub local_port: u16,
+    /// TCP; else UDP.
+    pub stream: bool,
+}
+
+impl From<Address> for Session {
+    fn from(address: Address) -> Session {
+        Session { address, ..Session::default() }
+    }
+}
+
+/// Who sent a record. The port it was sent from is no part of it: an exporter that starts anew has another one, and is the
+/// same exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExporterInfo {
     /// Where its datagrams came from, or what records of nProbe's name as their exporter.
@@ -70,8 +97,10 @@ pub struct Counts {
     pub options: u64,
     /// Templates that were new or changed, options templates among them.
     pub templates: u64,
-    /// sFlow's samples of counters: read over.
+    /// sFlow's samples of counters.
     pub counter_samples: u64,
+    /// Events of address translation and of firewalls, which count nothing.
+    pub events: u64,
     /// Packets that an sFlow agent says it could not sample, or an nProbe that it could not capture.
     pub exporter_drops: u64,
     /// Records that an nProbe says it gave up.
@@ -104,6 +133,7 @@ impl Counts {
         self.options += other.options;
         self.templates += other.templates;
         self.counter_samples += other.counter_samples;
+        self.events += other.events;
         self.exporter_drops += other.exporter_drops;
         self.exporter_records_dropped += other.exporter_records_dropped;
         for (to, from) in [(&mut self.losses, &other.losses), (&mut self.samples, &other.samples)] {
@@ -117,13 +147,6 @@ impl Counts {
         }
     }
 }
-
-/// An uptime that goes back by less is that of a datagram that came late, ms.
-const LATE_MS: i64 = 60_000;
-/// An uptime that goes on by so much more than time does is another one's, which wrapped, ms.
-const AHEAD_MS: i64 = 3_600_000;
-/// Templates are not forgotten twice within this time, ms: two exporters behind one address are no restarts.
-const FORGET_AGAIN_MS: i64 = 600_000;
 
 /// One source of samples in sFlow.
 #[derive(Clone, Debug, Default)]
@@ -148,17 +171,10 @@ pub(super) struct Exporter {
     pub(super) info: ExporterInfo,
     pub(super) counts: Counts,
     pub(super) heard_ms: i64,
-    pub(super) sequence: Sequence,
-    /// Last uptime in order, and when it came, ms.
-    pub(super) uptime: Option<(u32, i64)>,
-    /// When it booted, by an option, ms from the Unix epoch.
-    pub(super) boot_ms: Option<i64>,
-    pub(super) templates: HashMap<u16, Template, RandomState>,
-    pub(super) rates: Rates,
+    pub(super) talks: Vec<Talk>,
     pub(super) sources: HashMap<u64, ExporterSource, RandomState>,
-    /// Sets that wait for a template.
-    pub(super) waiting: u32,
-    forgot_ms: Option<i64>,
+    /// Of templates that it has no more.
+    pub(super) left_out: LeftOut,
 }
 
 impl Exporter {
@@ -167,59 +183,94 @@ impl Exporter {
             info,
             counts: Counts::default(),
             heard_ms: i64::MIN,
-            sequence: Sequence::default(),
-            uptime: None,
-            boot_ms: None,
-            templates: HashMap::default(),
-            rates: Rates::default(),
+            talks: Vec::new(),
             sources: HashMap::default(),
-            waiting: 0,
-            forgot_ms: None,
+            left_out: LeftOut::default(),
         }
     }
 
-    /// A datagram came: counts it, and sees by the uptime whether the exporter started anew. Then sequence numbers start
-    /// anew too, and templates are worth nothing (RFC 3954, section 9).
-    pub(super) fn hear(&mut self, moment: &Moment, octets: usize, limits: &DecodeLimits) {
+    /// The place of a session, a new one where it is not known; `number`: of the message that came by it. A known exporter
+    /// whose numbers run on by another port takes its templates and rates with it.
+    #[inline]
+    pub(super) fn talk(&mut self, session: Session, number: u32, limits: &DecodeLimits) -> usize {
+        match self.talks.iter().position(|talk| talk.session == session) {
+            Some(at) => at,
+            None => self.begin(session, number, limits),
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, session: Session, number: u32, limits: &DecodeLimits) -> usize {
+        let protocol = self.info.protocol;
+        let same = |talk: &&Talk| !talk.session.stream && talk.counting.runs_on(protocol, number);
+        let before = self.talks.iter().filter(same).max_by_key(|talk| talk.heard_ms).cloned();
+        let talk = match before.filter(|_| !session.stream) {
+            Some(known) => known.moved(session),
+            None => Talk::new(session),
+        };
+        if self.talks.len() < limits.sessions.max(1) {
+            self.talks.push(talk);
+            return self.talks.len() - 1;
+        }
+        let oldest = (0..self.talks.len()).min_by_key(|&at| self.talks[at].heard_ms).unwrap_or(0);
+        let gone = std::mem::replace(&mut self.talks[oldest], talk);
+        self.counts.causes[Refusal::TemplatesForgotten as usize] += gone.templates.len() as u64;
+        gone.templates.values().for_each(|template| self.left_out.add(template));
+        oldest
+    }
+
+    /// A datagram came by the session at this place: counts it, and sees whether the exporter started anew; true where it did.
+    pub(super) fn hear(
+        &mut self,
+        at: usize,
+        moment: &Moment,
+        octets: usize,
+        limits: &DecodeLimits,
+        may_hold: impl Fn(&Counting) -> bool,
+    ) -> bool {
         self.counts.datagrams += 1;
         self.counts.octets += octets as u64;
         self.heard_ms = self.heard_ms.max(moment.received_ms);
         if moment.correction_ms(limits) != 0 {
             self.counts.count(Refusal::ClockOff);
         }
-        let Some(uptime) = moment.uptime_ms else { return };
-        if let Some((before, at_ms)) = self.uptime {
-            let on = i64::from(uptime.wrapping_sub(before) as i32);
-            let elapsed = moment.received_ms.saturating_sub(at_ms);
-            if on < -LATE_MS || on.saturating_sub(elapsed.max(0)) > AHEAD_MS {
-                self.restart(moment.received_ms);
-            } else if on < 0 {
-                return;
-            }
+        let Exporter { talks, left_out, counts, sources, .. } = self;
+        let Some(talk) = talks.get_mut(at) else { return false };
+        let anew = talk.hear(moment, may_hold, |template| left_out.add(template));
+        if anew {
+            counts.losses.restarts += 1;
+            sources.clear();
         }
-        self.uptime = Some((uptime, moment.received_ms));
+        anew
     }
 
-    fn restart(&mut self, now_ms: i64) {
-        self.counts.losses.restarts += 1;
-        self.sequence.restart();
-        self.sources.clear();
-        if self.forgot_ms.is_none_or(|then| now_ms.saturating_sub(then).saturating_abs() > FORGET_AGAIN_MS) {
-            self.templates.clear();
-            self.forgot_ms = Some(now_ms);
+    /// Whether a datagram came before, not long ago: counts it then, and remembers it else. Only a number that is not the next
+    /// one is looked for.
+    #[inline]
+    pub(super) fn is_repeated(&mut self, at: usize, number: u32, content: u64) -> bool {
+        let talk = &mut self.talks[at];
+        if !talk.counting.expects(self.info.protocol, number) && talk.is_known(content) {
+            self.counts.losses.repeated += 1;
+            self.counts.count(Refusal::Repeated);
+            return true;
         }
+        talk.remember(content);
+        false
     }
 
     /// Keeps a template; the one that was not sent for the longest time goes for it where there are too many.
-    pub(super) fn keep(&mut self, id: u16, template: Template, limits: &DecodeLimits) {
-        if !self.templates.contains_key(&id) && self.templates.len() >= limits.templates {
-            let oldest = self.templates.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
-            if let Some(oldest) = oldest {
-                self.templates.remove(&oldest);
+    pub(super) fn keep(&mut self, at: usize, id: u16, template: Template, limits: &DecodeLimits) {
+        let templates = &mut self.talks[at].templates;
+        if !templates.contains_key(&id) && templates.len() >= limits.templates {
+            let oldest = templates.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
+            if let Some(gone) = oldest.and_then(|oldest| templates.remove(&oldest)) {
+                self.left_out.add(&gone);
                 self.counts.count(Refusal::TemplatesForgotten);
             }
         }
-        self.templates.insert(id, template);
+        if let Some(gone) = templates.insert(id, template) {
+            self.left_out.add(&gone);
+        }
     }
 
     /// The state of one of its sources of samples.
@@ -250,16 +301,26 @@ pub(super) struct Exporters {
     hand: usize,
     /// What came of those that were forgotten.
     pub(super) forgotten: Counts,
+    pub(super) left_out: LeftOut,
 }
 
 impl Exporters {
     /// The exporter, a new one where it is not known. Where there are too many, another one is forgotten: of the next few,
     /// the one that was silent for the longest time, strangers first.
     pub(super) fn get(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> &mut Exporter {
-        let slot = match self.by_info.get(info) {
+        let slot = self.place(info, limits);
+        &mut self.slots[slot]
+    }
+
+    /// As [`Exporters::get`]; its place, which is good until another is asked for.
+    pub(super) fn place(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> usize {
+        match self.by_info.get(info) {
             Some(&slot) => slot,
             None => self.add(*info, limits),
-        };
+        }
+    }
+
+    pub(super) fn slot(&mut self, slot: usize) -> &mut Exporter {
         &mut self.slots[slot]
     }
 
@@ -278,6 +339,7 @@ impl Exporters {
             let gone = std::mem::replace(&mut self.slots[slot], Exporter::new(info));
             self.by_info.remove(&gone.info);
             self.forgotten.add(&gone.counts);
+            self.left_out.add_all(&gone);
             self.forgotten.count(Refusal::ExportersForgotten);
             slot
         };

@@ -1,9 +1,10 @@
 //! The values of one record, as its fields give them one by one, and what they make together.
 
 use super::element::{Clock, Meaning, PEN_NTOP};
+use super::frame;
 use super::{DecodeLimits, Refusal};
-use crate::collect::record::Imported;
-use crate::packet::Address;
+use crate::collect::record::{Imported, SentCounts};
+use crate::packet::{Address, LinkType};
 
 /// ICMP and ICMPv6.
 const ICMP: [u8; 2] = [1, 58];
@@ -86,20 +87,57 @@ pub(super) struct Sampled {
     packet_space: Option<u64>,
     size: u64,
     population: u64,
+    /// A selector's (RFC 5477, section 8.2.1).
+    algorithm: Option<u64>,
+    /// A number of 64 bits with fraction, or of 32.
+    probability: u64,
     /// The sampler that it names.
     pub(super) sampler: Option<u64>,
+    /// The template that it is about.
+    pub(super) template: Option<u16>,
 }
+
+/// No rate is higher.
+const HIGHEST_RATE: u64 = 1 << 24;
+/// Selectors: n packets out of N, and each packet with a probability.
+const RANDOM_OUT_OF: u64 = 3;
+const UNIFORM: u64 = 4;
 
 impl Sampled {
     /// One packet in this many; `None` where it does not say.
+    #[inline]
     pub(super) fn rate(&self) -> Option<u32> {
-        let rate = match (self.packet_interval, self.packet_space) {
-            (0, _) => self.population.checked_div(self.size).unwrap_or(self.interval),
-            // The interval alone, without what lies between, is what some exporters call the rate.
-            (interval, None) => interval,
+        let plain = self.packet_interval | self.population | self.probability == 0;
+        let rate = if plain { self.interval } else { self.by_selector() };
+        if rate == 0 || rate > HIGHEST_RATE { None } else { Some(rate as u32) }
+    }
+
+    fn by_selector(&self) -> u64 {
+        let out_of = self.population.checked_div(self.size).unwrap_or(0);
+        let spaced = match (self.packet_interval, self.packet_space) {
+            (0, _) | (_, None) => 0,
             (interval, Some(space)) => interval.saturating_add(space) / interval,
         };
-        Some(u32::try_from(rate).unwrap_or(u32::MAX)).filter(|&rate| rate > 0)
+        let chosen = match self.algorithm {
+            Some(RANDOM_OUT_OF) => out_of,
+            Some(UNIFORM) => self.by_probability(),
+            _ => 0,
+        };
+        // The interval alone, without what lies between, is what some exporters call the rate.
+        let all = [chosen, spaced, out_of, self.by_probability(), self.interval, self.packet_interval];
+        all.into_iter().find(|&rate| rate > 0).unwrap_or(0)
+    }
+
+    fn by_probability(&self) -> u64 {
+        let narrow = f64::from(f32::from_bits(self.probability as u32));
+        let probability = if self.probability >> 32 == 0 { narrow } else { f64::from_bits(self.probability) };
+        if probability > 0.0 && probability <= 1.0 { (1.0 / probability).round() as u64 } else { 0 }
+    }
+
+    /// Whether it announces sampling, or filtering, that no rate can be read of.
+    pub(super) fn is_strange(&self) -> bool {
+        let said = [self.interval, self.packet_interval, self.population, self.probability];
+        self.algorithm.is_some_and(|algorithm| algorithm > 0) || said.iter().any(|&value| value > 0)
     }
 }
 
@@ -114,6 +152,8 @@ pub(super) struct Shape {
     pub(super) last: Option<Clock>,
     /// The source is the initiator.
     pub(super) initiator_known: bool,
+    /// There is but a frame's, or an IP packet's, first octets.
+    pub(super) frame: Option<LinkType>,
 }
 
 /// The values of one record so far.
@@ -133,6 +173,12 @@ pub(super) struct Values<'a> {
     pub(super) boot_ms: u64,
     /// Of sampling.
     pub(super) sampled: Sampled,
+    /// Packets and octets where they leave the exporter.
+    post: [u64; 2],
+    /// A connection's number.
+    flow_id: u64,
+    frame: &'a [u8],
+    frame_size: u32,
 }
 
 impl<'a> Values<'a> {
@@ -156,6 +202,7 @@ impl<'a> Values<'a> {
             Meaning::ServerName => replace(&mut record.server_name, text(octets)),
             Meaning::ServerLocator => replace(&mut record.server_name, host(text(octets))),
             Meaning::DnsQuery => record.dns_query = text(octets),
+            Meaning::Frame | Meaning::IpSection => self.frame = octets,
             _ => self.number(what, number(octets)),
         }
     }
@@ -188,8 +235,12 @@ impl<'a> Values<'a> {
             Meaning::ReverseOctets => record.sent[1].octets = number,
             Meaning::Packets => record.sent[0].packets = number,
             Meaning::ReversePackets => record.sent[1].packets = number,
-            Meaning::Flags => record.sent[0].tcp_flags = number as u8,
-            Meaning::ReverseFlags => record.sent[1].tcp_flags = number as u8,
+            Meaning::Flags => record.sent[0].tcp_flags |= number as u8,
+            Meaning::ReverseFlags => record.sent[1].tcp_flags |= number as u8,
+            Meaning::PostPackets => self.post[0] = number,
+            Meaning::PostOctets => self.post[1] = number,
+            Meaning::FlowId => self.flow_id = number,
+            Meaning::FrameSize => self.frame_size = at_most_32(number),
             Meaning::ClassOfService => record.sent[0].class_of_service = number as u8,
             Meaning::ReverseClassOfService => record.sent[1].class_of_service = number as u8,
             Meaning::Retransmissions => record.sent[0].retransmissions = at_most_32(number),
@@ -218,6 +269,9 @@ impl<'a> Values<'a> {
             Meaning::PacketSpace => self.sampled.packet_space = Some(number),
             Meaning::SamplingSize => self.sampled.size = number,
             Meaning::SamplingPopulation => self.sampled.population = number,
+            Meaning::SamplingAlgorithm => self.sampled.algorithm = Some(number),
+            Meaning::SamplingProbability => self.sampled.probability = number,
+            Meaning::TemplateId => self.sampled.template = u16::try_from(number).ok(),
             Meaning::Application => record.application_id = u16::try_from(number).unwrap_or(0),
             Meaning::Latency => self.rtt_us = self.rtt_us.saturating_add(at_most_32(number).saturating_mul(2000)),
             // What is no number, and what a template's steps have none of.
@@ -229,8 +283,8 @@ impl<'a> Values<'a> {
             | Meaning::ServerName
             | Meaning::ServerLocator
             | Meaning::DnsQuery
-            | Meaning::PostOctets
-            | Meaning::PostPackets
+            | Meaning::Frame
+            | Meaning::IpSection
             | Meaning::PostClassOfService
             | Meaning::Skip => {}
         }
@@ -266,12 +320,19 @@ impl<'a> Values<'a> {
                 6 => false,
                 _ => self.four != [[0; 4]; 2],
             },
-            (false, false) => return Err(Refusal::NoAddress),
+            (false, false) => return self.framed(shape, moment, limits),
         };
         record.addresses = if is_four { self.four.map(mapped) } else { self.six };
         record.version = if record.addresses.iter().all(is_mapped) { 4 } else { 6 };
         if record.sent.iter().all(|sent| sent.packets == 0 && sent.octets == 0) {
-            return Err(Refusal::Empty);
+            // What the exporter counted when it came is nothing: it counts when it leaves.
+            [record.sent[0].packets, record.sent[0].octets] = self.post;
+            if self.post == [0; 2] {
+                return Err(Refusal::Empty);
+            }
+        }
+        if record.sent.iter().any(is_absurd) {
+            return Err(Refusal::Absurd);
         }
         if ICMP.contains(&record.protocol) {
             let message = if self.icmp > 0 { self.icmp } else { record.ports[1] };
@@ -283,6 +344,28 @@ impl<'a> Values<'a> {
         let mended;
         (record.first_ms, record.last_ms, mended) = self.times(shape, moment, limits);
         Ok((record, mended))
+    }
+
+    /// The record of the packet that a frame begins with.
+    #[cold]
+    fn framed(&self, shape: &Shape, moment: &Moment, limits: &DecodeLimits) -> Result<(Imported<'a>, bool), Refusal> {
+        let link = shape.frame.ok_or(Refusal::NoAddress)?;
+        let read = frame::read(link, self.frame, self.frame_size)?;
+        let (first_ms, last_ms, mended) = self.times(shape, moment, limits);
+        let record = Imported {
+            vlan: if read.vlan == 0 { self.record.vlan } else { read.vlan },
+            first_ms,
+            last_ms,
+            input_interface: self.record.input_interface,
+            output_interface: self.record.output_interface,
+            ..read
+        };
+        Ok((record, mended))
+    }
+
+    /// What a flow is known by beside its addresses and ports: its number, and when it began as it was sent.
+    pub(super) fn flow(&self) -> (u64, i64) {
+        (self.flow_id, self.first as i64)
     }
 
     /// By the direction of a biflow (IE 239): the source becomes the one that began it.
@@ -309,6 +392,10 @@ impl<'a> Values<'a> {
         let mut last = shape.last.and_then(|clock| moment.ms(clock, self.last));
         let duration = i64::try_from(self.duration_ms).unwrap_or(i64::MAX);
         match (first, last) {
+            // An event is when the flow ended, or went on.
+            (Some(first), None) if self.observed > 0 && duration == 0 => {
+                last = moment.ms(Clock::Milliseconds, self.observed).filter(|&last| last >= first).or(Some(first));
+            }
             (Some(first), None) => last = Some(first.saturating_add(duration)),
             (None, Some(last)) => first = Some(last.saturating_sub(duration)),
             (None, None) => last = moment.ms(Clock::Milliseconds, self.observed),
@@ -316,6 +403,17 @@ impl<'a> Values<'a> {
         }
         moment.settle(first, last, limits)
     }
+}
+
+/// Octets of a packet, and of a record, that are believed.
+const LONGEST_PACKET: u64 = 1 << 20;
+const MOST: u64 = 1 << 48;
+
+/// Whether counts cannot be.
+#[inline]
+pub(super) fn is_absurd(sent: &SentCounts) -> bool {
+    let longest = sent.packets.saturating_mul(LONGEST_PACKET);
+    sent.packets > MOST || sent.octets > MOST || sent.packets > 0 && sent.octets > longest
 }
 
 /// An IPv4 address as 16 octets.
@@ -338,7 +436,7 @@ fn copy<const N: usize>(to: &mut [u8; N], octets: &[u8]) {
 
 /// A number of up to 8 octets in network order; 0 for what is longer.
 #[inline]
-fn number(octets: &[u8]) -> u64 {
+pub(super) fn number(octets: &[u8]) -> u64 {
     match *octets {
         [a] => u64::from(a),
         [a, b] => u64::from(u16::from_be_bytes([a, b])),

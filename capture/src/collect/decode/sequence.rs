@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 const LATE: u32 = 1 << 16;
 /// How far it may be ahead to be a loss rather than that, units.
 const AHEAD: u32 = 1 << 24;
-/// So many late ones that follow on each other are an exporter that began anew.
-const LATE_RUN: u32 = 8;
 /// Gaps that late ones may still fill.
 const GAPS: usize = 16;
 
@@ -24,28 +22,40 @@ pub struct Losses {
     pub restarts: u64,
 }
 
-/// The numbers of one exporter; a unit is what it numbers: records, datagrams or samples.
+/// A number, of so many units where that is known, and when it was sent, by a clock of the exporter's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbered {
+    pub(super) number: u32,
+    pub(super) units: Option<u32>,
+    pub(super) sent_ms: i64,
+}
+
+/// The numbers of one exporter; a unit is what it numbers: records, messages or samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sequence {
-    /// The number that comes next; `None` where it is unknown.
+    /// The number that comes next, or the least that may, where units were not known; `None` before the first.
     pub(super) next: Option<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    inexact: bool,
+    /// When the newest was sent.
+    #[serde(default)]
+    sent_ms: i64,
     /// What is missing, from and so many, oldest first.
     #[serde(skip)]
     gaps: Vec<(u32, u32)>,
-    /// The number after the last late one, and how many followed on each other.
-    #[serde(skip)]
-    late: (u32, u32),
 }
 
 impl Sequence {
-    /// Takes in a datagram with this number, of so many units; `None`: of a number of units that is not known.
+    /// Takes in a datagram; true where it is the one that comes next.
     #[inline]
-    pub(super) fn hear(&mut self, number: u32, units: Option<u32>, losses: &mut Losses) {
-        if self.next != Some(number) {
-            self.jump(number, units.unwrap_or(0), losses);
+    pub(super) fn hear(&mut self, heard: Numbered, losses: &mut Losses) -> bool {
+        let is_next = self.next == Some(heard.number) && !self.inexact;
+        if is_next {
+            self.advance(&heard);
         } else {
-            self.next = units.map(|units| number.wrapping_add(units));
+            self.jump(&heard, losses);
         }
+        is_next
     }
 
     /// The exporter is known to have begun anew: nothing was lost.
@@ -53,37 +63,44 @@ impl Sequence {
         *self = Sequence::default();
     }
 
+    /// Whether a number may be of the same count, in order, lost before or late.
+    pub(super) fn may_hold(&self, number: u32, sent_ms: i64) -> bool {
+        self.next.is_none_or(|next| {
+            number.wrapping_sub(next) <= AHEAD || next.wrapping_sub(number) <= LATE && sent_ms <= self.sent_ms
+        })
+    }
+
+    fn advance(&mut self, heard: &Numbered) {
+        self.next = Some(heard.number.wrapping_add(heard.units.unwrap_or(0)));
+        self.inexact = heard.units.is_none();
+        self.sent_ms = self.sent_ms.max(heard.sent_ms);
+    }
+
     #[cold]
-    fn jump(&mut self, number: u32, units: u32, losses: &mut Losses) {
-        let after = number.wrapping_add(units);
-        let Some(next) = self.next else {
-            self.next = Some(after);
-            return;
-        };
+    fn jump(&mut self, heard: &Numbered, losses: &mut Losses) {
+        let Numbered { number, units, sent_ms } = *heard;
+        let Some(next) = self.next else { return self.advance(heard) };
         let (ahead, behind) = (number.wrapping_sub(next), next.wrapping_sub(number));
         if ahead <= AHEAD {
-            losses.lost += u64::from(ahead);
-            if self.gaps.len() == GAPS {
-                self.gaps.remove(0);
+            // How much of it was of datagrams whose units are unknown cannot be told.
+            if !self.inexact {
+                losses.lost += u64::from(ahead);
+                if self.gaps.len() == GAPS {
+                    self.gaps.remove(0);
+                }
+                self.gaps.push((next, ahead));
             }
-            self.gaps.push((next, ahead));
-            self.next = Some(after);
-        } else if behind <= LATE && !self.runs_on(number, after) {
+            self.advance(heard);
+        } else if behind <= LATE && sent_ms <= self.sent_ms {
             losses.late += 1;
-            let filled = self.fill(number, units);
+            let filled = self.fill(number, units.unwrap_or(0));
             losses.lost = losses.lost.saturating_sub(u64::from(filled));
-            losses.repeated += u64::from(filled == 0 && units > 0);
+            losses.repeated += u64::from(filled == 0 && units.is_some_and(|units| units > 0));
         } else {
             losses.restarts += 1;
             self.restart();
-            self.next = Some(after);
+            self.advance(heard);
         }
-    }
-
-    /// Whether late ones follow on each other for long: then they are not late.
-    fn runs_on(&mut self, number: u32, after: u32) -> bool {
-        self.late = (after, if self.late.0 == number { self.late.1 + 1 } else { 1 });
-        self.late.1 >= LATE_RUN
     }
 
     /// Takes what came late out of the gaps, and says how much that was.
@@ -109,10 +126,14 @@ impl Sequence {
 mod tests {
     use super::*;
 
+    fn numbered(&(number, units): &(u32, u32)) -> Numbered {
+        Numbered { number, units: Some(units), sent_ms: 0 }
+    }
+
     fn heard(numbers: &[(u32, u32)]) -> (Sequence, Losses) {
         let (mut sequence, mut losses) = (Sequence::default(), Losses::default());
-        for &(number, units) in numbers {
-            sequence.hear(number, Some(units), &mut losses);
+        for of in numbers {
+            sequence.hear(numbered(of), &mut losses);
         }
         (sequence, losses)
     }
@@ -148,17 +169,19 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_soon_after_the_start_is_noticed() {
-        let numbers: Vec<_> = [0, 1000].into_iter().chain((0..20).map(|at| at * 10)).map(|at| (at, 10)).collect();
-        let (sequence, losses) = heard(&numbers);
-        assert_eq!((sequence.next, losses.restarts), (Some(200), 1));
+    fn what_goes_back_and_was_sent_later_is_a_restart() {
+        let (mut sequence, mut losses) = heard(&[(0, 10), (1000, 10)]);
+        sequence.hear(Numbered { number: 0, units: Some(10), sent_ms: 1000 }, &mut losses);
+        assert_eq!((sequence.next, losses.restarts, losses.lost), (Some(10), 1, 990));
     }
 
     #[test]
     fn an_unknown_number_of_units_loses_nothing() {
         let (mut sequence, mut losses) = heard(&[(0, 10)]);
-        sequence.hear(10, None, &mut losses);
-        sequence.hear(500, Some(1), &mut losses);
-        assert_eq!((sequence.next, losses), (Some(501), Losses::default()));
+        for number in [10, 12, 500] {
+            sequence.hear(Numbered { number, units: None, sent_ms: 0 }, &mut losses);
+        }
+        sequence.hear(numbered(&(510, 1)), &mut losses);
+        assert_eq!((sequence.next, losses), (Some(511), Losses::default()));
     }
 }

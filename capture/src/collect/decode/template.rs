@@ -1,9 +1,14 @@
 //! Templates, made into the steps that read a record: only what means something, where it lies in the record.
 
 use super::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
+use super::event::{is_event, tells_event};
 use super::fields::{Shape, Values};
+use super::routed::is_routed;
+use super::totals::Follows;
 use super::{DecodeLimits, Refusal};
+use crate::packet::LinkType;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// The length of a field whose length is in the record (RFC 7011, section 7).
 pub(super) const VARIABLE: u16 = u16::MAX;
@@ -13,7 +18,7 @@ const PEN_SCOPE: u32 = u32::MAX;
 /// One field of a template: enterprise (0: IANA's elements), element, octets; as [pen, id, length] where it is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u32, u16, u16)", into = "(u32, u16, u16)")]
-pub(super) struct TemplateField {
+pub struct TemplateField {
     pub(super) pen: u32,
     pub(super) id: u16,
     pub(super) length: u16,
@@ -40,10 +45,11 @@ impl TemplateField {
         }
     }
 
-    /// A scope of NetFlow v9 (RFC 3954, section 6.1): 2 is an interface.
+    /// A scope of NetFlow v9 (RFC 3954, section 6.1): 2 is an interface, 5 a template.
     pub(super) fn v9_scope(kind: u16, length: u16) -> TemplateField {
         match kind {
             2 => TemplateField { pen: 0, id: 10, length },
+            5 => TemplateField { pen: 0, id: 145, length },
             _ => TemplateField { pen: PEN_SCOPE, id: kind, length },
         }
     }
@@ -59,7 +65,7 @@ struct FieldStep {
 }
 
 /// How records are read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Template {
     /// How many of the fields are scopes; `None` for records of flows.
     pub(super) scopes: Option<u16>,
@@ -68,6 +74,16 @@ pub(super) struct Template {
     pub(super) shape: Shape,
     /// When it was last sent, ms from the Unix epoch.
     pub(super) heard_ms: i64,
+    /// Records read by it.
+    pub(super) records: u64,
+    /// Some fields are of a route; some tell an event; options name interfaces, or state a sampling rate.
+    pub(super) routed: bool,
+    pub(super) event: bool,
+    pub(super) named: bool,
+    pub(super) sampled: bool,
+    /// Octets are of the payload alone.
+    pub(super) payload: bool,
+    pub(super) follows: Option<Follows>,
     steps: Vec<FieldStep>,
     /// Least octets of a record.
     octets: usize,
@@ -102,6 +118,20 @@ impl Template {
         let has = |what: Meaning| chosen.contains(&Some(what));
         let clock = |of: Meaning| chosen.iter().flatten().find(|what| what.slot() == of.slot()).copied();
         let is_of = |pen: u32| fields.iter().any(|field| field.pen == pen);
+        let any = |of: fn(u32, u16) -> bool| fields.iter().any(|field| of(field.pen, field.id));
+        let picked = |ids: &[u16]| {
+            let all = fields.iter().zip(&chosen);
+            all.into_iter().any(|(field, chosen)| field.pen == 0 && ids.contains(&field.id) && chosen.is_some())
+        };
+        let payload = picked(&[231, 232]);
+        let follows = match () {
+            () if picked(&[148]) && payload => Some(Follows::Events),
+            // Without a number or a beginning, flows of the same key cannot be told apart.
+            () if picked(&[85, 86]) && (picked(&[148]) || clock(Meaning::First(Clock::Uptime)).is_some()) => {
+                Some(Follows::Totals)
+            }
+            () => None,
+        };
         let two_way = has(Meaning::ReverseOctets) || has(Meaning::ReversePackets);
         let connection = fields.iter().any(|field| field.pen == 0 && matches!(field.id, 231 | 298));
         let shape = Shape {
@@ -110,27 +140,32 @@ impl Template {
             first: clock(Meaning::First(Clock::Uptime)).and_then(Meaning::clock),
             last: clock(Meaning::Last(Clock::Uptime)).and_then(Meaning::clock),
             initiator_known: two_way && (is_of(PEN_NTOP) || connection) && scopes.is_none(),
+            frame: match () {
+                () if has(Meaning::Frame) => Some(LinkType::Ethernet),
+                () if has(Meaning::IpSection) => Some(LinkType::RawIp),
+                () => None,
+            },
         };
-        Ok(Template { scopes, fields, shape, heard_ms, steps, octets })
-    }
-
-    /// Reads the records of a set; how many there are, or `None` where the last one ends before its fields do. Fewer octets
-    /// than a record has at least are padding.
-    #[inline]
-    pub(super) fn records<'a>(&self, mut set: &'a [u8], mut take: impl FnMut(&Values<'a>)) -> Option<u32> {
-        let mut count = 0;
-        while set.len() >= self.octets {
-            let mut values = Values::default();
-            set = &set[self.read(set, &mut values)?..];
-            count += 1;
-            take(&values);
-        }
-        Some(count)
+        Ok(Template {
+            routed: any(is_routed),
+            event: any(tells_event),
+            named: any(|pen, id| pen == 0 && matches!(id, 82 | 83)),
+            sampled: any(|pen, id| pen == 0 && matches!(id, 34 | 50 | 305 | 310 | 311)),
+            payload,
+            follows,
+            records: 0,
+            scopes,
+            fields,
+            shape,
+            heard_ms,
+            steps,
+            octets,
+        })
     }
 
     /// Reads the record that `data` begins with; its octets, or `None` where it ends before the record does.
     #[inline]
-    fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
+    pub(super) fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
         let mut end = self.octets;
         if data.len() < end {
             return None;
@@ -157,6 +192,28 @@ impl Template {
         }
         Some(end)
     }
+
+    /// The elements that are left out of each record: neither read for the record nor for what goes with it.
+    fn left_out(&self) -> impl Iterator<Item = (u32, u16)> + '_ {
+        let scoped = usize::from(self.scopes.unwrap_or(0));
+        let chosen = if self.scopes.is_some() { options(&self.fields, scoped) } else { choose(&self.fields) };
+        let taken = move |(at, field): &(usize, &TemplateField)| {
+            let TemplateField { pen, id, .. } = **field;
+            let beside = match self.scopes {
+                None => self.routed && is_routed(pen, id) || self.event && is_event(pen, id),
+                Some(_) => *at < scoped || self.named && pen == 0 && matches!(id, 10 | 14 | 82 | 83),
+            };
+            // 210 is padding, and v9's 0 is another vendor's.
+            beside || (pen == 0 && matches!(id, 0 | 210)) || chosen.get(*at).copied().flatten().is_some()
+        };
+        let left = self.fields.iter().enumerate().filter(move |field| !taken(field));
+        left.map(|(_, field)| (field.pen, field.id))
+    }
+
+    /// Least octets of a record: fewer at the end of a set are padding.
+    pub(super) fn least_octets(&self) -> usize {
+        self.octets
+    }
 }
 
 impl Meaning {
@@ -166,6 +223,65 @@ impl Meaning {
             _ => None,
         }
     }
+}
+
+/// Elements that are kept by number at most.
+const MOST_LEFT_OUT: usize = 1024;
+
+/// Elements that were left out of records, and how often.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LeftOut {
+    known: HashMap<(u32, u16), u64, foldhash::fast::RandomState>,
+    others: u64,
+}
+
+impl LeftOut {
+    /// Adds those of a template.
+    pub(super) fn add(&mut self, template: &Template) {
+        if template.records > 0 {
+            template.left_out().for_each(|element| self.count(element, template.records));
+        }
+    }
+
+    pub(super) fn count(&mut self, element: (u32, u16), times: u64) {
+        if let Some(count) = self.known.get_mut(&element) {
+            *count += times;
+        } else if self.known.len() < MOST_LEFT_OUT {
+            self.known.insert(element, times);
+        } else {
+            self.others += times;
+        }
+    }
+
+    /// Adds those of an exporter.
+    pub(super) fn add_all(&mut self, of: &super::exporter::Exporter) {
+        of.left_out.known.iter().for_each(|(&element, &times)| self.count(element, times));
+        self.others += of.left_out.others;
+        of.talks.iter().flat_map(|talk| talk.templates.values()).for_each(|template| self.add(template));
+    }
+
+    /// Each by its name.
+    pub(super) fn named(&self) -> std::collections::BTreeMap<String, u64> {
+        let named = self.known.iter().map(|(&(pen, id), &count)| (super::names::name(pen, id), count));
+        named.chain(Some(("other".to_owned(), self.others)).filter(|(_, count)| *count > 0)).collect()
+    }
+}
+
+/// The fields of a record that `data` begins with, up to where it breaks off.
+pub(super) fn walk<'a>(
+    fields: &'a [TemplateField],
+    mut data: &'a [u8],
+) -> impl Iterator<Item = (&'a TemplateField, &'a [u8])> {
+    fields.iter().map_while(move |field| {
+        let (prefix, length) = match (field.length, data) {
+            (VARIABLE, [255, a, b, ..]) => (3, usize::from(u16::from_be_bytes([*a, *b]))),
+            (VARIABLE, [length, ..]) => (1, usize::from(*length)),
+            (length, _) => (0, usize::from(length)),
+        };
+        let octets = data.get(prefix..prefix + length)?;
+        data = &data[prefix + length..];
+        Some((field, octets))
+    })
 }
 
 /// Octets that a field has at least.
@@ -178,14 +294,24 @@ fn least(length: u16) -> usize {
 /// OUT_BYTES and OUT_PKTS (IE 23, 24) are ambiguous. Where they are the only counters they are the source's, counted where
 /// it leaves the exporter. Beside other counters they are what the destination sent, where the template is plainly
 /// nProbe's (it has elements of ntop's) and no other element says what the destination sent. Else they count the same
-/// packets a second time, after the exporter changed them, and are left out. DST_TOS (IE 55) is what the destination sent in
+/// packets a second time, after the exporter changed them, and are read only where the others are 0. DST_TOS (IE 55) is what the destination sent in
 /// a template of nProbe's; else it is the class of service that the exporter gave the packets, and is left out.
+///
+/// Where a template has a packet's header twice, the outer one first (RFC 7011, section 8), the inner one is read: of segment
+/// routing and other tunnels it is what the traffic is.
 fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     let mut chosen = vec![None; fields.len()];
     let mut best: Vec<(Meaning, u8, usize)> = Vec::new();
+    let inner = inner(fields);
     for (at, field) in fields.iter().enumerate() {
         let Some((what, rank)) = element::meaning(field.pen, field.id) else { continue };
         if field.length != VARIABLE && !what.takes(field.length) {
+            continue;
+        }
+        let is_outer = at < inner && what.is_of_header();
+        if is_outer
+            && (what.is_address() || fields[inner..].iter().any(|other| (other.pen, other.id) == (field.pen, field.id)))
+        {
             continue;
         }
         if rank == ALL {
@@ -210,7 +336,8 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
             (Some(Meaning::PostPackets), false, _) => Some(Meaning::Packets),
             (Some(Meaning::PostOctets), true, true) => Some(Meaning::ReverseOctets),
             (Some(Meaning::PostPackets), true, true) => Some(Meaning::ReversePackets),
-            (Some(Meaning::PostOctets | Meaning::PostPackets), true, false) => None,
+            // Read where the others are 0.
+            (Some(what @ (Meaning::PostOctets | Meaning::PostPackets)), true, false) => (!reverse).then_some(what),
             (Some(Meaning::PostClassOfService), _, _) => {
                 (ntop && !has(Meaning::ReverseClassOfService)).then_some(Meaning::ReverseClassOfService)
             }
@@ -218,6 +345,17 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
         };
     }
     chosen
+}
+
+/// The place where the inner header begins; 0 where there is but one.
+fn inner(fields: &[TemplateField]) -> usize {
+    let is = |field: &TemplateField, ids: &[u16]| field.pen == 0 && ids.contains(&field.id);
+    let twice = |id: u16| fields.iter().filter(|field| is(field, &[id])).count() > 1;
+    if ![4, 7, 11].into_iter().any(twice) {
+        return 0;
+    }
+    let last = |ids: &[u16]| fields.iter().rposition(|field| is(field, ids));
+    last(&[8, 27]).zip(last(&[12, 28])).map_or(0, |(source, destination)| source.min(destination))
 }
 
 /// What of an option's fields is read: sampling, of what, and the exporter's boot.
@@ -232,6 +370,9 @@ fn options(fields: &[TemplateField], scoped: usize) -> Vec<Option<Meaning>> {
             | Meaning::PacketSpace
             | Meaning::SamplingSize
             | Meaning::SamplingPopulation
+            | Meaning::SamplingAlgorithm
+            | Meaning::SamplingProbability
+            | Meaning::TemplateId
             | Meaning::Boot => true,
             Meaning::InputInterface => at < scoped,
             _ => false,

@@ -12,6 +12,7 @@ mod tlv;
 
 pub use header::ZmqTopic;
 
+use super::counting::Units;
 use super::fields::Moment;
 use super::{Decoder, ExporterInfo, Protocol, Refusal};
 use crate::collect::record::Imported;
@@ -129,11 +130,14 @@ impl Decoder {
         let exporter = self.exporters.get(&info, &self.limits);
         if let Some(number) = header.number {
             // One connection keeps the order: a lower number is of a publisher that began anew.
-            if exporter.sequence.next.is_some_and(|next| number < next) {
-                exporter.sequence.restart();
+            let at = exporter.talk(from.into(), number, &self.limits);
+            if exporter.talks[at].counting.is_behind(number) {
+                exporter.talks[at].counting.restart();
                 exporter.counts.losses.restarts += 1;
             }
-            exporter.sequence.hear(number, Some(1), &mut exporter.counts.losses);
+            let units = Units { flows: None, records: None };
+            let losses = &mut exporter.counts.losses;
+            exporter.talks[at].counting.hear(Protocol::Nprobe, number, units, received_ns, losses);
         }
         let mut inflated = std::mem::take(&mut self.nprobe.inflated);
         let mut records = self.heard(info, received_ns, octets, take);
@@ -179,7 +183,9 @@ impl Decoder {
         let received_ms = received_ns.div_euclid(1_000_000);
         // Records state times since 1970, and messages none: a wrong clock of the nProbe's is not seen.
         let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: None, boot_ms: None };
-        self.exporters.get(&from, &self.limits).hear(&moment, octets, &self.limits);
+        let exporter = self.exporters.get(&from, &self.limits);
+        let at = exporter.talk(from.address.into(), 0, &self.limits);
+        exporter.hear(at, &moment, octets, &self.limits, |_| true);
         let (exporters, limits, left_out) = (&mut self.exporters, &self.limits, &mut self.nprobe.left_out);
         NprobeRecords { exporters, limits, left_out, from, moment, take }
     }

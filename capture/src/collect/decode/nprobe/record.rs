@@ -157,6 +157,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> NprobeRecords<'_, T> {
             first,
             last,
             initiator_known: fields.values.is_answered() && !fields.unknown_initiator,
+            frame: None,
         };
         match fields.values.record(&shape, &self.moment, self.limits) {
             Ok((mut record, mended)) => {

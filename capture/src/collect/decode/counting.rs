@@ -1,0 +1,188 @@
+//! What an exporter's sequence numbers count, which not all do as the standards say: messages, records of flows, or records of
+//! flows and options. Each way is followed until one is plain; what fits another way is no loss.
+
+use super::Protocol;
+use super::sequence::{Losses, Numbered, Sequence};
+use serde::{Deserialize, Serialize};
+
+/// What is numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Messages,
+    /// Records of flows.
+    Flows,
+    /// Records of flows and of options.
+    Records,
+}
+
+/// Numbers that another way of counting foretold so many fewer of are not counted that way.
+const PLAIN: u32 = 16;
+/// Within so many, two ways are as likely: the lesser loss holds.
+const LIKELY: u32 = 2;
+
+/// What a message has of each unit; `None` where it is not known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Units {
+    pub(super) flows: Option<u32>,
+    pub(super) records: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Way {
+    #[serde(flatten)]
+    sequence: Sequence,
+    /// Numbers that were the next ones.
+    hits: u32,
+    /// It is plain that this is not counted.
+    out: bool,
+    #[serde(skip)]
+    losses: Losses,
+}
+
+/// The numbers of one session and domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counting {
+    ways: [Way; 3],
+    /// The number that came last.
+    #[serde(skip)]
+    last: Option<u32>,
+    /// What was counted of the losses so far.
+    #[serde(skip)]
+    told: Losses,
+}
+
+/// The units, likeliest first: RFC 7011, section 3.1; RFC 3954, section 5.1; flows for v5.
+fn order(protocol: Protocol) -> &'static [Unit] {
+    match protocol {
+        Protocol::NetflowV5 => &[Unit::Flows, Unit::Messages],
+        Protocol::NetflowV9 => &[Unit::Messages, Unit::Flows, Unit::Records],
+        Protocol::Ipfix => &[Unit::Records, Unit::Flows, Unit::Messages],
+        Protocol::Sflow | Protocol::Nprobe => &[Unit::Messages],
+    }
+}
+
+impl Counting {
+    /// Takes in a message's number, and keeps the losses in step.
+    #[inline]
+    pub(super) fn hear(&mut self, protocol: Protocol, number: u32, units: Units, sent_ms: i64, losses: &mut Losses) {
+        self.last = Some(number);
+        let mut changed = false;
+        for &unit in order(protocol) {
+            let way = &mut self.ways[unit as usize];
+            if way.out {
+                continue;
+            }
+            let units = match unit {
+                Unit::Messages => Some(1),
+                Unit::Flows => units.flows,
+                Unit::Records => units.records,
+            };
+            let hit = way.sequence.hear(Numbered { number, units, sent_ms }, &mut way.losses);
+            way.hits = way.hits.saturating_add(u32::from(hit));
+            changed |= !hit;
+        }
+        if changed {
+            self.settle(protocol, losses);
+        }
+    }
+
+    /// Rules out what is plainly not counted, and says the losses of what may be.
+    #[cold]
+    fn settle(&mut self, protocol: Protocol, losses: &mut Losses) {
+        let most = self.ways.iter().map(|way| way.hits).max().unwrap_or(0);
+        self.ways.iter_mut().for_each(|way| way.out |= way.hits.saturating_add(PLAIN) <= most);
+        let likely = order(protocol).iter().map(|&unit| &self.ways[unit as usize]);
+        let likely = likely.filter(|way| !way.out && way.hits.saturating_add(LIKELY) >= most);
+        let Some(way) = likely.min_by_key(|way| way.losses.lost) else { return };
+        let (now, told) = (way.losses, std::mem::replace(&mut self.told, way.losses));
+        let tell = |sum: &mut u64, now: u64, told: u64| *sum = (*sum + now).saturating_sub(told);
+        tell(&mut losses.lost, now.lost, told.lost);
+        tell(&mut losses.late, now.late, told.late);
+        tell(&mut losses.repeated, now.repeated, told.repeated);
+        tell(&mut losses.restarts, now.restarts, told.restarts);
+    }
+
+    /// What is counted, as far as it is known.
+    pub(super) fn unit(&self, protocol: Protocol) -> Unit {
+        let order = order(protocol);
+        let most = self.ways.iter().map(|way| way.hits).max().unwrap_or(0);
+        let likely = order.iter().copied().find(|&unit| self.ways[unit as usize].hits.saturating_add(LIKELY) >= most);
+        likely.unwrap_or(order[0])
+    }
+
+    /// Whether this is a number that comes next, and no other.
+    #[inline]
+    pub(super) fn expects(&self, protocol: Protocol, number: u32) -> bool {
+        let likely = &self.ways[order(protocol)[0] as usize];
+        likely.sequence.next == Some(number) && self.last != Some(number)
+    }
+
+    /// Whether the number may be of the same count as those before.
+    pub(super) fn may_hold(&self, protocol: Protocol, number: u32, sent_ms: i64) -> bool {
+        order(protocol).iter().any(|&unit| self.ways[unit as usize].sequence.may_hold(number, sent_ms))
+    }
+
+    /// Whether the number follows on those before so closely that no other exporter's would.
+    pub(super) fn runs_on(&self, protocol: Protocol, number: u32) -> bool {
+        let of = |unit: Unit| self.ways[unit as usize].sequence.next;
+        // Low numbers are alike by chance.
+        let near = |next: u32| next > NEAR && number > NEAR && number.wrapping_sub(next) < NEAR;
+        order(protocol).iter().any(|&unit| of(unit).is_some_and(near))
+    }
+
+    /// Whether messages of a higher number came.
+    pub(super) fn is_behind(&self, number: u32) -> bool {
+        self.ways[Unit::Messages as usize].sequence.next.is_some_and(|next| number < next)
+    }
+
+    /// The exporter began anew: it counts as it did, and nothing was lost.
+    pub(super) fn restart(&mut self) {
+        self.last = None;
+        self.ways.iter_mut().for_each(|way| way.sequence.restart());
+    }
+}
+
+/// How near, units.
+const NEAR: u32 = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages of (flows, options), numbered by a unit; some are lost.
+    fn lost(protocol: Protocol, unit: Unit, messages: &[(u32, u32)], gone: &[usize]) -> (u64, Unit) {
+        let (mut counting, mut losses, mut number) = (Counting::default(), Losses::default(), 77);
+        for (at, &(flows, options)) in messages.iter().enumerate() {
+            if !gone.contains(&at) {
+                let units = Units { flows: Some(flows), records: Some(flows + options) };
+                counting.hear(protocol, number, units, at as i64, &mut losses);
+            }
+            number += match unit {
+                Unit::Messages => 1,
+                Unit::Flows => flows,
+                Unit::Records => flows + options,
+            };
+        }
+        (losses.lost, counting.unit(protocol))
+    }
+
+    #[test]
+    fn what_is_counted_is_found_and_losses_are_right() {
+        let messages: Vec<(u32, u32)> = (0..60).map(|at| (2 + at % 5, u32::from(at % 10 == 0))).collect();
+        let sum = |gone: &[usize], unit: Unit| -> u64 {
+            let of = |at: &usize| match unit {
+                Unit::Messages => 1,
+                Unit::Flows => messages[*at].0,
+                Unit::Records => messages[*at].0 + messages[*at].1,
+            };
+            gone.iter().map(of).sum::<u32>().into()
+        };
+        for protocol in [Protocol::NetflowV9, Protocol::Ipfix] {
+            for unit in [Unit::Messages, Unit::Flows, Unit::Records] {
+                assert_eq!(lost(protocol, unit, &messages, &[]), (0, unit), "{protocol} {unit:?}");
+                let gone = [1, 20, 21, 47];
+                assert_eq!(lost(protocol, unit, &messages, &gone), (sum(&gone, unit), unit), "{protocol} {unit:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a router says of a record beside the flow: read where it is asked for, so that records pay nothing for it.
+
+use super::fields::{mapped, number};
+use super::sflow;
+use super::template::{TemplateField, walk};
+use crate::packet::{Address, shortest};
+use crate::proto;
+use std::fmt;
+
+/// What the router knew of the packets, zeros where it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// Autonomous systems of source and destination, as the router has them: origin or peer by its configuration (IE 16, 17).
+    pub autonomous_systems: [u32; 2],
+    /// The neighbours that packets came from and go to (IE 129, 128).
+    pub adjacent: [u32; 2],
+    /// IE 15, 62; BGP's: 18, 63.
+    pub next_hop: Address,
+    pub bgp_next_hop: Address,
+    /// IE 9 and 13, 29 and 30.
+    pub prefix_lengths: [u8; 2],
+    /// Ingress and egress (IE 234, 235).
+    pub vrf: [u32; 2],
+    /// 0 ingress, 1 egress (IE 61).
+    pub direction: Option<u8>,
+    /// IE 136.
+    pub end_reason: u8,
+    /// IE 89.
+    pub forwarding_status: u8,
+    /// The label, without experimental bits and bottom of stack (IE 70).
+    pub mpls_top_label: u32,
+    /// Least and most (IE 52, 53; 192 for both).
+    pub ttl: [u8; 2],
+    /// Of source and destination, as they came (IE 56, 80) or as they left (81, 57).
+    pub macs: [[u8; 6]; 2],
+    /// Source and destination after translation (IE 225, 226, 281, 282), and their ports (227, 228).
+    pub translated: [Address; 2],
+    pub translated_ports: [u16; 2],
+    /// IE 138.
+    pub observation_point: u32,
+}
+
+/// Where a route is read from.
+#[derive(Clone, Copy)]
+pub struct Routed<'a>(Said<'a>);
+
+#[derive(Clone, Copy)]
+enum Said<'a> {
+    /// A record, by its template's fields.
+    Fields(&'a [TemplateField], &'a [u8]),
+    Netflow5(&'a [u8; 48]),
+    /// The flow records of a sample.
+    Sflow(&'a [u8]),
+}
+
+impl<'a> Routed<'a> {
+    pub(super) fn fields(fields: &'a [TemplateField], record: &'a [u8]) -> Routed<'a> {
+        Routed(Said::Fields(fields, record))
+    }
+
+    /// The fields of a record of NetFlow v5.
+    pub fn netflow5(record: &'a [u8; 48]) -> Routed<'a> {
+        Routed(Said::Netflow5(record))
+    }
+
+    pub(super) fn sflow(records: &'a [u8]) -> Routed<'a> {
+        Routed(Said::Sflow(records))
+    }
+
+    /// Reads it.
+    pub fn read(&self) -> Route {
+        let mut route = Route::default();
+        match self.0 {
+            Said::Fields(fields, record) => {
+                walk(fields, record).filter(|(field, _)| field.pen == 0).for_each(|(field, octets)| {
+                    route.field(field.id, octets);
+                });
+            }
+            Said::Netflow5(data) => {
+                let fields = [(15, 8..12), (16, 40..42), (17, 42..44), (9, 44..45), (13, 45..46)];
+                fields.into_iter().for_each(|(id, at)| route.field(id, &data[at]));
+            }
+            Said::Sflow(records) => sflow::route(records, &mut route),
+        }
+        route
+    }
+}
+
+/// Whether an element is part of a route.
+pub(super) fn is_routed(pen: u32, id: u16) -> bool {
+    pen == 0
+        && matches!(
+            id,
+            9 | 13 | 15..=18 | 29 | 30 | 52 | 53 | 56 | 57 | 61..=63 | 70 | 80 | 81 | 89 | 128 | 129 | 136 | 138 | 192 | 225..=228 | 234 | 235 | 281 | 282
+        )
+}
+
+impl Route {
+    /// As seen from the other end: the destination becomes the source.
+    pub fn turned(&self) -> Route {
+        let mut turned = *self;
+        turned.autonomous_systems.swap(0, 1);
+        turned.adjacent.swap(0, 1);
+        turned.prefix_lengths.swap(0, 1);
+        turned.vrf.swap(0, 1);
+        turned.macs.swap(0, 1);
+        turned.translated.swap(0, 1);
+        turned.translated_ports.swap(0, 1);
+        turned
+    }
+
+    /// As `flow.proto` has it.
+    pub fn message(&self) -> proto::Routed {
+        let octets = |address: &Address| match *address == Address::default() {
+            true => Vec::new(),
+            false => shortest(address).to_vec(),
+        };
+        let mac = |mac: [u8; 6]| mac.into_iter().fold(0, |number, octet| number << 8 | u64::from(octet));
+        proto::Routed {
+            src_as: self.autonomous_systems[0],
+            dst_as: self.autonomous_systems[1],
+            next_hop: octets(&self.next_hop),
+            bgp_next_hop: octets(&self.bgp_next_hop),
+            src_prefix_length: u32::from(self.prefix_lengths[0]),
+            dst_prefix_length: u32::from(self.prefix_lengths[1]),
+            ingress_vrf: self.vrf[0],
+            egress_vrf: self.vrf[1],
+            flow_direction: self.direction.filter(|&way| way < 2).map_or(0, |way| i32::from(way) + 1),
+            flow_end_reason: u32::from(self.end_reason),
+            forwarding_status: u32::from(self.forwarding_status),
+            mpls_top_label: self.mpls_top_label,
+            min_ttl: u32::from(self.ttl[0]),
+            max_ttl: u32::from(self.ttl[1]),
+            src_mac: mac(self.macs[0]),
+            dst_mac: mac(self.macs[1]),
+            post_nat_src_addr: octets(&self.translated[0]),
+            post_nat_dst_addr: octets(&self.translated[1]),
+            post_nat_src_port: u32::from(self.translated_ports[0]),
+            post_nat_dst_port: u32::from(self.translated_ports[1]),
+            observation_point: self.observation_point,
+            src_adjacent_as: self.adjacent[0],
+            dst_adjacent_as: self.adjacent[1],
+        }
+    }
+
+    fn field(&mut self, id: u16, octets: &[u8]) {
+        let value = number(octets) as u32;
+        let address = || match *octets {
+            [a, b, c, d] => mapped([a, b, c, d]),
+            _ => octets.try_into().unwrap_or_default(),
+        };
+        // Elements of the other version may be there, empty.
+        let set = |to: &mut Address| {
+            if octets.iter().any(|&octet| octet != 0) {
+                *to = address();
+            }
+        };
+        let longer = |to: &mut u8| *to = (*to).max(value as u8);
+        match id {
+            16 => self.autonomous_systems[0] = value,
+            17 => self.autonomous_systems[1] = value,
+            129 => self.adjacent[0] = value,
+            128 => self.adjacent[1] = value,
+            15 | 62 => set(&mut self.next_hop),
+            18 | 63 => set(&mut self.bgp_next_hop),
+            9 | 29 => longer(&mut self.prefix_lengths[0]),
+            13 | 30 => longer(&mut self.prefix_lengths[1]),
+            234 => self.vrf[0] = value,
+            235 => self.vrf[1] = value,
+            61 => self.direction = Some(value as u8),
+            136 => self.end_reason = value as u8,
+            // Of v9 in one octet, of IPFIX in four.
+            89 => self.forwarding_status = value as u8,
+            70 => self.mpls_top_label = value >> 4,
+            52 => self.ttl[0] = value as u8,
+            53 => self.ttl[1] = value as u8,
+            192 => self.ttl = [value as u8; 2],
+            56 | 81 => self.macs[0] = octets.try_into().unwrap_or_default(),
+            80 | 57 => self.macs[1] = octets.try_into().unwrap_or_default(),
+            225 | 281 => set(&mut self.translated[0]),
+            226 | 282 => set(&mut self.translated[1]),
+            227 => self.translated_ports[0] = value as u16,
+            228 => self.translated_ports[1] = value as u16,
+            138 => self.observation_point = value,
+            _ => {}
+        }
+    }
+}
+
+impl PartialEq for Routed<'_> {
+    fn eq(&self, other: &Routed<'_>) -> bool {
+        self.read() == other.read()
+    }
+}
+
+impl Eq for Routed<'_> {}
+
+impl fmt::Debug for Routed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read().fmt(f)
+    }
+}
