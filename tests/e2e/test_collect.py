@@ -71,9 +71,9 @@ class Exporter:
 
 
 @contextmanager
-def collector(stack: RunningStack, port: int, state: Path) -> Iterator[subprocess.Popen[str]]:
+def collector(stack: RunningStack, port: int, state: Path, probe: str = "routers") -> Iterator[subprocess.Popen[str]]:
     """`weir-probe collect`, shut down cleanly."""
-    words = ["collect", "--netflow", f"127.0.0.1:{port}", "--probe", "routers", "--brokers", stack.stack.brokers]
+    words = ["collect", "--netflow", f"127.0.0.1:{port}", "--probe", probe, "--brokers", stack.stack.brokers]
     words += ["--interval", "5s", "--state-dir", str(state), "--summary", "json"]
     process = subprocess.Popen(
         [str(AGENT), *words], stdout=subprocess.PIPE, stderr=(state / "log").open("a"), text=True
