@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import RunningStack, eventually, free_ports
-from test_collect import collector
+from harness import RunningStack, collector, eventually, free_ports
 
 DOMAIN = 77
 #: natEvent, observationTimeMilliseconds, protocol, source, destination, ports, and source and its port after translation.
