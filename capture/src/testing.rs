@@ -51,6 +51,17 @@ pub fn ipv6(src: u8, dst: u8, next: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// An IP packet of either version with this type of service or traffic class.
+pub fn classified(class_of_service: u8, mut packet: Vec<u8>) -> Vec<u8> {
+    if packet[0] >> 4 == 4 {
+        packet[1] = class_of_service;
+    } else {
+        packet[0] = 0x60 | class_of_service >> 4;
+        packet[1] = class_of_service << 4 | packet[1] & 0x0f;
+    }
+    packet
+}
+
 pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;
 pub const RST: u8 = 4;

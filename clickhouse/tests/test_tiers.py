@@ -226,14 +226,15 @@ def alone(own_server: Callable[..., Server]) -> Server:
 @pytest.mark.embedded
 def test_queries_made_for_ntopng_run(alone: Server) -> None:
     record = {"fwd_tcp_syn": 1, "rev_tcp_synack": 1, "fwd_tcp_fin": 1, "server_name": "www.example.org", "src_country": 20047}
+    record |= {"fwd_class_of_service": 0xB8, "rev_class_of_service": 0x2B}
     _insert(alone, "weir", record, {"src_addr": "2001:db8::1", "dst_addr": "2001:db8::2", "ip_version": 6})
     shown = alone.sql(
         "SELECT IPv4NumToString(IPV4_SRC_ADDR), IPv4NumToString(IPV4_DST_ADDR), IPV6_SRC_ADDR, IP_DST_PORT, TOTAL_BYTES, PACKETS,"
-        " SRC2DST_TCP_FLAGS, DST2SRC_TCP_FLAGS, INFO, SRC_COUNTRY_CODE, NTOPNG_INSTANCE_NAME FROM flows"
+        " SRC2DST_TCP_FLAGS, DST2SRC_TCP_FLAGS, SRC2DST_DSCP, DST2SRC_DSCP, INFO, SRC_COUNTRY_CODE, NTOPNG_INSTANCE_NAME FROM flows"
         " WHERE FIRST_SEEN >= toDateTime('2026-11-20 10:00:00') AND IP_PROTOCOL_VERSION = 4",
         database="ntopng",
     )
-    assert shown == "192.0.2.1\t198.51.100.7\t::\t443\t4500\t9\t3\t18\twww.example.org\t20047\tp"
+    assert shown == "192.0.2.1\t198.51.100.7\t::\t443\t4500\t9\t3\t18\t46\t10\twww.example.org\t20047\tp"
     top = (
         "SELECT IPV6_SRC_ADDR, SUM(SRC2DST_BYTES) AS sent FROM flows WHERE IPV6_SRC_ADDR != toIPv6('::')"
         " GROUP BY IPV6_SRC_ADDR ORDER BY sent DESC LIMIT 10"

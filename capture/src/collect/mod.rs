@@ -11,6 +11,7 @@ pub mod listening;
 pub mod metrics;
 pub mod nprobe;
 pub mod outcome;
+mod part;
 pub mod publish;
 pub mod record;
 pub mod split;

@@ -11,6 +11,8 @@ pub struct SentCounts {
     pub octets: u64,
     /// All TCP flags of the flow, or-ed (IE 6).
     pub tcp_flags: u8,
+    /// Type of service or traffic class (IE 5).
+    pub class_of_service: u8,
     /// Segments sent again (ntop 35632.109, 110).
     pub retransmissions: u32,
     /// Segments that were overtaken (ntop 35632.111, 112).

@@ -81,6 +81,7 @@ fn object(info: &ExporterInfo, record: &Imported<'_>) -> Value {
             "packets": sent.packets,
             "octets": sent.octets,
             "tcp_flags": sent.tcp_flags,
+            "class_of_service": sent.class_of_service,
             "retransmissions": sent.retransmissions,
             "out_of_order": sent.out_of_order,
         })

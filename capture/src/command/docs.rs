@@ -8,7 +8,7 @@ use crate::export::metrics::ExportMetrics;
 use crate::line::metrics::CaptureMetrics;
 use crate::metrics::{ListedMetric, Metrics};
 use crate::packet::Cause;
-use crate::publish::kafka_metrics::KafkaMetrics;
+use crate::publish::kafka::metrics::KafkaMetrics;
 use crate::publish::metrics::PublishMetrics;
 use std::fmt::Write as _;
 
@@ -24,9 +24,8 @@ const JSONL_KEYS: &str = "\
   last rung, `inbound`.
 - Always there: `probe`, `worker`, `interval_start`, `interval_ms`, `record_kind`, `src_port`, `dst_port`, `protocol`,
   `ip_version`, `vlan`, the three times, `initiator_guess`, and `packets` and `octets` of `fwd_` and `rev_`.
-- All others are there where they are not 0 and not empty: counts of TCP and ICMP, `application_id`, names,
-  `application_not_inspected` (`overload`, `pool_full`, `displaced`), `icmp_quoted_flow` (an object), and of collected
-  records `exporter_addr`, `sampling_rate`, `input_interface`, `output_interface`.
+- All others are there where they are not 0 and not empty. `application_not_inspected` is `overload`, `pool_full` or
+  `displaced`; `icmp_quoted_flow` is an object.
 ";
 
 /// The summary's keys.

@@ -34,6 +34,8 @@ pub enum What {
     Flags,
     /// TCP flags of one direction.
     FlagsOf(usize),
+    /// Type of service or traffic class of one direction.
+    ClassOfService(usize),
     /// Port of the source or destination.
     Port(usize),
     /// ICMP type * 256 + code.
@@ -107,6 +109,7 @@ pub const ELEMENTS: &[Element] = &[
     iana(1, "IN_BYTES", "octetDeltaCount", 8, What::Octets(0)),
     iana(2, "IN_PKTS", "packetDeltaCount", 8, What::Packets(0)),
     iana(4, "PROTOCOL", "protocolIdentifier", 1, What::Protocol),
+    iana(5, "SRC_TOS", "ipClassOfService", 1, What::ClassOfService(0)),
     iana(6, "TCP_FLAGS", "tcpControlBits", 1, What::Flags),
     iana(7, "L4_SRC_PORT", "sourceTransportPort", 2, What::Port(0)),
     iana(8, "IPV4_SRC_ADDR", "sourceIPv4Address", 4, What::V4(0)),
@@ -122,6 +125,7 @@ pub const ELEMENTS: &[Element] = &[
     iana(28, "IPV6_DST_ADDR", "destinationIPv6Address", 16, What::V6(1)),
     iana(32, "ICMP_TYPE", "icmpTypeCodeIPv4", 2, What::Icmp),
     iana(34, "SAMPLING_INTERVAL", "samplingInterval", 4, What::Sampling),
+    iana(55, "DST_TOS", "postIpClassOfService", 1, What::ClassOfService(1)),
     iana(58, "SRC_VLAN", "vlanId", 2, What::Vlan),
     iana(60, "IP_PROTOCOL_VERSION", "ipVersion", 1, What::Version),
     iana(61, "DIRECTION", "flowDirection", 1, What::Zero),
@@ -185,8 +189,6 @@ const TAKEN: &[(&str, u32, u16)] = &[
 
 /// Elements of nProbe's that this agent neither measures nor takes; templates may name them all the same.
 const NOT_MEASURED: &[&str] = &[
-    "SRC_TOS",
-    "DST_TOS",
     "IPV4_SRC_MASK",
     "IPV4_DST_MASK",
     "IPV6_SRC_MASK",

@@ -35,6 +35,8 @@ pub struct View<'a> {
     pub octets: [u64; 2],
     /// TCP flags of those.
     pub flags: [u8; 2],
+    /// Type of service or traffic class of those.
+    pub class_of_service: [u8; 2],
     /// Retransmissions among those.
     pub retransmissions: [u64; 2],
     /// Overtaken segments among those.
@@ -70,6 +72,7 @@ impl<'a> View<'a> {
             packets: [flow.fwd_packets, flow.rev_packets],
             octets: [flow.fwd_octets, flow.rev_octets],
             flags: flags(flow),
+            class_of_service: [flow.fwd_class_of_service as u8, flow.rev_class_of_service as u8],
             retransmissions: [flow.fwd_tcp_retransmissions, flow.rev_tcp_retransmissions],
             out_of_order: [flow.fwd_tcp_out_of_order, flow.rev_tcp_out_of_order],
             seen_ms: [first, first.saturating_add(flow.last_seen_offset_ms)],
@@ -89,6 +92,7 @@ impl<'a> View<'a> {
             packets: [self.packets[0], 0],
             octets: [self.octets[0], 0],
             flags: [self.flags[0], 0],
+            class_of_service: [self.class_of_service[0], 0],
             retransmissions: [self.retransmissions[0], 0],
             out_of_order: [self.out_of_order[0], 0],
             ..*self
@@ -104,6 +108,7 @@ impl<'a> View<'a> {
             packets: swap(self.packets),
             octets: swap(self.octets),
             flags: [self.flags[1], 0],
+            class_of_service: [self.class_of_service[1], 0],
             retransmissions: swap(self.retransmissions),
             out_of_order: swap(self.out_of_order),
             interfaces: [self.interfaces[1], self.interfaces[0]],
@@ -190,6 +195,7 @@ impl Element {
             What::Octets(way) => view.octets[way],
             What::Flags => u64::from(view.flags[0] | view.flags[1]),
             What::FlagsOf(way) => u64::from(view.flags[way]),
+            What::ClassOfService(way) => u64::from(view.class_of_service[way]),
             What::Port(end) => u64::from(view.ports[end]),
             What::Icmp => u64::from(icmp),
             What::IcmpType => u64::from(icmp >> 8),
@@ -363,7 +369,7 @@ mod tests {
         assert_eq!(error("%IN_PKTS %IN_OCTETS"), "%IN_OCTETS is no element that nProbe has: is it %IN_BYTES?");
         assert!(error("%L4_SRC_PROT").ends_with("is it %L4_SRC_PORT?"));
         assert!(error("").contains("@NTOPNG@"));
-        assert_eq!(ExportTemplate::parse("%IN_PKTS %SRC_TOS", false).unwrap().left_out, ["SRC_TOS"]);
+        assert_eq!(ExportTemplate::parse("%IN_PKTS %SRC_AS", false).unwrap().left_out, ["SRC_AS"]);
     }
 
     #[test]

@@ -68,6 +68,9 @@ impl EncodedField {
             }
             (ExportProtocol::Ipfix, What::Octets(1)) => EncodedField { id: 1, enterprise: Some(REVERSE), ..plain },
             (ExportProtocol::Ipfix, What::Packets(1)) => EncodedField { id: 2, enterprise: Some(REVERSE), ..plain },
+            (ExportProtocol::Ipfix, What::ClassOfService(1)) => {
+                EncodedField { id: 5, enterprise: Some(REVERSE), ..plain }
+            }
             (ExportProtocol::Ipfix, _) if enterprise == NTOP => EncodedField { enterprise: Some(NTOP), ..plain },
             (ExportProtocol::V9, _) if enterprise == NTOP => EncodedField { id: NTOP_IN_V9 + id, ..plain },
             _ => plain,

@@ -18,6 +18,8 @@ pub struct Sent {
     /// Layer-3 octets.
     pub octets: u32,
     pub packets: u32,
+    /// That of its first packet (IE 5).
+    pub class_of_service: u8,
     /// What is rare.
     pub events: Events,
 }
@@ -124,6 +126,8 @@ struct Extra {
     /// Number of its name, plus 1.
     name: u32,
     application_id: u16,
+    /// By end.
+    class_of_service: [u8; 2],
 }
 
 /// What the other records have.
@@ -133,6 +137,7 @@ static NOTHING: Extra = Extra {
     quoted: 0,
     name: 0,
     application_id: 0,
+    class_of_service: [0; 2],
 };
 
 /// The records of one interval.
@@ -198,6 +203,15 @@ impl<K: Compact> Stored<K> {
         self.packets[end] += volume.packets as u32;
         self.octets[end] += volume.octets as u32;
         self.octets[end] > MOST_OCTETS
+    }
+
+    /// Takes down the class of service of an end's first packet, before it is counted.
+    #[inline]
+    pub fn classify(&mut self, extras: &mut Extras, sender: End, class_of_service: u8) {
+        let end = usize::from(sender);
+        if class_of_service != 0 && self.packets[end] == 0 {
+            self.extra(extras).class_of_service[end] = class_of_service;
+        }
     }
 
     #[inline]
@@ -363,8 +377,12 @@ impl Records {
     #[inline]
     fn record<K: Compact>(&self, stored: &Stored<K>) -> Record<'_> {
         let extra = self.extras.extras.get(stored.extra as usize).unwrap_or(&NOTHING);
-        let sent =
-            |end: usize| Sent { octets: stored.octets[end], packets: stored.packets[end], events: extra.events[end] };
+        let sent = |end: usize| Sent {
+            octets: stored.octets[end],
+            packets: stored.packets[end],
+            class_of_service: extra.class_of_service[end],
+            events: extra.events[end],
+        };
         Record {
             key: stored.key.key(),
             initiator: stored.initiator,
@@ -414,6 +432,7 @@ impl Records {
         extra.events = record.sent.map(|sent| sent.events);
         extra.rtt_us = record.handshake_rtt_us;
         extra.application_id = record.application_id;
+        extra.class_of_service = record.sent.map(|sent| sent.class_of_service);
         if let Some(name) = record.name {
             stored.name(&mut self.extras, name);
         }

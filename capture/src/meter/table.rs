@@ -255,6 +255,7 @@ impl<K: Compact> FlowTable<K> {
         if learnt || record.is_new() {
             record.tell(extras, &flow.app);
         }
+        record.classify(extras, sender, ip.class_of_service);
         let last = at(now_ms);
         let first = if arriving.first_ms == now_ms { last } else { at(arriving.first_ms) };
         let mut full = record.count(sender, arriving.volume, first, last);

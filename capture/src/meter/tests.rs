@@ -73,6 +73,27 @@ fn both_directions_are_one_record_of_the_one_seen_first() {
 }
 
 #[test]
+fn the_class_of_service_is_that_of_the_first_packet_of_each_end_in_the_interval() {
+    let six = |src, dst| t::ipv6(src, dst, 17, &t::udp((7, 7), b"12345678"));
+    for (there, back) in [(udp(A, B, (5353, 53)), udp(B, A, (53, 5353))), (six(1, 2), six(2, 1))] {
+        let mut meter = Meter::new(options()).unwrap();
+        let mut send = |after_ms: i64, class: u8, packet: &[u8]| {
+            feed(&mut meter, START + after_ms * 1_000_000, &t::classified(class, packet.to_vec()));
+        };
+        send(1, 0xb8, &there);
+        send(2, 0, &back);
+        send(3, 0x28, &there);
+        send(4, 0x2b, &back);
+        send(10_001, 0, &there);
+        send(10_002, 0xff, &back);
+        let closed = finish(meter);
+        let classes = |record: &Record<'_>| [record.forward(), record.reverse()].map(|sent| sent.class_of_service);
+        let classes: Vec<_> = closed.iter().map(|interval| classes(&records(interval)[0])).collect();
+        assert_eq!(classes, [[0xb8, 0], [0, 0xff]]);
+    }
+}
+
+#[test]
 fn the_sender_of_the_syn_is_the_initiator() {
     // The SYN first, its answer first, and a SYN after the flow's end was guessed from data of the other side.
     for packets in [

@@ -61,6 +61,7 @@ fn v4(data: &[u8], available: usize, ip: &mut IpPacket) -> Result<u32, Cause> {
     }
     let octets = octets(usize::from(u16::from_be_bytes([header[2], header[3]])), length, available);
     ip.version = 4;
+    ip.class_of_service = header[1];
     ip.protocol = header[9];
     ip.src = mapped(&header[12..16]);
     ip.dst = mapped(&header[16..20]);
@@ -84,6 +85,7 @@ fn mapped(v4: &[u8]) -> Address {
 fn v6(data: &[u8], available: usize, ip: &mut IpPacket) -> Result<u32, Cause> {
     let header: &[u8; 40] = data.first_chunk().ok_or(Cause::Truncated)?;
     ip.version = 6;
+    ip.class_of_service = header[0] << 4 | header[1] >> 4;
     ip.src.copy_from_slice(&header[8..24]);
     ip.dst.copy_from_slice(&header[24..40]);
     let stated = usize::from(u16::from_be_bytes([header[4], header[5]]));

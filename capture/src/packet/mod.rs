@@ -162,6 +162,8 @@ pub struct IpPacket {
     pub protocol: u8,
     /// 4 or 6.
     pub version: u8,
+    /// IPv4's type of service or IPv6's traffic class: DSCP and ECN (RFC 2474, RFC 3168).
+    pub class_of_service: u8,
     /// TCP's header, where it was captured and is no later fragment.
     pub tcp: Option<Tcp>,
     pub icmp: IcmpRole,

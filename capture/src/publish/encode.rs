@@ -152,6 +152,8 @@ impl BatchEncoder {
         self.number::<13>(record.last_ms.saturating_sub(record.first_ms).max(0) as u64);
         self.number::<14>(record.first_ms.saturating_sub(record.start_ms).max(0) as u64);
         self.number::<15>(u64::from(record.initiator.guess));
+        self.number::<17>(u64::from(forward.class_of_service));
+        self.number::<18>(u64::from(reverse.class_of_service));
         let events = (&forward.events, &reverse.events);
         if events != (&Events::default(), &Events::default()) {
             self.events(events);
@@ -346,6 +348,8 @@ mod tests {
         flow.last_seen_offset_ms = record.last_ms.saturating_sub(record.first_ms).max(0) as u64;
         flow.flow_age_ms = record.first_ms.saturating_sub(record.start_ms).max(0) as u64;
         flow.initiator_guess = record.initiator.guess;
+        flow.fwd_class_of_service = u32::from(fwd.class_of_service);
+        flow.rev_class_of_service = u32::from(rev.class_of_service);
         let (fwd, rev) = (&fwd.events, &rev.events);
         flow.fwd_tcp_syn = u64::from(fwd.syn);
         flow.rev_tcp_syn = u64::from(rev.syn);
@@ -404,7 +408,12 @@ mod tests {
             out_of_order,
             icmp_errors,
         });
-        (number(), number(), events).prop_map(|(octets, packets, events)| Sent { octets, packets, events })
+        (number(), number(), any::<u8>(), events).prop_map(|(octets, packets, class_of_service, events)| Sent {
+            octets,
+            packets,
+            class_of_service,
+            events,
+        })
     }
 
     fn address(version: u8) -> impl Strategy<Value = Address> {
@@ -487,7 +496,7 @@ mod tests {
             out_of_order: u16::MAX,
             icmp_errors: u16::MAX,
         };
-        let sent = Sent { octets: u32::MAX, packets: u32::MAX, events: most };
+        let sent = Sent { octets: u32::MAX, packets: u32::MAX, class_of_service: u8::MAX, events: most };
         let quoted = Quoted {
             src: [255; 16],
             dst: [255; 16],

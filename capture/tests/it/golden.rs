@@ -84,6 +84,25 @@ fn names_pings_and_errors() {
 }
 
 #[test]
+fn classes_of_service_of_both_directions() {
+    let classified = |class, packet: Vec<u8>| {
+        t::frame(if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd }, &t::classified(class, packet))
+    };
+    let six = |src, dst, ports| t::ipv6(src, dst, 17, &t::udp(ports, b"voice"));
+    golden(
+        "class_of_service",
+        &pcap(&[
+            at(1, classified(0xb8, t::ipv4(CLIENT, SERVER, 17, &t::udp((5060, 5060), b"INVITE")))),
+            at(2, classified(0x68, t::ipv4(SERVER, CLIENT, 17, &t::udp((5060, 5060), b"OK")))),
+            at(3, classified(0x00, t::ipv4(CLIENT, SERVER, 17, &t::udp((5060, 5060), b"ACK")))),
+            at(4, classified(0x2b, six(1, 2, (7000, 7001)))),
+            at(5, classified(0x00, six(2, 1, (7001, 7000)))),
+        ]),
+        "",
+    );
+}
+
+#[test]
 fn tags_fragments_and_cut_packets() {
     let tagged = |vlan, ip: &[u8]| t::frame(0x8100, &t::tagged(vlan, 0x0800, ip));
     let datagram = t::ipv4(CLIENT, SERVER, 17, &t::udp((1, 2), &[0; 900]));

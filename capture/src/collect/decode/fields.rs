@@ -190,6 +190,8 @@ impl<'a> Values<'a> {
             Meaning::ReversePackets => record.sent[1].packets = number,
             Meaning::Flags => record.sent[0].tcp_flags = number as u8,
             Meaning::ReverseFlags => record.sent[1].tcp_flags = number as u8,
+            Meaning::ClassOfService => record.sent[0].class_of_service = number as u8,
+            Meaning::ReverseClassOfService => record.sent[1].class_of_service = number as u8,
             Meaning::Retransmissions => record.sent[0].retransmissions = at_most_32(number),
             Meaning::ReverseRetransmissions => record.sent[1].retransmissions = at_most_32(number),
             Meaning::OutOfOrder => record.sent[0].out_of_order = at_most_32(number),
@@ -229,6 +231,7 @@ impl<'a> Values<'a> {
             | Meaning::DnsQuery
             | Meaning::PostOctets
             | Meaning::PostPackets
+            | Meaning::PostClassOfService
             | Meaning::Skip => {}
         }
     }

@@ -54,6 +54,7 @@ fn record(
         packets: u64::from(long(16)),
         octets: u64::from(long(20)),
         tcp_flags: data[37],
+        class_of_service: data[39],
         ..SentCounts::default()
     };
     if sent.packets == 0 && sent.octets == 0 {

@@ -1,7 +1,7 @@
 //! The sets of NetFlow v9 and IPFIX: templates, options, records.
 
 use super::exporter::{Exporter, Exporters};
-use super::fields::{Moment, Values};
+use super::fields::Moment;
 use super::template::{Template, TemplateField};
 use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
 use crate::collect::record::Imported;
@@ -144,51 +144,37 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
             return self.options(id, set);
         }
         let moment = Moment { boot_ms: *boot_ms, ..self.moment };
-        let mut count = 0;
-        let mut data = set;
-        while data.len() >= template.least_octets() {
-            let mut values = Values::default();
-            let Some(octets) = template.read(data, &mut values) else {
-                counts.count(Refusal::BadLength);
-                return None;
-            };
-            data = &data[octets..];
-            count += 1;
-            match values.record(&template.shape, &moment, self.limits) {
-                Ok((mut record, mended)) => {
-                    if mended {
-                        counts.count(Refusal::TimeClamped);
-                    }
-                    record.sampling = rates.of(&values.sampled, record.input_interface);
-                    counts.records += 1;
-                    (self.take)(info, &record);
+        let read = template.records(set, |values| match values.record(&template.shape, &moment, self.limits) {
+            Ok((mut record, mended)) => {
+                if mended {
+                    counts.count(Refusal::TimeClamped);
                 }
-                Err(cause) => counts.count(cause),
+                record.sampling = rates.of(&values.sampled, record.input_interface);
+                counts.records += 1;
+                (self.take)(info, &record);
             }
+            Err(cause) => counts.count(cause),
+        });
+        if read.is_none() {
+            counts.count(Refusal::BadLength);
         }
-        Some(count)
+        read
     }
 
     fn options(&mut self, id: u16, set: &[u8]) -> Option<u32> {
         let Exporter { counts, rates, boot_ms, templates, .. } = &mut *self.exporter;
         let template = templates.get(&id)?;
-        let mut count = 0;
-        let mut data = set;
-        while data.len() >= template.least_octets() {
-            let mut values = Values::default();
-            let Some(octets) = template.read(data, &mut values) else {
-                counts.count(Refusal::BadLength);
-                return None;
-            };
-            data = &data[octets..];
-            count += 1;
+        let read = template.records(set, |values| {
             counts.options += 1;
-            if rates.hear(&values, self.moment.received_ms, self.limits.options) {
+            if rates.hear(values, self.moment.received_ms, self.limits.options) {
                 counts.count(Refusal::OptionsForgotten);
             }
             *boot_ms = i64::try_from(values.boot_ms).ok().filter(|&boot| boot > 0).or(*boot_ms);
+        });
+        if read.is_none() {
+            counts.count(Refusal::BadLength);
         }
-        Some(count)
+        read
     }
 
     fn templates(&mut self, mut set: &[u8], options: bool) {

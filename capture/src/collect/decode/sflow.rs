@@ -193,6 +193,7 @@ fn raw_header(octets: &[u8]) -> Result<Imported<'static>, Refusal> {
     let sent = SentCounts {
         octets: u64::from(packet.octets),
         tcp_flags: ip.tcp.map_or(0, |tcp| tcp.flags),
+        class_of_service: ip.class_of_service,
         ..SentCounts::default()
     };
     Ok(Imported {
@@ -215,7 +216,13 @@ fn sampled_ip(octets: &[u8], six: bool) -> Option<Imported<'static>> {
     };
     let addresses = [address()?, address()?];
     let ports = [words.word()? as u16, words.word()? as u16];
-    let sent = SentCounts { octets: u64::from(length), tcp_flags: words.word()? as u8, ..SentCounts::default() };
+    let sent = SentCounts {
+        octets: u64::from(length),
+        tcp_flags: words.word()? as u8,
+        // Type of service of IPv4, priority of IPv6.
+        class_of_service: words.word().map_or(0, |word| word as u8),
+        ..SentCounts::default()
+    };
     Some(Imported {
         addresses,
         ports,

@@ -114,9 +114,23 @@ impl Template {
         Ok(Template { scopes, fields, shape, heard_ms, steps, octets })
     }
 
+    /// Reads the records of a set; how many there are, or `None` where the last one ends before its fields do. Fewer octets
+    /// than a record has at least are padding.
+    #[inline]
+    pub(super) fn records<'a>(&self, mut set: &'a [u8], mut take: impl FnMut(&Values<'a>)) -> Option<u32> {
+        let mut count = 0;
+        while set.len() >= self.octets {
+            let mut values = Values::default();
+            set = &set[self.read(set, &mut values)?..];
+            count += 1;
+            take(&values);
+        }
+        Some(count)
+    }
+
     /// Reads the record that `data` begins with; its octets, or `None` where it ends before the record does.
     #[inline]
-    pub(super) fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
+    fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
         let mut end = self.octets;
         if data.len() < end {
             return None;
@@ -143,11 +157,6 @@ impl Template {
         }
         Some(end)
     }
-
-    /// Least octets of a record: fewer at the end of a set are padding.
-    pub(super) fn least_octets(&self) -> usize {
-        self.octets
-    }
 }
 
 impl Meaning {
@@ -169,7 +178,8 @@ fn least(length: u16) -> usize {
 /// OUT_BYTES and OUT_PKTS (IE 23, 24) are ambiguous. Where they are the only counters they are the source's, counted where
 /// it leaves the exporter. Beside other counters they are what the destination sent, where the template is plainly
 /// nProbe's (it has elements of ntop's) and no other element says what the destination sent. Else they count the same
-/// packets a second time, after the exporter changed them, and are left out.
+/// packets a second time, after the exporter changed them, and are left out. DST_TOS (IE 55) is what the destination sent in
+/// a template of nProbe's; else it is the class of service that the exporter gave the packets, and is left out.
 fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     let mut chosen = vec![None; fields.len()];
     let mut best: Vec<(Meaning, u8, usize)> = Vec::new();
@@ -201,6 +211,9 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
             (Some(Meaning::PostOctets), true, true) => Some(Meaning::ReverseOctets),
             (Some(Meaning::PostPackets), true, true) => Some(Meaning::ReversePackets),
             (Some(Meaning::PostOctets | Meaning::PostPackets), true, false) => None,
+            (Some(Meaning::PostClassOfService), _, _) => {
+                (ntop && !has(Meaning::ReverseClassOfService)).then_some(Meaning::ReverseClassOfService)
+            }
             (what, _, _) => what,
         };
     }

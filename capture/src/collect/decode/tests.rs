@@ -132,7 +132,7 @@ fn v5_record(protocol: u8, ports: [u16; 2], first: u32, last: u32) -> Vec<u8> {
         data.extend(u32::to_be_bytes(word));
     }
     data.extend(shorts(&ports));
-    data.extend([0, 0x1b, protocol, 0]);
+    data.extend([0, 0x1b, protocol, 0xb8]);
     data.extend([0; 8]);
     data
 }
@@ -147,7 +147,8 @@ fn netflow_v5() {
         &[v5_record(6, [40_000, 443], UPTIME - 9000, UPTIME - 1000), v5_record(1, [7, 0x0800], UPTIME, UPTIME)],
     );
     let records = plain(feed(&mut decoder, &data));
-    let tcp = Imported { output_interface: 4, sampling: Some(100), ..v9_expected(NOW_MS - 8750, NOW_MS - 750) };
+    let mut tcp = Imported { output_interface: 4, sampling: Some(100), ..v9_expected(NOW_MS - 8750, NOW_MS - 750) };
+    tcp.sent[0].class_of_service = 0xb8;
     assert_eq!(records[0], tcp);
     assert_eq!((records[1].ports, records[1].protocol, records.len()), ([0, 0x0800], 1, 2));
     let known = decoder.exporters().next().unwrap();
@@ -358,6 +359,20 @@ fn which_counter_is_whose() {
     assert_eq!(sent(&[(0, 2, 4), (0, 1, 4), (0, 24, 4), (0, 23, 4), (35_632, 118, 2)]), [1, 2, 3, 4], "nProbe");
     assert_eq!(sent(&[(0, 298, 4), (0, 231, 4), (0, 299, 4), (0, 232, 4)]), [1, 2, 3, 4], "a firewall");
     assert_eq!(sent(&[(0, 2, 4), (0, 352, 8)]), [1, 0, 0, 0], "layer 2 is not layer 3");
+}
+
+#[test]
+fn which_class_of_service_is_whose() {
+    let sent = |fields: &[(u32, u16, u16)]| {
+        let all = [&[(0, 2, 4), (29_305, 2, 4)], fields].concat();
+        let record = one(&all, &[1, 1, 0xb8, 0x2b, 9]);
+        record.sent.map(|sent| sent.class_of_service)
+    };
+    assert_eq!(sent(&[(0, 5, 1)]), [0xb8, 0]);
+    assert_eq!(sent(&[(0, 5, 1), (29_305, 5, 1)]), [0xb8, 0x2b], "a biflow");
+    assert_eq!(sent(&[(0, 5, 1), (0, 55, 1)]), [0xb8, 0], "as it was on leaving");
+    assert_eq!(sent(&[(0, 5, 1), (0, 55, 1), (35_632, 118, 2)]), [0xb8, 0x2b], "nProbe");
+    assert_eq!(sent(&[(0, 55, 1), (29_305, 5, 1), (35_632, 118, 2)]), [0, 0x2b], "nProbe, with a reverse element");
 }
 
 #[test]
@@ -585,7 +600,11 @@ fn raw(frame: &[u8], more: u32) -> Vec<u8> {
 fn tcp_frame() -> Vec<u8> {
     t::frame(
         0x8100,
-        &t::tagged(12, 0x0800, &t::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 6, &t::tcp((40_000, 443), t::SYN, 1, 2, b""))),
+        &t::tagged(
+            12,
+            0x0800,
+            &t::classified(0x28, t::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 6, &t::tcp((40_000, 443), t::SYN, 1, 2, b""))),
+        ),
     )
 }
 
@@ -594,13 +613,13 @@ fn sflow_samples() {
     let mut decoder = Decoder::default();
     let flow = [words(&[1, 3, 1000, 9000, 0, 5, 0x4000_0001, 1]), raw(&tcp_frame(), 0)].concat();
     let expanded = [words(&[1, 0, 9, 512, 9000, 0, 0, 5, 0, 6, 1]), raw(&tcp_frame(), 0)].concat();
-    let four = words(&[2, 3, 1000, 9000, 2, 5, 6, 1, 3, 32, 60, 17, 0x0a00_0001, 0x0a00_0002, 53, 999, 0, 0]);
+    let four = words(&[2, 3, 1000, 9000, 2, 5, 6, 1, 3, 32, 60, 17, 0x0a00_0001, 0x0a00_0002, 53, 999, 0, 0xb8]);
     let arp = [words(&[3, 3, 1000, 9000, 7, 5, 6, 1]), raw(&t::frame(0x0806, &[0; 28]), 0)].concat();
     let data = sflow(1, 1000, &[(1, flow), (2, vec![0; 12]), (3, expanded), (1, four), (1, arp)]);
     let records = plain(feed(&mut decoder, &data));
     let expected = Imported {
         sent: [
-            SentCounts { packets: 1, octets: 40, tcp_flags: t::SYN, ..SentCounts::default() },
+            SentCounts { packets: 1, octets: 40, tcp_flags: t::SYN, class_of_service: 0x28, ..SentCounts::default() },
             SentCounts::default(),
         ],
         vlan: 12,
@@ -611,6 +630,7 @@ fn sflow_samples() {
     assert_eq!(records[0], expected);
     assert_eq!(records[1], Imported { sampling: Some(512), output_interface: 6, ..expected });
     assert_eq!((records[2].ports, records[2].sent[0].octets, records[2].protocol), ([53, 999], 60, 17));
+    assert_eq!(records[2].sent[0].class_of_service, 0xb8);
     let counts = decoder.counts();
     assert_eq!(
         (counts.records, counts.counter_samples, counts.of(Refusal::NotIp), counts.exporter_drops),
@@ -728,6 +748,7 @@ fn field() -> impl Strategy<Value = ((u32, u16), u16, u64)> {
         (35_632, 109),
         (35_632, 118),
         (0, 5),
+        (29_305, 5),
         (0, 61),
         (9, 12_232),
         (35_632, 188),
@@ -771,6 +792,7 @@ proptest! {
                     (0, 7) => record.ports[0] = value as u16,
                     (0, 11) => record.ports[1] = value as u16,
                     (0, 4) => record.protocol = value as u8,
+                    (0, 5) => record.sent[0].class_of_service = value as u8,
                     (0, 6) => record.sent[0].tcp_flags = value as u8,
                     (0, 1) => record.sent[0].octets = value,
                     (0, 2) => record.sent[0].packets = value,
@@ -779,6 +801,7 @@ proptest! {
                     (0, 58) => record.vlan = value as u16 & 0xfff,
                     (29_305, 1) => record.sent[1].octets = value,
                     (29_305, 2) => record.sent[1].packets = value,
+                    (29_305, 5) => record.sent[1].class_of_service = value as u8,
                     (29_305, 6) => record.sent[1].tcp_flags = value as u8,
                     (35_632, 109) => record.sent[0].retransmissions = saturated,
                     (35_632, 118) => record.application_id = u16::try_from(value).unwrap_or(0),

@@ -99,13 +99,22 @@ fn place(pen: u32, id: u16) -> Option<JsonKey> {
         // A record has both directions: what the destination sent.
         (0, 23) => return Some(JsonKey::Part(Meaning::ReverseOctets, 0)),
         (0, 24) => return Some(JsonKey::Part(Meaning::ReversePackets, 0)),
+        (0, 55) => return Some(JsonKey::Part(Meaning::ReverseClassOfService, 0)),
         // The flags of both directions together are worth less than those of one.
         (0, 6) => return Some(JsonKey::Part(Meaning::Flags, 2)),
         _ => {}
     }
     match meaning(pen, id)? {
         // Of forms with templates, or binary.
-        (Meaning::PostOctets | Meaning::PostPackets | Meaning::Boot | Meaning::ApplicationTag | Meaning::Skip, _)
+        (
+            Meaning::PostOctets
+            | Meaning::PostPackets
+            | Meaning::PostClassOfService
+            | Meaning::Boot
+            | Meaning::ApplicationTag
+            | Meaning::Skip,
+            _,
+        )
         | (Meaning::First(Clock::MicrosecondsBefore) | Meaning::Last(Clock::MicrosecondsBefore), _) => None,
         (what, rank) => Some(JsonKey::Part(what, rank)),
     }
@@ -138,8 +147,9 @@ mod tests {
         for unknown in ["", "5000000000", "99999.118", "8.", ".8", "35632.70000", "NOT_AN_ELEMENT", "-1"] {
             assert_eq!(keys.find(unknown), None, "{unknown}");
         }
-        let Some(JsonKey::Nowhere(place)) = keys.find("SRC_TOS") else { panic!("SRC_TOS has a place") };
-        assert_eq!(keys.name(place), "SRC_TOS");
+        assert_eq!(keys.find("DST_TOS"), Some(JsonKey::Part(Meaning::ReverseClassOfService, 0)));
+        let Some(JsonKey::Nowhere(place)) = keys.find("SRC_AS") else { panic!("SRC_AS has a place") };
+        assert_eq!(keys.name(place), "SRC_AS");
     }
 
     #[test]

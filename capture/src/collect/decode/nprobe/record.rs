@@ -217,9 +217,13 @@ impl<'a> Fields<'a> {
     fn number(&mut self, what: Meaning, rank: u8, number: u64) -> Option<()> {
         let most = match what {
             Meaning::SourcePort | Meaning::DestinationPort | Meaning::Icmp => u64::from(u16::MAX),
-            Meaning::Protocol | Meaning::Version | Meaning::Biflow | Meaning::IcmpType | Meaning::IcmpCode => {
-                u64::from(u8::MAX)
-            }
+            Meaning::Protocol
+            | Meaning::Version
+            | Meaning::ClassOfService
+            | Meaning::ReverseClassOfService
+            | Meaning::Biflow
+            | Meaning::IcmpType
+            | Meaning::IcmpCode => u64::from(u8::MAX),
             Meaning::Vlan => 0xfff,
             _ => u64::MAX,
         };

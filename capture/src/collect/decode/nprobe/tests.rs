@@ -183,10 +183,10 @@ fn addresses_of_the_other_version_may_be_there_empty() {
 #[test]
 fn elements_without_a_place_are_counted_by_name_within_a_bound() {
     let mut decoder = Decoder::default();
-    json(&mut decoder, r#"{"8":"10.0.0.1","12":"10.0.0.2","1":9,"SRC_TOS":1,"5":2,"35632.9":3,"x":{"y":[1]}}"#);
+    json(&mut decoder, r#"{"8":"10.0.0.1","12":"10.0.0.2","1":9,"SRC_AS":1,"62":2,"35632.9":3,"x":{"y":[1]}}"#);
     let left = |decoder: &Decoder| decoder.nprobes().left_out;
     let counted = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 1)).collect::<Vec<_>>();
-    assert_eq!(left(&decoder), counted(&["35632.9", "5", "SRC_TOS", "x"]));
+    assert_eq!(left(&decoder), counted(&["35632.9", "62", "SRC_AS", "x"]));
     for number in 0..1000 {
         json(&mut decoder, &format!(r#"{{"{}{number}":1}}"#, "é".repeat(50)));
     }
@@ -371,6 +371,8 @@ fn flow() -> impl Strategy<Value = proto::Flow> {
                     first_seen_offset_ms: -lasted,
                     last_seen_offset_ms: lasted as u64,
                     tcp_handshake_rtt_us: rtt,
+                    fwd_class_of_service: u32::from(ports[0] & 0xff),
+                    rev_class_of_service: u32::from(ports[1] & 0xff),
                     fwd_tcp_retransmissions: fwd % 7,
                     rev_tcp_out_of_order: rev % 5,
                     application_id: u32::from(ports[0]),
@@ -387,7 +389,7 @@ proptest! {
     /// What is exported can be taken in again, and is the same.
     #[test]
     fn our_own_export_is_read_as_it_was(flows in prop::collection::vec(flow(), 1..5), labels in any::<bool>()) {
-        let template = "@NTOPNG@ %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS";
+        let template = "@NTOPNG@ %SRC_TOS %DST_TOS %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS";
         let form = JsonForm::new(ExportTemplate::parse(template, true).unwrap(), labels);
         let mut text = Vec::new();
         for flow in &flows {
@@ -411,6 +413,7 @@ proptest! {
                 let sent = record.sent[way];
                 let all = (sent.packets, sent.octets, sent.tcp_flags);
                 prop_assert_eq!(all, (view.packets[way], view.octets[way], view.flags[way]));
+                prop_assert_eq!(sent.class_of_service, view.class_of_service[way]);
                 let more = (u64::from(sent.retransmissions), u64::from(sent.out_of_order));
                 prop_assert_eq!(more, (view.retransmissions[way], view.out_of_order[way]));
             }
