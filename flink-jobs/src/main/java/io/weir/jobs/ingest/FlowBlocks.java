@@ -7,24 +7,15 @@ import io.weir.jobs.message.Direction;
 import io.weir.jobs.message.Enrichment;
 import io.weir.jobs.sink.BlockBuilder;
 import io.weir.jobs.sink.BlockOperator;
-import io.weir.jobs.table.ColumnType;
-import io.weir.jobs.table.FlowFields;
 import io.weir.jobs.table.Table;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
-import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
 import java.nio.charset.StandardCharsets;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /** The job {@code ingest}: every record of every batch becomes a row of {@code flows}. */
-@SuppressWarnings("UnusedMethod") // those that handles call
 public final class FlowBlocks extends BlockOperator<Accepted> {
   private static final long serialVersionUID = 1;
-
-  private static final MethodHandle FIELDS =
-      FlowFields.forEach(BlockBuilder.class, FlowBlocks::writer);
 
   private static final int TS = Table.FLOWS.index("ts");
   private static final int INTERVAL_MS = Table.FLOWS.index("interval_ms");
@@ -63,44 +54,9 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
       row.set(WORKER, message.getWorker());
       row.set(EPOCH, message.getEpoch());
       row.set(SEQUENCE, message.getSequence());
-      write(flow, row);
+      FlowWriter.write(flow, row);
       write(enrichment, record++, row);
       added();
-    }
-  }
-
-  /** Writes the fields of a record into the row's columns, as the schema declares them. */
-  private static void write(Flow flow, BlockBuilder row) {
-    try {
-      FIELDS.invokeExact(row, flow);
-    } catch (RuntimeException | Error e) {
-      throw e;
-    } catch (Throwable e) {
-      throw new IllegalStateException(e);
-    }
-  }
-
-  /** The handle that writes a field of a message into its column. */
-  private static MethodHandle writer(FlowFields.Field field) {
-    Class<?> value = field.getter().type().returnType();
-    boolean number = value.isPrimitive();
-    String name =
-        number
-            ? value == long.class && field.type() == ColumnType.UINT32 ? "count" : "set"
-            : value == String.class
-                ? "text"
-                : field.type() == ColumnType.IPV6 ? "address" : "octets";
-    MethodType type =
-        MethodType.methodType(
-            void.class, BlockBuilder.class, int.class, number ? long.class : value);
-    try {
-      MethodHandle set = MethodHandles.lookup().findStatic(FlowBlocks.class, name, type);
-      MethodHandle bound = MethodHandles.insertArguments(set, 1, Table.FLOWS.index(field.name()));
-      MethodType taken = MethodType.methodType(void.class, BlockBuilder.class, value);
-      return MethodHandles.filterArguments(
-          MethodHandles.explicitCastArguments(bound, taken), 1, field.getter());
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException(e);
     }
   }
 
@@ -118,23 +74,7 @@ public final class FlowBlocks extends BlockOperator<Accepted> {
     row.set(SERVICE, known.service[record]);
   }
 
-  private static void set(BlockBuilder row, int column, long value) {
-    row.set(column, value);
-  }
-
-  private static void count(BlockBuilder row, int column, long value) {
-    row.set(column, BlockBuilder.saturate32(value));
-  }
-
-  private static void text(BlockBuilder row, int column, String value) {
-    row.setString(column, value);
-  }
-
-  private static void octets(BlockBuilder row, int column, ByteString value) {
-    row.setString(column, value.toByteArray());
-  }
-
-  private static void address(BlockBuilder row, int column, ByteString address) {
+  static void address(BlockBuilder row, int column, ByteString address) {
     row.setAddress(column, Addresses.high(address), Addresses.low(address));
   }
 }

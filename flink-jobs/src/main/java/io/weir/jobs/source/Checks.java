@@ -4,16 +4,11 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.RawMessage;
-import io.weir.jobs.table.ColumnType;
-import io.weir.jobs.table.FlowFields;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Counter;
 import io.weir.proto.CounterMessage;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
-import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
 
 /**
  * Says whether a message is one that the jobs understand. The causes, first words of a dead
@@ -22,12 +17,9 @@ import java.lang.invoke.MethodType;
  * its topic and partition), {@code no_body}, {@code bad_interval}, {@code bad_record} (a value that
  * its column cannot hold).
  */
-@SuppressWarnings("UnusedMethod") // those that handles call
 final class Checks {
   /** The version of the schema that the jobs read. */
   static final int MAJOR = 1;
-
-  private static final MethodHandle FIELDS = FlowFields.forEach(Void.class, Checks::check);
 
   private static final int MAX_INTERVAL_MS = 3_600_000;
 
@@ -57,7 +49,7 @@ final class Checks {
     switch (message.getBodyCase()) {
       case BATCH -> {
         for (Flow flow : message.getBatch().getFlowsList()) {
-          record(flow);
+          FlowChecks.check(flow);
         }
       }
       case CLOSING -> {
@@ -129,60 +121,20 @@ final class Checks {
     }
   }
 
-  /** Every field fits into its column. */
-  private static void record(Flow flow) throws Refused {
-    try {
-      FIELDS.invokeExact((Void) null, flow);
-    } catch (Refused | RuntimeException | Error e) {
-      throw e;
-    } catch (Throwable e) {
-      throw new IllegalStateException(e);
-    }
-  }
-
-  /** The handle that refuses a value of a field which its column cannot hold. */
-  private static MethodHandle check(FlowFields.Field field) {
-    Class<?> value = field.getter().type().returnType();
-    MethodHandles.Lookup lookup = MethodHandles.lookup();
-    MethodHandle check = MethodHandles.empty(MethodType.methodType(void.class, value));
-    try {
-      if (value == int.class && field.largest() >= 0) {
-        MethodType type = MethodType.methodType(void.class, String.class, int.class, int.class);
-        check =
-            MethodHandles.insertArguments(
-                lookup.findStatic(Checks.class, "number", type), 0, field.path(), field.largest());
-      } else if (field.type() == ColumnType.IPV6) {
-        MethodType type = MethodType.methodType(void.class, String.class, ByteString.class);
-        check =
-            MethodHandles.insertArguments(
-                lookup.findStatic(Checks.class, "address", type), 0, field.path());
-      } else if (field.longest() > 0) {
-        MethodType type = MethodType.methodType(void.class, String.class, int.class, value);
-        check =
-            MethodHandles.insertArguments(
-                lookup.findStatic(Checks.class, "octets", type), 0, field.path(), field.longest());
-      }
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException(e);
-    }
-    return MethodHandles.dropArguments(
-        MethodHandles.filterArguments(check, 0, field.getter()), 0, Void.class);
-  }
-
-  private static void number(String field, int largest, int value) throws Refused {
+  static void number(String field, int largest, int value) throws Refused {
     if (Integer.compareUnsigned(value, largest) > 0) {
       throw new Refused("bad_record: " + field + " " + Integer.toUnsignedString(value));
     }
   }
 
-  private static void address(String field, ByteString address) throws Refused {
+  static void address(String field, ByteString address) throws Refused {
     int length = address.size();
     if (length != 4 && length != 16 && length != 0) {
       throw new Refused("bad_record: " + field + " of " + length + " octets");
     }
   }
 
-  private static void octets(String field, int longest, ByteString value) throws Refused {
+  static void octets(String field, int longest, ByteString value) throws Refused {
     if (value.size() > longest) {
       throw new Refused("bad_record: " + field + " is too long");
     }

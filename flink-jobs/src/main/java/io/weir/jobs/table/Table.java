@@ -19,8 +19,7 @@ import java.util.TreeMap;
  * tables of windows are declared by their jobs, see {@link Tables}.
  */
 public final class Table {
-  public static final Table FLOWS =
-      new Table(0, "flows", true, with().addAll(FlowFields.columns()).list);
+  public static final Table FLOWS = new Table(0, "flows", true, FlowColumns.ALL);
 
   public static final Table COUNTERS =
       new Table(
@@ -215,11 +214,6 @@ public final class Table {
 
   private static final class Columns {
     final List<Column> list = new ArrayList<>();
-
-    Columns addAll(List<FlowFields.Field> fields) {
-      fields.forEach(field -> add(field.type(), field.name()));
-      return this;
-    }
 
     Columns add(ColumnType type, String... names) {
       for (String name : names) {
