@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,14 +209,23 @@ def printed_by_pmacct(output: Path) -> Volumes:
     return gather(records)
 
 
+def json_values(text: str) -> Iterator[Any]:
+    """The JSON values of a text, with any white space or none between them."""
+    decoder, at = json.JSONDecoder(), 0
+    while begin := re.compile(r"\S").search(text, at):
+        value, at = decoder.raw_decode(text, begin.start())
+        yield value
+
+
 def goflow2(capture: Path, form: str, options: list[str], folder: Path) -> Volumes:
     """Records as goflow2 decodes them."""
     port, output = free_port(), folder / "goflow2.json"
-    command = ["goflow2", "-listen", f"netflow://127.0.0.1:{port}", "-addr", "", "-transport.file", str(output)]
-    through([*command, "-templates.path", ""], port, capture, form, options)
+    # One worker, because several write to the file without waiting for each other.
+    listen = f"netflow://127.0.0.1:{port}?count=1&workers=1"
+    command = ["goflow2", "-listen", listen, "-addr", "", "-transport.file", str(output), "-templates.path", ""]
+    through(command, port, capture, form, options)
     records = []
-    for line in output.read_text().splitlines():
-        one = json.loads(line)
+    for one in json_values(output.read_text()):
         flow = (one["src_addr"], one["dst_addr"], one["src_port"], one["dst_port"], protocol_number(one["proto"]))
         records.append((flow, one["packets"], one["bytes"]))
     return gather(records)
