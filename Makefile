@@ -75,7 +75,7 @@ $(VENVS)/superset/.stamp: superset/requirements.txt | $(UV)
 $(VENVS)/%/.stamp:
 	$(SAY) 'installing the libraries of $*'
 	@$(UV) venv --quiet --allow-existing --python 3.11 $(VENVS)/$*
-	@VIRTUAL_ENV=$(VENVS)/$* $(UV) pip sync --quiet $<
+	@VIRTUAL_ENV=$(VENVS)/$* $(UV) pip sync --quiet --compile-bytecode $<
 	@touch $@
 
 lock: | $(UV) ## Pin the Python libraries anew, from each requirements.in
