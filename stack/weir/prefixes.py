@@ -345,14 +345,10 @@ def _store(store: ClickHouse, entries: dict[str, Entry], progress: Progress) -> 
 
 
 def _message(prefix: str, entry: Entry) -> bytes:
-    said = entry.description
     message = Prefix(
         major=1,
         prefix=prefix,
-        customer=said.customer,
-        site=said.site,
-        tags=said.tags,
-        national=said.national,
+        **vars(entry.description),
         id=entry.id,
         customer_id=entry.customer_id,
         site_id=entry.site_id,

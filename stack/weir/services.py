@@ -67,7 +67,6 @@ def _kafka(stack: Stack) -> Service:
         "java",
         f"-Xmx{stack.config.kafka.heap}",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=4",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         "-cp",
         f"{stack.kafka_jars}/*",

@@ -14,7 +14,7 @@ import urllib.request
 from typing import Any
 
 import pytest
-from test_live import DATASETS, between, call, objects, uuid_hex
+from test_live import DATASETS, between, call, question
 
 import weir_assets
 import weir_guard
@@ -39,35 +39,15 @@ class Person:
 
     def call(self, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """One request: status and JSON."""
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        data = json.dumps(body).encode() if body is not None else None
-        try:
-            with self.opener.open(
-                urllib.request.Request(self.superset.url + path, data, headers), timeout=60
-            ) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            text = error.read()
-            return error.code, json.loads(text) if text.startswith(b"{") else {"text": text.decode(errors="replace")}
+        return call(self.superset, path, body, self.opener)
 
     def ask(self, table: str, columns: list[str], metrics: list[str], filters: list[dict[str, Any]]) -> tuple[int, Any]:
         """A chart-data query: status, and the rows or the refusal."""
-        status, answer = self.call("/api/v1/chart/data", question(self.superset, table, columns, metrics, filters))
+        status, answer = self.call(
+            "/api/v1/chart/data",
+            question(self.superset, table, {"columns": columns, "metrics": metrics, "filters": filters}),
+        )
         return status, answer["result"][0]["data"] if status == 200 else answer
-
-
-def question(
-    superset: Superset, table: str, columns: list[Any], metrics: list[Any], filters: list[dict[str, Any]], **more: Any
-) -> dict[str, Any]:
-    """A chart-data query on a dataset."""
-    number = objects(superset)["tables"][uuid_hex(DATASETS[table]["uuid"])]
-    return {
-        "datasource": {"id": number, "type": "table"},
-        "queries": [{"columns": columns, "metrics": metrics, "filters": filters, "row_limit": 1000, **more}],
-        "result_format": "json",
-        "result_type": "full",
-        "force": True,
-    }
 
 
 def make(superset: Superset, name: str, user: str) -> subprocess.CompletedProcess[str]:
@@ -156,7 +136,7 @@ def test_viewers_write_no_sql(
     superset: Superset, person: Person, columns: list[Any], metrics: list[Any], more: dict[str, Any]
 ) -> None:
     """For every dataset and every user, with a customer's name or without any."""
-    body = question(superset, "customer_mixes", columns, metrics, more.pop("filters", []), **more)
+    body = question(superset, "customer_mixes", {"columns": columns, "metrics": metrics, **more})
     for status, answer in (person.call("/api/v1/chart/data", body), call(superset, "/api/v1/chart/data", body)):
         assert status == 403, answer
         assert "Refused" in answer["message"]
@@ -192,7 +172,9 @@ def test_a_shut_door(superset: Superset) -> None:
     """With WEIR_SUPERSET_PUBLIC=no an anonymous visitor sees nothing; the customers' users are as before."""
     shut = superset.beside({"WEIR_SUPERSET_PUBLIC": "no"})
     with shut as other:
-        status, _ = call(other, "/api/v1/chart/data", question(superset, "mixes", ["name"], ["mix_octets"], []))
+        status, _ = call(
+            other, "/api/v1/chart/data", question(superset, "mixes", {"columns": ["name"], "metrics": ["mix_octets"]})
+        )
         assert status in (401, 403)
         assert call(other, "/api/v1/dashboard/nation")[0] in (401, 403, 404)
         with urllib.request.urlopen(other.url + "/", timeout=60) as page:

@@ -29,15 +29,20 @@ CHARTS = {thing["uuid"]: thing for name, thing in BUNDLE.items() if name.startsw
 DASHBOARDS = {thing["slug"]: thing for name, thing in BUNDLE.items() if name.startswith("dashboards/")}
 
 
-def call(superset: Superset, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-    """One request of an anonymous viewer: status and JSON."""
+def call(
+    superset: Superset,
+    path: str,
+    body: dict[str, Any] | None = None,
+    opener: urllib.request.OpenerDirector | None = None,
+) -> tuple[int, dict[str, Any]]:
+    """One request of an anonymous viewer, or of the person whose session the opener has: status and JSON."""
     request = urllib.request.Request(
         superset.url + path,
         data=json.dumps(body).encode() if body is not None else None,
         headers={"Content-Type": "application/json", "Accept": "application/json"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with (opener or urllib.request.build_opener()).open(request, timeout=60) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         text = error.read()
@@ -56,18 +61,21 @@ def objects(superset: Superset) -> dict[str, Any]:
     return found
 
 
-def query(superset: Superset, table: str, asked: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The first result of a chart-data query on a dataset."""
-    dataset = uuid_hex(DATASETS[table]["uuid"])
-    body = {
-        "datasource": {"id": objects(superset)["tables"][dataset], "type": "table"},
+def question(superset: Superset, table: str, asked: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The body of a chart-data query on a dataset."""
+    return {
+        "datasource": {"id": objects(superset)["tables"][uuid_hex(DATASETS[table]["uuid"])], "type": "table"},
         "queries": [{"row_limit": 1000, "filters": [], **asked}],
         "result_format": "json",
         "result_type": "full",
         "force": True,
         **more,
     }
-    status, answer = call(superset, "/api/v1/chart/data", body)
+
+
+def query(superset: Superset, table: str, asked: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The first result of a chart-data query on a dataset."""
+    status, answer = call(superset, "/api/v1/chart/data", question(superset, table, asked, **more))
     assert status == 200, answer
     (result,) = answer["result"]
     assert not result.get("error"), result

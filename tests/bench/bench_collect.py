@@ -38,8 +38,8 @@ from typing import Any
 import psutil
 
 from bench_capture import FOLDER, LAUNCHER, MEMORY, aligned, say
-from check_peers import free_port, waiting
-from harness import AGENT, BENCH, eventually
+from check_peers import waiting
+from harness import AGENT, BENCH, eventually, free_ports
 
 #: Number of flows; a round has two records of each.
 FLOWS = 100_000
@@ -316,7 +316,8 @@ def receive(receiver: Receiver, form: Form, datagrams: Datagrams, rounds: int) -
         tempfile.TemporaryFile("w+") as said,
         tempfile.TemporaryFile("w+") as told,
     ):
-        of = Receiving(free_port(), Path(name), free_port())
+        port, other = free_ports(2)
+        of = Receiving(port, Path(name), other)
         command = ["sh", "-c", f'exec "$0" -I -S -c "$@" 3>&{told.fileno()}', sys.executable, LAUNCHER]
         launcher = subprocess.Popen(
             [*command, *receiver.command(of, form)], stdout=said, stderr=said, pass_fds=(told.fileno(),)

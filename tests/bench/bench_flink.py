@@ -224,7 +224,7 @@ def main() -> None:
     wanted = [(load, jobs) for load, jobs in wanted if options.only in f"{load.name}:{jobs}"]
     runs: list[Run] = []
     start_ms = int(time.time() - 3600) // 300 * 300_000
-    with RunningStack() as stack:
+    with RunningStack(as_shipped=True) as stack:
         stack.stop("flink")
         for load in loads:
             if any(load is one for one, _ in wanted):

@@ -190,7 +190,7 @@ def main() -> None:
     options = parser.parse_args()
     console = Console()
     results: dict[str, Any] = {"cores": psutil.cpu_count()}
-    with RunningStack(checkpoint_interval="3s") as stack:
+    with RunningStack(as_shipped=True, checkpoint_interval="3s") as stack:
         if options.latency_seconds:
             console.print(f"from packet to row, for {options.latency_seconds} s …")
             results["latency"] = latency(stack, options.latency_seconds)

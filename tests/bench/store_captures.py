@@ -4,12 +4,11 @@ probe.
 
 from __future__ import annotations
 
-import gzip
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from capture_traces import SHARED, START, header
+from capture_traces import SHARED, START, header, unpacked
 
 FOLDERS = ("ndpi", "zeek", "ipfixprobe", "slips")
 #: Seconds taken of each capture; the captures begin within the first ten.
@@ -45,12 +44,7 @@ def timed(path: Path) -> Iterator[tuple[int, bytes]]:
     """Time in microseconds and octets of the whole Ethernet frames with IP in a pcap or pcapng file; nothing from any
     other file.
     """
-    data = path.read_bytes()
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError):
-            return
+    data = unpacked(path)
     packets = _pcapng(data) if data[:4] == b"\x0a\x0d\x0d\x0a" else _pcap(data)
     for micros, length, frame in packets:
         if len(frame) == length and frame[12:14] in IP:

@@ -2,7 +2,8 @@
 
 They run side by side (`-n 4 --dist loadfile`): the tests of a file follow each other in one process. One stack without
 dashboards serves every test that leaves it healthy: the first process that needs it starts it, the others attach to it,
-and the process that collects the results stops it. A test that damages a stack, or needs other settings, has its own.
+and the process that collects the results stops it. A file whose tests damage a stack, or need other settings, names the
+settings of its own in `OWN_STACK`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness import FOLDER, RunningStack
+from harness import BUILT, FOLDER, RunningStack
+from weir.clickhouse import ClickHouse, connect
 
 #: Files with the longest tests begin first; the seconds are those of a quiet machine with 2 cores.
 LONGEST_FIRST = {
@@ -32,8 +35,10 @@ LONGEST_FIRST = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One folder for all processes of this session."""
+    """One folder for all processes of this session, and no logs of an earlier one."""
     if not hasattr(config, "workerinput"):
+        for logs in (BUILT / "test-logs").glob("weir-*"):
+            shutil.rmtree(logs)
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="weir-")
 
 
@@ -52,9 +57,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: -LONGEST_FIRST.get(item.path.stem, 0))
 
 
-@pytest.fixture(scope="session")
-def stack() -> RunningStack:
-    """The running stack that tests share: each uses its own probes, and none stops or fills it."""
+@pytest.fixture(scope="module")
+def stack(request: pytest.FixtureRequest) -> Iterator[RunningStack]:
+    """The file's own stack if it names one, else the running one that tests share: each uses its own probes, and none
+    stops or fills it.
+    """
+    own = getattr(request.module, "OWN_STACK", None)
+    if own is not None:
+        with RunningStack(**own) as running:
+            yield running
+        return
     folder = Path(os.environ[FOLDER])
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -62,7 +74,13 @@ def stack() -> RunningStack:
             running = RunningStack()
             running.bring_up()
             (folder / "home").write_text(str(running.home))
-    return RunningStack(home=Path((folder / "home").read_text()))
+    yield RunningStack(home=Path((folder / "home").read_text()))
+
+
+@pytest.fixture(scope="module")
+def store(stack: RunningStack) -> ClickHouse:
+    """The store of that stack, with all rights."""
+    return connect(stack.stack, "admin")
 
 
 @pytest.fixture(scope="session")

@@ -6,29 +6,18 @@ import hashlib
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness import RunningStack, eventually
-from weir.clickhouse import ClickHouse, connect
+from weir.clickhouse import ClickHouse
 from window_traffic import Publisher, conversations_and_a_scan
 
 INTERVAL_S = 10
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[RunningStack]:
-    """A private stack: these tests throw its data away."""
-    with RunningStack() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def store(stack: RunningStack) -> ClickHouse:
-    """The store, with all rights."""
-    return connect(stack.stack, "admin")
+#: These tests throw its data away.
+OWN_STACK: dict[str, object] = {}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from weir.demo_traffic import write_capture
 def test_demo_once() -> None:
     if not live_possible():
         pytest.skip("no root or no network namespaces here: nothing can be captured live")
-    stack = RunningStack()
+    stack = RunningStack(as_shipped=True)
     done = run([str(CHECKOUT / "stack/bin/weir"), "demo", "--once", "--seconds", "15"], stack.environment, 300)
     stack.keep_logs()
     stack.remove()

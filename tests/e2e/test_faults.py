@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from harness import AGENT, BENCH, RunningStack, eventually, run
+from harness import BENCH, RunningStack, eventually, run
 from weir import kafka
 from weir.demo_traffic import write_capture
 
@@ -95,24 +95,10 @@ def _close(end: socket.socket) -> None:
     end.close()
 
 
-def generate(stack: RunningStack, records: int, probes: list[str], **more: Any) -> dict[str, Any]:
-    """Write synthetic records into Kafka; returns the summary."""
-    words = [word for key, value in more.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-    command = [
-        str(BENCH),
-        "generate",
-        "--records",
-        str(records),
-        "--probes",
-        ",".join(probes),
-        "--brokers",
-        stack.stack.brokers,
-        *words,
-    ]
-    done = run(command, timeout=600)
-    assert done.status == 0, done.err
-    written: dict[str, Any] = json.loads(done.out)
-    return written
+def generating(stack: RunningStack, records: int, *probes: str) -> list[str]:
+    """The command that writes synthetic records into Kafka, and prints a summary."""
+    words = ["--records", str(records), "--probes", ",".join(probes), "--brokers", stack.stack.brokers]
+    return [str(BENCH), "generate", *words]
 
 
 @pytest.fixture(scope="module")
@@ -139,20 +125,7 @@ def test_killed_again_and_again_nothing_is_lost_or_doubled(hurt: tuple[RunningSt
     for probe in probes:
         stack.enrol(probe, 2)
     chance = random.Random(os.environ.get("WEIR_SEED", "20"))
-    command = [
-        str(BENCH),
-        "generate",
-        "--records",
-        str(KILLS * 1_000_000),
-        "--probes",
-        ",".join(probes),
-        "--workers",
-        "2",
-        "--brokers",
-        stack.stack.brokers,
-        "--rate",
-        "80000",
-    ]
+    command = [*generating(stack, KILLS * 1_000_000, *probes), "--workers", "2", "--rate", "80000"]
     writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         for number in range(KILLS):
@@ -188,7 +161,9 @@ def test_started_without_state_nothing_is_a_false_repeat(hurt: tuple[RunningStac
     stack.stop("flink")
     for folder in (stack.home / "data/flink").iterdir():
         subprocess.run(["rm", "-rf", str(folder)], check=True)
-    written = generate(stack, 400_000, ["fresh"])
+    done = run(generating(stack, 400_000, "fresh"), timeout=600)
+    assert done.status == 0, done.err
+    written = json.loads(done.out)
     stack.start("flink")
     expected = before | {"fresh": (written["probes"]["fresh"]["records"], written["probes"]["fresh"]["octets"])}
     eventually(lambda: stored(stack) == expected, f"exactly {expected}", 120)
@@ -198,12 +173,9 @@ def test_clickhouse_away_loses_nothing(hurt: tuple[RunningStack, HoldingProxy], 
     stack, _ = hurt
     packets = write_capture(tmp_path / "away.pcap", packets=6_000)
     stack.enrol("away")
-    stack.stop("clickhouse")
-    try:
+    with stack.without("clickhouse"):
         summary = stack.read("away", tmp_path / "away.pcap")
         eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "the jobs to have read all while the store is away")
-    finally:
-        stack.start("clickhouse")
     sums = stack.settled("away", packets, 120)
     assert sums == {"records": summary["records"], "packets": packets, "octets": summary["octets"]["in_flow_records"]}
 
@@ -212,29 +184,12 @@ def test_kafka_away_at_the_agents_start(hurt: tuple[RunningStack, HoldingProxy],
     stack, _ = hurt
     packets = write_capture(tmp_path / "early.pcap", packets=2_000)
     stack.enrol("early")
-    stack.stop("kafka")
-    try:
-        command = [
-            str(AGENT),
-            "read",
-            str(tmp_path / "early.pcap"),
-            "--to",
-            "kafka",
-            "--probe",
-            "early",
-            "--brokers",
-            stack.stack.brokers,
-            "--summary",
-            "json",
-        ]
+    with stack.without("kafka"):
+        command = stack.read_command("early", tmp_path / "early.pcap")
         waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             waiting.wait(5)
             raise AssertionError(f"the agent gave up: {waiting.communicate()}")
-        except subprocess.TimeoutExpired:
-            pass
-    finally:
-        stack.start("kafka")
     out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, err
     assert out

@@ -17,18 +17,14 @@ import pytest
 from harness import BENCH, CHECKOUT, RunningStack, eventually, schemas
 from weir.demo_traffic import write_capture
 
-
-@pytest.fixture(scope="module")
-def quick() -> Iterator[RunningStack]:
-    """A stack whose windows wait only briefly."""
-    with RunningStack(national_delay="2s") as running:
-        yield running
+#: Windows that wait only briefly.
+OWN_STACK = {"national_delay": "2s"}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def skewed(quick: RunningStack) -> Iterator[None]:
+def skewed(stack: RunningStack) -> Iterator[None]:
     """A probe whose clock is two minutes behind closes an interval each second, while the tests run."""
-    quick.enrol("skewed")
+    stack.enrol("skewed")
     ended = threading.Event()
 
     def publish() -> None:
@@ -39,7 +35,7 @@ def skewed(quick: RunningStack) -> Iterator[None]:
             message.closing.first_sequence = sequence
             message.closing.workers = 1
             message.closing.source = "af_packet:eth0"
-            quick.publish("weir.flows.skewed", [message.SerializeToString()])
+            stack.publish("weir.flows.skewed", [message.SerializeToString()])
             if ended.wait(1):
                 return
 
@@ -74,58 +70,58 @@ def _agent(stack: RunningStack, probe: str) -> Iterator[None]:
             process.kill()
 
 
-def test_a_silent_probe_opens_an_alert_and_its_return_closes_it(quick: RunningStack) -> None:
-    quick.enrol("fickle")
-    with _agent(quick, "fickle"):
-        eventually(lambda: len(quick.ledger("fickle")) > 1, "closed intervals")
+def test_a_silent_probe_opens_an_alert_and_its_return_closes_it(stack: RunningStack) -> None:
+    stack.enrol("fickle")
+    with _agent(stack, "fickle"):
+        eventually(lambda: len(stack.ledger("fickle")) > 1, "closed intervals")
     opened = eventually(
-        lambda: quick.store.rows("SELECT * FROM v_alerts WHERE probe = 'fickle' AND severity = 'critical'"),
+        lambda: stack.store.rows("SELECT * FROM v_alerts WHERE probe = 'fickle' AND severity = 'critical'"),
         "an alert",
         60,
     )[0]
     assert (opened["reason"], opened["open"]) == ("probe_silent", True)
     assert opened["values"]["silent_ms"] >= 3_000 + 2_000
-    status, listed = _alerts(quick, "--open")
+    status, listed = _alerts(stack, "--open")
     assert status == 1
     assert [row["id"] for row in listed if row["probe"] == "fickle"] == [opened["id"]]
-    assert "critical" in quick.weir("status").out
-    message = eventually(lambda: _published(quick, opened["id"]), "it on weir.alerts")[0]
+    assert "critical" in stack.weir("status").out
+    message = eventually(lambda: _published(stack, opened["id"]), "it on weir.alerts")[0]
     assert (message.reason, message.probe, message.closed_ms) == ("probe_silent", "fickle", 0)
     assert message.text == opened["text"]
 
-    with _agent(quick, "fickle"):
+    with _agent(stack, "fickle"):
         row = eventually(
-            lambda: [row for row in _alerts(quick)[1] if row["id"] == opened["id"] and not row["open"]], "it closed", 40
+            lambda: [row for row in _alerts(stack)[1] if row["id"] == opened["id"] and not row["open"]], "it closed", 40
         )[0]
     assert row["version"] >= 2
-    eventually(lambda: _published(quick, opened["id"])[-1].closed_ms > message.opened_ms, "it closed on weir.alerts")
+    eventually(lambda: _published(stack, opened["id"])[-1].closed_ms > message.opened_ms, "it closed on weir.alerts")
 
 
-def test_a_clock_that_is_behind_is_told_by_kafkas(quick: RunningStack) -> None:
-    rows = eventually(lambda: [row for row in _alerts(quick)[1] if row["probe"] == "skewed"], "an alert")
+def test_a_clock_that_is_behind_is_told_by_kafkas(stack: RunningStack) -> None:
+    rows = eventually(lambda: [row for row in _alerts(stack)[1] if row["probe"] == "skewed"], "an alert")
     assert [(row["reason"], row["open"]) for row in rows] == [("clock_off", True)]
     assert 118_000 <= rows[0]["values"]["behind_ms"] <= 150_000
 
 
-def test_means_equal_plain_sql(quick: RunningStack, tmp_path: Path) -> None:
+def test_means_equal_plain_sql(stack: RunningStack, tmp_path: Path) -> None:
     packets = write_capture(tmp_path / "means.pcap", packets=3_000, seconds=70)
-    quick.enrol("means")
-    quick.read("means", tmp_path / "means.pcap")
+    stack.enrol("means")
+    stack.read("means", tmp_path / "means.pcap")
     counted = "SELECT sum(packets) FROM counters WHERE probe = 'means' AND counter_set = 'cast'"
-    eventually(lambda: quick.one(counted) == packets, "every counter stored")
+    eventually(lambda: stack.one(counted) == packets, "every counter stored")
     raw = """SELECT toUnixTimestamp(toStartOfInterval(ts, INTERVAL 30 SECOND)) AS w, counter_set, label,
         sum(packets) AS packets, sum(octets) AS octets FROM counters WHERE probe = 'means'
         GROUP BY w, counter_set, label ORDER BY w, counter_set, label"""
     kept = """SELECT toUnixTimestamp(ts) AS w, counter_set, label, packets, octets FROM v_counter_means
         WHERE window_s = 30 AND scope = 'probe' AND probe = 'means' ORDER BY w, counter_set, label"""
-    expected = quick.store.rows(raw)
+    expected = stack.store.rows(raw)
     assert expected
-    eventually(lambda: quick.store.rows(kept) == expected, "the means of every half minute", 60)
+    eventually(lambda: stack.store.rows(kept) == expected, "the means of every half minute", 60)
     rate = "SELECT max(abs(packets_per_second - packets / 30)) FROM v_counter_means WHERE window_s = 30 AND probe = 'means' AND coverage = 1 AND intervals_seen = 3"
-    assert quick.one(rate) == 0
+    assert stack.one(rate) == 0
 
 
-def test_what_the_page_on_filter_sets_asks_is_understood(quick: RunningStack) -> None:
+def test_what_the_page_on_filter_sets_asks_is_understood(stack: RunningStack) -> None:
     page = (CHECKOUT / "docs/how-to/filter-sets.md").read_text()
     query = page[page.index('weir sql "') + len('weir sql "') :]
-    assert quick.store.rows(query[: query.index('"')]) == []
+    assert stack.store.rows(query[: query.index('"')]) == []

@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, TopicPartition
 import capture_traces
 from bench_live import PROBE, Broker, Link, running
 from capture_traces import packets_of
-from check_peers import free_port, shown_by_nfdump, waiting
+from check_peers import shown_by_nfdump, waiting
 from harness import decoded, eventually, free_ports, live_possible
 from nprobe_capture import make
 from ntop_reader import Message, Subscriber, flows
@@ -103,7 +103,7 @@ def test_collectors_are_told_what_the_ledger_has(tmp_path: Path) -> None:
     make(capture, flows=2000)
     frames = list(packets_of(capture))
     sent = (len(frames), sum(map(ip_octets, frames)))
-    binary = {form: (free_port(), tmp_path / form) for form in ("ipfix", "netflow-v9")}
+    binary = {form: (free_ports(1)[0], tmp_path / form) for form in ("ipfix", "netflow-v9")}
     for _, folder in binary.values():
         folder.mkdir()
     plain, compressed = free_ports(2)

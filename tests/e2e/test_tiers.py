@@ -8,32 +8,20 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
 import yaml
 
 from harness import RunningStack, eventually
-from weir.clickhouse import ClickHouse, connect
+from weir.clickhouse import ClickHouse
 from window_traffic import Publisher, conversations_and_a_scan
 
 DAY = 86_400
 #: Three days ago, ten minutes before midnight: the traffic goes on into the next day.
 START = int(time.time()) // DAY * DAY - 2 * DAY - 600
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[RunningStack]:
-    """A stack whose records these tests may drop."""
-    with RunningStack() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def store(stack: RunningStack) -> ClickHouse:
-    """The store, with all rights."""
-    return connect(stack.stack, "admin")
+#: These tests drop its records.
+OWN_STACK: dict[str, object] = {}
 
 
 def totals(store: ClickHouse) -> dict[str, list[dict[str, int]]]:

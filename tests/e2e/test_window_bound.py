@@ -8,31 +8,19 @@ import ipaddress
 import random
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import httpx
-import pytest
 
 from harness import RunningStack, eventually
 from weir import kafka
-from weir.clickhouse import ClickHouse, connect
+from weir.clickhouse import ClickHouse
 from window_traffic import INTERVAL_MS, TCP, Publisher, Seen, Way
 
 KEPT = 10_000
 FORGED = 15_000  # in each interval: four and a half times the bound
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[RunningStack]:
-    """A stack whose windows keep few flows."""
-    with RunningStack(window_flows=KEPT, national_delay="5s") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def store(stack: RunningStack) -> ClickHouse:
-    """The store, as the user who may create tables."""
-    return connect(stack.stack, "admin")
+#: Windows that keep few flows.
+OWN_STACK = {"window_flows": KEPT, "national_delay": "5s"}
 
 
 def flood(chance: random.Random) -> Iterable[Seen]:

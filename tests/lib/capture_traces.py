@@ -43,14 +43,20 @@ class Writer:
         return self.count
 
 
+def unpacked(path: Path) -> bytes:
+    """The octets of a file, decompressed; none if that fails."""
+    data = path.read_bytes()
+    if data[:2] != b"\x1f\x8b":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError):
+        return b""
+
+
 def frames(path: Path) -> Iterator[bytes]:
     """The whole Ethernet frames of a pcap file that hold IP; none from any other file."""
-    data = path.read_bytes()
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError):
-            return
+    data = unpacked(path)
     order = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">", b"\x4d\x3c\xb2\xa1": "<"}.get(data[:4])
     if order is None or struct.unpack(order + "I", data[20:24])[0] & 0xFFFF != 1:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import importlib
@@ -28,6 +29,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from weir import config, kafka, ledger
 from weir.clickhouse import ClickHouse, connect
 from weir.services import all_services
+from weir.stack import enrol
 from weir.supervisor import Supervisor
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -38,12 +40,14 @@ ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT 
 FOLDER = "WEIR_TEST_FOLDER"
 #: Ports of servers under test: below those that the kernel gives to clients.
 PORTS = range(11_000, 32_000)
+#: A folder with a `java` that suits stacks of a few minutes.
+QUICK_JAVA = CHECKOUT / "tests/lib/bin"
 AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
 BENCH = Path(os.environ.get("WEIR_BENCH", CHECKOUT / "capture/target/release/weir-bench"))
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports without a listener, below those that the kernel gives to clients; a session hands out each one once."""
+    """Ports without a TCP listener or a UDP socket, below those that the kernel gives to clients; a session hands out each one once."""
     session, found = os.environ.get(FOLDER), list[int]()
     # Outside a session of tests nobody else draws from the same numbers, and nothing is to stay behind.
     with (Path(session) / "ports").open("a+") if session else tempfile.TemporaryFile("a+") as file:
@@ -52,9 +56,10 @@ def free_ports(count: int) -> list[int]:
         port = int(file.read() or random.randrange(PORTS.start, PORTS.stop))
         while len(found) < count:
             port = port + 1 if port + 1 in PORTS else PORTS.start
-            with socket.socket() as one:
+            with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
                 try:
-                    one.bind(("127.0.0.1", port))
+                    tcp.bind(("127.0.0.1", port))
+                    udp.bind(("127.0.0.1", port))
                 except OSError:
                     continue
             found.append(port)
@@ -78,13 +83,15 @@ def live_possible() -> bool:
 def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     """Ask until the answer is true and return it; fail with `what` when the time runs out."""
     end = time.monotonic() + seconds
-    answer = question()
-    while not answer:
-        if time.monotonic() > end:
+    while True:
+        began = time.monotonic()
+        if answer := question():
+            return answer
+        now = time.monotonic()
+        if now > end:
             raise AssertionError(f"not within {seconds:.0f} s: {what}; the last answer was {answer!r}")
-        time.sleep(0.3)
-        answer = question()
-    return answer
+        # Asking takes at most a quarter of the time, so that those who are asked can work.
+        time.sleep(max(0.3, 3 * (now - began)))
 
 
 @dataclass
@@ -99,17 +106,26 @@ class Done:
 class RunningStack:
     """`weir up --detach` in a folder of its own; a context manager that stops it again.
 
-    With `home` it attaches to the stack that already runs there.
+    With `home` it attaches to the stack that already runs there. A stack `as_shipped` runs as a user's does; any other
+    has less memory, and a `java` that starts quickly.
     """
 
     def __init__(
-        self, *, home: Path | None = None, superset: bool = False, proxied_clickhouse: bool = False, **flink: Any
+        self,
+        *,
+        home: Path | None = None,
+        as_shipped: bool = False,
+        superset: bool = False,
+        proxied_clickhouse: bool = False,
+        **flink: Any,
     ) -> None:
         # A private folder: Unix sockets need a short path, and another pytest session deletes pytest's folders.
         self.home = home or Path(tempfile.mkdtemp(prefix="weir-", dir=os.environ.get(FOLDER)))
         if home is None:
-            self._configure(superset, proxied_clickhouse, flink)
+            self._configure(superset, proxied_clickhouse, flink if as_shipped else {"heap": "900m", **flink})
         self.environment = os.environ | {"WEIR_HOME": str(self.home)} | ENVIRONMENT
+        if not as_shipped:
+            self.environment["PATH"] = f"{QUICK_JAVA}:{self.environment['PATH']}"
         os.environ.update(ENVIRONMENT)
         self.stack = self._load()
         self.ports: dict[str, int] = self.stack.config.ports.model_dump()
@@ -181,30 +197,22 @@ class RunningStack:
 
     def read(self, probe: str, *captures: Path, words: Iterable[str] = ()) -> dict[str, Any]:
         """`weir-probe read` into Kafka; returns the summary."""
-        done = run(
-            [
-                str(AGENT),
-                "read",
-                *map(str, captures),
-                "--to",
-                "kafka",
-                "--probe",
-                probe,
-                "--brokers",
-                self.stack.brokers,
-                "--summary",
-                "json",
-                *words,
-            ],
-            self.environment,
-        )
+        done = run([*self.read_command(probe, *captures), *words], self.environment)
         assert done.status == 0, done.err
         summary: dict[str, Any] = json.loads(done.out)
         return summary
 
-    def enrol(self, probe: str, workers: int = 1) -> None:
-        """`weir probe add`."""
-        done = self.weir("probe", "add", probe, "--workers", str(workers))
+    def read_command(self, probe: str, *captures: Path) -> list[str]:
+        """The command that `read` runs."""
+        words = ["--to", "kafka", "--probe", probe, "--brokers", self.stack.brokers, "--summary", "json"]
+        return [str(AGENT), "read", *map(str, captures), *words]
+
+    def enrol(self, probe: str, workers: int = 1, *words: str) -> None:
+        """`weir probe add` with these options; without any, in this process, which need not start another Python."""
+        if not words:
+            enrol(self.stack, probe, workers)
+            return
+        done = self.weir("probe", "add", probe, "--workers", str(workers), *words)
         assert done.status == 0, done.err
 
     # ---- inspecting ----
@@ -260,6 +268,15 @@ class RunningStack:
         self.supervisor.start(one)
         if wait:
             self.supervisor.wait(one)
+
+    @contextlib.contextmanager
+    def without(self, service: str) -> Iterator[None]:
+        """Stop a service for as long as the context lasts."""
+        self.stop(service)
+        try:
+            yield
+        finally:
+            self.start(service)
 
     # ---- messages ----
 

@@ -31,8 +31,7 @@ class Publisher:
 
     def __init__(self, stack: RunningStack, probe: str, *words: str, worker: int = 0, workers: int = 1) -> None:
         self.probe, self.worker, self.workers = probe, worker, workers
-        done = stack.weir("probe", "add", probe, "--workers", str(workers), *words)
-        assert done.status == 0, done.err
+        stack.enrol(probe, workers, *words)
         self.producer = Producer({"bootstrap.servers": stack.stack.brokers, "enable.idempotence": True})
         self.epoch = int(time.time() * 1e6)
         self.sequence = 0

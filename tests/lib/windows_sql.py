@@ -308,6 +308,11 @@ def stored(store: ClickHouse, name: str, first: int, last: int) -> Rows:
     return _by_key(store, f"{select} WHERE ts >= {first} AND ts < {last}", table["key"])
 
 
+def rows_stored(store: ClickHouse) -> list[int]:
+    """How many rows the jobs have stored in each table, all versions of a row among them."""
+    return [count(store, f"SELECT count() FROM weir.{name}") for name in tables()]
+
+
 def _by_key(store: ClickHouse, sql: str, key: list[str]) -> Rows:
     return {(row["w"], *(row[name] for name in key)): row for row in store.rows(sql)}
 

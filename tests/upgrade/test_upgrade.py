@@ -48,7 +48,7 @@ def state(stack: RunningStack, probe: str) -> dict[str, object]:
 
 
 def test_an_upgrade_keeps_rows_messages_and_state(before: Path, tmp_path: Path) -> None:
-    stack = RunningStack()
+    stack = RunningStack(as_shipped=True)
     old = stack.environment | {
         "WEIR_VENVS": str(before / ".weir/venvs"),
         "WEIR_KAFKA_JARS": str(before / ".weir/kafka"),

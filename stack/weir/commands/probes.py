@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,12 @@ OneWay = Annotated[
 ]
 
 
+def _rank(default: str = "") -> Any:
+    """The option of a probe's rank."""
+    text = f"Rank among the probes that see the same flow; the lowest comes first.{default}"
+    return typer.Option(min=0, max=2**31 - 1, help=text)
+
+
 def add(
     name: Annotated[str, typer.Argument(help="Small letters, digits and hyphens, 63 at most.")],
     workers: Annotated[
@@ -24,12 +30,7 @@ def add(
     ] = 1,
     interval: Annotated[int, typer.Option(help="Length of its intervals in seconds: 1, 2, 5, 10, 15 or 30.")] = 10,
     site: Annotated[str | None, typer.Option(help="Its site; prefixes of this site are inside for the probe.")] = None,
-    rank: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=2**31 - 1, help="Rank among the probes that see the same flow; the lowest comes first. [100]"
-        ),
-    ] = None,
+    rank: Annotated[int | None, _rank(" [100]")] = None,
     one_way: OneWay = None,
 ) -> None:
     """Enrol a probe: create its topics, so that its agent can publish and the ledger expects its records.
@@ -53,12 +54,7 @@ def add(
 def set_(
     name: Annotated[str, typer.Argument(help="An enrolled probe.")],
     site: Annotated[str | None, typer.Option(help="Its site; '' for none.")] = None,
-    rank: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=2**31 - 1, help="Rank among the probes that see the same flow; the lowest comes first."
-        ),
-    ] = None,
+    rank: Annotated[int | None, _rank()] = None,
     one_way: OneWay = None,
 ) -> None:
     """Change the declaration of a probe; it takes effect within seconds, without a restart.

@@ -3,7 +3,8 @@ package io.weir.jobs.filters;
 import io.weir.jobs.filters.MeansMessage.Counted;
 import io.weir.jobs.filters.MeansWindow.Cell;
 import io.weir.jobs.message.RangeSet;
-import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.Longs;
+import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import java.io.IOException;
@@ -275,18 +276,8 @@ final class Means {
   }
 
   /** Writes a {@link Means}; each label once. */
-  public static final class Serializer extends WireSerializer<Means> {
+  public static final class Serializer extends StateSerializer<Means> {
     private static final long serialVersionUID = 1;
-
-    @Override
-    public boolean isImmutableType() {
-      return false;
-    }
-
-    @Override
-    public Means copy(Means from) {
-      return rewritten(from);
-    }
 
     @Override
     public void write(Means means, DataOutputView out) throws IOException {
@@ -315,10 +306,7 @@ final class Means {
           entry.getValue().write(out, labels);
         }
         long[] bounds = means.over.get(span).toArray();
-        out.writeInt(bounds.length);
-        for (long bound : bounds) {
-          out.writeLong(bound);
-        }
+        Longs.write(bounds, bounds.length, out);
       }
       out.writeInt(means.probes.size());
       for (Map.Entry<String, Heard> entry : means.probes.entrySet()) {
@@ -340,11 +328,7 @@ final class Means {
         for (int left = in.readInt(); left > 0; left--) {
           means.windows.get(span).put(in.readLong(), MeansWindow.read(in, labels));
         }
-        long[] bounds = new long[in.readInt()];
-        for (int i = 0; i < bounds.length; i++) {
-          bounds[i] = in.readLong();
-        }
-        means.over.put(span, RangeSet.of(MAX_RANGES, bounds));
+        means.over.put(span, RangeSet.of(MAX_RANGES, Longs.read(in)));
       }
       for (int left = in.readInt(); left > 0; left--) {
         means.probes.put(in.readUTF(), Heard.read(in));

@@ -8,7 +8,6 @@ import java.util.List;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
-import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.datastream.DataStream;
@@ -51,15 +50,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
    */
   public static DataStream<HealthAlert> alerts(
       DataStream<LedgerEvent> events, DataStream<Enrolment> enrolments, Duration grace) {
-    DataStream<LedgerEvent> enrolled =
-        enrolments
-            .flatMap(LedgerEvent::enrolled)
-            .returns(LedgerEvent.TYPE)
-            .name("health-enrolled")
-            .uid("health-enrolled");
-    return events
-        .union(enrolled)
-        .keyBy(LedgerEvent::probe, Types.STRING)
+    return LedgerEvent.byProbe(events, enrolments, "health")
         .process(new HealthFunction(grace))
         .returns(HealthAlert.TYPE)
         .name("health")

@@ -3,7 +3,8 @@ package io.weir.jobs.health;
 import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.health.Condition.Finding;
 import io.weir.jobs.message.LedgerEvent;
-import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.message.NewestRun;
+import io.weir.jobs.serde.StateSerializer;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Severity;
 import java.io.IOException;
@@ -33,23 +34,13 @@ final class ProbeHealth {
   /** And from which they are critical. */
   static final long DROPS_CRITICAL = 50;
 
-  private static final int DEFAULT_LENGTH = 10_000;
-
   private final TreeMap<Integer, WorkerHealth> workers = new TreeMap<>();
   private final EnumMap<Reason, Condition> conditions = new EnumMap<>(Reason.class);
 
   /** Since the last check. */
   private Findings found = new Findings();
 
-  private int length = DEFAULT_LENGTH;
-
-  /** Workers of the agent by its newest closing record, 0 before the first. */
-  private int expected;
-
-  private long newestEpoch;
-
-  /** The newest closing record was of a capture file: it ends when it ends. */
-  private boolean file;
+  private NewestRun run = new NewestRun();
 
   /** Kafka's newest answer. */
   private long checkedAt;
@@ -85,12 +76,7 @@ final class ProbeHealth {
       worker.batch(event, found);
     } else if (event.kind() == LedgerEvent.Kind.CLOSING) {
       ClosingRecord record = ClosingRecord.parseFrom(event.body());
-      if (event.epoch() >= newestEpoch) {
-        newestEpoch = event.epoch();
-        length = event.length();
-        expected = Math.max(1, record.getWorkers());
-        file = record.getSource().startsWith("file:");
-      }
+      run.closing(event, record);
       worker.closing(event, record, now, found);
       found.closing(event, record);
     }
@@ -118,7 +104,7 @@ final class ProbeHealth {
     int silent = 0;
     int last = -1;
     int partitions = offsets.length / 2;
-    int due = expected > 0 ? Math.min(expected, partitions) : partitions;
+    int due = run.workers() > 0 ? Math.min(run.workers(), partitions) : partitions;
     boolean reported = false;
     for (int number = 0; number < partitions; number++) {
       WorkerHealth worker = worker(number, at);
@@ -126,8 +112,8 @@ final class ProbeHealth {
       unread += left;
       reported |= worker.reported;
       long quiet = at - worker.heard;
-      boolean over = left == 0 && quiet > (long) SILENT_INTERVALS * length + grace;
-      if (number < due && over && !worker.stopped && !file) {
+      boolean over = left == 0 && quiet > (long) SILENT_INTERVALS * run.length() + grace;
+      if (number < due && over && !worker.stopped && !run.isOfFile()) {
         silent++;
         last = number;
         silentFor = Math.max(silentFor, quiet);
@@ -334,18 +320,8 @@ final class ProbeHealth {
   }
 
   /** Writes a {@link ProbeHealth}. */
-  public static final class Serializer extends WireSerializer<ProbeHealth> {
+  public static final class Serializer extends StateSerializer<ProbeHealth> {
     private static final long serialVersionUID = 1;
-
-    @Override
-    public boolean isImmutableType() {
-      return false;
-    }
-
-    @Override
-    public ProbeHealth copy(ProbeHealth from) {
-      return rewritten(from);
-    }
 
     @Override
     public void write(ProbeHealth health, DataOutputView out) throws IOException {
@@ -358,10 +334,7 @@ final class ProbeHealth {
         health.conditions.get(reason).write(out);
       }
       health.found.write(out);
-      out.writeInt(health.length);
-      out.writeInt(health.expected);
-      out.writeLong(health.newestEpoch);
-      out.writeBoolean(health.file);
+      health.run.write(out);
       out.writeLong(health.checkedAt);
       out.writeLong(health.unread);
       out.writeLong(health.droppedInAll);
@@ -377,10 +350,7 @@ final class ProbeHealth {
         health.conditions.get(reason).read(in);
       }
       health.found = Findings.read(in);
-      health.length = in.readInt();
-      health.expected = in.readInt();
-      health.newestEpoch = in.readLong();
-      health.file = in.readBoolean();
+      health.run = NewestRun.read(in);
       health.checkedAt = in.readLong();
       health.unread = in.readLong();
       health.droppedInAll = in.readLong();

@@ -1,5 +1,6 @@
 package io.weir.jobs.indicators;
 
+import static io.weir.jobs.indicators.HostColumns.*;
 import static io.weir.jobs.table.ColumnType.*;
 
 import io.weir.jobs.window.Best;
@@ -86,58 +87,19 @@ final class PortReport {
               "Customer of the host, 0 for none; names in prefixes",
               row -> row.get(HostStats.CUSTOMER))
           .customerName()
-          .column(
-              BOOL,
-              "local",
-              "The host is at the probe's site; over all: inside the nation",
-              row -> row.host.isLocal())
-          .column(
-              UINT64,
-              "syn_sent",
-              "SYN packets sent by the host",
-              row -> row.get(HostStats.SYN_SENT))
-          .column(
-              UINT64,
-              "synack_sent",
-              "SYN-ACK packets sent by the host",
-              row -> row.get(HostStats.SYNACK_SENT))
-          .column(
-              UINT64,
-              "fin_sent",
-              "FIN packets sent by the host",
-              row -> row.get(HostStats.FIN_SENT))
-          .column(
-              UINT64,
-              "rst_sent",
-              "RST packets sent by the host",
-              row -> row.get(HostStats.RST_SENT))
-          .column(
-              UINT64,
-              "syn_recv",
-              "SYN packets sent to the host",
-              row -> row.get(HostStats.SYN_RECV))
-          .column(
-              UINT64,
-              "synack_recv",
-              "SYN-ACK packets sent to the host",
-              row -> row.get(HostStats.SYNACK_RECV))
-          .column(
-              UINT64,
-              "fin_recv",
-              "FIN packets returned to the host",
-              row -> row.get(HostStats.FIN_RECV))
-          .column(
-              UINT64,
-              "rst_recv",
-              "RST packets returned to the host",
-              row -> row.get(HostStats.RST_RECV))
-          .column(
-              UINT64,
-              "tcp_packets",
-              "All TCP packets to and from the host",
-              row -> row.host.tcpPackets())
-          .column(
-              UINT64, "tcp_sent", "TCP packets from the host", row -> row.get(HostStats.TCP_SENT))
+          .columns(
+              Row::host,
+              LOCAL,
+              SYN_SENT,
+              SYNACK_SENT,
+              FIN_SENT,
+              RST_SENT,
+              SYN_RECV,
+              SYNACK_RECV,
+              FIN_RECV,
+              RST_RECV,
+              TCP_PACKETS,
+              TCP_SENT)
           .column(
               UINT16,
               "work_weight",

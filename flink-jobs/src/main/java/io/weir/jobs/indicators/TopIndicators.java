@@ -1,5 +1,6 @@
 package io.weir.jobs.indicators;
 
+import static io.weir.jobs.indicators.HostColumns.*;
 import static io.weir.jobs.table.ColumnType.*;
 
 import io.weir.jobs.window.WindowTable;
@@ -30,51 +31,13 @@ final class TopIndicators {
           .check("weir_addr(host)")
           .column(UINT64, "value", "What puts the list in order", Row::value)
           .column(UINT64, "value_error", "value may be off by this much, 0: exact", Row::error)
-          .column(
-              BOOL,
-              "local",
-              "The host is at the probe's site; over all: inside the nation",
-              row -> row.host.isLocal())
-          .column(
-              UINT64,
-              "syn_sent",
-              "SYN packets sent by the host",
-              row -> get(row, HostStats.SYN_SENT))
-          .column(
-              UINT64,
-              "fin_recv",
-              "FIN packets returned to the host",
-              row -> get(row, HostStats.FIN_RECV))
-          .column(
-              UINT64,
-              "rst_recv",
-              "RST packets returned to the host",
-              row -> get(row, HostStats.RST_RECV))
-          .column(
-              UINT64,
-              "tcp_packets",
-              "All TCP packets to and from the host",
-              row -> row.host.tcpPackets())
+          .columns(Row::host, LOCAL, SYN_SENT, FIN_RECV, RST_RECV, TCP_PACKETS)
           .column(
               UINT16,
               "work_weight",
               "100 * (syn_sent + fin_sent + rst_recv) / tcp_packets",
               row -> row.host.workWeight())
-          .column(
-              UINT64,
-              "udp_sent",
-              "UDP packets sent by the host",
-              row -> get(row, HostStats.UDP_SENT))
-          .column(
-              UINT64,
-              "icmp_errors_sent",
-              "ICMP errors sent by the host",
-              row -> get(row, HostStats.ICMP_SENT))
-          .column(
-              UINT64,
-              "icmp_errors_recv",
-              "ICMP errors that came back to the host for its UDP packets",
-              row -> get(row, HostStats.ICMP_RECV_UDP))
+          .columns(Row::host, UDP_SENT, ICMP_ERRORS_SENT, ICMP_ERRORS_RECV)
           .column(
               UINT32,
               "addresses",

@@ -1,6 +1,7 @@
 package io.weir.jobs.ledger;
 
 import io.weir.jobs.message.RangeSet;
+import io.weir.jobs.serde.Longs;
 import java.io.IOException;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
@@ -26,27 +27,13 @@ final class Bytes {
     return bytes;
   }
 
-  static void writeLongs(long[] numbers, DataOutputView out) throws IOException {
-    out.writeInt(numbers.length);
-    for (long number : numbers) {
-      out.writeLong(number);
-    }
-  }
-
-  static long[] readLongs(DataInputView in) throws IOException {
-    long[] numbers = new long[in.readInt()];
-    for (int i = 0; i < numbers.length; i++) {
-      numbers[i] = in.readLong();
-    }
-    return numbers;
-  }
-
   static void writeRanges(RangeSet set, DataOutputView out) throws IOException {
-    writeLongs(set.toArray(), out);
+    long[] bounds = set.toArray();
+    Longs.write(bounds, bounds.length, out);
   }
 
   static void readRanges(RangeSet into, DataInputView in) throws IOException {
-    long[] bounds = readLongs(in);
+    long[] bounds = Longs.read(in);
     for (int i = 0; i + 1 < bounds.length; i += 2) {
       into.addRange(bounds[i], bounds[i + 1]);
     }

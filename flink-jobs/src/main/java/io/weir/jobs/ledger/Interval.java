@@ -1,5 +1,6 @@
 package io.weir.jobs.ledger;
 
+import io.weir.jobs.serde.Longs;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
 import java.io.IOException;
@@ -119,7 +120,7 @@ final class Interval {
       Bytes.write(part.closing == null ? null : part.closing.toByteArray(), out);
       Bytes.write(part.inferred == null ? null : part.inferred.toByteArray(), out);
       out.writeLong(part.missing);
-      Bytes.writeLongs(part.missingSequences, out);
+      Longs.write(part.missingSequences, part.missingSequences.length, out);
       out.writeLong(part.interfacePackets);
       out.writeLong(part.interfaceOctets);
       out.writeBoolean(part.abandoned);
@@ -149,7 +150,7 @@ final class Interval {
       byte[] inferred = Bytes.read(in);
       part.inferred = inferred == null ? null : Conservation.parseFrom(inferred);
       part.missing = in.readLong();
-      part.missingSequences = Bytes.readLongs(in);
+      part.missingSequences = Longs.read(in);
       part.interfacePackets = in.readLong();
       part.interfaceOctets = in.readLong();
       part.abandoned = in.readBoolean();

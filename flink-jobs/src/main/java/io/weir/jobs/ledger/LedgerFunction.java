@@ -7,7 +7,6 @@ import java.time.Duration;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
-import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
@@ -40,15 +39,7 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
       DataStream<Enrolment> enrolments,
       Duration grace,
       boolean fromLatest) {
-    DataStream<LedgerEvent> enrolled =
-        enrolments
-            .flatMap(LedgerEvent::enrolled)
-            .returns(LedgerEvent.TYPE)
-            .name("ledger-enrolled")
-            .uid("ledger-enrolled");
-    return events
-        .union(enrolled)
-        .keyBy(LedgerEvent::probe, Types.STRING)
+    return LedgerEvent.byProbe(events, enrolments, "ledger")
         .process(new LedgerFunction(grace, fromLatest))
         .returns(TableRow.TYPE)
         .name("ledger")

@@ -3,7 +3,8 @@ package io.weir.jobs.ledger;
 import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.ledger.Interval.Part;
 import io.weir.jobs.message.LedgerEvent;
-import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.message.NewestRun;
+import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.ClosingRecord;
@@ -26,22 +27,11 @@ import org.apache.flink.core.memory.DataOutputView;
  * own, so the clock says nothing about it.
  */
 final class ProbeLedger {
-  /** Length of intervals until a closing record tells. */
-  static final int DEFAULT_LENGTH = 10_000;
-
   private static final long KEEP_DECLARED_MS = 30L * 86_400_000;
   private static final int MAX_ROWS_A_LOOK = 2_000;
 
   private final TreeMap<Integer, WorkerLedger> workers = new TreeMap<>();
-  private int length = DEFAULT_LENGTH;
-
-  /** Workers of the agent by its newest closing record, 0 before the first. */
-  private int expected;
-
-  private long newestEpoch;
-
-  /** The newest closing record was of a capture file. */
-  private boolean file;
+  private NewestRun run = new NewestRun();
 
   /** Takes in one event. {@code grace} is how long after its end an interval may still close. */
   void accept(LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out)
@@ -56,13 +46,7 @@ final class ProbeLedger {
       case BATCH -> write(event.probe(), event.worker(), worker.batch(event, now), now, out);
       case REPEAT -> worker.repeat(event, now);
       case CLOSING -> {
-        ClosingRecord record = ClosingRecord.parseFrom(event.body());
-        if (event.epoch() >= newestEpoch) {
-          newestEpoch = event.epoch();
-          length = event.length();
-          expected = Math.max(1, record.getWorkers());
-          file = record.getSource().startsWith("file:");
-        }
+        run.closing(event, ClosingRecord.parseFrom(event.body()));
         write(event.probe(), event.worker(), worker.closing(event, now), now, out);
       }
       default -> {
@@ -75,6 +59,7 @@ final class ProbeLedger {
   private void look(
       LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out) {
     long[] offsets = LedgerEvent.offsets(event.body());
+    int length = run.length();
     int partitions = offsets.length / 2;
     for (int number = 0; number < partitions; number++) {
       WorkerLedger worker = workers.computeIfAbsent(number, key -> new WorkerLedger());
@@ -91,14 +76,14 @@ final class ProbeLedger {
       if (worker.nextDue == 0) {
         worker.nextDue = (event.interval() / length + 1) * length;
       }
-      boolean due = worker.reported() || number < (expected > 0 ? expected : partitions);
+      boolean due = worker.reported() || number < (run.workers() > 0 ? run.workers() : partitions);
       int rows = 0;
       while (atEnd
           && rows < MAX_ROWS_A_LOOK
           && worker.nextDue + length + grace <= event.interval()) {
         long start = worker.nextDue;
-        if (due && !worker.covered.contains(start / 1000) && (worker.stopped || !file)) {
-          boolean stopped = file ? worker.stopped : worker.stoppedAt(start);
+        if (due && !worker.covered.contains(start / 1000) && (worker.stopped || !run.isOfFile())) {
+          boolean stopped = run.isOfFile() ? worker.stopped : worker.stoppedAt(start);
           LedgerState state = stopped ? LedgerState.STOPPED : LedgerState.MISSING;
           if (!worker.declared.contains(start / 1000)) {
             out.accept(nothing(event.probe(), number, start, state, now));
@@ -125,7 +110,7 @@ final class ProbeLedger {
   }
 
   private TableRow nothing(String probe, int worker, long start, LedgerState state, long now) {
-    Interval empty = new Interval(length);
+    Interval empty = new Interval(run.length());
     empty.version = 1;
     TableRow row = row(probe, worker, start, empty, now);
     row.cells()[Table.LEDGER.index("state")] = state.number();
@@ -246,17 +231,12 @@ final class ProbeLedger {
   }
 
   /** Writes a {@link ProbeLedger}. */
-  public static final class Serializer extends WireSerializer<ProbeLedger> {
+  public static final class Serializer extends StateSerializer<ProbeLedger> {
     private static final long serialVersionUID = 1;
 
     @Override
-    public boolean isImmutableType() {
-      return false;
-    }
-
-    @Override
     public ProbeLedger copy(ProbeLedger from) {
-      ProbeLedger copy = rewritten(from);
+      ProbeLedger copy = super.copy(from);
       from.workers.forEach(
           (number, worker) -> {
             copy.workers.get(number).idleEnd = worker.idleEnd;
@@ -267,10 +247,7 @@ final class ProbeLedger {
 
     @Override
     public void write(ProbeLedger ledger, DataOutputView out) throws IOException {
-      out.writeInt(ledger.length);
-      out.writeInt(ledger.expected);
-      out.writeLong(ledger.newestEpoch);
-      out.writeBoolean(ledger.file);
+      ledger.run.write(out);
       out.writeInt(ledger.workers.size());
       for (Map.Entry<Integer, WorkerLedger> entry : ledger.workers.entrySet()) {
         out.writeInt(entry.getKey());
@@ -281,10 +258,7 @@ final class ProbeLedger {
     @Override
     public ProbeLedger read(DataInputView in) throws IOException {
       ProbeLedger ledger = new ProbeLedger();
-      ledger.length = in.readInt();
-      ledger.expected = in.readInt();
-      ledger.newestEpoch = in.readLong();
-      ledger.file = in.readBoolean();
+      ledger.run = NewestRun.read(in);
       for (int left = in.readInt(); left > 0; left--) {
         ledger.workers.put(in.readInt(), WorkerLedger.read(in));
       }

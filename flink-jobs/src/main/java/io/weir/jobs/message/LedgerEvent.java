@@ -1,11 +1,10 @@
 package io.weir.jobs.message;
 
-import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
-import java.io.IOException;
 import java.nio.ByteBuffer;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.util.Collector;
 
 /**
@@ -40,8 +39,7 @@ public record LedgerEvent(
     long packets,
     long octets,
     byte[] body) {
-  public static final WireType<LedgerEvent> TYPE =
-      new WireType<>(LedgerEvent.class, new Serializer());
+  public static final WireType<LedgerEvent> TYPE = WireType.ofRecord(LedgerEvent.class);
 
   /** Offset of what did not come from a partition. */
   public static final long NO_OFFSET = -1;
@@ -92,54 +90,26 @@ public record LedgerEvent(
     }
   }
 
+  /**
+   * Events and what Kafka listed, by probe.
+   *
+   * @param job whose stream it is: the name of the operator and of its state begins with it
+   */
+  public static KeyedStream<LedgerEvent, String> byProbe(
+      DataStream<LedgerEvent> events, DataStream<Enrolment> enrolments, String job) {
+    DataStream<LedgerEvent> enrolled =
+        enrolments
+            .flatMap(LedgerEvent::enrolled)
+            .returns(TYPE)
+            .name(job + "-enrolled")
+            .uid(job + "-enrolled");
+    return events.union(enrolled).keyBy(LedgerEvent::probe, Types.STRING);
+  }
+
   /** The numbers in the body of an {@link Kind#ENROLMENT}. */
   public static long[] offsets(byte[] body) {
     long[] offsets = new long[body.length / 8];
     ByteBuffer.wrap(body).asLongBuffer().get(offsets);
     return offsets;
-  }
-
-  /** Writes a {@link LedgerEvent}. */
-  public static final class Serializer extends WireSerializer<LedgerEvent> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    public void write(LedgerEvent event, DataOutputView out) throws IOException {
-      out.writeByte(event.kind.ordinal());
-      out.writeUTF(event.probe);
-      out.writeInt(event.worker);
-      out.writeLong(event.epoch);
-      out.writeLong(event.sequence);
-      out.writeLong(event.interval);
-      out.writeInt(event.length);
-      out.writeLong(event.offset);
-      out.writeLong(event.appended);
-      out.writeLong(event.records);
-      out.writeLong(event.packets);
-      out.writeLong(event.octets);
-      out.writeInt(event.body.length);
-      out.write(event.body);
-    }
-
-    @Override
-    public LedgerEvent read(DataInputView in) throws IOException {
-      Kind kind = Kind.values()[in.readByte()];
-      String probe = in.readUTF();
-      int worker = in.readInt();
-      long epoch = in.readLong();
-      long sequence = in.readLong();
-      long interval = in.readLong();
-      int length = in.readInt();
-      long offset = in.readLong();
-      long appended = in.readLong();
-      long records = in.readLong();
-      long packets = in.readLong();
-      long octets = in.readLong();
-      byte[] body = new byte[in.readInt()];
-      in.readFully(body);
-      return new LedgerEvent(
-          kind, probe, worker, epoch, sequence, interval, length, offset, appended, records,
-          packets, octets, body);
-    }
   }
 }

@@ -3,14 +3,13 @@ package io.weir.jobs.serde;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
-import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * A serializer written by hand: two methods, no reflection, no Kryo. Subclasses are stateless,
- * public and have a public constructor without arguments, which a restored checkpoint calls.
+ * A serializer of two methods, without Kryo. Subclasses other than {@link RecordSerializer} are
+ * stateless, public and have a public constructor without arguments, which a restored checkpoint
+ * calls.
  */
 public abstract class WireSerializer<T> extends TypeSerializer<T> {
   private static final long serialVersionUID = 1;
@@ -21,23 +20,10 @@ public abstract class WireSerializer<T> extends TypeSerializer<T> {
   /** Reads what {@link #write} wrote. */
   public abstract T read(DataInputView in) throws IOException;
 
-  /**
-   * Whether values are never changed after they were made, so that a copy may be the value itself.
-   */
+  /** Values are never changed after they were made, so that a copy may be the value itself. */
   @Override
   public boolean isImmutableType() {
     return true;
-  }
-
-  /** A copy of a value that may be changed, by writing and reading it. */
-  protected final T rewritten(T value) {
-    try {
-      DataOutputSerializer out = new DataOutputSerializer(4096);
-      write(value, out);
-      return read(new DataInputDeserializer(out.getSharedBuffer(), 0, out.length()));
-    } catch (IOException e) {
-      throw new IllegalStateException(e); // nothing but memory is written to
-    }
   }
 
   @Override
@@ -85,16 +71,26 @@ public abstract class WireSerializer<T> extends TypeSerializer<T> {
     write(read(in), out);
   }
 
-  @Override
-  @SuppressWarnings(
-      "EqualsGetClass") // subclasses without state are equal when they are of one class
-  public boolean equals(Object other) {
-    return other != null && other.getClass() == getClass();
+  /** The class that state names it by: its own, or the record's that it writes. */
+  Class<?> named() {
+    return getClass();
+  }
+
+  /**
+   * What it writes, in words that are others when that changes: state in another form is refused.
+   */
+  String form() {
+    return "1";
   }
 
   @Override
-  public int hashCode() {
-    return getClass().hashCode();
+  public final boolean equals(Object other) {
+    return other instanceof WireSerializer<?> that && that.named() == named();
+  }
+
+  @Override
+  public final int hashCode() {
+    return named().hashCode();
   }
 
   @Override

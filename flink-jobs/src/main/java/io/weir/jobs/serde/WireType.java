@@ -16,6 +16,16 @@ public final class WireType<T> extends TypeInformation<T> {
     this.serializer = serializer;
   }
 
+  /** For a record whose components {@link RecordSerializer} writes. */
+  public static <T extends Record> WireType<T> ofRecord(Class<T> type) {
+    return new WireType<>(type, new RecordSerializer<>(type));
+  }
+
+  /** Writes the type, in messages and in state. */
+  public WireSerializer<T> serializer() {
+    return serializer;
+  }
+
   @Override
   public boolean isBasicType() {
     return false;

@@ -174,7 +174,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
         context
             .getOperatorStateStore()
             .getUnionListState(
-                new ListStateDescriptor<>("pending-files", new PendingFile.Serializer()));
+                new ListStateDescriptor<>("pending-files", PendingFile.TYPE.serializer()));
     registerMetrics();
     if (context.isRestored()) {
       int parallelism = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();

@@ -1,9 +1,6 @@
 package io.weir.jobs.sink;
 
-import io.weir.jobs.serde.WireSerializer;
-import java.io.IOException;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
+import io.weir.jobs.serde.WireType;
 
 /**
  * Rows on the checkpoint storage that a checkpoint vouches for and that are not known to be in
@@ -18,6 +15,7 @@ import org.apache.flink.core.memory.DataOutputView;
  */
 public record PendingFile(
     String path, String token, long rows, long bytes, long checksum, long written) {
+  public static final WireType<PendingFile> TYPE = WireType.ofRecord(PendingFile.class);
 
   /** Name of the table that the rows are for. */
   String table() {
@@ -27,26 +25,5 @@ public record PendingFile(
   /** Number of the subtask that wrote the file. */
   int writer() {
     return Integer.parseInt(token.split("/", -1)[3]);
-  }
-
-  /** Writes a {@link PendingFile}. */
-  public static final class Serializer extends WireSerializer<PendingFile> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    public void write(PendingFile file, DataOutputView out) throws IOException {
-      out.writeUTF(file.path);
-      out.writeUTF(file.token);
-      out.writeLong(file.rows);
-      out.writeLong(file.bytes);
-      out.writeLong(file.checksum);
-      out.writeLong(file.written);
-    }
-
-    @Override
-    public PendingFile read(DataInputView in) throws IOException {
-      return new PendingFile(
-          in.readUTF(), in.readUTF(), in.readLong(), in.readLong(), in.readLong(), in.readLong());
-    }
   }
 }

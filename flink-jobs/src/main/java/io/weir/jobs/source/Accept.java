@@ -74,7 +74,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
         context
             .getOperatorStateStore()
             .getUnionListState(
-                new ListStateDescriptor<>("seen", new SeenSequences.EntrySerializer()));
+                new ListStateDescriptor<>("seen", SeenSequences.Entry.TYPE.serializer()));
     for (SeenSequences.Entry entry : state.get()) {
       seen.restore(entry);
     }

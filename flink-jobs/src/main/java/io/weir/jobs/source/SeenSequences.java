@@ -1,12 +1,9 @@
 package io.weir.jobs.source;
 
 import io.weir.jobs.message.RangeSet;
-import io.weir.jobs.serde.WireSerializer;
-import java.io.IOException;
+import io.weir.jobs.serde.WireType;
 import java.util.HashMap;
 import java.util.Map;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /**
  * Which messages have been accepted, by (topic kind, probe, worker, epoch): the sequence numbers as
@@ -27,7 +24,9 @@ public final class SeenSequences {
   public record Worker(TopicKind kind, String probe, int worker) {}
 
   /** One entry of the state: one run of one worker. */
-  public record Entry(Worker worker, long epoch, long touched, long[] ranges) {}
+  public record Entry(Worker worker, long epoch, long touched, long[] ranges) {
+    public static final WireType<Entry> TYPE = WireType.ofRecord(Entry.class);
+  }
 
   private static final class Run {
     final RangeSet sequences = new RangeSet(MAX_RANGES);
@@ -88,36 +87,5 @@ public final class SeenSequences {
       runs.put(epoch, run);
     }
     return run;
-  }
-
-  /** Writes one {@link Entry}. */
-  public static final class EntrySerializer extends WireSerializer<Entry> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    public void write(Entry entry, DataOutputView out) throws IOException {
-      out.writeUTF(entry.worker().kind().prefix());
-      out.writeUTF(entry.worker().probe());
-      out.writeInt(entry.worker().worker());
-      out.writeLong(entry.epoch());
-      out.writeLong(entry.touched());
-      out.writeInt(entry.ranges().length);
-      for (long bound : entry.ranges()) {
-        out.writeLong(bound);
-      }
-    }
-
-    @Override
-    public Entry read(DataInputView in) throws IOException {
-      TopicKind kind = TopicKind.of(in.readUTF());
-      Worker worker = new Worker(kind, in.readUTF(), in.readInt());
-      long epoch = in.readLong();
-      long touched = in.readLong();
-      long[] ranges = new long[in.readInt()];
-      for (int i = 0; i < ranges.length; i++) {
-        ranges[i] = in.readLong();
-      }
-      return new Entry(worker, epoch, touched, ranges);
-    }
   }
 }

@@ -1,6 +1,6 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import java.io.IOException;
@@ -65,14 +65,9 @@ final class Lists {
   }
 
   /** Writes a {@link Lists}. */
-  public static final class Serializer extends WireSerializer<Lists> {
+  public static final class Serializer extends StateSerializer<Lists> {
     private static final long serialVersionUID = 1;
     private static final TableRow.Serializer ROWS = new TableRow.Serializer();
-
-    @Override
-    public boolean isImmutableType() {
-      return false;
-    }
 
     @Override
     public Lists copy(Lists from) {

@@ -53,7 +53,7 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
     var runtime = getRuntimeContext();
     parts =
         runtime.getMapState(
-            new MapStateDescriptor<>("parts", IntSerializer.INSTANCE, new Digest.Serializer()));
+            new MapStateDescriptor<>("parts", IntSerializer.INSTANCE, Digest.TYPE.serializer()));
     written = runtime.getState(new ValueStateDescriptor<>("written", new Lists.Serializer()));
     mergeAt = runtime.getState(new ValueStateDescriptor<>("merge-at", LongSerializer.INSTANCE));
     forgetAt = runtime.getState(new ValueStateDescriptor<>("forget-at", LongSerializer.INSTANCE));

@@ -1,7 +1,8 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.message.RangeSet;
-import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.Longs;
+import io.weir.jobs.serde.StateSerializer;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
@@ -98,13 +99,8 @@ final class Progress {
   }
 
   /** Writes a {@link Progress}. */
-  public static final class Serializer extends WireSerializer<Progress> {
+  public static final class Serializer extends StateSerializer<Progress> {
     private static final long serialVersionUID = 1;
-
-    @Override
-    public boolean isImmutableType() {
-      return false;
-    }
 
     @Override
     public Progress copy(Progress from) {

@@ -1,6 +1,7 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.Longs;
+import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.TableRow;
 import java.io.IOException;
 import java.time.Duration;
@@ -173,14 +174,9 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   }
 
   /** Writes a {@link Window}. */
-  public static final class Serializer extends WireSerializer<Window> {
+  public static final class Serializer extends StateSerializer<Window> {
     private static final long serialVersionUID = 1;
     private static final Lists.Serializer LISTS = new Lists.Serializer();
-
-    @Override
-    public boolean isImmutableType() {
-      return false;
-    }
 
     @Override
     public Window copy(Window from) {

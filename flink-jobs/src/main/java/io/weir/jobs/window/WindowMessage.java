@@ -1,10 +1,6 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
-import java.io.IOException;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /**
  * What the buckets of the windows hear.
@@ -27,7 +23,7 @@ record WindowMessage(
     int rank,
     long[] data,
     long[] sketches) {
-  static final WireType<WindowMessage> TYPE = new WireType<>(WindowMessage.class, new Serializer());
+  static final WireType<WindowMessage> TYPE = WireType.ofRecord(WindowMessage.class);
 
   private static final long[] NONE = {};
 
@@ -47,36 +43,5 @@ record WindowMessage(
 
   static WindowMessage enrolled(int bucket, int probes) {
     return new WindowMessage(Kind.ENROLLED, bucket, "", 0, 0, 0, new long[] {probes}, NONE);
-  }
-
-  /** Writes a {@link WindowMessage}. */
-  public static final class Serializer extends WireSerializer<WindowMessage> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    public void write(WindowMessage message, DataOutputView out) throws IOException {
-      out.writeByte(message.kind.ordinal());
-      out.writeInt(message.bucket);
-      out.writeUTF(message.probe);
-      out.writeLong(message.window);
-      out.writeInt(message.entries);
-      out.writeInt(message.rank);
-      Longs.write(message.data, message.data.length, out);
-      Longs.write(message.sketches, message.sketches.length, out);
-    }
-
-    @Override
-    public WindowMessage read(DataInputView in) throws IOException {
-      Kind kind = Kind.values()[in.readByte()];
-      return new WindowMessage(
-          kind,
-          in.readInt(),
-          in.readUTF(),
-          in.readLong(),
-          in.readInt(),
-          in.readInt(),
-          Longs.read(in),
-          Longs.read(in));
-    }
   }
 }

@@ -1,6 +1,7 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.Longs;
+import io.weir.jobs.serde.StateSerializer;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -171,13 +172,8 @@ final class WindowState {
   }
 
   /** Writes a {@link WindowState}. */
-  public static final class Serializer extends WireSerializer<WindowState> {
+  public static final class Serializer extends StateSerializer<WindowState> {
     private static final long serialVersionUID = 1;
-
-    @Override
-    public boolean isImmutableType() {
-      return false;
-    }
 
     @Override
     public WindowState copy(WindowState from) {

@@ -34,6 +34,10 @@ public final class WindowTable<W, T> {
   /** A step of the plain-SQL check: a table of that name is made of the SELECT. */
   public record Step(String name, String sql) {}
 
+  /** A column that several tables have, of rows that hold an {@code S}. */
+  public record Figure<S>(
+      ColumnType type, String name, String comment, Function<S, Object> value) {}
+
   private final int id;
   private final String name;
   private final String comment;
@@ -176,6 +180,15 @@ public final class WindowTable<W, T> {
     WindowColumn<W, T> column = add(type, columnName, what);
     column.value = value;
     column.check = columnName;
+    return this;
+  }
+
+  /** Columns of what {@code part} takes from each row. */
+  @SafeVarargs
+  public final <S> WindowTable<W, T> columns(Function<T, S> part, Figure<S>... figures) {
+    for (Figure<S> figure : figures) {
+      column(figure.type, figure.name, figure.comment, part.andThen(figure.value));
+    }
     return this;
   }
 

@@ -38,6 +38,13 @@ class ClickHouseSinkTest {
 
   @TempDir Path directory;
 
+  private static OperatorSubtaskState afterOneBlock(
+      OneInputStreamOperatorTestHarness<NativeBlock, Void> harness) throws Exception {
+    harness.open();
+    harness.processElement(new StreamRecord<>(block(1)));
+    return harness.snapshot(1, 0);
+  }
+
   private OneInputStreamOperatorTestHarness<NativeBlock, Void> harness(
       FakeClickHouse clickhouse, long maxPending, Duration retryFor) throws Exception {
     return harness(clickhouse, maxPending, retryFor, 1, 0);
@@ -135,9 +142,7 @@ class ClickHouseSinkTest {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
       OperatorSubtaskState state;
       try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
-        harness.open();
-        harness.processElement(new StreamRecord<>(block(1)));
-        state = harness.snapshot(1, 0);
+        state = afterOneBlock(harness);
         harness.notifyOfCompletedCheckpoint(1);
         drain(harness, 1); // stored, and then the process dies
       }
@@ -242,9 +247,7 @@ class ClickHouseSinkTest {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
       OperatorSubtaskState state;
       try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
-        harness.open();
-        harness.processElement(new StreamRecord<>(block(1)));
-        state = harness.snapshot(1, 0);
+        state = afterOneBlock(harness);
       }
       Thread.sleep(5);
       try (var harness = harness(clickhouse, 1 << 20, Duration.ofMillis(1))) {

@@ -1,4 +1,4 @@
-package io.weir.jobs.window;
+package io.weir.jobs.serde;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -33,5 +33,20 @@ public final class Longs {
       buffer.asLongBuffer().get(numbers, from, count);
     }
     return numbers;
+  }
+
+  /** Writes a whole array. */
+  static final class Serializer extends WireSerializer<long[]> {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public void write(long[] numbers, DataOutputView out) throws IOException {
+      Longs.write(numbers, numbers.length, out);
+    }
+
+    @Override
+    public long[] read(DataInputView in) throws IOException {
+      return Longs.read(in);
+    }
   }
 }

@@ -1,0 +1,58 @@
+package io.weir.jobs.message;
+
+import io.weir.proto.ClosingRecord;
+import java.io.IOException;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
+
+/** What the newest closing record of a probe's newest run says of the agent. */
+public final class NewestRun {
+  /** Length of intervals until a closing record tells. */
+  private static final int DEFAULT_LENGTH = 10_000;
+
+  private long epoch;
+  private int length = DEFAULT_LENGTH;
+  private int workers;
+  private boolean file;
+
+  /** Takes in a closing record. */
+  public void closing(LedgerEvent event, ClosingRecord record) {
+    if (event.epoch() >= epoch) {
+      epoch = event.epoch();
+      length = event.length();
+      workers = Math.max(1, record.getWorkers());
+      file = record.getSource().startsWith("file:");
+    }
+  }
+
+  /** Length of its intervals, ms. */
+  public int length() {
+    return length;
+  }
+
+  /** Number of its workers, 0 before the first closing record. */
+  public int workers() {
+    return workers;
+  }
+
+  /** Whether it reads a capture file: it ends when that ends. */
+  public boolean isOfFile() {
+    return file;
+  }
+
+  public void write(DataOutputView out) throws IOException {
+    out.writeLong(epoch);
+    out.writeInt(length);
+    out.writeInt(workers);
+    out.writeBoolean(file);
+  }
+
+  public static NewestRun read(DataInputView in) throws IOException {
+    NewestRun run = new NewestRun();
+    run.epoch = in.readLong();
+    run.length = in.readInt();
+    run.workers = in.readInt();
+    run.file = in.readBoolean();
+    return run;
+  }
+}
