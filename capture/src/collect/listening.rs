@@ -352,7 +352,7 @@ fn unit(protocol: Protocol, counts: Unit) -> &'static str {
         (Protocol::Sflow, _) => "samples",
         (Protocol::Nprobe, _) => "messages",
         (_, Unit::Messages) => "datagrams",
-        (_, Unit::Flows | Unit::Records) => "records",
+        (_, Unit::Flows | Unit::Records | Unit::FlowsSoFar) => "records",
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Unit {
     Flows,
     /// Records of flows and of options.
     Records,
+    /// Records of flows, with those of the message itself, as softflowd counts in IPFIX.
+    FlowsSoFar,
 }
 
 /// Numbers that another way of counting foretold so many fewer of are not counted that way.
@@ -35,19 +37,14 @@ struct Way {
     hits: u32,
     /// It is plain that this is not counted.
     out: bool,
-    #[serde(skip)]
     losses: Losses,
 }
 
 /// The numbers of one session and domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counting {
-    ways: [Way; 3],
-    /// The number that came last.
-    #[serde(skip)]
-    last: Option<u32>,
+    ways: [Way; 4],
     /// What was counted of the losses so far.
-    #[serde(skip)]
     told: Losses,
 }
 
@@ -55,8 +52,8 @@ pub(super) struct Counting {
 fn order(protocol: Protocol) -> &'static [Unit] {
     match protocol {
         Protocol::NetflowV5 => &[Unit::Flows, Unit::Messages],
-        Protocol::NetflowV9 => &[Unit::Messages, Unit::Flows, Unit::Records],
-        Protocol::Ipfix => &[Unit::Records, Unit::Flows, Unit::Messages],
+        Protocol::NetflowV9 => &[Unit::Messages, Unit::Flows, Unit::Records, Unit::FlowsSoFar],
+        Protocol::Ipfix => &[Unit::Records, Unit::Flows, Unit::Messages, Unit::FlowsSoFar],
         Protocol::Sflow | Protocol::Nprobe => &[Unit::Messages],
     }
 }
@@ -65,20 +62,22 @@ impl Counting {
     /// Takes in a message's number, and keeps the losses in step.
     #[inline]
     pub(super) fn hear(&mut self, protocol: Protocol, number: u32, units: Units, sent_ms: i64, losses: &mut Losses) {
-        self.last = Some(number);
         let mut changed = false;
+        // Where one way foretells nothing, as without a template, the others prove nothing.
+        let all_foretell = self.ways.iter().all(|way| way.out || !way.sequence.is_inexact());
         for &unit in order(protocol) {
             let way = &mut self.ways[unit as usize];
             if way.out {
                 continue;
             }
-            let units = match unit {
-                Unit::Messages => Some(1),
-                Unit::Flows => units.flows,
-                Unit::Records => units.records,
+            let (number, units) = match unit {
+                Unit::Messages => (number, Some(1)),
+                Unit::Flows => (number, units.flows),
+                Unit::Records => (number, units.records),
+                Unit::FlowsSoFar => (number.wrapping_sub(units.flows.unwrap_or(0)), units.flows),
             };
             let hit = way.sequence.hear(Numbered { number, units, sent_ms }, &mut way.losses);
-            way.hits = way.hits.saturating_add(u32::from(hit));
+            way.hits = way.hits.saturating_add(u32::from(hit && all_foretell));
             changed |= !hit;
         }
         if changed {
@@ -110,13 +109,6 @@ impl Counting {
         likely.unwrap_or(order[0])
     }
 
-    /// Whether this is a number that comes next, and no other.
-    #[inline]
-    pub(super) fn expects(&self, protocol: Protocol, number: u32) -> bool {
-        let likely = &self.ways[order(protocol)[0] as usize];
-        likely.sequence.next == Some(number) && self.last != Some(number)
-    }
-
     /// Whether the number may be of the same count as those before.
     pub(super) fn may_hold(&self, protocol: Protocol, number: u32, sent_ms: i64) -> bool {
         order(protocol).iter().any(|&unit| self.ways[unit as usize].sequence.may_hold(number, sent_ms))
@@ -137,7 +129,6 @@ impl Counting {
 
     /// The exporter began anew: it counts as it did, and nothing was lost.
     pub(super) fn restart(&mut self) {
-        self.last = None;
         self.ways.iter_mut().for_each(|way| way.sequence.restart());
     }
 }
@@ -155,11 +146,12 @@ mod tests {
         for (at, &(flows, options)) in messages.iter().enumerate() {
             if !gone.contains(&at) {
                 let units = Units { flows: Some(flows), records: Some(flows + options) };
-                counting.hear(protocol, number, units, at as i64, &mut losses);
+                let said = if unit == Unit::FlowsSoFar { number + flows } else { number };
+                counting.hear(protocol, said, units, at as i64, &mut losses);
             }
             number += match unit {
                 Unit::Messages => 1,
-                Unit::Flows => flows,
+                Unit::Flows | Unit::FlowsSoFar => flows,
                 Unit::Records => flows + options,
             };
         }
@@ -172,13 +164,13 @@ mod tests {
         let sum = |gone: &[usize], unit: Unit| -> u64 {
             let of = |at: &usize| match unit {
                 Unit::Messages => 1,
-                Unit::Flows => messages[*at].0,
+                Unit::Flows | Unit::FlowsSoFar => messages[*at].0,
                 Unit::Records => messages[*at].0 + messages[*at].1,
             };
             gone.iter().map(of).sum::<u32>().into()
         };
         for protocol in [Protocol::NetflowV9, Protocol::Ipfix] {
-            for unit in [Unit::Messages, Unit::Flows, Unit::Records] {
+            for unit in [Unit::Messages, Unit::Flows, Unit::Records, Unit::FlowsSoFar] {
                 assert_eq!(lost(protocol, unit, &messages, &[]), (0, unit), "{protocol} {unit:?}");
                 let gone = [1, 20, 21, 47];
                 assert_eq!(lost(protocol, unit, &messages, &gone), (sum(&gone, unit), unit), "{protocol} {unit:?}");

@@ -223,7 +223,7 @@ impl Exporter {
         moment: &Moment,
         octets: usize,
         limits: &DecodeLimits,
-        may_hold: impl Fn(&Counting) -> bool,
+        may_hold: impl Fn(&Counting, bool) -> bool,
     ) -> bool {
         self.counts.datagrams += 1;
         self.counts.octets += octets as u64;
@@ -241,12 +241,11 @@ impl Exporter {
         anew
     }
 
-    /// Whether a datagram came before, not long ago: counts it then, and remembers it else. Only a number that is not the next
-    /// one is looked for.
+    /// Whether a datagram came before, not long ago: counts it then, and remembers it else.
     #[inline]
-    pub(super) fn is_repeated(&mut self, at: usize, number: u32, content: u64) -> bool {
+    pub(super) fn is_repeated(&mut self, at: usize, content: u64) -> bool {
         let talk = &mut self.talks[at];
-        if !talk.counting.expects(self.info.protocol, number) && talk.is_known(content) {
+        if talk.is_known(content) {
             self.counts.losses.repeated += 1;
             self.counts.count(Refusal::Repeated);
             return true;

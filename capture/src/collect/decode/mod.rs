@@ -216,7 +216,10 @@ impl Decoder {
         let slot = self.exporters.place(info, &self.limits);
         let exporter = self.exporters.slot(slot);
         let at = exporter.talk(session, number, &self.limits);
-        let holds = |counting: &counting::Counting| counting.may_hold(info.protocol, number, moment.export_ms);
+        let holds = |counting: &counting::Counting, uptime_runs_on: bool| {
+            uptime_runs_on && counting.may_hold(info.protocol, number, moment.export_ms)
+                || counting.runs_on(info.protocol, number)
+        };
         let anew = exporter.hear(at, moment, data.len(), &self.limits, holds);
         if anew && exporter.talks[at].waiting > 0 {
             // What waits was sent before, and is not of the templates that come now.
@@ -224,7 +227,7 @@ impl Decoder {
             let gone = self.waiting.claim(&(*info, session), None).len();
             self.exporters.slot(slot).counts.causes[Refusal::UnknownTemplate as usize] += gone as u64;
         }
-        (!self.exporters.slot(slot).is_repeated(at, number, content)).then_some((slot, at))
+        (!self.exporters.slot(slot).is_repeated(at, content)).then_some((slot, at))
     }
 
     /// NetFlow v9 and IPFIX.

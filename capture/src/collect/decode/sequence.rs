@@ -10,7 +10,7 @@ const AHEAD: u32 = 1 << 24;
 const GAPS: usize = 16;
 
 /// What sequence numbers told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Units that never came.
     pub lost: u64,
@@ -58,6 +58,11 @@ impl Sequence {
         is_next
     }
 
+    /// Whether the number that comes next is not known, but for the least that it may be.
+    pub(super) fn is_inexact(&self) -> bool {
+        self.inexact
+    }
+
     /// The exporter is known to have begun anew: nothing was lost.
     pub(super) fn restart(&mut self) {
         *self = Sequence::default();
@@ -81,7 +86,9 @@ impl Sequence {
         let Numbered { number, units, sent_ms } = *heard;
         let Some(next) = self.next else { return self.advance(heard) };
         let (ahead, behind) = (number.wrapping_sub(next), next.wrapping_sub(number));
-        if ahead <= AHEAD {
+        if self.inexact && ahead == 0 && units == Some(0) {
+            // It says no more than was known.
+        } else if ahead <= AHEAD {
             // How much of it was of datagrams whose units are unknown cannot be told.
             if !self.inexact {
                 losses.lost += u64::from(ahead);

@@ -42,11 +42,17 @@ impl Talk {
     }
 
     /// Takes in a datagram's times; true where the exporter started anew since the one before. Then sequence numbers start
-    /// anew too, and templates are worth nothing (RFC 3954, section 9).
+    /// anew too, and templates are worth nothing (RFC 3954, section 9). `may_hold`: whether numbers deny it, given whether the
+    /// uptime runs on.
     ///
     /// An exporter that started anew has an uptime that began after it was last heard. One that only goes back is of a datagram
     /// that came late, or of another card in the same domain.
-    pub(super) fn hear(&mut self, moment: &Moment, may_hold: impl Fn(&Counting) -> bool, mut forget: impl FnMut(&Template)) -> bool {
+    pub(super) fn hear(
+        &mut self,
+        moment: &Moment,
+        may_hold: impl Fn(&Counting, bool) -> bool,
+        mut forget: impl FnMut(&Template),
+    ) -> bool {
         let last_ms = self.heard_ms;
         self.heard_ms = last_ms.max(moment.received_ms);
         let Some(uptime) = moment.uptime_ms else { return false };
@@ -55,7 +61,7 @@ impl Talk {
         let elapsed = moment.received_ms.saturating_sub(at_ms);
         let runs_on = on.saturating_sub(elapsed).saturating_abs() <= DRIFT_MS + elapsed.saturating_abs() / 64;
         let booted_ms = moment.received_ms.saturating_sub(i64::from(uptime));
-        if booted_ms < last_ms.saturating_sub(DRIFT_MS) || runs_on && may_hold(&self.counting) {
+        if booted_ms < last_ms.saturating_sub(DRIFT_MS) || may_hold(&self.counting, runs_on) {
             return false;
         }
         self.counting.restart();

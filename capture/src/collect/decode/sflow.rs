@@ -1,6 +1,6 @@
 //! sFlow version 5 (sflow.org, "sFlow Version 5", 2004): one record for each sampled packet.
 
-use super::counting::Units;
+use super::counting::{Counting, Units};
 use super::event::Take;
 use super::exporter::{Exporter, Exporters, Session};
 use super::fields::{Moment, is_mapped, mapped};
@@ -94,9 +94,11 @@ pub(super) fn datagram(
     // Of whatever port: the agent is who it says it is.
     let at = exporter.talk(Session::from(address), sequence, limits);
     let sent_ms = i64::from(uptime);
-    let holds = |counting: &super::counting::Counting| counting.may_hold(Protocol::Sflow, sequence, sent_ms);
+    let holds = |counting: &Counting, uptime_runs_on: bool| {
+        uptime_runs_on && counting.may_hold(Protocol::Sflow, sequence, sent_ms)
+    };
     exporter.hear(at, &moment, data.len(), limits, holds);
-    if exporter.is_repeated(at, sequence, content) {
+    if exporter.is_repeated(at, content) {
         return Ok(());
     }
     let units = Units { flows: None, records: None };

@@ -185,7 +185,7 @@ impl Decoder {
         let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: None, boot_ms: None };
         let exporter = self.exporters.get(&from, &self.limits);
         let at = exporter.talk(from.address.into(), 0, &self.limits);
-        exporter.hear(at, &moment, octets, &self.limits, |_| true);
+        exporter.hear(at, &moment, octets, &self.limits, |_, _| true);
         let (exporters, limits, left_out) = (&mut self.exporters, &self.limits, &mut self.nprobe.left_out);
         NprobeRecords { exporters, limits, left_out, from, moment, take }
     }
