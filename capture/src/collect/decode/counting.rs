@@ -88,30 +88,43 @@ impl Counting {
     /// Rules out what is plainly not counted, and says the losses of what may be.
     #[cold]
     fn settle(&mut self, protocol: Protocol, losses: &mut Losses) {
-        let most = self.ways.iter().map(|way| way.hits).max().unwrap_or(0);
+        let most = self.most();
         self.ways.iter_mut().for_each(|way| way.out |= way.hits.saturating_add(PLAIN) <= most);
-        let likely = order(protocol).iter().map(|&unit| &self.ways[unit as usize]);
-        let likely = likely.filter(|way| !way.out && way.hits.saturating_add(LIKELY) >= most);
-        let Some(way) = likely.min_by_key(|way| way.losses.lost) else { return };
-        let (now, told) = (way.losses, std::mem::replace(&mut self.told, way.losses));
-        let tell = |sum: &mut u64, now: u64, told: u64| *sum = (*sum + now).saturating_sub(told);
-        tell(&mut losses.lost, now.lost, told.lost);
-        tell(&mut losses.late, now.late, told.late);
-        tell(&mut losses.repeated, now.repeated, told.repeated);
-        tell(&mut losses.restarts, now.restarts, told.restarts);
+        let Some((_, way)) = self.likely(protocol).min_by_key(|(_, way)| way.losses.lost) else { return };
+        let now = way.losses;
+        let told = &mut self.told;
+        // What was said of an earlier run cannot be taken back.
+        let tell = |sum: &mut u64, now: u64, told: &mut u64| {
+            let less = told.saturating_sub(now).min(*sum);
+            let more = now.saturating_sub(*told);
+            *sum = *sum + more - less;
+            *told = *told + more - less;
+        };
+        tell(&mut losses.lost, now.lost, &mut told.lost);
+        tell(&mut losses.late, now.late, &mut told.late);
+        tell(&mut losses.repeated, now.repeated, &mut told.repeated);
+        tell(&mut losses.restarts, now.restarts, &mut told.restarts);
     }
 
     /// What is counted, as far as it is known.
     pub(super) fn unit(&self, protocol: Protocol) -> Unit {
-        let order = order(protocol);
-        let most = self.ways.iter().map(|way| way.hits).max().unwrap_or(0);
-        let likely = order.iter().copied().find(|&unit| self.ways[unit as usize].hits.saturating_add(LIKELY) >= most);
-        likely.unwrap_or(order[0])
+        self.likely(protocol).next().map_or(Unit::Messages, |(unit, _)| unit)
+    }
+
+    fn most(&self) -> u32 {
+        self.ways.iter().map(|way| way.hits).max().unwrap_or(0)
+    }
+
+    /// The ways that it may be counted, likeliest first.
+    fn likely(&self, protocol: Protocol) -> impl Iterator<Item = (Unit, &Way)> {
+        let most = self.most();
+        let all = order(protocol).iter().map(|&unit| (unit, &self.ways[unit as usize]));
+        all.filter(move |(_, way)| !way.out && way.hits.saturating_add(LIKELY) >= most)
     }
 
     /// Whether the number may be of the same count as those before.
     pub(super) fn may_hold(&self, protocol: Protocol, number: u32, sent_ms: i64) -> bool {
-        order(protocol).iter().any(|&unit| self.ways[unit as usize].sequence.may_hold(number, sent_ms))
+        self.likely(protocol).any(|(_, way)| way.sequence.may_hold(number, sent_ms))
     }
 
     /// Whether the number follows on those before so closely that no other exporter's would.
@@ -120,6 +133,12 @@ impl Counting {
         // Low numbers are alike by chance.
         let near = |next: u32| next > NEAR && number > NEAR && number.wrapping_sub(next) < NEAR;
         order(protocol).iter().any(|&unit| of(unit).is_some_and(near))
+    }
+
+    /// Whether no message of this number came before: it is the next one by the likeliest way of counting.
+    #[inline]
+    pub(super) fn is_new(&self, protocol: Protocol, number: u32) -> bool {
+        self.ways[order(protocol)[0] as usize].sequence.is_new(number)
     }
 
     /// Whether messages of a higher number came.

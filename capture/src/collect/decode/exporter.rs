@@ -243,9 +243,9 @@ impl Exporter {
 
     /// Whether a datagram came before, not long ago: counts it then, and remembers it else.
     #[inline]
-    pub(super) fn is_repeated(&mut self, at: usize, content: u64) -> bool {
+    pub(super) fn is_repeated(&mut self, at: usize, number: u32, content: u64) -> bool {
         let talk = &mut self.talks[at];
-        if talk.is_known(content) {
+        if !talk.counting.is_new(self.info.protocol, number) && talk.is_known(content) {
             self.counts.losses.repeated += 1;
             self.counts.count(Refusal::Repeated);
             return true;

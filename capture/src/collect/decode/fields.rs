@@ -82,45 +82,46 @@ impl Moment {
 /// What a record, or an option, says of sampling.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sampled {
-    interval: u64,
-    packet_interval: u64,
-    packet_space: Option<u64>,
-    size: u64,
-    population: u64,
-    /// A selector's (RFC 5477, section 8.2.1).
-    algorithm: Option<u64>,
+    interval: u32,
+    packet_interval: u32,
+    packet_space: Option<u32>,
+    size: u32,
+    population: u32,
+    /// A selector's (RFC 5477, section 8.2.1); 0 for none.
+    algorithm: u16,
+    /// The template that it is about; 0 for none.
+    pub(super) template: u16,
     /// A number of 64 bits with fraction, or of 32.
     probability: u64,
     /// The sampler that it names.
     pub(super) sampler: Option<u64>,
-    /// The template that it is about.
-    pub(super) template: Option<u16>,
 }
 
 /// No rate is higher.
-const HIGHEST_RATE: u64 = 1 << 24;
+const HIGHEST_RATE: u32 = 1 << 24;
 /// Selectors: n packets out of N, and each packet with a probability.
-const RANDOM_OUT_OF: u64 = 3;
-const UNIFORM: u64 = 4;
+const RANDOM_OUT_OF: u16 = 3;
+const UNIFORM: u16 = 4;
 
 impl Sampled {
     /// One packet in this many; `None` where it does not say.
     #[inline]
     pub(super) fn rate(&self) -> Option<u32> {
-        let plain = self.packet_interval | self.population | self.probability == 0;
+        let plain = (self.packet_interval | self.population) == 0 && self.probability == 0;
         let rate = if plain { self.interval } else { self.by_selector() };
-        if rate == 0 || rate > HIGHEST_RATE { None } else { Some(rate as u32) }
+        if rate == 0 || rate > HIGHEST_RATE { None } else { Some(rate) }
     }
 
-    fn by_selector(&self) -> u64 {
+    #[cold]
+    fn by_selector(&self) -> u32 {
         let out_of = self.population.checked_div(self.size).unwrap_or(0);
         let spaced = match (self.packet_interval, self.packet_space) {
             (0, _) | (_, None) => 0,
             (interval, Some(space)) => interval.saturating_add(space) / interval,
         };
         let chosen = match self.algorithm {
-            Some(RANDOM_OUT_OF) => out_of,
-            Some(UNIFORM) => self.by_probability(),
+            RANDOM_OUT_OF => out_of,
+            UNIFORM => self.by_probability(),
             _ => 0,
         };
         // The interval alone, without what lies between, is what some exporters call the rate.
@@ -128,16 +129,16 @@ impl Sampled {
         all.into_iter().find(|&rate| rate > 0).unwrap_or(0)
     }
 
-    fn by_probability(&self) -> u64 {
+    fn by_probability(&self) -> u32 {
         let narrow = f64::from(f32::from_bits(self.probability as u32));
         let probability = if self.probability >> 32 == 0 { narrow } else { f64::from_bits(self.probability) };
-        if probability > 0.0 && probability <= 1.0 { (1.0 / probability).round() as u64 } else { 0 }
+        if probability > 0.0 && probability <= 1.0 { (1.0 / probability).round() as u32 } else { 0 }
     }
 
     /// Whether it announces sampling, or filtering, that no rate can be read of.
     pub(super) fn is_strange(&self) -> bool {
-        let said = [self.interval, self.packet_interval, self.population, self.probability];
-        self.algorithm.is_some_and(|algorithm| algorithm > 0) || said.iter().any(|&value| value > 0)
+        let said = self.interval | self.packet_interval | self.population | u32::from(self.algorithm);
+        said != 0 || self.probability > 0
     }
 }
 
@@ -261,17 +262,17 @@ impl<'a> Values<'a> {
             Meaning::Biflow => self.biflow = number as u8,
             Meaning::SamplingInterval => {
                 if self.sampled.interval == 0 {
-                    self.sampled.interval = number;
+                    self.sampled.interval = at_most_32(number);
                 }
             }
             Meaning::Sampler => self.sampled.sampler = Some(number),
-            Meaning::PacketInterval => self.sampled.packet_interval = number,
-            Meaning::PacketSpace => self.sampled.packet_space = Some(number),
-            Meaning::SamplingSize => self.sampled.size = number,
-            Meaning::SamplingPopulation => self.sampled.population = number,
-            Meaning::SamplingAlgorithm => self.sampled.algorithm = Some(number),
+            Meaning::PacketInterval => self.sampled.packet_interval = at_most_32(number),
+            Meaning::PacketSpace => self.sampled.packet_space = Some(at_most_32(number)),
+            Meaning::SamplingSize => self.sampled.size = at_most_32(number),
+            Meaning::SamplingPopulation => self.sampled.population = at_most_32(number),
+            Meaning::SamplingAlgorithm => self.sampled.algorithm = number as u16,
             Meaning::SamplingProbability => self.sampled.probability = number,
-            Meaning::TemplateId => self.sampled.template = u16::try_from(number).ok(),
+            Meaning::TemplateId => self.sampled.template = u16::try_from(number).unwrap_or(0),
             Meaning::Application => record.application_id = u16::try_from(number).unwrap_or(0),
             Meaning::Latency => self.rtt_us = self.rtt_us.saturating_add(at_most_32(number).saturating_mul(2000)),
             // What is no number, and what a template's steps have none of.
@@ -405,15 +406,14 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Octets of a packet, and of a record, that are believed.
-const LONGEST_PACKET: u64 = 1 << 20;
-const MOST: u64 = 1 << 48;
+/// Octets of a packet, and packets or octets of a record, that are believed, as powers of 2.
+const LONGEST_PACKET: u32 = 20;
+const MOST: u32 = 48;
 
 /// Whether counts cannot be.
 #[inline]
 pub(super) fn is_absurd(sent: &SentCounts) -> bool {
-    let longest = sent.packets.saturating_mul(LONGEST_PACKET);
-    sent.packets > MOST || sent.octets > MOST || sent.packets > 0 && sent.octets > longest
+    (sent.packets | sent.octets) >> MOST != 0 || sent.packets > 0 && sent.octets >> LONGEST_PACKET > sent.packets
 }
 
 /// An IPv4 address as 16 octets.

@@ -120,6 +120,8 @@ pub struct Decoder {
 /// Octets of a header.
 const V9_HEADER: usize = 20;
 const IPFIX_HEADER: usize = 16;
+/// Octets of the beginning and of the end by which a datagram is known again.
+const ENDS: usize = 96;
 
 impl Decoder {
     /// A decoder that knows no exporters.
@@ -148,7 +150,7 @@ impl Decoder {
             [0, 5, ..] => self.netflow5(from, received_ms, data, take),
             [0, 9 | 10, ..] => self.templated(from, received_ms, data, take),
             [0, 0, 0, 5, ..] => {
-                let when = (received_ms, self.hasher.hash_one(data));
+                let when = (received_ms, self.content(data));
                 sflow::datagram(&mut self.exporters, &self.limits, from.address, when, data, take)
             }
             [] | [0] | [0, 0] | [0, 0, 0] => Err(Refusal::Truncated),
@@ -203,6 +205,15 @@ impl Decoder {
         Ok(())
     }
 
+    /// A number that stands for what a datagram says: of a long one its beginning, with number and times, and its end.
+    #[inline]
+    fn content(&self, data: &[u8]) -> u64 {
+        match data.split_first_chunk::<ENDS>().zip(data.split_last_chunk::<ENDS>()) {
+            Some(((first, _), (_, last))) => self.hasher.hash_one((data.len(), first, last)),
+            None => self.hasher.hash_one(data),
+        }
+    }
+
     /// A datagram came: the places of its exporter and session; `None` where it came before.
     fn hear(
         &mut self,
@@ -212,7 +223,7 @@ impl Decoder {
         number: u32,
         data: &[u8],
     ) -> Option<(usize, usize)> {
-        let content = self.hasher.hash_one(data);
+        let content = self.content(data);
         let slot = self.exporters.place(info, &self.limits);
         let exporter = self.exporters.slot(slot);
         let at = exporter.talk(session, number, &self.limits);
@@ -227,7 +238,7 @@ impl Decoder {
             let gone = self.waiting.claim(&(*info, session), None).len();
             self.exporters.slot(slot).counts.causes[Refusal::UnknownTemplate as usize] += gone as u64;
         }
-        (!self.exporters.slot(slot).is_repeated(at, content)).then_some((slot, at))
+        (!self.exporters.slot(slot).is_repeated(at, number, content)).then_some((slot, at))
     }
 
     /// NetFlow v9 and IPFIX.

@@ -73,8 +73,8 @@ impl Rates {
         let of = match (values.sampled.sampler, values.interface(), values.sampled.template) {
             (Some(sampler), _, _) => Of::Sampler(sampler),
             (None, Some(interface), _) => Of::Interface(interface),
-            (None, None, Some(template)) => Of::Template(template),
-            (None, None, None) => Of::Domain,
+            (None, None, 0) => Of::Domain,
+            (None, None, template) => Of::Template(template),
         };
         self.set(of, rate, heard_ms, most)
     }

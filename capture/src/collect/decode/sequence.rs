@@ -37,6 +37,9 @@ pub(super) struct Sequence {
     pub(super) next: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     inexact: bool,
+    /// The newest had units: what comes next has another number than any before.
+    #[serde(skip)]
+    moved: bool,
     /// When the newest was sent.
     #[serde(default)]
     sent_ms: i64,
@@ -56,6 +59,12 @@ impl Sequence {
             self.jump(&heard, losses);
         }
         is_next
+    }
+
+    /// Whether this number comes next, and came with nothing before.
+    #[inline]
+    pub(super) fn is_new(&self, number: u32) -> bool {
+        self.next == Some(number) && self.moved
     }
 
     /// Whether the number that comes next is not known, but for the least that it may be.
@@ -78,6 +87,7 @@ impl Sequence {
     fn advance(&mut self, heard: &Numbered) {
         self.next = Some(heard.number.wrapping_add(heard.units.unwrap_or(0)));
         self.inexact = heard.units.is_none();
+        self.moved = heard.units.is_some_and(|units| units > 0);
         self.sent_ms = self.sent_ms.max(heard.sent_ms);
     }
 

@@ -98,7 +98,7 @@ pub(super) fn datagram(
         uptime_runs_on && counting.may_hold(Protocol::Sflow, sequence, sent_ms)
     };
     exporter.hear(at, &moment, data.len(), limits, holds);
-    if exporter.is_repeated(at, content) {
+    if exporter.is_repeated(at, sequence, content) {
         return Ok(());
     }
     let units = Units { flows: None, records: None };

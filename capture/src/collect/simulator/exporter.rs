@@ -54,6 +54,11 @@ impl Exporter {
         self.start += 1;
     }
 
+    /// Whether its uptime is not near 0.
+    pub fn is_settled(&self, now_ms: i64) -> bool {
+        (60_000..u32::MAX - 60_000).contains(&((now_ms - self.boot_ms) as u32))
+    }
+
     /// The message of these parts, sent now, which is a whole second.
     pub fn message(&mut self, parts: &[Part], now_ms: i64) -> Message {
         let flows = flows(parts).count() as u32;

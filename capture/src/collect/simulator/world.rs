@@ -262,6 +262,10 @@ impl World {
             Step::Send { exporter, parts, fate } => self.send(*exporter, parts, *fate),
             Step::Restart { exporter, port } => {
                 self.settle();
+                // One that has hardly started, or whose uptime wraps, cannot be told from one that started anew.
+                while !self.exporters[*exporter].is_settled(self.now_ms.get()) {
+                    self.pass(10_000);
+                }
                 self.exporters[*exporter].restart(*port, self.now_ms.get());
                 self.pass(1000);
             }
