@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 const LATE: u32 = 1 << 16;
 /// How far it may be ahead to be a loss rather than that, units.
 const AHEAD: u32 = 1 << 24;
+/// So many late ones that follow on each other are an exporter that began anew, whatever its clock says.
+const LATE_RUN: u32 = 8;
 /// Gaps that late ones may still fill.
 const GAPS: usize = 16;
 
@@ -46,6 +48,9 @@ pub(super) struct Sequence {
     /// What is missing, from and so many, oldest first.
     #[serde(skip)]
     gaps: Vec<(u32, u32)>,
+    /// The number after the last late one, and how many followed on each other.
+    #[serde(skip)]
+    late: (u32, u32),
 }
 
 impl Sequence {
@@ -108,7 +113,7 @@ impl Sequence {
                 self.gaps.push((next, ahead));
             }
             self.advance(heard);
-        } else if behind <= LATE && sent_ms <= self.sent_ms {
+        } else if behind <= LATE && sent_ms <= self.sent_ms && !self.is_late_run(number, units) {
             losses.late += 1;
             let filled = self.fill(number, units.unwrap_or(0));
             losses.lost = losses.lost.saturating_sub(u64::from(filled));
@@ -118,6 +123,13 @@ impl Sequence {
             self.restart();
             self.advance(heard);
         }
+    }
+
+    /// Whether late ones follow on each other for long: then they are not late.
+    fn is_late_run(&mut self, number: u32, units: Option<u32>) -> bool {
+        let run = if self.late.0 == number { self.late.1 + 1 } else { 1 };
+        self.late = (number.wrapping_add(units.unwrap_or(0)), run);
+        run >= LATE_RUN && units.is_some_and(|units| units > 0)
     }
 
     /// Takes what came late out of the gaps, and says how much that was.
@@ -183,6 +195,13 @@ mod tests {
             let (sequence, losses) = heard(&[(before, 10), (0, 10), (10, 10)]);
             assert_eq!((sequence.next, losses), (Some(20), Losses { restarts: 1, ..Losses::default() }));
         }
+    }
+
+    #[test]
+    fn late_ones_that_follow_on_each_other_are_a_restart() {
+        let numbers: Vec<_> = [0, 1000].into_iter().chain((0..20).map(|at| at * 10)).map(|at| (at, 10)).collect();
+        let (sequence, losses) = heard(&numbers);
+        assert_eq!((sequence.next, losses.restarts), (Some(200), 1));
     }
 
     #[test]
