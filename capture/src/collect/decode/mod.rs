@@ -6,65 +6,20 @@
 //! What an exporter sends is bounded in everything that it makes be kept ([`DecodeLimits`]), and whatever is left out or mended
 //! is counted by [`Refusal`]. A [`Decoder`] is of one thread; one exporter's datagrams must all come to the same one.
 
-mod cause;
-mod element;
-mod exporter;
-mod fields;
 mod netflow5;
 mod nprobe;
-mod sampling;
-mod saved;
-mod sequence;
 mod sets;
 mod sflow;
-mod template;
 
-pub use cause::Refusal;
-pub use exporter::{Counts, ExporterInfo, Protocol};
 pub use nprobe::{Heard, ZmqTopic};
-pub use saved::readable;
-pub use sequence::Losses;
 
+use super::cause::Refusal;
+use super::element::moment::Moment;
+use super::exporter::{Counts, ExporterInfo, Exporters, Protocol};
+use super::limits::DecodeLimits;
 use super::record::Imported;
 use crate::packet::Address;
-use exporter::Exporters;
-use fields::Moment;
 use sets::{Message, WaitingSet};
-
-/// What is kept of exporters at most.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecodeLimits {
-    /// Exporters, observation domains counted apart.
-    pub exporters: usize,
-    /// Templates of one exporter.
-    pub templates: usize,
-    pub fields: usize,
-    /// Sampling rates of one exporter, and sources of samples.
-    pub options: usize,
-    /// Octets of records that wait for their template, of all exporters together.
-    pub waiting_octets: usize,
-    /// How long they wait, ms.
-    pub waiting_ms: i64,
-    /// How far an exporter's clock may be off before its times are moved to this host's, ms.
-    pub clock_error_ms: i64,
-    /// How long before its export a record may have begun, or ended, ms.
-    pub flow_ms: i64,
-}
-
-impl Default for DecodeLimits {
-    fn default() -> DecodeLimits {
-        DecodeLimits {
-            exporters: 4096,
-            templates: 1024,
-            fields: 512,
-            options: 1024,
-            waiting_octets: 4 << 20,
-            waiting_ms: 60_000,
-            clock_error_ms: 3_600_000,
-            flow_ms: 24 * 3_600_000,
-        }
-    }
-}
 
 /// One exporter, as the decoder knows it.
 #[derive(Clone, Copy, Debug)]
@@ -201,6 +156,48 @@ impl Decoder {
             exporter.sequence.hear(sequence, records, &mut exporter.counts.losses);
         }
         Ok(())
+    }
+
+    /// Reads a message of nProbe's in Kafka: JSON. `from`: the broker; `sent_ns`: when it was written, ns from the Unix
+    /// epoch. Never fails: what cannot be read is counted.
+    pub fn nprobe_json(
+        &mut self,
+        from: Address,
+        sent_ns: i64,
+        data: &[u8],
+        take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    ) {
+        self.nprobe.json((&mut self.exporters, &self.limits), from, sent_ns, data, take);
+    }
+
+    /// Reads a message of nProbe's over ZeroMQ, in its two frames. `from`: its publisher; `received_ns`: when it came, ns
+    /// from the Unix epoch. Never fails: what cannot be read is counted.
+    pub fn nprobe_zmq(
+        &mut self,
+        from: Address,
+        received_ns: i64,
+        frames: [&[u8]; 2],
+        take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    ) {
+        self.nprobe.zmq((&mut self.exporters, &self.limits), from, received_ns, frames, take);
+    }
+
+    /// What came of nProbes so far.
+    pub fn nprobes(&self) -> Heard {
+        self.nprobe.heard()
+    }
+
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
+    pub fn save(&self) -> Vec<u8> {
+        self.exporters.save()
+    }
+
+    /// Takes in what [`Decoder::save`] gave, within this decoder's limits: of more exporters, those heard last.
+    ///
+    /// # Errors
+    /// Where it is not what `save` gave; the decoder is as it was then.
+    pub fn restore(&mut self, saved: &[u8]) -> anyhow::Result<()> {
+        self.exporters.restore(saved, &self.limits)
     }
 
     /// The exporters that are known now, in no order.

@@ -1,8 +1,10 @@
 //! NetFlow version 5: a header of 24 octets, records of 48.
 
-use super::exporter::Exporter;
-use super::fields::{Moment, mapped};
-use super::{DecodeLimits, ExporterInfo, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::values::mapped;
+use crate::collect::exporter::{Exporter, ExporterInfo};
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, SentCounts};
 
 pub(super) const HEADER: usize = 24;

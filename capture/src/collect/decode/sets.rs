@@ -1,9 +1,10 @@
 //! The sets of NetFlow v9 and IPFIX: templates, options, records.
 
-use super::exporter::{Exporter, Exporters};
-use super::fields::Moment;
-use super::template::{Template, TemplateField};
-use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::template::{Template, TemplateField};
+use crate::collect::exporter::{Exporter, ExporterInfo, Exporters, Protocol};
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::Imported;
 use std::collections::VecDeque;
 

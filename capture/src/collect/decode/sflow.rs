@@ -1,8 +1,10 @@
 //! sFlow version 5 (sflow.org, "sFlow Version 5", 2004): one record for each sampled packet.
 
-use super::exporter::{Exporter, Exporters};
-use super::fields::{Moment, is_mapped, mapped};
-use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::values::{is_mapped, mapped};
+use crate::collect::exporter::{Exporter, ExporterInfo, Exporters, Protocol};
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, SentCounts};
 use crate::packet::{self, Address, Frame, LinkType, Packet};
 

@@ -1,23 +1,26 @@
-//! What is kept of one exporter, and of all of them within bounds.
+//! The state of each exporter, within bounds: counts, sequence numbers, templates, sampling rates.
 
-use super::fields::Moment;
-use super::sampling::Rates;
-use super::sequence::{Losses, Sequence};
-use super::template::Template;
-use super::{DecodeLimits, Refusal};
+pub mod sampling;
+mod saved;
+pub mod sequence;
+
+use super::cause::Refusal;
+use super::element::moment::Moment;
+use super::element::template::Template;
+use super::limits::DecodeLimits;
 use crate::packet::Address;
 use foldhash::fast::RandomState;
+use sampling::Rates;
+use sequence::{Losses, Sequence};
 use std::collections::HashMap;
 use std::fmt;
 
-/// What an exporter speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// NetFlow version 5.
     NetflowV5,
-    /// NetFlow version 9 (RFC 3954).
+    /// RFC 3954.
     NetflowV9,
-    /// IPFIX (RFC 7011).
+    /// RFC 7011.
     Ipfix,
     /// sFlow version 5.
     Sflow,
@@ -85,18 +88,15 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// One more by this cause.
     #[inline]
-    pub(super) fn count(&mut self, cause: Refusal) {
+    pub(in crate::collect) fn count(&mut self, cause: Refusal) {
         self.causes[cause as usize] += 1;
     }
 
-    /// How many by this cause.
     pub fn of(&self, cause: Refusal) -> u64 {
         self.causes[cause as usize]
     }
 
-    /// Adds those of another decoder.
     pub fn add(&mut self, other: &Counts) {
         self.datagrams += other.datagrams;
         self.octets += other.octets;
@@ -127,42 +127,41 @@ const FORGET_AGAIN_MS: i64 = 600_000;
 
 /// One source of samples in sFlow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ExporterSource {
-    pub(super) sequence: Sequence,
+pub(in crate::collect) struct ExporterSource {
+    pub(in crate::collect) sequence: Sequence,
     drops: Option<u32>,
-    pub(super) heard_ms: i64,
+    pub(in crate::collect) heard_ms: i64,
 }
 
 impl ExporterSource {
-    /// How many more drops there are than were told before; none where the exporter began to count anew.
-    pub(super) fn more(&mut self, drops: u32) -> u64 {
+    /// How many more drops there are than before; none where the exporter began to count anew.
+    pub(in crate::collect) fn more(&mut self, drops: u32) -> u64 {
         let before = self.drops.replace(drops).unwrap_or(drops);
         let more = drops.wrapping_sub(before);
         if more < 1 << 31 { more.into() } else { 0 }
     }
 }
 
-/// What is kept of one exporter.
 #[derive(Clone, Debug)]
-pub(super) struct Exporter {
-    pub(super) info: ExporterInfo,
-    pub(super) counts: Counts,
-    pub(super) heard_ms: i64,
-    pub(super) sequence: Sequence,
+pub(in crate::collect) struct Exporter {
+    pub(in crate::collect) info: ExporterInfo,
+    pub(in crate::collect) counts: Counts,
+    pub(in crate::collect) heard_ms: i64,
+    pub(in crate::collect) sequence: Sequence,
     /// Last uptime in order, and when it came, ms.
-    pub(super) uptime: Option<(u32, i64)>,
+    pub(in crate::collect) uptime: Option<(u32, i64)>,
     /// When it booted, by an option, ms from the Unix epoch.
-    pub(super) boot_ms: Option<i64>,
-    pub(super) templates: HashMap<u16, Template, RandomState>,
-    pub(super) rates: Rates,
-    pub(super) sources: HashMap<u64, ExporterSource, RandomState>,
+    pub(in crate::collect) boot_ms: Option<i64>,
+    pub(in crate::collect) templates: HashMap<u16, Template, RandomState>,
+    pub(in crate::collect) rates: Rates,
+    pub(in crate::collect) sources: HashMap<u64, ExporterSource, RandomState>,
     /// Sets that wait for a template.
-    pub(super) waiting: u32,
+    pub(in crate::collect) waiting: u32,
     forgot_ms: Option<i64>,
 }
 
 impl Exporter {
-    pub(super) fn new(info: ExporterInfo) -> Exporter {
+    pub(in crate::collect) fn new(info: ExporterInfo) -> Exporter {
         Exporter {
             info,
             counts: Counts::default(),
@@ -180,7 +179,7 @@ impl Exporter {
 
     /// A datagram came: counts it, and sees by the uptime whether the exporter started anew. Then sequence numbers start
     /// anew too, and templates are worth nothing (RFC 3954, section 9).
-    pub(super) fn hear(&mut self, moment: &Moment, octets: usize, limits: &DecodeLimits) {
+    pub(in crate::collect) fn hear(&mut self, moment: &Moment, octets: usize, limits: &DecodeLimits) {
         self.counts.datagrams += 1;
         self.counts.octets += octets as u64;
         self.heard_ms = self.heard_ms.max(moment.received_ms);
@@ -211,7 +210,7 @@ impl Exporter {
     }
 
     /// Keeps a template; the one that was not sent for the longest time goes for it where there are too many.
-    pub(super) fn keep(&mut self, id: u16, template: Template, limits: &DecodeLimits) {
+    pub(in crate::collect) fn keep(&mut self, id: u16, template: Template, limits: &DecodeLimits) {
         if !self.templates.contains_key(&id) && self.templates.len() >= limits.templates {
             let oldest = self.templates.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
             if let Some(oldest) = oldest {
@@ -223,7 +222,7 @@ impl Exporter {
     }
 
     /// The state of one of its sources of samples.
-    pub(super) fn source(&mut self, id: u64, now_ms: i64, limits: &DecodeLimits) -> &mut ExporterSource {
+    pub(in crate::collect) fn source(&mut self, id: u64, now_ms: i64, limits: &DecodeLimits) -> &mut ExporterSource {
         if !self.sources.contains_key(&id) && self.sources.len() >= limits.options {
             let oldest = self.sources.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
             if let Some(oldest) = oldest {
@@ -237,25 +236,24 @@ impl Exporter {
     }
 }
 
-/// Who has sent so few datagrams may be anyone: he is forgotten before others.
+/// An exporter that has sent so few datagrams may be forged: it is forgotten before others.
 const STRANGER: u64 = 8;
-/// How many are looked at to find who is forgotten.
+/// How many exporters to look at for one to forget.
 const LOOKED_AT: usize = 32;
 
-/// The exporters, within a bound.
 #[derive(Debug, Default)]
-pub(super) struct Exporters {
+pub(in crate::collect) struct Exporters {
     slots: Vec<Exporter>,
     by_info: HashMap<ExporterInfo, usize, RandomState>,
     hand: usize,
     /// What came of those that were forgotten.
-    pub(super) forgotten: Counts,
+    pub(in crate::collect) forgotten: Counts,
 }
 
 impl Exporters {
     /// The exporter, a new one where it is not known. Where there are too many, another one is forgotten: of the next few,
     /// the one that was silent for the longest time, strangers first.
-    pub(super) fn get(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> &mut Exporter {
+    pub(in crate::collect) fn get(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> &mut Exporter {
         let slot = match self.by_info.get(info) {
             Some(&slot) => slot,
             None => self.add(*info, limits),
@@ -285,13 +283,11 @@ impl Exporters {
         slot
     }
 
-    /// The exporter, where it is known.
-    pub(super) fn known(&mut self, info: &ExporterInfo) -> Option<&mut Exporter> {
+    pub(in crate::collect) fn known(&mut self, info: &ExporterInfo) -> Option<&mut Exporter> {
         self.by_info.get(info).map(|&slot| &mut self.slots[slot])
     }
 
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Exporter> {
+    pub(in crate::collect) fn iter(&self) -> impl Iterator<Item = &Exporter> {
         self.slots.iter()
     }
 }

@@ -1,15 +1,15 @@
 //! What is kept of exporters over a restart of the agent, as JSON: without their templates, records would have to wait for
 //! the next time they are sent, which some exporters do every half hour.
 
-use super::exporter::Exporter;
 use super::sampling::Of;
 use super::sequence::Sequence;
-use super::template::{Template, TemplateField};
-use super::{DecodeLimits, Decoder, ExporterInfo, Protocol};
-use crate::packet::{self, Address};
+use super::{Exporter, ExporterInfo, Exporters, Protocol};
+use crate::collect::element::template::{Template, TemplateField};
+use crate::collect::limits::DecodeLimits;
+use crate::packet::{self, Address, readable};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// The form's name and version: another one is not read.
 const FORM: &str = "weir exporters 1";
@@ -58,32 +58,32 @@ struct SavedRate {
     rate: u32,
 }
 
-impl Decoder {
-    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
-    pub fn save(&self) -> Vec<u8> {
-        let mut exporters: Vec<&Exporter> = self.exporters.iter().collect();
+impl Exporters {
+    /// All of them as JSON; those heard last first.
+    pub(in crate::collect) fn save(&self) -> Vec<u8> {
+        let mut exporters: Vec<&Exporter> = self.iter().collect();
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
         let saved = Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() };
         // Nothing in it can fail to be JSON.
         serde_json::to_vec_pretty(&saved).unwrap_or_default()
     }
 
-    /// Takes in what [`Decoder::save`] gave, within this decoder's limits: of more exporters, those heard last.
+    /// Takes in what [`Exporters::save`] gave, within these limits: of more exporters, those heard last.
     ///
     /// # Errors
-    /// Where it is not what `save` gave; the decoder is as it was then.
-    pub fn restore(&mut self, saved: &[u8]) -> anyhow::Result<()> {
+    /// Where it is not what `save` gave; nothing is taken in then.
+    pub(in crate::collect) fn restore(&mut self, saved: &[u8], limits: &DecodeLimits) -> anyhow::Result<()> {
         let saved: Saved = serde_json::from_slice(saved).context("the saved state of exporters cannot be read")?;
         ensure!(saved.form == FORM, "the saved state of exporters is of the form {:?}, not {FORM:?}", saved.form);
         let mut exporters = saved
             .exporters
             .into_iter()
-            .map(|exporter| exporter.restored(&self.limits))
+            .map(|exporter| exporter.restored(limits))
             .collect::<anyhow::Result<Vec<Exporter>>>()?;
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
-        for exporter in exporters.into_iter().take(self.limits.exporters) {
+        for exporter in exporters.into_iter().take(limits.exporters) {
             let info = exporter.info;
-            *self.exporters.get(&info, &self.limits) = exporter;
+            *self.get(&info, limits) = exporter;
         }
         Ok(())
     }
@@ -146,9 +146,4 @@ impl SavedExporter {
         }
         Ok(exporter)
     }
-}
-
-/// An address as people write it.
-pub fn readable(address: &Address) -> IpAddr {
-    Ipv6Addr::from(*address).to_canonical()
 }

@@ -26,9 +26,9 @@ pub struct Losses {
 
 /// The numbers of one exporter; a unit is what it numbers: records, datagrams or samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Sequence {
+pub(in crate::collect) struct Sequence {
     /// The number that comes next; `None` where it is unknown.
-    pub(super) next: Option<u32>,
+    pub(in crate::collect) next: Option<u32>,
     /// What is missing, from and so many, oldest first.
     #[serde(skip)]
     gaps: Vec<(u32, u32)>,
@@ -40,7 +40,7 @@ pub(super) struct Sequence {
 impl Sequence {
     /// Takes in a datagram with this number, of so many units; `None`: of a number of units that is not known.
     #[inline]
-    pub(super) fn hear(&mut self, number: u32, units: Option<u32>, losses: &mut Losses) {
+    pub(in crate::collect) fn hear(&mut self, number: u32, units: Option<u32>, losses: &mut Losses) {
         if self.next != Some(number) {
             self.jump(number, units.unwrap_or(0), losses);
         } else {
@@ -49,7 +49,7 @@ impl Sequence {
     }
 
     /// The exporter is known to have begun anew: nothing was lost.
-    pub(super) fn restart(&mut self) {
+    pub(in crate::collect) fn restart(&mut self) {
         *self = Sequence::default();
     }
 

@@ -1,22 +1,23 @@
 //! Templates, made into the steps that read a record: only what means something, where it lies in the record.
 
-use super::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
-use super::fields::{Shape, Values};
-use super::{DecodeLimits, Refusal};
+use super::values::{Shape, Values};
+use super::{ALL, Clock, Meaning, PEN_NTOP, V9_NTOP, meaning};
+use crate::collect::cause::Refusal;
+use crate::collect::limits::DecodeLimits;
 use serde::{Deserialize, Serialize};
 
 /// The length of a field whose length is in the record (RFC 7011, section 7).
-pub(super) const VARIABLE: u16 = u16::MAX;
+pub const VARIABLE: u16 = u16::MAX;
 /// The enterprise of NetFlow v9's scopes that no element stands for.
 const PEN_SCOPE: u32 = u32::MAX;
 
 /// One field of a template: enterprise (0: IANA's elements), element, octets; as [pen, id, length] where it is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u32, u16, u16)", into = "(u32, u16, u16)")]
-pub(super) struct TemplateField {
-    pub(super) pen: u32,
-    pub(super) id: u16,
-    pub(super) length: u16,
+pub struct TemplateField {
+    pub pen: u32,
+    pub id: u16,
+    pub length: u16,
 }
 
 impl From<(u32, u16, u16)> for TemplateField {
@@ -33,7 +34,7 @@ impl From<TemplateField> for (u32, u16, u16) {
 
 impl TemplateField {
     /// A field of NetFlow v9: ntop's elements are those of IPFIX with another number.
-    pub(super) fn v9(id: u16, length: u16) -> TemplateField {
+    pub fn v9(id: u16, length: u16) -> TemplateField {
         match id.checked_sub(V9_NTOP) {
             Some(id) => TemplateField { pen: PEN_NTOP, id, length },
             None => TemplateField { pen: 0, id, length },
@@ -41,7 +42,7 @@ impl TemplateField {
     }
 
     /// A scope of NetFlow v9 (RFC 3954, section 6.1): 2 is an interface.
-    pub(super) fn v9_scope(kind: u16, length: u16) -> TemplateField {
+    pub fn v9_scope(kind: u16, length: u16) -> TemplateField {
         match kind {
             2 => TemplateField { pen: 0, id: 10, length },
             _ => TemplateField { pen: PEN_SCOPE, id: kind, length },
@@ -60,14 +61,14 @@ struct FieldStep {
 
 /// How records are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Template {
+pub struct Template {
     /// How many of the fields are scopes; `None` for records of flows.
-    pub(super) scopes: Option<u16>,
+    pub scopes: Option<u16>,
     /// The fields as they were sent.
-    pub(super) fields: Vec<TemplateField>,
-    pub(super) shape: Shape,
+    pub fields: Vec<TemplateField>,
+    pub shape: Shape,
     /// When it was last sent, ms from the Unix epoch.
-    pub(super) heard_ms: i64,
+    pub heard_ms: i64,
     steps: Vec<FieldStep>,
     /// Least octets of a record.
     octets: usize,
@@ -78,7 +79,7 @@ impl Template {
     ///
     /// # Errors
     /// [`Refusal::BadTemplate`] for one that no record could have.
-    pub(super) fn new(
+    pub fn new(
         fields: Vec<TemplateField>,
         scopes: Option<u16>,
         heard_ms: i64,
@@ -117,7 +118,7 @@ impl Template {
     /// Reads the records of a set; how many there are, or `None` where the last one ends before its fields do. Fewer octets
     /// than a record has at least are padding.
     #[inline]
-    pub(super) fn records<'a>(&self, mut set: &'a [u8], mut take: impl FnMut(&Values<'a>)) -> Option<u32> {
+    pub fn records<'a>(&self, mut set: &'a [u8], mut take: impl FnMut(&Values<'a>)) -> Option<u32> {
         let mut count = 0;
         while set.len() >= self.octets {
             let mut values = Values::default();
@@ -184,7 +185,7 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     let mut chosen = vec![None; fields.len()];
     let mut best: Vec<(Meaning, u8, usize)> = Vec::new();
     for (at, field) in fields.iter().enumerate() {
-        let Some((what, rank)) = element::meaning(field.pen, field.id) else { continue };
+        let Some((what, rank)) = meaning(field.pen, field.id) else { continue };
         if field.length != VARIABLE && !what.takes(field.length) {
             continue;
         }
@@ -203,8 +204,7 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     let reverse = has(Meaning::ReverseOctets) || has(Meaning::ReversePackets);
     let counted = has(Meaning::Octets) || has(Meaning::Packets);
     for &(_, _, at) in &best {
-        let meaning = element::meaning(fields[at].pen, fields[at].id);
-        let what = meaning.map(|(what, _)| what);
+        let what = meaning(fields[at].pen, fields[at].id).map(|(what, _)| what);
         chosen[at] = match (what, counted, ntop && !reverse) {
             (Some(Meaning::PostOctets), false, _) => Some(Meaning::Octets),
             (Some(Meaning::PostPackets), false, _) => Some(Meaning::Packets),
@@ -224,7 +224,7 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
 fn options(fields: &[TemplateField], scoped: usize) -> Vec<Option<Meaning>> {
     let mut seen = Vec::new();
     let of = |(at, field): (usize, &TemplateField)| {
-        let (what, _) = element::meaning(field.pen, field.id)?;
+        let (what, _) = meaning(field.pen, field.id)?;
         let wanted = match what {
             Meaning::SamplingInterval
             | Meaning::Sampler

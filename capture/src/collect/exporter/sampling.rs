@@ -1,10 +1,10 @@
 //! Sampling rates that an exporter announced by options.
 
-use super::fields::{Sampled, Values};
+use crate::collect::element::values::{Sampled, Values};
 use std::collections::HashMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Of {
+pub(in crate::collect) enum Of {
     /// All that its domain exports.
     Domain,
     /// What this sampler chose (IE 48, 302).
@@ -15,7 +15,7 @@ pub(super) enum Of {
 
 /// The rates of one exporter.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rates {
+pub(in crate::collect) struct Rates {
     known: HashMap<Of, (u32, i64), foldhash::fast::RandomState>,
     /// The one rate, where all samplers have the same: records that name no sampler have it too.
     of_all_samplers: Option<u32>,
@@ -23,7 +23,7 @@ pub(super) struct Rates {
 
 impl Rates {
     /// Takes in an option's values; `true` where another rate had to be forgotten for it.
-    pub(super) fn hear(&mut self, values: &Values<'_>, heard_ms: i64, most: usize) -> bool {
+    pub(in crate::collect) fn hear(&mut self, values: &Values<'_>, heard_ms: i64, most: usize) -> bool {
         let Some(rate) = values.sampled.rate() else { return false };
         let of = match (values.sampled.sampler, values.interface()) {
             (Some(sampler), _) => Of::Sampler(sampler),
@@ -34,7 +34,7 @@ impl Rates {
     }
 
     /// Keeps a rate; `true` where the oldest had to be forgotten for it.
-    pub(super) fn set(&mut self, of: Of, rate: u32, heard_ms: i64, most: usize) -> bool {
+    pub(in crate::collect) fn set(&mut self, of: Of, rate: u32, heard_ms: i64, most: usize) -> bool {
         let full = !self.known.contains_key(&of) && self.known.len() >= most;
         if full && let Some(oldest) = self.known.iter().min_by_key(|(_, known)| known.1).map(|(&of, _)| of) {
             self.known.remove(&oldest);
@@ -50,7 +50,7 @@ impl Rates {
 
     /// The rate of a record; what it says itself goes first.
     #[inline]
-    pub(super) fn of(&self, sampled: &Sampled, interface: u32) -> Option<u32> {
+    pub(in crate::collect) fn of(&self, sampled: &Sampled, interface: u32) -> Option<u32> {
         let own = sampled.rate();
         if own.is_some() || self.known.is_empty() {
             return own;
@@ -63,7 +63,7 @@ impl Rates {
     }
 
     /// Every rate, what it is of first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Of, u32)> {
+    pub(in crate::collect) fn iter(&self) -> impl Iterator<Item = (Of, u32)> {
         self.known.iter().map(|(&of, &(rate, _))| (of, rate))
     }
 }
