@@ -15,7 +15,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What the names of all metrics begin with.
 const PREFIX: &str = "weir_probe";
 
 /// A metric as the reference lists it.
@@ -42,9 +41,7 @@ impl<M: Clone + Default, const LABELS: usize> By<M, LABELS> {
     }
 }
 
-/// Counters by the values of labels.
 pub type CounterBy<const LABELS: usize> = By<Counter, LABELS>;
-/// Gauges by the values of labels.
 pub type GaugeBy<const LABELS: usize> = By<Gauge, LABELS>;
 
 /// Labels that the metrics registered with them have in common.
@@ -124,7 +121,6 @@ impl Metrics {
         registered.registry.register(name, help, metric);
     }
 
-    /// Every metric registered so far.
     pub fn list(&self) -> Vec<ListedMetric> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
     }

@@ -1,13 +1,12 @@
-//! Parts of a record: what of it falls into one interval, by end of its flow.
+//! What of a record falls into one interval.
 
 use super::record::Imported;
 use super::split::Spread;
 use crate::meter::key::End;
 
-/// Octets of a server name or DNS name that are kept.
+/// Octets kept of a server name or DNS name.
 const MAX_NAME: usize = 255;
 
-/// What of a record falls into one interval.
 pub(super) struct FlowPart {
     /// Packets and octets of its source and of its destination, scaled.
     pub(super) sent: [(u64, u64); 2],
@@ -19,7 +18,7 @@ pub(super) struct FlowPart {
     /// Whether the record's first and last packet are in it.
     pub(super) begins: bool,
     pub(super) ends: bool,
-    /// The end that is its source.
+    /// The flow's end that is the record's source.
     pub(super) sender: End,
     pub(super) flags: [u8; 2],
     pub(super) class_of_service: [u8; 2],

@@ -60,7 +60,6 @@ impl CaptureMetrics {
         self.capacity.of([&worker]).set(closing.load.flow_table_capacity as i64);
     }
 
-    /// Counts a failure of the source.
     pub fn source_error(&self, worker: u32) {
         self.source_errors.of([&worker]).inc();
     }

@@ -26,7 +26,7 @@ pub(super) struct Cell {
     pub(super) start_ms: i64,
     pub(super) first_ms: i64,
     pub(super) last_ms: i64,
-    /// Who is known to have begun it.
+    /// The end that is known to have begun it.
     pub(super) known: Option<End>,
     /// The end to whose packets the interfaces belong, and the interfaces.
     pub(super) interfaces: (End, u32, u32),
@@ -93,7 +93,7 @@ impl Cell {
         }
     }
 
-    /// Who began it, and whether that is a guess.
+    /// The end that began it, and whether that is a guess.
     pub(super) fn initiator(&self, key: &Key) -> (End, bool) {
         let [lower, upper] = &self.sides;
         if let Some(end) = self.known {

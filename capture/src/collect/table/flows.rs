@@ -21,7 +21,6 @@ pub(super) struct Origin {
     pub(super) sampling: u32,
 }
 
-/// The flows of one interval.
 pub struct Flows {
     /// Start of the interval, ms.
     pub start_ms: i64,
@@ -29,7 +28,6 @@ pub struct Flows {
     pub(super) origins: Arc<[Origin]>,
 }
 
-/// A record to be published.
 pub struct CollectedRecord<'a> {
     interval_ms: i64,
     key: Key,
@@ -38,17 +36,14 @@ pub struct CollectedRecord<'a> {
 }
 
 impl Flows {
-    /// How many.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.cells.len() == 0
     }
 
-    /// Each as a record of its own.
     pub fn records(&self) -> impl Iterator<Item = CollectedRecord<'_>> {
         let record = |key: Key, origin: u32, cell| {
             let origin = &self.origins[origin as usize];
@@ -61,12 +56,11 @@ impl Flows {
 }
 
 impl CollectedRecord<'_> {
-    /// What its lower and its upper end sent.
+    /// By the lower and the upper end.
     pub fn sent(&self) -> [Volume; 2] {
         self.cell.sides.each_ref().map(|side| Volume { packets: side.packets, octets: side.octets })
     }
 
-    /// Has the filters count it.
     pub fn count(&self, filters: &mut FilterCounts) {
         for (end, volume) in (0..2).zip(self.sent()) {
             if volume.packets > 0 {

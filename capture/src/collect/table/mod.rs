@@ -1,8 +1,8 @@
 //! Imported records added up by interval, exporter and biflow: what becomes records of Weir's own.
 //!
-//! A one-way record and its answer meet here, whichever comes first. Whose turn it is to be the source is decided when the
-//! interval is published: who is known to have begun the flow, else who sent a SYN alone, else whose record begins
-//! earlier, else who does not speak from the service's port.
+//! A one-way record and its answer meet here, whichever comes first. The table decides which end is the source when
+//! the interval is published: the end known to have begun the flow, else the sender of a SYN alone, else the end whose record
+//! begins earlier, else the end that does not speak from the service's port.
 
 mod cell;
 mod flows;
@@ -30,7 +30,7 @@ const TOGETHER: usize = 16;
 pub struct TableOptions {
     /// Length of the intervals, ms.
     pub interval_ms: i64,
-    /// Entries of all intervals together; past it what is there has to be published.
+    /// Bound of the entries of all intervals together; see [`Table::is_full`].
     pub max_entries: usize,
     /// How far before the open interval records may reach, ms.
     pub oldest_ms: i64,
@@ -51,7 +51,6 @@ pub struct Table {
     open_ms: i64,
     /// The flows of each interval, by its start.
     flows: Vec<(i64, Cells)>,
-    /// What is still to be added.
     pending: ArrayVec<Pending, TOGETHER>,
     entries: usize,
     clamped: Clamped,
@@ -59,8 +58,8 @@ pub struct Table {
     origins: Vec<Origin>,
     numbers: HashMap<Origin, u32, RandomState>,
     hasher: RandomState,
-    /// What was emptied, for further intervals, the largest last: its memory stays, with room for twice as many entries as
-    /// there may be, for lists that grow double.
+    /// Emptied lists for further intervals, the largest last. Their memory stays, up to twice the bound of entries, because lists
+    /// grow by doubling.
     spare: Vec<Cells>,
 }
 
@@ -74,7 +73,6 @@ struct Pending {
 }
 
 impl Table {
-    /// An empty one whose open interval begins at `open_ms`.
     pub fn new(options: TableOptions, open_ms: i64) -> Table {
         Table {
             options,
@@ -90,12 +88,10 @@ impl Table {
         }
     }
 
-    /// Start of the open interval, ms.
     pub fn open_ms(&self) -> i64 {
         self.open_ms
     }
 
-    /// Opens the interval that begins at `start_ms`.
     pub fn open(&mut self, start_ms: i64) {
         self.open_ms = start_ms;
     }
@@ -105,17 +101,16 @@ impl Table {
         self.entries + self.pending.len()
     }
 
-    /// Whether what is there has to be published before more comes.
+    /// Whether flows must be published before more records come.
     pub fn is_full(&self) -> bool {
         self.entries() >= self.options.max_entries
     }
 
-    /// What was counted at another time than it said.
     pub fn clamped(&self) -> Clamped {
         self.clamped
     }
 
-    /// Takes all that is there, the oldest interval first.
+    /// Takes all flows, the oldest interval first.
     pub fn take(&mut self) -> Vec<Flows> {
         self.settle();
         self.entries = 0;
@@ -216,7 +211,6 @@ impl Table {
         }
     }
 
-    /// Adds what is pending.
     fn settle(&mut self) {
         for Pending { interval, key, hash, .. } in &self.pending {
             let (_, cells) = &self.flows[*interval];

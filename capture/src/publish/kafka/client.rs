@@ -14,10 +14,10 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a client that failed may take to give back what it had.
+/// How long a failed client may take to return its messages.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
-/// librdkafka's answers.
+/// Takes librdkafka's answers: deliveries, errors, log lines.
 pub(super) struct Answers(Arc<KafkaShared>);
 
 impl ClientContext for Answers {
@@ -120,8 +120,8 @@ pub(super) fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer
         .context("the Kafka client cannot be set up: see [kafka] properties")
 }
 
-/// A new client, which sends what the old one had not delivered: that comes back by its answers. Readers drop what they
-/// had already, by its sequence.
+/// Replaces the client. The old one returns what it had not delivered, and the new one sends it again; readers drop repeats
+/// by their sequence.
 pub(super) fn renew(producer: &mut BaseProducer<Answers>, shared: &Arc<KafkaShared>) -> anyhow::Result<()> {
     producer.purge(PurgeConfig::default().queue().inflight());
     let deadline = Instant::now() + GIVE_BACK;
@@ -132,14 +132,13 @@ pub(super) fn renew(producer: &mut BaseProducer<Answers>, shared: &Arc<KafkaShar
     Ok(())
 }
 
-/// What a look for the probe's topics found.
 pub(super) enum Look {
     Found,
     Missing(String),
     Away(String),
 }
 
-/// Asks for all topics: to ask for one by name might make it.
+/// Looks for the probe's topics among all of them: a broker may create a topic that a client asks for by name.
 pub(super) fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> Look {
     producer.poll(Duration::ZERO);
     let metadata = match producer.client().fetch_metadata(None, RETRY) {
@@ -171,7 +170,7 @@ pub(super) fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaSh
     Look::Found
 }
 
-/// Asks where the brokers are by now. Names are resolved beside, as that may take long.
+/// Learns the brokers' addresses anew, in a thread of its own: resolving their names may take long.
 pub(super) fn look_for_brokers(
     producer: &BaseProducer<Answers>,
     shared: &KafkaShared,

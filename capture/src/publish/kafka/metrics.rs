@@ -64,7 +64,6 @@ impl KafkaMetrics {
         self.replayed_octets.inc_by(octets);
     }
 
-    /// Sets the size of the spool.
     pub fn spool(&self, octets: u64) {
         self.spool.set(octets as i64);
     }

@@ -2,12 +2,12 @@
 //!
 //! Workers encode their messages and put them into a queue whose octets are bounded; one thread brings them to
 //! librdkafka, serves its answers and takes back what it could not deliver. The queue counts a message until Kafka
-//! has acknowledged it. Nothing in it is given up because time passed: a message is only shed where the queue is full
-//! (live captures; replays wait instead), and its sequence number stays used, so that the gap tells.
+//! has acknowledged it. No message expires: a live capture sheds one only when the queue is full (a
+//! replay waits instead), and the gap in the sequence numbers shows it.
 //!
-//! A live capture has a [`spool`](super::spool) on disk behind that queue. While Kafka is away all messages are in it;
-//! while Kafka is slow, those that came after half of the queue was full. There is one order for all: what librdkafka has
-//! is older than what is in the spool, and what comes while something is in the spool goes behind it.
+//! A live capture has a [`spool`](super::spool) on disk behind that queue. While Kafka is away it holds all messages;
+//! while Kafka is slow, those that came after the queue was half full. One order holds for all: librdkafka's messages are
+//! older than the spool's, and new ones go behind the spool's.
 
 mod client;
 pub mod metrics;
@@ -39,22 +39,22 @@ use std::time::{Duration, Instant};
 /// Octets of an interval's last messages that always find room: only batches are shed at once.
 const RESERVE: u64 = 1 << 20;
 
-/// A connection to Kafka for all workers.
+/// One client of Kafka for all workers.
 pub struct Kafka {
     shared: Arc<KafkaShared>,
     queue: Option<Sender<TopicMessage>>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
-/// What one worker sends by.
+/// One worker's way to the client.
 pub struct KafkaSink {
     shared: Arc<KafkaShared>,
     queue: Sender<TopicMessage>,
 }
 
 impl Kafka {
-    /// Begins to send. With `wait`, the topics must be there, and Kafka is waited for; else both are looked for while
-    /// messages already queue.
+    /// Starts the client and its thread. With `wait` it first waits for Kafka and requires the topics; otherwise it looks for
+    /// both while messages queue.
     ///
     /// # Errors
     /// Where a property is wrong, or (with `wait`) a topic is missing.

@@ -3,7 +3,6 @@
 use crate::publish::spool::SpoolOptions;
 use std::collections::BTreeMap;
 
-/// How to reach Kafka and what to do where it cannot keep up.
 #[derive(Clone, Debug)]
 pub struct KafkaOptions {
     /// `host:port` of one or more brokers, separated by commas.
@@ -14,7 +13,7 @@ pub struct KafkaOptions {
     pub probe: String,
     /// Workers, each of which has a partition of its own.
     pub workers: u32,
-    /// Octets that may wait.
+    /// Bound of the queue in memory.
     pub queue_octets: u64,
     /// Whether a full queue holds its workers up (replays) or sheds (live captures).
     pub wait: bool,

@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 const REFRESH: Duration = Duration::from_secs(60);
 /// Kafka is away when it acknowledges nothing for this time although messages wait for it.
 const AWAY: Duration = Duration::from_secs(5);
-/// How long the queue is listened to, with something under way and without.
+/// How long to wait at the queue, with messages under way and without.
 const BUSY: Duration = Duration::from_millis(5);
 const QUIET: Duration = Duration::from_millis(100);
 /// Messages of the spool that are on their way at once: the others stay where they take no memory.
 const REPLAYED_AT_ONCE: i32 = 256;
-/// How often what was spooled is brought to the disk, and how soon one that failed is tried again.
+/// How often to sync the spool, and how soon to retry a failed write.
 const SYNC: Duration = Duration::from_secs(1);
 
-/// In order: what librdkafka has, `pending`, what is in the spool, `incoming`. What librdkafka and `pending` have of the
-/// spool is in it as well until it is acknowledged.
+/// In order of age: librdkafka's messages, `pending`, the spool, `incoming`. The spool keeps a copy of its messages until
+/// Kafka acknowledges them.
 pub(super) struct Sending {
     producer: BaseProducer<Answers>,
     shared: Arc<KafkaShared>,
@@ -44,7 +44,7 @@ pub(super) struct Sending {
     look_at: Instant,
     refresh_at: Instant,
     refreshing: Option<JoinHandle<()>>,
-    /// When the spool is brought to the disk next, and tried again after a failure.
+    /// When to sync the spool next, and when to retry a failed write.
     sync_at: Instant,
     write_at: Instant,
 }
@@ -70,7 +70,7 @@ impl Sending {
         }
     }
 
-    /// Until the queue is closed and everything is acknowledged, or, with Kafka away, in the spool.
+    /// Runs until the queue is closed and everything is acknowledged or, with Kafka away, in the spool.
     pub(super) fn run(mut self, receiver: &Receiver<TopicMessage>) -> anyhow::Result<()> {
         let mut open = true;
         loop {
@@ -116,13 +116,12 @@ impl Sending {
         }
     }
 
-    /// Whether there is something in the spool that could be sent.
+    /// Whether the spool has messages that can be sent now.
     fn replays(&self) -> bool {
         let unread = self.spool.as_ref().is_some_and(|spool| spool.unread() > 0);
         unread && !self.away && self.shared.ready.load(Ordering::Acquire)
     }
 
-    /// Finds out whether Kafka and the topics are there.
     fn look(&mut self) -> anyhow::Result<()> {
         let shared = Arc::clone(&self.shared);
         let now = Instant::now();
@@ -247,7 +246,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends what is in the spool, a few messages at once.
+    /// Sends the spool's messages, a few at once.
     fn replay(&mut self) -> anyhow::Result<()> {
         let mut shed = Amount::default();
         while !self.held
@@ -267,7 +266,6 @@ impl Sending {
         Ok(())
     }
 
-    /// Serves librdkafka's answers.
     fn serve(&mut self) -> anyhow::Result<()> {
         self.producer.poll(Duration::ZERO);
         self.held |= !self.shared.undelivered.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
@@ -299,7 +297,7 @@ impl Sending {
         }
     }
 
-    /// Takes back what librdkafka has, and puts it into the spool.
+    /// Moves librdkafka's messages into the spool.
     fn empty_client(&mut self) -> anyhow::Result<()> {
         if self.spool.is_none() {
             return Ok(());
@@ -314,7 +312,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Puts what waits in memory back to where it came from, or before all that is in the spool.
+    /// Moves `pending` back to its place in the spool, or before all of it.
     fn keep_pending(&mut self) {
         self.acknowledge();
         let Some(spool) = &mut self.spool else { return };
@@ -348,7 +346,7 @@ impl Sending {
         }
     }
 
-    /// Says what stays behind.
+    /// Logs the messages that stay in the spool.
     fn leave(&mut self) {
         let Some(spool) = &mut self.spool else { return };
         if let Err(error) = spool.sync() {

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How often a missing broker or topic is looked for.
+/// How often to look for a missing broker or topic.
 pub(super) const RETRY: Duration = Duration::from_secs(2);
 
-/// What librdkafka gives back with its answer for a message.
+/// What librdkafka returns with its answer for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     /// Its place in the order of all.
@@ -24,7 +24,6 @@ pub(super) struct Ticket {
     pub(super) place: Option<SpoolPlace>,
 }
 
-/// An encoded message on its way.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outgoing {
     pub(super) ticket: Ticket,
@@ -40,35 +39,32 @@ pub struct Refused {
     pub(super) probe: String,
 }
 
-/// What the workers, the thread and librdkafka's answers share.
 pub(super) struct KafkaShared {
     pub(super) options: KafkaOptions,
     pub(super) topics: [String; 2],
     /// Octets that wait or are on their way.
     pub(super) queued: AtomicU64,
-    /// Messages that do.
+    /// Number of those messages.
     pub(super) outstanding: AtomicU64,
     pub(super) undelivered: Mutex<Vec<Outgoing>>,
-    /// Acknowledged, of the spool.
+    /// Places of acknowledged messages in the spool.
     pub(super) replayed: Mutex<Vec<SpoolPlace>>,
-    /// Messages acknowledged.
     pub(super) delivered: AtomicU64,
     /// Octets in the spool, and whether it cannot be written.
     pub(super) spooled: AtomicU64,
     pub(super) spool_fails: AtomicBool,
     pub(super) metrics: KafkaMetrics,
     pub(super) throttle: Throttle,
-    /// Nothing is waited for any longer.
+    /// Set when nothing may wait any longer.
     pub(super) give_up: Arc<AtomicBool>,
     /// Why Kafka will never take a message, where it said so.
     pub(super) refused: Mutex<Option<Refused>>,
-    /// Topics are there; until then nothing is handed to librdkafka.
+    /// The topics exist; librdkafka gets no message before.
     pub(super) ready: AtomicBool,
     pub(super) brokers: OwnTraffic,
 }
 
 impl KafkaShared {
-    /// Nothing waits, and Kafka is not known to be there.
     pub(super) fn new(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> KafkaShared {
         let topics = [format!("weir.flows.{}", options.probe), format!("weir.counters.{}", options.probe)];
         let shared = KafkaShared {
@@ -105,7 +101,6 @@ impl KafkaShared {
         }
     }
 
-    /// Says how large the spool is.
     pub(super) fn spooled(&self, octets: u64) {
         self.spooled.store(octets, Ordering::Relaxed);
         self.metrics.spool(octets);
@@ -131,7 +126,6 @@ impl KafkaShared {
         }
     }
 
-    /// Says why the spool does not take messages.
     pub(super) fn spool_failed(&self, error: &std::io::Error) {
         self.spool_fails.store(true, Ordering::Relaxed);
         self.metrics.spool_error();
