@@ -10,6 +10,7 @@ use crate::meter::MeterOptions;
 use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
+use crate::publish::Identity;
 use crate::publish::kafka::KafkaOptions;
 use crate::publish::spool::SpoolOptions;
 use crate::source::af_xdp;
@@ -330,6 +331,12 @@ impl Config {
         let SpoolConfig { dir, max } = &self.spool;
         let folder = if dir.as_os_str().is_empty() { self.state_dir.join("spool") } else { dir.clone() };
         (*max > 0).then(|| SpoolOptions { folder: folder.join(&self.probe), max_octets: *max })
+    }
+
+    /// What the messages of one of `workers` say of it.
+    pub fn identity(&self, worker: u32, workers: u32, epoch: u64, source: String) -> Identity {
+        let interval_ms = self.interval.ms();
+        Identity { probe: self.probe.clone(), worker, workers, epoch, interval_ms, source, ..Identity::default() }
     }
 
     /// How to reach Kafka; what is live is not held up, and has its spool.

@@ -1,15 +1,20 @@
 //! The registry of the agent's metrics, and the endpoint that Prometheus reads it from. Each part registers what it counts.
 
 use anyhow::Context as _;
+use prometheus_client::encoding::EncodeMetric;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::TypedMetric;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
+use std::fmt::{Debug, Display};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What the names of all metrics begin with.
 const PREFIX: &str = "weir_probe";
 
 /// A metric as the reference lists it.
@@ -18,6 +23,42 @@ pub struct ListedMetric {
     pub name: String,
     pub kind: String,
     pub help: String,
+}
+
+/// Metrics of one kind, one for each combination of values of their labels.
+#[derive(Clone)]
+pub struct By<M, const LABELS: usize> {
+    names: [&'static str; LABELS],
+    family: Family<[(&'static str, String); LABELS], M>,
+}
+
+impl<M: Clone + Default, const LABELS: usize> By<M, LABELS> {
+    /// The metric of these values, which stand in the order of the labels.
+    pub fn of(&self, values: [&dyn Display; LABELS]) -> M {
+        let mut values = values.into_iter();
+        let labels = self.names.map(|name| (name, values.next().map(ToString::to_string).unwrap_or_default()));
+        self.family.get_or_create(&labels).clone()
+    }
+}
+
+pub type CounterBy<const LABELS: usize> = By<Counter, LABELS>;
+pub type GaugeBy<const LABELS: usize> = By<Gauge, LABELS>;
+
+/// Labels that the metrics registered with them have in common.
+#[derive(Clone, Copy)]
+pub struct Labelled<'a, const LABELS: usize> {
+    metrics: &'a Metrics,
+    names: [&'static str; LABELS],
+}
+
+impl<const LABELS: usize> Labelled<'_, LABELS> {
+    /// Registers a metric, and returns it for its owner to count with.
+    pub fn register<M>(&self, name: &str, help: &str) -> By<M, LABELS>
+    where
+        M: EncodeMetric + TypedMetric + Clone + Default + Debug + Send + Sync + 'static,
+    {
+        By { names: self.names, family: self.metrics.register(name, help) }
+    }
 }
 
 struct Registered {
@@ -53,6 +94,8 @@ impl Metrics {
     pub fn open(probe: &str, listen: Option<SocketAddr>) -> anyhow::Result<Metrics> {
         let metrics = Metrics::new(probe);
         if let Some(listen) = listen {
+            let refused: CounterBy<2> = metrics.by(["worker", "cause"]).register("packets_refused", "Packets refused");
+            refused.of([&3, &"late"]).inc_by(2);
             let bound = metrics.serve(listen)?;
             tracing::info!("metrics on http://{bound}/metrics");
         }
@@ -66,6 +109,11 @@ impl Metrics {
         metric
     }
 
+    /// Registers metrics that have these labels.
+    pub fn by<const LABELS: usize>(&self, names: [&'static str; LABELS]) -> Labelled<'_, LABELS> {
+        Labelled { metrics: self, names }
+    }
+
     fn add(&self, name: &str, help: &str, metric: impl Metric) {
         let mut registered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = metric.metric_type().as_str().to_owned();
@@ -73,7 +121,6 @@ impl Metrics {
         registered.registry.register(name, help, metric);
     }
 
-    /// Every metric registered so far.
     pub fn list(&self) -> Vec<ListedMetric> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
     }
@@ -132,13 +179,14 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prometheus_client::metrics::counter::Counter;
 
     #[test]
     fn answers_over_http() {
         let metrics = Metrics::new("test");
         let shed: Counter = metrics.register("messages_shed", "Messages given up");
         shed.inc();
+        let refused: CounterBy<2> = metrics.by(["worker", "cause"]).register("packets_refused", "Packets refused");
+        refused.of([&3, &"late"]).inc_by(2);
         let bound = metrics.serve("127.0.0.1:0".parse().unwrap()).unwrap();
         let ask = |path: &str| {
             let mut stream = TcpStream::connect(bound).unwrap();
@@ -150,6 +198,7 @@ mod tests {
         let answer = ask("/metrics");
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(answer.contains("weir_probe_messages_shed_total 1"), "{answer}");
+        assert!(answer.contains("weir_probe_packets_refused_total{worker=\"3\",cause=\"late\"} 2"), "{answer}");
         assert!(answer.contains("weir_probe_build_info{"), "{answer}");
         assert!(ask("/other").starts_with("HTTP/1.1 404"));
     }

@@ -2,7 +2,8 @@
 //! between.
 
 use super::{Input, START_NS};
-use weir_probe::collect::decode::{DecodeLimits, Decoder, message_octets};
+use weir_probe::collect::decode::{Decoder, message_octets};
+use weir_probe::collect::limits::DecodeLimits;
 use weir_probe::packet::Address;
 
 /// Datagrams of one input at most.

@@ -17,7 +17,6 @@ use std::time::Duration;
 /// How often to try committing nProbe topic offsets.
 const COMMIT_EVERY: Duration = Duration::from_millis(200);
 
-/// A running worker of a collector.
 pub type CollectWorker = Worker<CollectOutcome, (Published, Uncommitted)>;
 
 /// Starts a worker.
@@ -45,7 +44,7 @@ pub fn start(
     Ok(Worker::start(("collect", number), listen, publish)?)
 }
 
-/// Waits for the end of a worker: its outcome, and the offsets that are yet to be committed.
+/// Waits for a worker's end; returns its outcome, and the offsets yet to be committed.
 ///
 /// # Errors
 /// Where the sink failed, or a thread did.
@@ -54,7 +53,7 @@ pub fn join(worker: CollectWorker) -> anyhow::Result<(CollectOutcome, Uncommitte
     Ok((CollectOutcome { published, ..outcome }, uncommitted))
 }
 
-/// Offsets of topics that were read and not committed yet.
+/// Offsets that were read and not committed yet.
 #[derive(Default)]
 pub struct Uncommitted {
     committer: Committer,

@@ -12,7 +12,6 @@ use std::sync::Arc;
 /// What is known when an interval closes, beside the flows.
 #[derive(Clone, Debug, Default)]
 pub struct CollectClosing {
-    /// Start of the interval, ms.
     pub start_ms: i64,
     /// Nothing follows.
     pub last: bool,
@@ -20,9 +19,7 @@ pub struct CollectClosing {
     pub skipped: u64,
     /// Records whose times were not believed.
     pub clamped: u64,
-    /// What came of each exporter.
     pub exporters: Vec<proto::Exporter>,
-    /// What the worker costs.
     pub load: proto::Load,
 }
 
@@ -34,7 +31,6 @@ struct Since {
     volume: Volume,
 }
 
-/// The messages of one worker of a collector.
 pub struct CollectPublisher {
     messages: Messages,
     since: BTreeMap<i64, Since>,
@@ -55,12 +51,11 @@ impl CollectPublisher {
         }
     }
 
-    /// The worker whose messages they are.
     pub fn worker(&self) -> u32 {
         self.messages.identity().worker
     }
 
-    /// What was published since the epoch's start.
+    /// Since the epoch's start.
     pub fn published(&self) -> &Published {
         &self.published
     }

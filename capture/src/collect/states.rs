@@ -1,11 +1,10 @@
-//! Where templates, sampling rates and sequence numbers outlast a run: a file for each worker.
+//! Keeps templates, sampling rates and sequence numbers across runs: a file for each worker.
 
 use super::decode::Decoder;
 use anyhow::Context as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where templates, sampling rates and sequence numbers outlast a run: a file for each worker.
 #[derive(Clone, Debug)]
 pub struct States {
     folder: PathBuf,
@@ -24,7 +23,7 @@ impl States {
         self.folder.join(format!("{}-exporters-{worker}.json", self.probe))
     }
 
-    /// What any worker kept: exporters may now be another's. Its own comes last, and holds.
+    /// Restores every worker's file, for exporters may have moved between workers; this worker's own comes last and prevails.
     pub fn restore(&self, worker: u32, decoder: &mut Decoder) {
         let others = (0..256).filter(|&other| other != worker);
         for path in others.chain([worker]).map(|number| self.path(number)) {

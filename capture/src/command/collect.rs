@@ -16,7 +16,6 @@ use crate::line::destination::{Destination, Target};
 use crate::line::state::new_epoch;
 use crate::line::watch;
 use crate::metrics::Metrics;
-use crate::publish::Identity;
 use crate::publish::metrics::PublishMetrics;
 use crate::signals::Asked;
 use crate::{Exit, Failure};
@@ -123,15 +122,7 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
                 .transpose()?;
             ports.wake_by(inbox.as_ref().map(Inbox::wakes));
             let options = CollectOptions {
-                identity: Identity {
-                    probe: config.probe.clone(),
-                    worker: number,
-                    workers,
-                    epoch,
-                    interval_ms: config.interval.ms(),
-                    source: format!("collect:{}", listed.join(",")),
-                    ..Identity::default()
-                },
+                identity: config.identity(number, workers, epoch, format!("collect:{}", listed.join(","))),
                 max_entries: (config.limits.max_records_per_interval / workers as usize).max(1),
                 filters: Arc::clone(&filters),
                 states: states.clone(),

@@ -1,14 +1,14 @@
 //! `weir-probe docs`: the reference in Markdown, from what the program itself knows.
 
 use super::cli::command;
-use crate::collect::decode;
+use crate::collect::cause::Refusal;
 use crate::collect::metrics::CollectMetrics;
 use crate::config;
 use crate::export::metrics::ExportMetrics;
 use crate::line::metrics::CaptureMetrics;
 use crate::metrics::{ListedMetric, Metrics};
 use crate::packet::Cause;
-use crate::publish::kafka_metrics::KafkaMetrics;
+use crate::publish::kafka::metrics::KafkaMetrics;
 use crate::publish::metrics::PublishMetrics;
 use std::fmt::Write as _;
 
@@ -55,7 +55,7 @@ pub fn markdown() -> String {
         let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
     }
     page += "\n## What of an exporter is in no record, or mended\n\n| cause | what is counted |\n|---|---|\n";
-    for cause in decode::Refusal::ALL {
+    for cause in Refusal::ALL {
         let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
     }
     let _ = write!(page, "\n## Configuration\n\n```toml\n{}```\n", config::EXAMPLE);

@@ -304,14 +304,8 @@ impl Replaying<'_> {
             .map(|(number, source)| {
                 let options = CaptureOptions {
                     identity: Identity {
-                        probe: config.probe.clone(),
-                        worker: number,
-                        workers: args.workers,
-                        epoch: self.epoch,
-                        interval_ms: config.interval.ms(),
-                        source: feed.name.clone(),
                         time_shift_ms: feed.shift_ms,
-                        gap: (0, 0),
+                        ..config.identity(number, args.workers, self.epoch, feed.name.clone())
                     },
                     packets: config.packets,
                     meter: meter.clone(),

@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
 use crate::privileges;
 use crate::publish::kafka::Kafka;
-use crate::publish::kafka_metrics::KafkaMetrics;
+use crate::publish::kafka::metrics::KafkaMetrics;
 use crate::publish::metrics::PublishMetrics;
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};
@@ -143,14 +143,8 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     let parts = (0..).zip(rings).map(|(number, ring)| {
         let options = CaptureOptions {
             identity: Identity {
-                probe: config.probe.clone(),
-                worker: number,
-                workers,
-                epoch,
-                interval_ms: config.interval.ms(),
-                source: device.source(),
-                time_shift_ms: 0,
                 gap: if number == 0 { gap } else { (0, 0) },
+                ..config.identity(number, workers, epoch, device.source())
             },
             packets: config.packets,
             meter: meter.clone(),

@@ -6,7 +6,7 @@ use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
 use crate::publish::jsonl::JsonlSink;
 use crate::publish::kafka::Kafka;
-use crate::publish::kafka_metrics::KafkaMetrics;
+use crate::publish::kafka::metrics::KafkaMetrics;
 use crate::publish::{NoSink, Sink};
 use crate::signals::Asked;
 use clap::ValueEnum;

@@ -6,7 +6,6 @@
 pub mod encode;
 pub mod jsonl;
 pub mod kafka;
-pub mod kafka_metrics;
 pub mod messages;
 pub mod metered;
 pub mod metrics;

@@ -16,13 +16,13 @@ use weir_probe::config::check_probe;
 use weir_probe::host::wall_clock_ns;
 use weir_probe::line::state::new_epoch;
 use weir_probe::meter::interval::IntervalLength;
-use weir_probe::meter::key::{Initiator, Key};
+use weir_probe::meter::key::{End, Initiator, Key};
 use weir_probe::meter::record::{Events, Record, Sent};
 use weir_probe::meter::{ClosedInterval, Tally};
 use weir_probe::metrics::Metrics;
 use weir_probe::packet::IpPacket;
+use weir_probe::publish::kafka::metrics::KafkaMetrics;
 use weir_probe::publish::kafka::{Kafka, KafkaOptions, KafkaSink};
-use weir_probe::publish::kafka_metrics::KafkaMetrics;
 use weir_probe::publish::metered::{Closing, Publisher};
 use weir_probe::publish::pace::Pace;
 use weir_probe::publish::{Identity, Published};
@@ -283,24 +283,11 @@ impl Line {
         let last_ms = (first_ms + random.i64(0..2000)).min((interval_start_ms + interval_ms) as i64 - 1);
         let asks = Events { syn, fin: syn, ..Events::default() };
         let answers = Events { synack: syn, fin: syn, ..Events::default() };
-        let mut sent = [
+        let sent = [
             Sent { packets: there, octets: there * size, events: asks, ..Sent::default() },
             Sent { packets: back, octets: back * answer, events: answers, ..Sent::default() },
         ];
-        sent.rotate_right(usize::from(sender));
-        Record {
-            key,
-            initiator: Initiator { end: sender, guess: false },
-            start_ms: first_ms,
-            first_ms,
-            last_ms,
-            sent,
-            handshake_rtt_us: 0,
-            quoted: None,
-            application_id: 0,
-            not_inspected: None,
-            name: None,
-        }
+        biflow(key, sender, [first_ms, last_ms], sent)
     }
 
     /// A SYN of a flood.
@@ -317,24 +304,29 @@ impl Line {
         };
         let (key, sender) = Key::of(&ip, 0);
         let at_ms = (interval_start_ms + random.u64(0..interval_ms)) as i64;
-        let mut sent = [
+        let sent = [
             Sent { packets: 1, octets: 40, events: Events { syn: 1, ..Events::default() }, ..Sent::default() },
             Sent::default(),
         ];
-        sent.rotate_right(usize::from(sender));
-        Record {
-            key,
-            initiator: Initiator { end: sender, guess: false },
-            start_ms: at_ms,
-            first_ms: at_ms,
-            last_ms: at_ms,
-            sent,
-            handshake_rtt_us: 0,
-            quoted: None,
-            application_id: 0,
-            not_inspected: None,
-            name: None,
-        }
+        biflow(key, sender, [at_ms; 2], sent)
+    }
+}
+
+/// A record of a flow that `sender` began, from its first to its last packet; `sent`: by the sender, and back.
+fn biflow(key: Key, sender: End, [first_ms, last_ms]: [i64; 2], mut sent: [Sent; 2]) -> Record<'static> {
+    sent.rotate_right(usize::from(sender));
+    Record {
+        key,
+        initiator: Initiator { end: sender, guess: false },
+        start_ms: first_ms,
+        first_ms,
+        last_ms,
+        sent,
+        handshake_rtt_us: 0,
+        quoted: None,
+        application_id: 0,
+        not_inspected: None,
+        name: None,
     }
 }
 

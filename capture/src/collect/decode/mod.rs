@@ -6,84 +6,30 @@
 //! What an exporter sends is bounded in everything that it makes be kept ([`DecodeLimits`]), and whatever is left out or mended
 //! is counted by [`Refusal`]. A [`Decoder`] is of one thread; one exporter's datagrams must all come to the same one.
 
-mod cause;
-mod counting;
-mod element;
-mod event;
-mod exporter;
-mod fields;
-mod frame;
-mod names;
 mod netflow5;
 mod nprobe;
-mod routed;
-mod sampling;
-mod saved;
-mod sequence;
-mod session;
 mod sets;
-mod sflow;
-mod template;
-mod totals;
+pub(super) mod sflow;
 
-pub use cause::Refusal;
-pub use counting::Unit;
-pub use event::Take;
-pub use exporter::{Counts, ExporterInfo, Protocol, Session};
+pub use super::element::event::Take;
+pub use super::element::routed::{Route, Routed};
+pub use super::exporter::counting::Unit;
+pub use super::exporter::sampling::SamplingState;
 pub use nprobe::{Heard, ZmqTopic};
-pub use routed::{Route, Routed};
-pub use sampling::SamplingState;
-pub use saved::readable;
-pub use sequence::Losses;
 
+use super::cause::Refusal;
+use super::element::event::FlowsAlone;
+use super::element::moment::Moment;
+use super::exporter::counting::Counting;
+use super::exporter::totals::Totals;
+use super::exporter::{Counts, Exporter, ExporterInfo, Exporters, Protocol, Session};
+use super::limits::DecodeLimits;
 use super::record::Imported;
 use crate::packet::Address;
-use event::FlowsAlone;
-use exporter::{Exporter, Exporters};
-use fields::Moment;
 use foldhash::fast::RandomState;
 use sets::{Message, WaitingSet};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
-use totals::Totals;
-
-/// What is kept of exporters at most.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecodeLimits {
-    /// Exporters, observation domains counted apart.
-    pub exporters: usize,
-    /// Sessions of one exporter: of a port each.
-    pub sessions: usize,
-    /// Templates of one session.
-    pub templates: usize,
-    pub fields: usize,
-    /// Sampling rates of one exporter, and sources of samples.
-    pub options: usize,
-    /// Octets of records that wait for their template, of all exporters together.
-    pub waiting_octets: usize,
-    /// How long they wait, ms.
-    pub waiting_ms: i64,
-    /// How far an exporter's clock may be off before its times are moved to this host's, ms.
-    pub clock_error_ms: i64,
-    /// How long before its export a record may have begun, or ended, ms.
-    pub flow_ms: i64,
-}
-
-impl Default for DecodeLimits {
-    fn default() -> DecodeLimits {
-        DecodeLimits {
-            exporters: 4096,
-            sessions: 16,
-            templates: 1024,
-            fields: 512,
-            options: 1024,
-            waiting_octets: 4 << 20,
-            waiting_ms: 60_000,
-            clock_error_ms: 3_600_000,
-            flow_ms: 24 * 3_600_000,
-        }
-    }
-}
 
 /// One exporter, as the decoder knows it.
 #[derive(Clone, Copy, Debug)]
@@ -177,13 +123,7 @@ impl Decoder {
         self.waiting.end(&mut self.exporters);
     }
 
-    fn netflow5(
-        &mut self,
-        from: Session,
-        received_ms: i64,
-        data: &[u8],
-        take: &mut impl Take,
-    ) -> Result<(), Refusal> {
+    fn netflow5(&mut self, from: Session, received_ms: i64, data: &[u8], take: &mut impl Take) -> Result<(), Refusal> {
         let (header, records) = data.split_first_chunk::<{ netflow5::HEADER }>().ok_or(Refusal::Truncated)?;
         let info = ExporterInfo {
             address: from.address,
@@ -227,7 +167,7 @@ impl Decoder {
         let slot = self.exporters.place(info, &self.limits);
         let exporter = self.exporters.slot(slot);
         let at = exporter.talk(session, number, &self.limits);
-        let holds = |counting: &counting::Counting, uptime_runs_on: bool| {
+        let holds = |counting: &Counting, uptime_runs_on: bool| {
             uptime_runs_on && counting.may_hold(info.protocol, number, moment.export_ms)
                 || counting.runs_on(info.protocol, number)
         };
@@ -242,13 +182,7 @@ impl Decoder {
     }
 
     /// NetFlow v9 and IPFIX.
-    fn templated(
-        &mut self,
-        from: Session,
-        received_ms: i64,
-        data: &[u8],
-        take: &mut impl Take,
-    ) -> Result<(), Refusal> {
+    fn templated(&mut self, from: Session, received_ms: i64, data: &[u8], take: &mut impl Take) -> Result<(), Refusal> {
         let ipfix = data[1] == 10;
         let header = if ipfix { IPFIX_HEADER } else { V9_HEADER };
         let (header, mut sets) = data.split_at_checked(header).ok_or(Refusal::Truncated)?;
@@ -282,6 +216,48 @@ impl Decoder {
         let Exporter { talks, counts, .. } = message.exporter;
         talks[at].counting.hear(protocol, sequence, units, moment.export_ms, &mut counts.losses);
         Ok(())
+    }
+
+    /// Reads a message of nProbe's in Kafka: JSON. `from`: the broker; `sent_ns`: when it was written, ns from the Unix
+    /// epoch. Never fails: what cannot be read is counted.
+    pub fn nprobe_json(
+        &mut self,
+        from: Address,
+        sent_ns: i64,
+        data: &[u8],
+        take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    ) {
+        self.nprobe.json((&mut self.exporters, &self.limits), from, sent_ns, data, take);
+    }
+
+    /// Reads a message of nProbe's over ZeroMQ, in its two frames. `from`: its publisher; `received_ns`: when it came, ns
+    /// from the Unix epoch. Never fails: what cannot be read is counted.
+    pub fn nprobe_zmq(
+        &mut self,
+        from: Address,
+        received_ns: i64,
+        frames: [&[u8]; 2],
+        take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    ) {
+        self.nprobe.zmq((&mut self.exporters, &self.limits), from, received_ns, frames, take);
+    }
+
+    /// What came of nProbes so far.
+    pub fn nprobes(&self) -> Heard {
+        self.nprobe.heard()
+    }
+
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
+    pub fn save(&self) -> Vec<u8> {
+        self.exporters.save()
+    }
+
+    /// Takes in what [`Decoder::save`] gave, within this decoder's limits: of more exporters, those heard last.
+    ///
+    /// # Errors
+    /// Where it is not what `save` gave; the decoder is as it was then.
+    pub fn restore(&mut self, saved: &[u8]) -> anyhow::Result<()> {
+        self.exporters.restore(saved, &self.limits)
     }
 
     /// The exporters that are known now, in no order.

@@ -1,13 +1,17 @@
 //! The sets of NetFlow v9 and IPFIX: templates, options, records.
 
-use super::counting::Units;
-use super::event::{self, Take};
-use super::exporter::{Exporter, Exporters, Session};
-use super::fields::{Moment, Values};
-use super::routed::Routed;
-use super::template::{Template, TemplateField};
-use super::totals::Totals;
-use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::event::{self, Take};
+use crate::collect::element::moment::Moment;
+use crate::collect::element::routed::Routed;
+use crate::collect::element::template::{Template, TemplateField};
+use crate::collect::element::values::Values;
+use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::Units;
+use crate::collect::exporter::totals::Totals;
+use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::limits::DecodeLimits;
 use std::collections::VecDeque;
 
 /// Sets that wait at most, whatever their length.
@@ -31,7 +35,14 @@ pub(super) struct WaitingSet {
 
 impl WaitingSet {
     /// Has a set wait; the oldest ones go where too many wait.
-    fn push(&mut self, exporter: &mut Exporter, at: usize, others: &mut Vec<(ExporterInfo, Session)>, set: Set, limits: &DecodeLimits) {
+    fn push(
+        &mut self,
+        exporter: &mut Exporter,
+        at: usize,
+        others: &mut Vec<(ExporterInfo, Session)>,
+        set: Set,
+        limits: &DecodeLimits,
+    ) {
         if set.records.len() > limits.waiting_octets {
             exporter.counts.count(Refusal::UnknownTemplate);
             return;
@@ -142,7 +153,8 @@ impl<T: Take> Message<'_, T> {
             match (id, ipfix) {
                 (0, false) | (2, true) if !is_cut => self.templates(set, false),
                 (1, false) | (3, true) if !is_cut => self.templates(set, true),
-                (256.., _) => match self.exporter.talks[self.at].templates.get(&id).map(|known| known.scopes.is_some()) {
+                (256.., _) => match self.exporter.talks[self.at].templates.get(&id).map(|known| known.scopes.is_some())
+                {
                     Some(false) => {
                         let read = self.data(id, set);
                         add(&mut sum.flows, read);

@@ -1,13 +1,18 @@
 //! sFlow version 5 (sflow.org, "sFlow Version 5", 2004): one record for each sampled packet.
 
-use super::counting::{Counting, Units};
-use super::event::Take;
-use super::exporter::{Exporter, Exporters, Session};
-use super::fields::{Moment, is_mapped, mapped};
-use super::frame;
-use super::routed::{Route, Routed};
-use super::sequence::Numbered;
-use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::PEN_SFLOW;
+use crate::collect::element::event::Take;
+use crate::collect::element::frame;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::routed::{Route, Routed};
+use crate::collect::element::values::{is_mapped, mapped};
+use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::{Counting, Units};
+use crate::collect::exporter::sequence::Numbered;
+use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, InterfaceCounters, SentCounts};
 use crate::packet::{Address, LinkType};
 
@@ -28,8 +33,6 @@ const IF_COUNTERS: u32 = 1;
 /// A VLAN, or an interface, that the agent does not know.
 const UNKNOWN: u32 = u32::MAX;
 const UNKNOWN_COMPACT: u32 = 0x3fff_ffff;
-/// Names of sFlow's records, for elements that are left out: no enterprise has this number.
-pub(super) const PEN_SFLOW: u32 = u32::MAX - 1;
 
 /// Octets that are read from their start.
 #[derive(Clone, Copy)]
@@ -178,7 +181,7 @@ fn interface_counters(octets: &[u8]) -> Option<InterfaceCounters> {
 }
 
 /// What the flow records of a sample say of the way that the packet took.
-pub(super) fn route(records: &[u8], route: &mut Route) {
+pub(in crate::collect) fn route(records: &[u8], route: &mut Route) {
     let mut words = Words(records);
     while let Some((format, octets)) = words.record() {
         let mut words = Words(octets);
@@ -186,7 +189,8 @@ pub(super) fn route(records: &[u8], route: &mut Route) {
             EXTENDED_ROUTER => {
                 route.next_hop = words.address().unwrap_or_default();
                 let lengths = words.word().zip(words.word());
-                route.prefix_lengths = lengths.map_or([0; 2], |(source, destination)| [source as u8, destination as u8]);
+                route.prefix_lengths =
+                    lengths.map_or([0; 2], |(source, destination)| [source as u8, destination as u8]);
             }
             EXTENDED_GATEWAY => {
                 let _ = gateway(&mut words, route);

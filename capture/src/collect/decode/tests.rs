@@ -1,7 +1,8 @@
 //! Packets made octet by octet from the RFCs, and random templates with records of theirs.
 
-use super::fields::mapped;
 use super::*;
+use crate::collect::element::values::mapped;
+use crate::collect::exporter::sequence::Losses;
 use crate::collect::record::SentCounts;
 use crate::testing as t;
 use proptest::prelude::*;

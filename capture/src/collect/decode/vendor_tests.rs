@@ -1,8 +1,8 @@
 //! Exports as vendors make them, after their documents: each test has what one of them does otherwise than the others.
 
-use super::fields::mapped;
 use super::tests::*;
 use super::*;
+use crate::collect::element::values::mapped;
 use crate::collect::record::{InterfaceCounters, InterfaceName, NatEvent, SentCounts};
 
 /// Keeps all that is handed over.
@@ -163,9 +163,15 @@ fn an_event_that_tells_again_counts_once() {
         event(3, 2, ms - 10_000, 9),
     ];
     let read = all(&mut decoder, &ipfix(0, &[template(300, &ASA), set(300, &records.concat())]));
-    let seen: Vec<_> =
-        read.flows.iter().map(|(flow, _)| (flow.sent[1].octets, flow.first_ms - NOW_MS, flow.last_ms - NOW_MS)).collect();
-    assert_eq!(seen, [(1400, -60_000, -30_000), (1400, -60_000, -30_000), (18, -60_000, -30_000), (18, -30_000, -10_000)]);
+    let seen: Vec<_> = read
+        .flows
+        .iter()
+        .map(|(flow, _)| (flow.sent[1].octets, flow.first_ms - NOW_MS, flow.last_ms - NOW_MS))
+        .collect();
+    assert_eq!(
+        seen,
+        [(1400, -60_000, -30_000), (1400, -60_000, -30_000), (18, -60_000, -30_000), (18, -30_000, -10_000)]
+    );
     assert_eq!((decoder.counts().of(Refusal::Repeated), decoder.counts().of(Refusal::PayloadOctets)), (1, 4));
 }
 
@@ -362,7 +368,8 @@ fn flags_of_yaf_are_joined_and_absurd_counts_refused() {
 #[test]
 fn a_datagram_that_comes_twice_is_stored_once() {
     let mut decoder = Decoder::default();
-    let data: Vec<Vec<u8>> = (0..5).map(|number| v5(number, UPTIME, 0, &[v5_record(6, [1, 2], UPTIME, UPTIME)])).collect();
+    let data: Vec<Vec<u8>> =
+        (0..5).map(|number| v5(number, UPTIME, 0, &[v5_record(6, [1, 2], UPTIME, UPTIME)])).collect();
     let came = [0, 1, 1, 2, 0, 4, 3, 4];
     let records: usize = came.iter().map(|&at| all(&mut decoder, &data[at]).flows.len()).sum();
     let counts = decoder.counts();
@@ -461,7 +468,10 @@ fn what_a_router_says_is_read_when_it_is_asked_for() {
     let fields = [&[(0, 371, 65_535)][..], &SHORT, &said].concat();
     let values = [64_500, 64_501, 0xc000_0209, 24, 16, 77, 1, 3, 64, 0x12345f, 63, 0x0200_0000_0001];
     let record = [b"\x03abc".to_vec(), short(1, 100), row(&said, &values)].concat();
-    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &[record.clone(), record].concat())]));
+    let read = all(
+        &mut Decoder::default(),
+        &ipfix(0, &[template(300, &fields), set(300, &[record.clone(), record].concat())]),
+    );
     let expected = Route {
         autonomous_systems: [64_500, 64_501],
         next_hop: mapped([192, 0, 2, 9]),
@@ -497,16 +507,12 @@ fn structured_data_is_read_over() {
     // basicList, subTemplateList, subTemplateMultiList (RFC 6313), with addresses and counters within.
     let fields = [(0, 291, 65_535), (0, 8, 4), (0, 293, 65_535), (0, 12, 4), (0, 292, 65_535), (0, 2, 4), (0, 1, 4)];
     let list = [&[255, 0, 8, 0][..], &shorts(&[8, 4]), &[9, 9, 9]].concat();
-    let record = [
-        list.clone(),
-        vec![10, 0, 0, 1],
-        vec![3, 255, 1, 0],
-        vec![10, 0, 0, 2],
-        vec![0],
-        words(&[7, 700]),
-    ];
+    let record = [list.clone(), vec![10, 0, 0, 1], vec![3, 255, 1, 0], vec![10, 0, 0, 2], vec![0], words(&[7, 700])];
     let record = record.concat();
-    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &[record.clone(), record].concat())]));
+    let read = all(
+        &mut Decoder::default(),
+        &ipfix(0, &[template(300, &fields), set(300, &[record.clone(), record].concat())]),
+    );
     let sent = SentCounts { packets: 7, octets: 700, ..SentCounts::default() };
     assert_eq!(read.flows.len(), 2);
     assert_eq!((read.flows[1].0.sent[0], read.flows[1].0.addresses[0]), (sent, mapped([10, 0, 0, 1])));

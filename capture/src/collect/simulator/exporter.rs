@@ -108,7 +108,8 @@ impl Exporter {
             put(&mut data, 0xc633_6401, 4);
             put(&mut data, 0, 8);
             let uptime = self.uptime(now_ms);
-            let (first, last) = (uptime.wrapping_sub(flow.ended_ms + flow.lasted_ms), uptime.wrapping_sub(flow.ended_ms));
+            let (first, last) =
+                (uptime.wrapping_sub(flow.ended_ms + flow.lasted_ms), uptime.wrapping_sub(flow.ended_ms));
             for word in [flow.packets, flow.packets * flow.size, first, last] {
                 put(&mut data, u64::from(word), 4);
             }

@@ -184,7 +184,7 @@ impl Schedule {
                 94..97 => {
                     let exporter = rng.usize(0..count);
                     if matches!(schedule.exporters[exporter].speaks, Speaks::V9 | Speaks::Ipfix) {
-                            let parts = vec![Part::NewTemplate(rng.usize(0..LAYOUTS))];
+                        let parts = vec![Part::NewTemplate(rng.usize(0..LAYOUTS))];
                         schedule.steps.push(Step::Send { exporter, parts, fate: Fate::Comes(0) });
                     }
                 }
@@ -250,7 +250,7 @@ impl Plan {
         let up_ms = [200_000, 3_600_000, 40 * 86_400_000, u64::from(u32::MAX) - 30_000];
         let up_ms = up_ms[rng.usize(0..if cards { 3 } else { 4 })];
         // Numbers are alike by chance where they are low, and not where they are high. They do not wrap with the uptime.
-        let first_number = [0, 1, 70_000 << number, rng.u32(1 << 24..1 << 31), u32::MAX - (9 << (5 * number))];
+        let first_number = [0, 1, 70_000 << number, rng.u32(1 << 24..1 << 31), u32::MAX - 9 - 100_000 * number as u32];
         let first_number = first_number[rng.usize(0..if up_ms > 1 << 31 && up_ms != 40 * 86_400_000 { 4 } else { 5 })];
         Plan {
             speaks,

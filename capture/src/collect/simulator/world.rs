@@ -3,7 +3,7 @@
 
 use super::exporter::Exporter;
 use super::schedule::{Fate, Part, Plan, Schedule, Speaks, Step};
-use crate::collect::decode::Session;
+use crate::collect::exporter::Session;
 use crate::collect::listen::Input;
 use crate::collect::listening::{CollectOptions, Listening, Work};
 use crate::collect::metrics::CollectMetrics;
@@ -349,8 +349,7 @@ impl World {
     }
 
     fn start(&mut self, workers: u32) {
-        self.workers =
-            (0..workers).map(|number| Worker::start(number, workers, &self.now_ms, &self.states)).collect();
+        self.workers = (0..workers).map(|number| Worker::start(number, workers, &self.now_ms, &self.states)).collect();
     }
 
     fn stop(&mut self) {

@@ -26,17 +26,17 @@ pub struct Losses {
 
 /// A number, of so many units where that is known, and when it was sent, by a clock of the exporter's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbered {
-    pub(super) number: u32,
-    pub(super) units: Option<u32>,
-    pub(super) sent_ms: i64,
+pub struct Numbered {
+    pub number: u32,
+    pub units: Option<u32>,
+    pub sent_ms: i64,
 }
 
 /// The numbers of one exporter; a unit is what it numbers: records, messages or samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Sequence {
+pub struct Sequence {
     /// The number that comes next, or the least that may, where units were not known; `None` before the first.
-    pub(super) next: Option<u32>,
+    pub next: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     inexact: bool,
     /// The newest had units: what comes next has another number than any before.
@@ -56,7 +56,7 @@ pub(super) struct Sequence {
 impl Sequence {
     /// Takes in a datagram; true where it is the one that comes next.
     #[inline]
-    pub(super) fn hear(&mut self, heard: Numbered, losses: &mut Losses) -> bool {
+    pub fn hear(&mut self, heard: Numbered, losses: &mut Losses) -> bool {
         let is_next = self.next == Some(heard.number) && !self.inexact;
         if is_next {
             self.advance(&heard);
@@ -68,22 +68,22 @@ impl Sequence {
 
     /// Whether this number comes next, and came with nothing before.
     #[inline]
-    pub(super) fn is_new(&self, number: u32) -> bool {
+    pub fn is_new(&self, number: u32) -> bool {
         self.next == Some(number) && self.moved
     }
 
     /// Whether the number that comes next is not known, but for the least that it may be.
-    pub(super) fn is_inexact(&self) -> bool {
+    pub fn is_inexact(&self) -> bool {
         self.inexact
     }
 
     /// The exporter is known to have begun anew: nothing was lost.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         *self = Sequence::default();
     }
 
     /// Whether a number may be of the same count, in order, lost before or late.
-    pub(super) fn may_hold(&self, number: u32, sent_ms: i64) -> bool {
+    pub fn may_hold(&self, number: u32, sent_ms: i64) -> bool {
         self.next.is_none_or(|next| {
             number.wrapping_sub(next) <= AHEAD || next.wrapping_sub(number) <= LATE && sent_ms <= self.sent_ms
         })

@@ -1,8 +1,8 @@
 //! What a router says of a record beside the flow: read where it is asked for, so that records pay nothing for it.
 
-use super::fields::{mapped, number};
-use super::sflow;
-use super::template::{TemplateField, walk};
+use crate::collect::decode::sflow;
+use crate::collect::element::template::{TemplateField, walk};
+use crate::collect::element::values::{mapped, number};
 use crate::packet::Address;
 use std::fmt;
 
@@ -46,15 +46,15 @@ static NETFLOW5: [TemplateField; 0] = [];
 static SFLOW: [TemplateField; 1] = [TemplateField { pen: u32::MAX, id: 0, length: 0 }];
 
 impl<'a> Routed<'a> {
-    pub(super) fn fields(fields: &'a [TemplateField], record: &'a [u8]) -> Routed<'a> {
+    pub fn fields(fields: &'a [TemplateField], record: &'a [u8]) -> Routed<'a> {
         Routed { fields, record }
     }
 
-    pub(super) fn netflow5(record: &'a [u8; 48]) -> Routed<'a> {
+    pub fn netflow5(record: &'a [u8; 48]) -> Routed<'a> {
         Routed { fields: &NETFLOW5, record }
     }
 
-    pub(super) fn sflow(records: &'a [u8]) -> Routed<'a> {
+    pub fn sflow(records: &'a [u8]) -> Routed<'a> {
         Routed { fields: &SFLOW, record: records }
     }
 
@@ -76,7 +76,7 @@ impl<'a> Routed<'a> {
 }
 
 /// Whether an element is part of a route.
-pub(super) fn is_routed(pen: u32, id: u16) -> bool {
+pub fn is_routed(pen: u32, id: u16) -> bool {
     pen == 0
         && matches!(
             id,

@@ -1,8 +1,8 @@
 //! What an exporter's sequence numbers count, which not all do as the standards say: messages, records of flows, or records of
 //! flows and options. Each way is followed until one is plain; what fits another way is no loss.
 
-use super::Protocol;
-use super::sequence::{Losses, Numbered, Sequence};
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::sequence::{Losses, Numbered, Sequence};
 use serde::{Deserialize, Serialize};
 
 /// What is numbered.
@@ -20,13 +20,13 @@ pub enum Unit {
 /// Numbers that another way of counting foretold so many fewer of are not counted that way.
 const PLAIN: u32 = 16;
 /// Within so many, two ways are as likely: the lesser loss holds.
-const LIKELY: u32 = 2;
+const LIKELY: u32 = 4;
 
 /// What a message has of each unit; `None` where it is not known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Units {
-    pub(super) flows: Option<u32>,
-    pub(super) records: Option<u32>,
+pub struct Units {
+    pub flows: Option<u32>,
+    pub records: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ struct Way {
 
 /// The numbers of one session and domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Counting {
+pub struct Counting {
     ways: [Way; 4],
     /// What was counted of the losses so far.
     told: Losses,
@@ -61,7 +61,7 @@ fn order(protocol: Protocol) -> &'static [Unit] {
 impl Counting {
     /// Takes in a message's number, and keeps the losses in step.
     #[inline]
-    pub(super) fn hear(&mut self, protocol: Protocol, number: u32, units: Units, sent_ms: i64, losses: &mut Losses) {
+    pub fn hear(&mut self, protocol: Protocol, number: u32, units: Units, sent_ms: i64, losses: &mut Losses) {
         let mut changed = false;
         // Where one way foretells nothing, as without a template, the others prove nothing.
         let all_foretell = self.ways.iter().all(|way| way.out || !way.sequence.is_inexact());
@@ -107,7 +107,7 @@ impl Counting {
     }
 
     /// What is counted, as far as it is known.
-    pub(super) fn unit(&self, protocol: Protocol) -> Unit {
+    pub fn unit(&self, protocol: Protocol) -> Unit {
         self.likely(protocol).next().map_or(Unit::Messages, |(unit, _)| unit)
     }
 
@@ -123,12 +123,12 @@ impl Counting {
     }
 
     /// Whether the number may be of the same count as those before.
-    pub(super) fn may_hold(&self, protocol: Protocol, number: u32, sent_ms: i64) -> bool {
+    pub fn may_hold(&self, protocol: Protocol, number: u32, sent_ms: i64) -> bool {
         self.likely(protocol).any(|(_, way)| way.sequence.may_hold(number, sent_ms))
     }
 
     /// Whether the number follows on those before so closely that no other exporter's would.
-    pub(super) fn runs_on(&self, protocol: Protocol, number: u32) -> bool {
+    pub fn runs_on(&self, protocol: Protocol, number: u32) -> bool {
         let of = |unit: Unit| self.ways[unit as usize].sequence.next;
         // Low numbers are alike by chance.
         let near = |next: u32| next > NEAR && number > NEAR && number.wrapping_sub(next) < NEAR;
@@ -137,17 +137,17 @@ impl Counting {
 
     /// Whether no message of this number came before: it is the next one by the likeliest way of counting.
     #[inline]
-    pub(super) fn is_new(&self, protocol: Protocol, number: u32) -> bool {
+    pub fn is_new(&self, protocol: Protocol, number: u32) -> bool {
         self.ways[order(protocol)[0] as usize].sequence.is_new(number)
     }
 
     /// Whether messages of a higher number came.
-    pub(super) fn is_behind(&self, number: u32) -> bool {
+    pub fn is_behind(&self, number: u32) -> bool {
         self.ways[Unit::Messages as usize].sequence.next.is_some_and(|next| number < next)
     }
 
     /// The exporter began anew: it counts as it did, and nothing was lost.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.ways.iter_mut().for_each(|way| way.sequence.restart());
     }
 }

@@ -1,7 +1,7 @@
 //! Names of information elements that no record has a place for, as IANA's registry has them.
 
-use super::element::PEN_REVERSE;
-use super::sflow::PEN_SFLOW;
+use crate::collect::element::PEN_REVERSE;
+use crate::collect::element::PEN_SFLOW;
 
 /// By number.
 const NAMES: &[(u16, &str)] = &[
@@ -247,7 +247,7 @@ const NAMES: &[(u16, &str)] = &[
 ];
 
 /// What an element is called: IANA's name, or its enterprise and number; sFlow's records by their format.
-pub(super) fn name(pen: u32, id: u16) -> String {
+pub fn name(pen: u32, id: u16) -> String {
     let known = NAMES.iter().find(|(known, _)| *known == id).map(|(_, name)| *name);
     match (pen, known) {
         (0, Some(name)) => name.to_owned(),

@@ -1,0 +1,246 @@
+//! Imported records added up by interval, exporter and biflow: what becomes records of Weir's own.
+//!
+//! A one-way record and its answer meet here, whichever comes first. The table decides which end is the source when
+//! the interval is published: the end known to have begun the flow, else the sender of a SYN alone, else the end whose record
+//! begins earlier, else the end that does not speak from the service's port.
+
+mod cell;
+mod flows;
+mod list;
+
+pub use flows::{CollectedRecord, Flows};
+
+use super::part::FlowPart;
+use super::record::Imported;
+use crate::meter::key::{Compact as _, End, Key, V4, V6, is_icmp};
+use crate::packet::Address;
+use crate::volume::Volume;
+use arrayvec::ArrayVec;
+use flows::Origin;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use list::{Cells, FlowKey};
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+
+/// Parts of records that are added together, so that the memory of all is on its way while the first one waits for it.
+const TOGETHER: usize = 16;
+
+#[derive(Clone, Copy, Debug)]
+pub struct TableOptions {
+    /// Length of the intervals, ms.
+    pub interval_ms: i64,
+    /// Bound of the entries of all intervals together; see [`Table::is_full`].
+    pub max_entries: usize,
+    /// How far before the open interval records may reach, ms.
+    pub oldest_ms: i64,
+}
+
+/// Records whose times could not be taken as they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clamped {
+    /// Ended after the open interval: counted at its end.
+    pub future: u64,
+    /// Began longer ago than is published: what was before is counted in the oldest interval.
+    pub old: u64,
+}
+
+/// The open interval and those before it of which something came.
+pub struct Table {
+    options: TableOptions,
+    open_ms: i64,
+    /// The flows of each interval, by its start.
+    flows: Vec<(i64, Cells)>,
+    pending: ArrayVec<Pending, TOGETHER>,
+    entries: usize,
+    clamped: Clamped,
+    /// The exporters of the flows in the table, and the number of each.
+    origins: Vec<Origin>,
+    numbers: HashMap<Origin, u32, RandomState>,
+    hasher: RandomState,
+    /// Emptied lists for further intervals, the largest last. Their memory stays, up to twice the bound of entries, because lists
+    /// grow by doubling.
+    spare: Vec<Cells>,
+}
+
+/// A part of a record on its way into a flow.
+struct Pending {
+    /// The place of its interval.
+    interval: usize,
+    key: FlowKey<Key>,
+    hash: u64,
+    part: FlowPart,
+}
+
+impl Table {
+    pub fn new(options: TableOptions, open_ms: i64) -> Table {
+        Table {
+            options,
+            open_ms,
+            flows: Vec::new(),
+            pending: ArrayVec::new(),
+            entries: 0,
+            clamped: Clamped::default(),
+            origins: Vec::new(),
+            numbers: HashMap::default(),
+            hasher: RandomState::default(),
+            spare: Vec::new(),
+        }
+    }
+
+    pub fn open_ms(&self) -> i64 {
+        self.open_ms
+    }
+
+    pub fn open(&mut self, start_ms: i64) {
+        self.open_ms = start_ms;
+    }
+
+    /// Entries of all intervals, at most.
+    pub fn entries(&self) -> usize {
+        self.entries + self.pending.len()
+    }
+
+    /// Whether flows must be published before more records come.
+    pub fn is_full(&self) -> bool {
+        self.entries() >= self.options.max_entries
+    }
+
+    pub fn clamped(&self) -> Clamped {
+        self.clamped
+    }
+
+    /// Takes all flows, the oldest interval first.
+    pub fn take(&mut self) -> Vec<Flows> {
+        self.settle();
+        self.entries = 0;
+        self.numbers.clear();
+        let origins: Arc<[Origin]> = std::mem::take(&mut self.origins).into();
+        let flows = self.flows.drain(..);
+        flows.map(|(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(&origins) }).collect()
+    }
+
+    /// Gives the memory of published flows back.
+    pub fn recycle(&mut self, flows: Flows) {
+        let mut cells = flows.cells;
+        cells.clear();
+        let at = self.spare.partition_point(|spare| spare.capacity() < cells.capacity());
+        self.spare.insert(at, cells);
+        // The smallest ones are the least loss.
+        let mut kept = 0;
+        let all = self.spare.iter().rev();
+        let most = all.take_while(|spare| {
+            kept += spare.capacity();
+            kept <= 2 * self.options.max_entries
+        });
+        let most = most.count().max(1);
+        self.spare.drain(..self.spare.len() - most);
+    }
+
+    /// Adds a record of an exporter; returns the packets and octets that it stands for, scaled.
+    pub fn add(&mut self, exporter: &Address, record: &Imported<'_>) -> Volume {
+        let TableOptions { interval_ms, oldest_ms, .. } = self.options;
+        let newest = self.open_ms + interval_ms - 1;
+        let oldest = self.open_ms - oldest_ms;
+        let (mut first, mut last) = (record.first_ms, record.last_ms.max(record.first_ms));
+        if last > newest {
+            self.clamped.future += 1;
+            // Of a clock that is ahead: as long as it was, but until now.
+            first = newest.saturating_sub(last.saturating_sub(first));
+            last = newest;
+        }
+        if first < oldest {
+            self.clamped.old += 1;
+            first = oldest;
+            last = last.max(first);
+        }
+        let (key, sender) = key_of(record);
+        let scale = u64::from(record.sampling.unwrap_or(1).max(1));
+        let scaled = record.sent.map(|sent| (sent.packets.saturating_mul(scale), sent.octets.saturating_mul(scale)));
+        let origin = self.origin(Origin { exporter: *exporter, sampling: record.sampling.unwrap_or(0) });
+        let key = FlowKey { key, origin };
+        let hash = match key.key.version {
+            4 => self.hasher.hash_one(FlowKey { key: V4::of(&key.key), origin }),
+            _ => self.hasher.hash_one(FlowKey { key: V6::of(&key.key), origin }),
+        };
+        let whole = FlowPart::whole(record, sender, scaled, first, last);
+        let start = first.div_euclid(interval_ms) * interval_ms;
+        if last < start + interval_ms {
+            self.put(key, hash, start, whole);
+        } else {
+            whole.split(start, interval_ms, |start, part| self.put(key, hash, start, part));
+        }
+        Volume { packets: scaled[0].0.saturating_add(scaled[1].0), octets: scaled[0].1.saturating_add(scaled[1].1) }
+    }
+
+    /// The number of an origin. There are no more of them than records since all was taken.
+    fn origin(&mut self, origin: Origin) -> u32 {
+        if self.origins.last() == Some(&origin) {
+            return self.origins.len() as u32 - 1;
+        }
+        *self.numbers.entry(origin).or_insert_with(|| {
+            self.origins.push(origin);
+            self.origins.len() as u32 - 1
+        })
+    }
+
+    fn put(&mut self, FlowKey { key, origin }: FlowKey<Key>, hash: u64, start: i64, part: FlowPart) {
+        if part.sent == [(0, 0); 2] {
+            return;
+        }
+        let interval = self.flows.partition_point(|(other, _)| *other < start);
+        if self.flows.get(interval).is_none_or(|(other, _)| *other != start) {
+            // What is pending knows intervals by their place.
+            self.settle();
+            let cells = match self.spare.len() {
+                0 => Cells::default(),
+                // Most is of the open interval.
+                all => self.spare.remove(if start == self.open_ms { all - 1 } else { 0 }),
+            };
+            self.flows.insert(interval, (start, cells));
+        }
+        let (_, cells) = &self.flows[interval];
+        if key.version == 4 {
+            cells.four.places.prefetch(hash)
+        } else {
+            cells.six.places.prefetch(hash)
+        }
+        self.pending.push(Pending { interval, key: FlowKey { key, origin }, hash, part });
+        if self.pending.is_full() {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        for Pending { interval, key, hash, .. } in &self.pending {
+            let (_, cells) = &self.flows[*interval];
+            if key.key.version == 4 { cells.four.prefetch(*hash) } else { cells.six.prefetch(*hash) }
+        }
+        for Pending { interval, key: FlowKey { key, origin }, hash, part } in self.pending.drain(..) {
+            let (_, cells) = &mut self.flows[interval];
+            let is_new = match key.version {
+                4 => cells.four.add(FlowKey { key: V4::of(&key), origin }, hash, part),
+                _ => cells.six.add(FlowKey { key: V6::of(&key), origin }, hash, part),
+            };
+            self.entries += usize::from(is_new);
+        }
+    }
+}
+
+/// The key of a record, and the end that is its source.
+fn key_of(record: &Imported<'_>) -> (Key, End) {
+    let ports = if is_icmp(record.protocol) { [record.ports[1]; 2] } else { record.ports };
+    let [src, dst] = record.addresses;
+    let upper = (src, ports[0]) > (dst, ports[1]);
+    let key = Key {
+        addresses: if upper { [dst, src] } else { [src, dst] },
+        ports: if upper { [ports[1], ports[0]] } else { ports },
+        vlan: record.vlan,
+        protocol: record.protocol,
+        version: record.version,
+    };
+    (key, End::from(upper))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use super::*;
+use crate::collect::record::SentCounts;
+use crate::packet::tcp;
+use crate::proto;
+use crate::proto::flow_message::Body;
+use crate::publish::encode::BatchEncoder;
+use proptest::prelude::*;
+use prost::Message as _;
+
+const OPEN: i64 = 1_700_000_000_000;
+const OPTIONS: TableOptions = TableOptions { interval_ms: 10_000, max_entries: 1000, oldest_ms: 3_600_000 };
+
+fn mapped(last: u8) -> Address {
+    std::net::Ipv4Addr::new(192, 0, 2, last).to_ipv6_mapped().octets()
+}
+
+fn imported(packets: u64, octets: u64, first_ms: i64, last_ms: i64) -> Imported<'static> {
+    Imported {
+        addresses: [mapped(1), mapped(2)],
+        ports: [40_000, 443],
+        version: 4,
+        protocol: 6,
+        sent: [SentCounts { packets, octets, ..SentCounts::default() }, SentCounts::default()],
+        first_ms,
+        last_ms,
+        ..Imported::default()
+    }
+}
+
+fn answer(of: &Imported<'static>) -> Imported<'static> {
+    let [a, b] = of.addresses;
+    Imported { addresses: [b, a], ports: [of.ports[1], of.ports[0]], ..*of }
+}
+
+/// All records, by interval.
+fn taken(table: &mut Table) -> Vec<(i64, Vec<proto::Flow>)> {
+    table
+        .take()
+        .iter()
+        .map(|flows| (flows.start_ms, flows.records().map(|record| encoded(&record)).collect()))
+        .collect()
+}
+
+/// As generated code reads it.
+fn encoded(record: &CollectedRecord<'_>) -> proto::Flow {
+    let mut batch = BatchEncoder::default();
+    record.encode(&mut batch);
+    let message = proto::FlowMessage::decode(batch.message(&proto::FlowMessage::default())).unwrap();
+    let Some(Body::Batch(mut batch)) = message.body else { panic!("no batch") };
+    batch.flows.remove(0)
+}
+
+fn only(table: &mut Table) -> proto::Flow {
+    let mut all = taken(table);
+    assert_eq!((all.len(), all[0].1.len()), (1, 1), "{all:?}");
+    all.remove(0).1.remove(0)
+}
+
+#[test]
+fn a_record_of_a_minute_is_in_seven_intervals_and_adds_up() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    let record = imported(601, 60_100, OPEN - 55_000, OPEN + 5_000);
+    assert_eq!(table.add(&mapped(9), &record), Volume { packets: 601, octets: 60_100 });
+    let all = taken(&mut table);
+    let packets: Vec<_> = all.iter().map(|(start, flows)| ((start - OPEN) / 1000, flows[0].fwd_packets)).collect();
+    assert_eq!(packets, [(-60, 50), (-50, 100), (-40, 100), (-30, 100), (-20, 100), (-10, 100), (0, 51)]);
+    assert_eq!(all.iter().map(|(_, flows)| flows[0].fwd_octets).sum::<u64>(), 60_100);
+    let ages: Vec<_> = all.iter().map(|(_, flows)| (flows[0].first_seen_offset_ms, flows[0].flow_age_ms)).collect();
+    assert_eq!(ages[..3], [(5_000, 0), (0, 5_000), (0, 15_000)]);
+    assert_eq!(all[6].1[0].last_seen_offset_ms, 5_000);
+}
+
+#[test]
+fn the_class_of_service_is_that_of_the_first_record_of_each_end() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    let of = |class_of_service, mut record: Imported<'static>| {
+        record.sent[0].class_of_service = class_of_service;
+        record
+    };
+    let question = imported(20, 2000, OPEN - 1000, OPEN + 1000);
+    let mut both = of(0xb8, question);
+    // Of an end that sent nothing nothing is known.
+    both.sent[1].class_of_service = 0x14;
+    table.add(&mapped(9), &both);
+    table.add(&mapped(9), &of(0x28, question));
+    table.add(&mapped(9), &of(0x2b, answer(&imported(4, 400, OPEN, OPEN + 900))));
+    let all = taken(&mut table);
+    let classes = |flow: &proto::Flow| (flow.fwd_class_of_service, flow.rev_class_of_service);
+    let classes: Vec<_> = all.iter().map(|(_, flows)| classes(&flows[0])).collect();
+    assert_eq!(classes, [(0xb8, 0), (0xb8, 0x2b)]);
+}
+
+#[test]
+fn a_record_and_its_answer_are_one_biflow_of_who_began_it() {
+    let question = imported(5, 500, OPEN, OPEN + 900);
+    let mut answered = answer(&imported(4, 4000, OPEN + 3, OPEN + 900));
+    answered.sent[0].tcp_flags = tcp::SYN | tcp::ACK;
+    for records in [[&question, &answered], [&answered, &question]] {
+        let mut table = Table::new(OPTIONS, OPEN);
+        records.iter().for_each(|record| _ = table.add(&mapped(9), record));
+        let flow = only(&mut table);
+        assert_eq!((flow.src_port, flow.dst_port, flow.initiator_guess), (40_000, 443, true));
+        assert_eq!((flow.fwd_packets, flow.rev_packets, flow.rev_octets), (5, 4, 4000));
+        assert_eq!((flow.fwd_tcp_syn, flow.rev_tcp_syn, flow.rev_tcp_synack), (0, 0, 1));
+        assert_eq!(flow.exporter_addr, [192, 0, 2, 9]);
+    }
+}
+
+#[test]
+fn a_lone_syn_and_what_an_exporter_knows_are_no_guess() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    let mut scan = answer(&imported(1, 40, OPEN, OPEN));
+    scan.sent[0].tcp_flags = tcp::SYN;
+    table.add(&mapped(9), &scan);
+    let flow = only(&mut table);
+    assert_eq!((flow.src_port, flow.initiator_guess, flow.fwd_tcp_syn), (443, false, 1));
+    let known = Imported { initiator_known: true, ..answer(&imported(1, 40, OPEN, OPEN)) };
+    table.add(&mapped(9), &known);
+    let flow = only(&mut table);
+    assert_eq!((flow.src_port, flow.initiator_guess, flow.fwd_packets), (443, false, 1));
+    // Else a server that is seen alone is the destination.
+    table.add(&mapped(9), &answer(&imported(3, 120, OPEN, OPEN)));
+    let flow = only(&mut table);
+    assert_eq!((flow.dst_port, flow.initiator_guess, flow.fwd_packets, flow.rev_packets), (443, true, 0, 3));
+}
+
+#[test]
+fn sampled_counts_are_scaled_and_say_so() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    table.add(&mapped(9), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
+    let flow = only(&mut table);
+    assert_eq!((flow.fwd_packets, flow.fwd_octets, flow.sampling_rate), (3000, 4_500_000, 1000));
+    // What is sampled otherwise is not mixed with it.
+    table.add(&mapped(9), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
+    table.add(&mapped(9), &imported(3, 4500, OPEN, OPEN));
+    let mut rates: Vec<_> = taken(&mut table)[0].1.iter().map(|flow| (flow.sampling_rate, flow.fwd_packets)).collect();
+    rates.sort_unstable();
+    assert_eq!(rates, [(0, 3), (1000, 3000)]);
+}
+
+#[test]
+fn exporters_are_told_apart_and_flags_are_at_the_ends() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    let mut record = imported(30, 3000, OPEN - 20_000, OPEN + 1);
+    record.sent[0].tcp_flags = tcp::SYN | tcp::ACK | tcp::FIN;
+    table.add(&mapped(8), &record);
+    table.add(&mapped(9), &record);
+    let all = taken(&mut table);
+    assert_eq!(all.iter().map(|(_, flows)| flows.len()).collect::<Vec<_>>(), [2, 2, 2]);
+    let flags = |flow: &proto::Flow| (flow.fwd_tcp_syn, flow.fwd_tcp_fin);
+    let flags: Vec<_> = all.iter().map(|(_, flows)| flags(&flows[0])).collect();
+    assert_eq!(flags, [(1, 0), (0, 0), (0, 1)]);
+}
+
+#[test]
+fn memory_that_is_given_back_has_nothing_of_before_and_is_bounded() {
+    let mut table = Table::new(TableOptions { max_entries: 4, ..OPTIONS }, OPEN);
+    for round in 1..=9 {
+        let record = imported(7 * round, 70, OPEN - 25_000, OPEN);
+        for exporter in [8, 9] {
+            table.add(&mapped(exporter), &record);
+        }
+        assert!(table.is_full());
+        let all = table.take();
+        let sum: u64 = all.iter().flat_map(Flows::records).map(|record| encoded(&record).fwd_packets).sum();
+        assert_eq!(sum, 2 * 7 * round);
+        all.into_iter().for_each(|flows| table.recycle(flows));
+        let kept: usize = table.spare.iter().map(Cells::capacity).sum();
+        assert!(table.spare.len() == 1 || kept <= 8, "{kept}");
+    }
+}
+
+#[test]
+fn absurd_times_are_counted_at_the_nearest() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    let hour = 3_600_000;
+    for (first, last) in [(i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (i64::MIN, i64::MAX), (OPEN + hour, OPEN + hour)]
+    {
+        let volume = table.add(&mapped(9), &imported(7, 70, first, last));
+        assert_eq!(volume, Volume { packets: 7, octets: 70 });
+    }
+    let all = taken(&mut table);
+    assert_eq!((all[0].0, all.last().unwrap().0), (OPEN - hour, OPEN));
+    let packets: u64 = all.iter().flat_map(|(_, flows)| flows).map(|flow| flow.fwd_packets).sum();
+    assert_eq!(packets, 28);
+    assert_eq!(table.clamped(), Clamped { future: 3, old: 2 });
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_adds_up(
+        records in prop::collection::vec(
+            (0..u64::from(u32::MAX), any::<u32>(), -200_000..50_000_i64, 0..150_000_i64, any::<bool>(), prop::option::of(0..100_u32)), 1..50),
+    ) {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let mut sums = Volume::default();
+        for (packets, octets, first, lasts, reverse, sampling) in records {
+            let record = imported(packets, u64::from(octets), OPEN + first, OPEN + first + lasts);
+            let record = if reverse { answer(&record) } else { record };
+            sums += table.add(&mapped(9), &Imported { sampling, ..record });
+        }
+        let most = table.entries();
+        let flows = table.take();
+        prop_assert!(flows.iter().map(Flows::len).sum::<usize>() <= most);
+        prop_assert_eq!(table.entries(), 0);
+        let mut published = Volume::default();
+        for interval in &flows {
+            for record in interval.records() {
+                let (flow, sent) = (encoded(&record), record.sent());
+                published.packets += flow.fwd_packets + flow.rev_packets;
+                published.octets += flow.fwd_octets + flow.rev_octets;
+                prop_assert_eq!(sent[0].packets + sent[1].packets, flow.fwd_packets + flow.rev_packets);
+                prop_assert!((0..10_000).contains(&flow.first_seen_offset_ms));
+                prop_assert!(flow.first_seen_offset_ms as u64 + flow.last_seen_offset_ms < 10_000);
+            }
+        }
+        prop_assert_eq!(published, sums);
+    }
+}

@@ -1,0 +1,189 @@
+//! The client of Kafka: how it is set up, what it answers, whether brokers and topics are there.
+
+use super::shared::{KafkaShared, Outgoing, RETRY, Refused, Ticket};
+use crate::own_traffic::TCP;
+use crate::publish::topic::{Topic, TopicMessage};
+use anyhow::Context as _;
+use rdkafka::client::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{DeliveryResult, Message as _};
+use rdkafka::producer::{BaseProducer, Producer as _, ProducerContext, PurgeConfig};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a failed client may take to return its messages.
+const GIVE_BACK: Duration = Duration::from_secs(5);
+
+/// Takes librdkafka's answers: deliveries, errors, log lines.
+pub(super) struct Answers(Arc<KafkaShared>);
+
+impl ClientContext for Answers {
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(facility, "{message}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+        self.0.metrics.error(&format!("{code:?}"));
+        match code {
+            RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::Resolve => {
+                self.0.say_away(reason);
+            }
+            _ if self.0.throttle.allow(&format!("{code:?}")) => tracing::warn!("Kafka: {reason}"),
+            _ => {}
+        }
+    }
+}
+
+impl ProducerContext for Answers {
+    type DeliveryOpaque = Box<Ticket>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, ticket: Box<Ticket>) {
+        match result {
+            Ok(message) => {
+                let octets = message.payload_len() as u64;
+                self.0.leave_memory(1, octets);
+                self.0.metrics.delivered(octets);
+                self.0.delivered.fetch_add(1, Ordering::Relaxed);
+                if let Some(place) = ticket.place {
+                    self.0.metrics.replayed(octets);
+                    self.0.replayed.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+                }
+            }
+            Err((error, message)) => {
+                let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+                let asked_back = matches!(code, RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight);
+                if !asked_back {
+                    self.0.metrics.error(&format!("{code:?}"));
+                }
+                if !asked_back && self.0.throttle.allow(&format!("delivery {code:?}")) {
+                    tracing::warn!("Kafka did not take a message for {} ({error}): trying again", message.topic());
+                }
+                if matches!(
+                    code,
+                    RDKafkaErrorCode::UnknownTopicOrPartition
+                        | RDKafkaErrorCode::UnknownTopic
+                        | RDKafkaErrorCode::UnknownPartition
+                ) {
+                    self.0.ready.store(false, Ordering::Release);
+                }
+                if self.0.options.wait
+                    && matches!(
+                        code,
+                        RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed
+                    )
+                {
+                    let refused = Refused {
+                        topic: message.topic().to_owned(),
+                        error: error.clone(),
+                        probe: self.0.options.probe.clone(),
+                    };
+                    *self.0.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+                }
+                let topic = if message.topic() == self.0.topics[0] { Topic::Flows } else { Topic::Counters };
+                let payload = message.payload().unwrap_or(&[]).to_vec();
+                let message = TopicMessage { topic, partition: message.partition(), payload };
+                let outgoing = Outgoing { ticket: *ticket, message };
+                self.0.undelivered.lock().unwrap_or_else(PoisonError::into_inner).push(outgoing);
+            }
+        }
+    }
+}
+
+pub(super) fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer<Answers>> {
+    let options = &shared.options;
+    let mut config = ClientConfig::new();
+    config
+        .set("client.id", format!("weir-probe-{}", options.probe))
+        .set("compression.type", "zstd")
+        .set("compression.level", "1")
+        .set("linger.ms", "50")
+        .set("batch.size", "1000000")
+        .set("message.max.bytes", "4000000")
+        .set("queue.buffering.max.messages", "10000000")
+        .set("queue.buffering.max.kbytes", "2147483647")
+        .set("topic.metadata.refresh.interval.ms", "60000")
+        .set("reconnect.backoff.max.ms", "2000");
+    for (key, value) in &options.properties {
+        config.set(key, value);
+    }
+    // These are what the promises rest on: no property changes them.
+    config
+        .set("bootstrap.servers", &options.brokers)
+        .set("enable.idempotence", "true")
+        .set("acks", "all")
+        .set("message.timeout.ms", "0")
+        .create_with_context(Answers(Arc::clone(shared)))
+        .context("the Kafka client cannot be set up: see [kafka] properties")
+}
+
+/// Replaces the client. The old one returns what it had not delivered, and the new one sends it again; readers drop repeats
+/// by their sequence.
+pub(super) fn renew(producer: &mut BaseProducer<Answers>, shared: &Arc<KafkaShared>) -> anyhow::Result<()> {
+    producer.purge(PurgeConfig::default().queue().inflight());
+    let deadline = Instant::now() + GIVE_BACK;
+    while producer.in_flight_count() > 0 && Instant::now() < deadline {
+        producer.poll(Duration::from_millis(10));
+    }
+    *producer = self::producer(shared)?;
+    Ok(())
+}
+
+pub(super) enum Look {
+    Found,
+    Missing(String),
+    Away(String),
+}
+
+/// Looks for the probe's topics among all of them: a broker may create a topic that a client asks for by name.
+pub(super) fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> Look {
+    producer.poll(Duration::ZERO);
+    let metadata = match producer.client().fetch_metadata(None, RETRY) {
+        Ok(metadata) => metadata,
+        Err(error) => return Look::Away(error.to_string()),
+    };
+    for broker in metadata.brokers() {
+        if let Ok(port) = u16::try_from(broker.port()) {
+            shared.brokers.add((broker.host(), port), TCP);
+        }
+    }
+    let (probe, workers) = (&shared.options.probe, shared.options.workers);
+    for name in &shared.topics {
+        let Some(topic) = metadata.topics().iter().find(|topic| topic.name() == name) else {
+            return Look::Missing(format!(
+                "Kafka at {} has no topic {name} that this client may see: run `weir probe add {probe}`",
+                shared.options.brokers
+            ));
+        };
+        let partitions = topic.partitions().len();
+        if partitions < workers as usize {
+            return Look::Missing(format!(
+                "topic {name} has {partitions} partitions for {workers} workers, which need one each: run \
+                 `weir probe add {probe}` for {workers} workers, or set workers = {partitions}"
+            ));
+        }
+    }
+    shared.ready.store(true, Ordering::Release);
+    Look::Found
+}
+
+/// Learns the brokers' addresses anew, in a thread of its own: resolving their names may take long.
+pub(super) fn look_for_brokers(
+    producer: &BaseProducer<Answers>,
+    shared: &KafkaShared,
+) -> std::io::Result<JoinHandle<()>> {
+    let found = producer.client().fetch_metadata(None, RETRY).ok();
+    let found: Vec<(String, u16)> = found
+        .iter()
+        .flat_map(|metadata| metadata.brokers())
+        .filter_map(|broker| Some((broker.host().to_owned(), u16::try_from(broker.port()).ok()?)))
+        .collect();
+    let (brokers, configured) = (shared.brokers.clone(), shared.options.brokers.clone());
+    std::thread::Builder::new().name("brokers".to_owned()).spawn(move || {
+        brokers.add_all(&configured);
+        found.iter().for_each(|(host, port)| brokers.add((host.as_str(), *port), TCP));
+    })
+}

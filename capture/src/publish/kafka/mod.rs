@@ -1,0 +1,177 @@
+//! Messages to Kafka, kept until they are acknowledged.
+//!
+//! Workers encode their messages and put them into a queue whose octets are bounded; one thread brings them to
+//! librdkafka, serves its answers and takes back what it could not deliver. The queue counts a message until Kafka
+//! has acknowledged it. No message expires: a live capture sheds one only when the queue is full (a
+//! replay waits instead), and the gap in the sequence numbers shows it.
+//!
+//! A live capture has a [`spool`](super::spool) on disk behind that queue. While Kafka is away it holds all messages;
+//! while Kafka is slow, those that came after the queue was half full. One order holds for all: librdkafka's messages are
+//! older than the spool's, and new ones go behind the spool's.
+
+mod client;
+pub mod metrics;
+mod options;
+mod sending;
+mod shared;
+
+pub use options::KafkaOptions;
+pub use shared::Refused;
+
+use super::spool::{Spool, SpoolOptions};
+use super::topic::{Topic, TopicMessage};
+use super::{Encoded, Sink};
+use crate::own_traffic::OwnTraffic;
+use crate::proto;
+use crate::signals::Asked;
+use anyhow::bail;
+use client::{Look, look_for_topics, producer};
+use crossbeam_channel::Sender;
+use metrics::KafkaMetrics;
+use prost::Message as _;
+use sending::Sending;
+use shared::KafkaShared;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Octets of an interval's last messages that always find room: only batches are shed at once.
+const RESERVE: u64 = 1 << 20;
+
+/// One client of Kafka for all workers.
+pub struct Kafka {
+    shared: Arc<KafkaShared>,
+    queue: Option<Sender<TopicMessage>>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+/// One worker's way to the client.
+pub struct KafkaSink {
+    shared: Arc<KafkaShared>,
+    queue: Sender<TopicMessage>,
+}
+
+impl Kafka {
+    /// Starts the client and its thread. With `wait` it first waits for Kafka and requires the topics; otherwise it looks for
+    /// both while messages queue.
+    ///
+    /// # Errors
+    /// Where a property is wrong, or (with `wait`) a topic is missing.
+    pub fn start(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> anyhow::Result<Kafka> {
+        let shared = Arc::new(KafkaShared::new(options, metrics, asked));
+        let producer = producer(&shared)?;
+        let spool = shared.options.spool.clone().and_then(|options| open_spool(options, &shared));
+        if shared.options.wait {
+            while !shared.ready.load(Ordering::Acquire) {
+                match look_for_topics(&producer, &shared) {
+                    Look::Found => {}
+                    Look::Missing(text) => bail!(text),
+                    Look::Away(text) => shared.say_away(&text),
+                }
+                if asked.stop.load(Ordering::Relaxed) {
+                    bail!("stopped while waiting for Kafka at {}", shared.options.brokers);
+                }
+            }
+        }
+        // The octets are bounded by `queued`; the channel only has to be there.
+        let (queue, receiver) = crossbeam_channel::unbounded();
+        let thread = {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new()
+                .name("kafka".to_owned())
+                .spawn(move || Sending::new(producer, shared, spool).run(&receiver))?
+        };
+        Ok(Kafka { shared, queue: Some(queue), thread: Some(thread) })
+    }
+
+    pub fn sink(&self) -> KafkaSink {
+        KafkaSink { shared: Arc::clone(&self.shared), queue: self.queue.clone().expect("not finished") }
+    }
+
+    pub fn brokers(&self) -> OwnTraffic {
+        self.shared.brokers.clone()
+    }
+
+    /// Waits until all that was sent is acknowledged, at most `patience` and until it is asked to give up. Sinks must be
+    /// dropped before.
+    ///
+    /// # Errors
+    /// Where messages remain, with their number; [`Refused`] where Kafka will not have them.
+    pub fn finish(mut self, patience: Option<Duration>) -> anyhow::Result<()> {
+        drop(self.queue.take());
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        while !thread.is_finished() {
+            if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                self.shared.give_up.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        thread.join().map_err(|_| anyhow::anyhow!("the thread that sends to Kafka failed"))?
+    }
+}
+
+fn open_spool(options: SpoolOptions, shared: &KafkaShared) -> Option<Spool> {
+    let spool = Spool::open(options)
+        .inspect_err(|error| {
+            shared.metrics.spool_error();
+            tracing::error!("{error:#}: what Kafka does not take waits in memory alone");
+        })
+        .ok()?;
+    if !spool.is_empty() {
+        let (messages, octets) = (spool.unread(), spool.octets());
+        tracing::info!("{messages} messages ({octets} octets) of an earlier run are in the spool, and go first");
+    }
+    shared.spooled(spool.octets());
+    Some(spool)
+}
+
+impl KafkaSink {
+    /// Puts a message into the queue, which then holds at most `bound` octets.
+    fn put(&mut self, topic: Topic, partition: u32, payload: Vec<u8>, bound: u64) -> anyhow::Result<()> {
+        let shared = &self.shared;
+        let octets = payload.len() as u64;
+        while shared.queued.load(Ordering::Acquire) + octets > bound {
+            if !shared.options.wait || shared.give_up.load(Ordering::Relaxed) {
+                let fails = shared.spool_fails.load(Ordering::Relaxed);
+                let cause = if fails { "spool_unwritable" } else { "queue_full" };
+                shared.metrics.shed(cause, 1, octets);
+                if shared.throttle.allow("shed") {
+                    tracing::error!(
+                        "Kafka does not take messages and the queue of {bound} octets is full ({cause}): messages are \
+                         shed (weir_probe_messages_shed_total counts them, gaps in their sequence tell which)"
+                    );
+                }
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        shared.queued.fetch_add(octets, Ordering::AcqRel);
+        shared.outstanding.fetch_add(1, Ordering::AcqRel);
+        self.queue
+            .send(TopicMessage { topic, partition: partition as i32, payload })
+            .map_err(|_| anyhow::anyhow!("the thread that sends to Kafka has ended"))
+    }
+}
+
+impl Sink for KafkaSink {
+    fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
+        let bound = self.shared.options.queue_octets;
+        let bound = if message.is_batch { bound } else { bound + RESERVE };
+        self.put(Topic::Flows, message.worker, message.octets.to_vec(), bound)
+    }
+
+    fn counters(&mut self, message: &proto::CounterMessage) -> anyhow::Result<()> {
+        let bound = self.shared.options.queue_octets + RESERVE;
+        self.put(Topic::Counters, message.worker, message.encode_to_vec(), bound)
+    }
+
+    fn queued_octets(&self) -> u64 {
+        self.shared.queued.load(Ordering::Relaxed)
+    }
+
+    fn spooled_octets(&self) -> u64 {
+        self.shared.spooled.load(Ordering::Relaxed)
+    }
+}

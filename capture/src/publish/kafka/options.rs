@@ -1,0 +1,22 @@
+//! How to reach Kafka and what to do where it cannot keep up.
+
+use crate::publish::spool::SpoolOptions;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+pub struct KafkaOptions {
+    /// `host:port` of one or more brokers, separated by commas.
+    pub brokers: String,
+    /// More properties of librdkafka, such as those of TLS and SASL.
+    pub properties: BTreeMap<String, String>,
+    /// Name of the probe, which names the topics.
+    pub probe: String,
+    /// Workers, each of which has a partition of its own.
+    pub workers: u32,
+    /// Bound of the queue in memory.
+    pub queue_octets: u64,
+    /// Whether a full queue holds its workers up (replays) or sheds (live captures).
+    pub wait: bool,
+    /// Where messages go that Kafka does not take; `None`: they wait in memory alone.
+    pub spool: Option<SpoolOptions>,
+}

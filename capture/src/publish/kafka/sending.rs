@@ -1,0 +1,392 @@
+//! The thread that brings messages to librdkafka, by way of the spool where Kafka does not take them.
+
+use super::client::{Answers, Look, look_for_brokers, look_for_topics, renew};
+use super::shared::{KafkaShared, Outgoing, RETRY, Ticket};
+use crate::publish::spool::{Amount, Spool};
+use crate::publish::topic::TopicMessage;
+use anyhow::bail;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often a live capture asks where the brokers are.
+const REFRESH: Duration = Duration::from_secs(60);
+/// Kafka is away when it acknowledges nothing for this time although messages wait for it.
+const AWAY: Duration = Duration::from_secs(5);
+/// How long to wait at the queue, with messages under way and without.
+const BUSY: Duration = Duration::from_millis(5);
+const QUIET: Duration = Duration::from_millis(100);
+/// Messages of the spool that are on their way at once: the others stay where they take no memory.
+const REPLAYED_AT_ONCE: i32 = 256;
+/// How often to sync the spool, and how soon to retry a failed write.
+const SYNC: Duration = Duration::from_secs(1);
+
+/// In order of age: librdkafka's messages, `pending`, the spool, `incoming`. The spool keeps a copy of its messages until
+/// Kafka acknowledges them.
+pub(super) struct Sending {
+    producer: BaseProducer<Answers>,
+    shared: Arc<KafkaShared>,
+    spool: Option<Spool>,
+    pending: VecDeque<Outgoing>,
+    incoming: VecDeque<TopicMessage>,
+    next_number: u64,
+    /// Something came back: until all is answered, nothing new may overtake it.
+    held: bool,
+    /// Kafka is away, or a topic is missing.
+    away: bool,
+    /// Messages acknowledged when there was last progress, and when that was.
+    progress: (u64, Instant),
+    look_at: Instant,
+    refresh_at: Instant,
+    refreshing: Option<JoinHandle<()>>,
+    /// When to sync the spool next, and when to retry a failed write.
+    sync_at: Instant,
+    write_at: Instant,
+}
+
+impl Sending {
+    pub(super) fn new(producer: BaseProducer<Answers>, shared: Arc<KafkaShared>, spool: Option<Spool>) -> Sending {
+        let now = Instant::now();
+        Sending {
+            producer,
+            shared,
+            spool,
+            pending: VecDeque::new(),
+            incoming: VecDeque::new(),
+            next_number: 0,
+            held: false,
+            away: false,
+            progress: (0, now),
+            look_at: now,
+            refresh_at: now + REFRESH,
+            refreshing: None,
+            sync_at: now,
+            write_at: now,
+        }
+    }
+
+    /// Runs until the queue is closed and everything is acknowledged or, with Kafka away, in the spool.
+    pub(super) fn run(mut self, receiver: &Receiver<TopicMessage>) -> anyhow::Result<()> {
+        let mut open = true;
+        loop {
+            let busy = !self.pending.is_empty() || self.producer.in_flight_count() > 0 || self.replays();
+            match receiver.recv_timeout(if busy { BUSY } else { QUIET }) {
+                Ok(message) => self.incoming.extend(std::iter::once(message).chain(receiver.try_iter().take(1000))),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    open = false;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            self.look()?;
+            self.sort_incoming();
+            self.send_pending()?;
+            self.replay()?;
+            self.serve()?;
+            let shared = &self.shared;
+            shared.metrics.queue(shared.queued.load(Ordering::Relaxed));
+            if let Some(refused) = shared.refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                // Workers that wait for room are let go.
+                shared.give_up.store(true, Ordering::Relaxed);
+                bail!(refused);
+            }
+            let finished = !open;
+            let give_up = shared.give_up.load(Ordering::Relaxed);
+            if finished && (self.away || give_up) {
+                self.away = true;
+                self.empty_client()?;
+                self.sort_incoming();
+            }
+            let outstanding = self.shared.outstanding.load(Ordering::Acquire);
+            let replayed = self.spool.as_ref().is_none_or(Spool::is_empty);
+            if finished && outstanding == 0 && (replayed || self.away) {
+                self.leave();
+                return Ok(());
+            }
+            // With a spool, workers hand over what they have first.
+            if give_up && (finished || self.spool.is_none()) {
+                let octets = self.shared.queued.load(Ordering::Relaxed);
+                bail!("{outstanding} messages ({octets} octets) were not taken by Kafka");
+            }
+        }
+    }
+
+    /// Whether the spool has messages that can be sent now.
+    fn replays(&self) -> bool {
+        let unread = self.spool.as_ref().is_some_and(|spool| spool.unread() > 0);
+        unread && !self.away && self.shared.ready.load(Ordering::Acquire)
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let now = Instant::now();
+        if !shared.ready.load(Ordering::Acquire) && now >= self.look_at {
+            match look_for_topics(&self.producer, &shared) {
+                Look::Found => {
+                    if shared.throttle.allow("kafka_there") {
+                        tracing::info!("Kafka at {} is there", shared.options.brokers);
+                    }
+                    self.away = false;
+                    self.progress.1 = Instant::now();
+                }
+                Look::Missing(text) => {
+                    if shared.throttle.allow("topic_missing") {
+                        let place = if self.spool.is_some() { "the spool" } else { "memory" };
+                        tracing::error!("{text}; messages wait in {place} until then");
+                    }
+                    self.away = true;
+                }
+                Look::Away(text) => {
+                    shared.say_away(&text);
+                    self.away = true;
+                }
+            }
+            self.look_at = Instant::now() + RETRY;
+            if self.away {
+                self.empty_client()?;
+            }
+        }
+        let delivered = shared.delivered.load(Ordering::Relaxed);
+        let waits = self.producer.in_flight_count() > 0 || !self.pending.is_empty();
+        if delivered != self.progress.0 || !waits {
+            self.progress = (delivered, now);
+        } else if self.spool.is_some() && !self.away && now.duration_since(self.progress.1) >= AWAY {
+            shared.say_away(&format!("nothing was acknowledged for {} s", AWAY.as_secs()));
+            shared.ready.store(false, Ordering::Release);
+            self.away = true;
+            self.look_at = now;
+            self.empty_client()?;
+        }
+        if !shared.options.wait
+            && shared.ready.load(Ordering::Acquire)
+            && now >= self.refresh_at
+            && self.refreshing.as_ref().is_none_or(JoinHandle::is_finished)
+        {
+            self.refreshing = look_for_brokers(&self.producer, &shared).ok();
+            self.refresh_at = Instant::now() + REFRESH;
+        }
+        Ok(())
+    }
+
+    /// Sends new messages the way that keeps the order: behind what is in the spool, if anything is.
+    fn sort_incoming(&mut self) {
+        if self.away {
+            self.keep_pending();
+        }
+        let shared = Arc::clone(&self.shared);
+        if let Some(spool) = &mut self.spool {
+            let now = Instant::now();
+            let full = shared.queued.load(Ordering::Relaxed) > shared.options.queue_octets / 2;
+            if !self.away && !full && spool.unread() == 0 {
+                if !spool.is_empty() {
+                    // The last answers for what was in the spool are soon there.
+                    return;
+                }
+            } else if now >= self.write_at {
+                let mut shed = Amount::default();
+                while let Some(message) = self.incoming.front() {
+                    if let Err(error) = spool.push(message, &mut shed) {
+                        shared.spool_failed(&error);
+                        self.write_at = now + SYNC;
+                        break;
+                    }
+                    let octets = message.payload.len() as u64;
+                    shared.leave_memory(1, octets);
+                    shared.metrics.spooled(1, octets);
+                    shared.spool_fails.store(false, Ordering::Relaxed);
+                    self.incoming.pop_front();
+                }
+                shared.shed("spool_full", shed);
+            }
+            if now >= self.sync_at {
+                if let Err(error) = spool.sync() {
+                    shared.spool_failed(&error);
+                }
+                self.sync_at = now + SYNC;
+            }
+            shared.spooled(spool.octets());
+            if !spool.is_empty() {
+                return;
+            }
+        }
+        for message in self.incoming.drain(..) {
+            let ticket = Ticket { number: self.next_number, place: None };
+            self.next_number += 1;
+            self.pending.push_back(Outgoing { ticket, message });
+        }
+    }
+
+    fn send_pending(&mut self) -> anyhow::Result<()> {
+        while !self.held
+            && self.shared.ready.load(Ordering::Acquire)
+            && let Some(outgoing) = self.pending.pop_front()
+        {
+            let name = &self.shared.topics[outgoing.message.topic as usize];
+            let record = BaseRecord::<(), [u8], Box<Ticket>>::with_opaque_to(name, Box::new(outgoing.ticket))
+                .partition(outgoing.message.partition)
+                .payload(&outgoing.message.payload);
+            if let Err((error, _)) = self.producer.send(record) {
+                self.pending.push_front(outgoing);
+                if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal)
+                    || self.producer.client().fatal_error().is_some()
+                {
+                    self.say_failed();
+                    renew(&mut self.producer, &self.shared)?;
+                } else if self.shared.throttle.allow("send") {
+                    tracing::warn!("Kafka's client does not take a message ({error}): trying again");
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the spool's messages, a few at once.
+    fn replay(&mut self) -> anyhow::Result<()> {
+        let mut shed = Amount::default();
+        while !self.held
+            && self.pending.is_empty()
+            && self.replays()
+            && self.producer.in_flight_count() < REPLAYED_AT_ONCE
+            && let Some((place, message)) = self.spool.as_mut().and_then(|spool| spool.next(&mut shed))
+        {
+            self.shared.queued.fetch_add(message.payload.len() as u64, Ordering::AcqRel);
+            self.shared.outstanding.fetch_add(1, Ordering::AcqRel);
+            let ticket = Ticket { number: self.next_number, place: Some(place) };
+            self.next_number += 1;
+            self.pending.push_back(Outgoing { ticket, message });
+            self.send_pending()?;
+        }
+        self.shared.shed("spool_broken", shed);
+        Ok(())
+    }
+
+    fn serve(&mut self) -> anyhow::Result<()> {
+        self.producer.poll(Duration::ZERO);
+        self.held |= !self.shared.undelivered.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        if self.held {
+            if self.producer.client().fatal_error().is_some() {
+                self.say_failed();
+                renew(&mut self.producer, &self.shared)?;
+            }
+            // Whatever refused them needs time.
+            self.producer.poll(Duration::from_millis(100));
+            if self.producer.in_flight_count() == 0 {
+                take_back(&mut self.pending, take(&self.shared.undelivered));
+                self.held = false;
+            }
+        }
+        self.acknowledge();
+        Ok(())
+    }
+
+    fn acknowledge(&mut self) {
+        let Some(spool) = &mut self.spool else { return };
+        let places = take(&self.shared.replayed);
+        if !places.is_empty() {
+            places.into_iter().for_each(|place| spool.acknowledge(place));
+            self.shared.spooled(spool.octets());
+            if spool.is_empty() {
+                tracing::info!("all that was in the spool was sent");
+            }
+        }
+    }
+
+    /// Moves librdkafka's messages into the spool.
+    fn empty_client(&mut self) -> anyhow::Result<()> {
+        if self.spool.is_none() {
+            return Ok(());
+        }
+        if self.producer.in_flight_count() > 0 {
+            // A new client: this one could not number its messages without a gap any more.
+            renew(&mut self.producer, &self.shared)?;
+        }
+        take_back(&mut self.pending, take(&self.shared.undelivered));
+        self.held = false;
+        self.keep_pending();
+        Ok(())
+    }
+
+    /// Moves `pending` back to its place in the spool, or before all of it.
+    fn keep_pending(&mut self) {
+        self.acknowledge();
+        let Some(spool) = &mut self.spool else { return };
+        let shared = &self.shared;
+        if let Some(first) = self.pending.iter().filter_map(|outgoing| outgoing.ticket.place).min() {
+            spool.rewind(first);
+            self.pending.retain(|outgoing| {
+                let stays = outgoing.ticket.place.is_none();
+                if !stays {
+                    shared.leave_memory(1, outgoing.message.payload.len() as u64);
+                }
+                stays
+            });
+        }
+        if self.pending.is_empty() || Instant::now() < self.write_at {
+            return;
+        }
+        match spool.prepend(self.pending.iter().map(|outgoing| &outgoing.message)) {
+            Ok(()) => {
+                let octets = self.pending.iter().map(|outgoing| outgoing.message.payload.len() as u64).sum();
+                let messages = self.pending.len() as u64;
+                shared.leave_memory(messages, octets);
+                shared.metrics.spooled(messages, octets);
+                shared.spool_fails.store(false, Ordering::Relaxed);
+                self.pending.clear();
+            }
+            Err(error) => {
+                shared.spool_failed(&error);
+                self.write_at = Instant::now() + SYNC;
+            }
+        }
+    }
+
+    /// Logs the messages that stay in the spool.
+    fn leave(&mut self) {
+        let Some(spool) = &mut self.spool else { return };
+        if let Err(error) = spool.sync() {
+            self.shared.spool_failed(&error);
+        }
+        if spool.unread() > 0 {
+            let (messages, octets) = (spool.unread(), spool.octets());
+            tracing::warn!("{messages} messages ({octets} octets) stay in the spool: the next run sends them");
+        }
+    }
+
+    fn say_failed(&self) {
+        let reason = self.producer.client().fatal_error().map_or_else(String::new, |(_, reason)| reason);
+        tracing::error!("Kafka's client failed ({reason}): it is set up anew");
+    }
+}
+
+/// Puts messages that came back to their places before those that were not sent yet.
+fn take_back(pending: &mut VecDeque<Outgoing>, returned: Vec<Outgoing>) {
+    pending.extend(returned);
+    pending.make_contiguous().sort_by_key(|outgoing| outgoing.ticket.number);
+}
+
+fn take<T>(from: &Mutex<Vec<T>>) -> Vec<T> {
+    std::mem::take(&mut *from.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publish::topic::Topic;
+
+    #[test]
+    fn what_comes_back_goes_out_in_its_old_order() {
+        let message = |number| Outgoing {
+            ticket: Ticket { number, place: None },
+            message: TopicMessage { topic: Topic::Flows, partition: 0, payload: Vec::new() },
+        };
+        let mut pending: VecDeque<Outgoing> = [5, 6].map(message).into();
+        take_back(&mut pending, [4, 1, 3].map(message).into());
+        assert_eq!(pending, [1, 3, 4, 5, 6].map(message));
+    }
+}

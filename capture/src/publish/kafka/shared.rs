@@ -1,0 +1,136 @@
+//! What the workers, the thread that sends and librdkafka's answers share.
+
+use super::metrics::KafkaMetrics;
+use super::options::KafkaOptions;
+use crate::own_traffic::OwnTraffic;
+use crate::publish::spool::{Amount, SpoolPlace};
+use crate::publish::topic::TopicMessage;
+use crate::signals::Asked;
+use crate::throttle::Throttle;
+use rdkafka::error::KafkaError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How often to look for a missing broker or topic.
+pub(super) const RETRY: Duration = Duration::from_secs(2);
+
+/// What librdkafka returns with its answer for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    /// Its place in the order of all.
+    pub(super) number: u64,
+    /// Where it is in the spool, if it came from there.
+    pub(super) place: Option<SpoolPlace>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Outgoing {
+    pub(super) ticket: Ticket,
+    pub(super) message: TopicMessage,
+}
+
+/// Kafka does not let this client write: a replay ends, a live capture goes on trying.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("Kafka refuses this client for {topic} ({error}): run `weir probe add {probe}`, and see [kafka] properties")]
+pub struct Refused {
+    pub(super) topic: String,
+    pub(super) error: KafkaError,
+    pub(super) probe: String,
+}
+
+pub(super) struct KafkaShared {
+    pub(super) options: KafkaOptions,
+    pub(super) topics: [String; 2],
+    /// Octets that wait or are on their way.
+    pub(super) queued: AtomicU64,
+    /// Number of those messages.
+    pub(super) outstanding: AtomicU64,
+    pub(super) undelivered: Mutex<Vec<Outgoing>>,
+    /// Places of acknowledged messages in the spool.
+    pub(super) replayed: Mutex<Vec<SpoolPlace>>,
+    pub(super) delivered: AtomicU64,
+    /// Octets in the spool, and whether it cannot be written.
+    pub(super) spooled: AtomicU64,
+    pub(super) spool_fails: AtomicBool,
+    pub(super) metrics: KafkaMetrics,
+    pub(super) throttle: Throttle,
+    /// Set when nothing may wait any longer.
+    pub(super) give_up: Arc<AtomicBool>,
+    /// Why Kafka will never take a message, where it said so.
+    pub(super) refused: Mutex<Option<Refused>>,
+    /// The topics exist; librdkafka gets no message before.
+    pub(super) ready: AtomicBool,
+    pub(super) brokers: OwnTraffic,
+}
+
+impl KafkaShared {
+    pub(super) fn new(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> KafkaShared {
+        let topics = [format!("weir.flows.{}", options.probe), format!("weir.counters.{}", options.probe)];
+        let shared = KafkaShared {
+            topics,
+            queued: AtomicU64::new(0),
+            outstanding: AtomicU64::new(0),
+            undelivered: Mutex::new(Vec::new()),
+            replayed: Mutex::new(Vec::new()),
+            delivered: AtomicU64::new(0),
+            spooled: AtomicU64::new(0),
+            spool_fails: AtomicBool::new(false),
+            metrics,
+            throttle: Throttle::default(),
+            give_up: Arc::clone(&asked.give_up),
+            refused: Mutex::new(None),
+            ready: AtomicBool::new(false),
+            brokers: OwnTraffic::default(),
+            options,
+        };
+        shared.brokers.add_all(&shared.options.brokers);
+        shared
+    }
+
+    pub(super) fn say_away(&self, text: &str) {
+        let waiting = self.queued.load(Ordering::Relaxed);
+        if self.throttle.allow("kafka_away") {
+            tracing::warn!(
+                "Kafka at {} cannot be reached ({text}): trying again every {} s; {waiting} octets wait in memory, \
+                 {} in the spool",
+                self.options.brokers,
+                RETRY.as_secs(),
+                self.spooled.load(Ordering::Relaxed)
+            );
+        }
+    }
+
+    pub(super) fn spooled(&self, octets: u64) {
+        self.spooled.store(octets, Ordering::Relaxed);
+        self.metrics.spool(octets);
+    }
+
+    /// Counts messages that are no longer in memory.
+    pub(super) fn leave_memory(&self, messages: u64, octets: u64) {
+        self.queued.fetch_sub(octets, Ordering::AcqRel);
+        self.outstanding.fetch_sub(messages, Ordering::AcqRel);
+    }
+
+    /// Counts what the spool gave up.
+    pub(super) fn shed(&self, cause: &'static str, Amount { messages, octets }: Amount) {
+        if messages == 0 {
+            return;
+        }
+        self.metrics.shed(cause, messages, octets);
+        if self.throttle.allow(cause) {
+            tracing::error!(
+                "the spool gave up {messages} messages ({cause}; weir_probe_messages_shed_total counts them, gaps in \
+                 their sequence tell which)"
+            );
+        }
+    }
+
+    pub(super) fn spool_failed(&self, error: &std::io::Error) {
+        self.spool_fails.store(true, Ordering::Relaxed);
+        self.metrics.spool_error();
+        if self.throttle.allow(&format!("spool {:?}", error.kind())) {
+            tracing::error!("cannot write to the spool ({error}): messages wait in memory, as long as it lasts");
+        }
+    }
+}
