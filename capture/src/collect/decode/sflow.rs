@@ -162,8 +162,7 @@ fn interface_counters(octets: &[u8]) -> Option<InterfaceCounters> {
     word()?;
     let long = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
     let speed = long(word()?, word()?);
-    // Direction and status.
-    (word()?, word()?);
+    let _direction_and_status = (word()?, word()?);
     let octets_in = long(word()?, word()?);
     let packets_in = u64::from(word()?) + u64::from(word()?) + u64::from(word()?);
     let (discards_in, errors_in, _unknown_protocols) = (word()?, word()?, word()?);

@@ -3,7 +3,7 @@
 
 use super::exporter::flows;
 use super::schedule::{Announces, Numbers, Part, Schedule, Speaks};
-use super::world::{Happened, Heard, INTERVAL_MS, Sent};
+use super::world::{ByExporter, Happened, Heard, INTERVAL_MS, Sent};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Sets wait for their template so long, ms.
@@ -114,7 +114,7 @@ struct Oracle<'a> {
     expected: BTreeMap<u32, Expected>,
     sums: Sums,
     /// Records, and those without a rate, by exporter as closing records name it.
-    by_exporter: BTreeMap<(Vec<u8>, u32, String), (u64, u64)>,
+    by_exporter: ByExporter,
     /// Messages that came, by scope and start, in order; whether their units could be known then.
     came: BTreeMap<(Scope, u32), Vec<(usize, bool)>>,
     seen: HashSet<(u16, &'a [u8])>,
@@ -160,14 +160,12 @@ impl<'a> Oracle<'a> {
             (known.start, known.layout) = (sent.start, None);
         }
         let templated = matches!(plan.speaks, Speaks::V9 | Speaks::Ipfix);
-        let mut ready = Vec::new();
         for part in &sent.parts {
             match part {
                 Part::Template | Part::NewTemplate(_) if templated => {
                     known.layout = Some(sent.layout);
-                    ready.extend(known.waiting.drain(..));
                     let rate = known.rate;
-                    for (at, came_ms) in ready.drain(..) {
+                    for (at, came_ms) in std::mem::take(&mut known.waiting) {
                         let into = (&mut self.expected, &mut self.sums, &mut self.by_exporter);
                         take(into, self.schedule, &self.sent[at], came_ms, rate);
                     }
@@ -271,11 +269,7 @@ impl<'a> Oracle<'a> {
 
 /// Expects a message's records to be published, at the rate that is known.
 fn take(
-    (expected, sums, by_exporter): (
-        &mut BTreeMap<u32, Expected>,
-        &mut Sums,
-        &mut BTreeMap<(Vec<u8>, u32, String), (u64, u64)>,
-    ),
+    (expected, sums, by_exporter): (&mut BTreeMap<u32, Expected>, &mut Sums, &mut ByExporter),
     schedule: &Schedule,
     sent: &Sent,
     came_ms: i64,
