@@ -1,6 +1,8 @@
 //! Where exporters send to: UDP sockets, and connections that carry IPFIX (RFC 7011, section 10.4).
 
-use super::decode::{Refusal, Session, message_octets};
+use super::cause::Refusal;
+use super::decode::message_octets;
+use super::exporter::Session;
 use crate::host::wall_clock_ns;
 use crate::packet;
 use anyhow::Context as _;
@@ -11,7 +13,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Octets of a socket's buffer that are asked for; the system may give less (net.core.rmem_max).
+/// Octets to ask for as a socket's buffer; the system may give less (net.core.rmem_max).
 const BUFFER: usize = 32 << 20;
 /// Datagrams, and reads of connections, that are taken in one go before the clock is looked at.
 const AT_ONCE: usize = 256;
@@ -57,7 +59,6 @@ pub trait Input {
     fn dropped(&mut self) -> u64;
 }
 
-/// An exporter's connection.
 struct ExporterStream {
     stream: TcpStream,
     from: Session,
@@ -81,7 +82,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Opens them; several workers may open the same ones, and the system shares exporters out among them.
+    /// Several workers may open the same ports: the system shares exporters out among them.
     ///
     /// # Errors
     /// One clear line about what to do.
@@ -113,7 +114,7 @@ impl Ports {
         self.sockets.iter().map(UdpSocket::local_addr).collect()
     }
 
-    /// Has waiting end when this descriptor is readable, too; it must be open for as long as these ports are polled.
+    /// Ends waiting when this descriptor is readable, too; it must stay open while these ports are polled.
     pub fn wake_by(&mut self, wake: Option<RawFd>) {
         self.wake = wake;
     }

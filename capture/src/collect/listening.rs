@@ -1,8 +1,10 @@
-//! The listening half of a collector's line: what comes is decoded and added up, and intervals are closed by the clock.
+//! The listening half of a collector's line: decodes what comes, adds it up, and closes intervals by the clock.
 
-use super::decode::{
-    Counts, DecodeLimits, Decoder, ExporterInfo, Heard, Losses, Protocol, Refusal, Session, Take, Unit, ZmqTopic,
-};
+use super::cause::Refusal;
+use super::decode::{Decoder, Heard, ZmqTopic};
+use super::element::event::Take;
+use super::exporter::{Counts, ExporterInfo, Session};
+use super::limits::DecodeLimits;
 use super::listen::Input;
 use super::metrics::CollectMetrics;
 use super::notice::{Notice, Notices};
@@ -11,18 +13,17 @@ use super::nprobe::kafka::Taken;
 use super::outcome::CollectOutcome;
 use super::publish::CollectClosing;
 use super::record::{Imported, InterfaceCounters, InterfaceName, NatEvent};
+use super::report::ExporterReports;
 use super::states::States;
 use super::table::{Clamped, Flows, Table, TableOptions};
 use crate::filter::FilterSets;
 use crate::host::ThreadLoad;
-use crate::packet;
 use crate::proto;
 use crate::publish::metrics::PublishMetrics;
 use crate::publish::{Identity, Published};
 use crate::throttle::Throttle;
 use anyhow::anyhow;
 use crossbeam_channel::{Receiver, Sender};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ const GRACE_MS: i64 = 200;
 const MOST_BEHIND: i64 = 60;
 /// How far before the open interval records may reach, ms: as long as the ledger keeps intervals in detail.
 const OLDEST_MS: i64 = 3_600_000;
-/// How long it takes in what had come when it was asked to stop.
+/// How long a stopping worker still takes in what had come.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// What a worker is made of beside its ports and its sink.
@@ -48,11 +49,10 @@ pub struct CollectOptions {
     pub states: States,
     pub metrics: CollectMetrics,
     pub published: PublishMetrics,
-    /// Set when the worker is to end in order.
     pub stop: Arc<AtomicBool>,
 }
 
-/// On its way to the publisher.
+/// Work for the publisher.
 pub enum Work {
     Flows(Vec<Flows>),
     /// Notices of the interval that begins then, ms.
@@ -62,19 +62,11 @@ pub enum Work {
     Taken(Taken),
 }
 
-/// Exporter counts already reported in closing records.
-#[derive(Clone, Copy, Default)]
-struct Reported {
-    records: u64,
-    lost: u64,
-    causes: [u64; Refusal::ALL.len()],
-}
-
 /// Decodes what an input hears, adds it up, and closes intervals by the input's clock.
 pub struct Listening<I> {
     input: I,
     inbox: Option<Inbox>,
-    /// What of nProbes the metrics know.
+    /// What the metrics already have of nProbes.
     heard: Heard,
     options: CollectOptions,
     decoder: Decoder,
@@ -82,11 +74,7 @@ pub struct Listening<I> {
     notices: Notices,
     work: Sender<Work>,
     recycled: Receiver<Flows>,
-    /// Records without a sampling rate since the last close.
-    unsampled: HashMap<ExporterInfo, u64>,
-    without_sampling_rate: u64,
-    reported: HashMap<ExporterInfo, Reported>,
-    reported_strange: [u64; Refusal::ALL.len()],
+    reports: ExporterReports,
     clamped: Clamped,
     /// Intervals that time jumped over and no closing record has reported yet.
     skipped: u64,
@@ -117,10 +105,7 @@ impl<I: Input> Listening<I> {
             decoder,
             work,
             recycled,
-            unsampled: HashMap::new(),
-            without_sampling_rate: 0,
-            reported: HashMap::new(),
-            reported_strange: [0; Refusal::ALL.len()],
+            reports: ExporterReports::default(),
             clamped: Clamped::default(),
             skipped: 0,
             load: ThreadLoad::begin(),
@@ -131,7 +116,7 @@ impl<I: Input> Listening<I> {
         listening
     }
 
-    /// Listens until it is to stop.
+    /// Listens until `stop` is set.
     ///
     /// # Errors
     /// Where publishing has ended.
@@ -196,15 +181,15 @@ impl<I: Input> Listening<I> {
             published: Published::default(),
             counts: self.counts(),
             clamped: self.table.clamped(),
-            without_sampling_rate: self.without_sampling_rate,
+            without_sampling_rate: self.reports.without_sampling_rate(),
             exporters: self.decoder.exporters().count(),
         })
     }
 
     /// Takes in what has come; true where more may be there.
     fn hear(&mut self, patience: Duration) -> bool {
-        let Listening { input, inbox, decoder, table, notices, unsampled, .. } = self;
-        let mut adding = Adding { table, notices, unsampled, last: None, now_ms: 0 };
+        let Listening { input, inbox, decoder, table, notices, reports, .. } = self;
+        let mut adding = Adding { table, notices, reports, last: None, now_ms: 0 };
         let patience = if inbox.as_ref().is_some_and(Inbox::has_more) { Duration::ZERO } else { patience };
         let heard = input.poll(patience, &mut |from: Session, now_ns: i64, data: &[u8]| {
             adding.now_ms = now_ns / 1_000_000;
@@ -225,7 +210,6 @@ impl<I: Input> Listening<I> {
         })
     }
 
-    /// Sends what is there to the publisher.
     fn hand_over(&mut self) -> anyhow::Result<()> {
         while let Ok(flows) = self.recycled.try_recv() {
             self.table.recycle(flows);
@@ -274,50 +258,17 @@ impl<I: Input> Listening<I> {
         Ok(())
     }
 
+    /// What came of each exporter since this was last asked.
+    fn exporters(&mut self) -> Vec<proto::Exporter> {
+        let all = self.counts();
+        self.reports.since(self.decoder.exporters(), &all)
+    }
+
     /// What came of all, and what did not even come to the decoder.
     fn counts(&mut self) -> Counts {
         let mut counts = self.decoder.counts();
         counts.causes[Refusal::SocketFull as usize] = self.input.dropped();
         counts
-    }
-
-    /// What came of each exporter since this was last asked.
-    fn exporters(&mut self) -> Vec<proto::Exporter> {
-        let mut all = Vec::new();
-        let mut sum = [0; Refusal::ALL.len()];
-        for known in self.decoder.exporters() {
-            let (info, counts) = (known.info, known.counts);
-            let reported = self.reported.entry(*info).or_default();
-            let lost = losses(info, counts).lost;
-            let since = proto::Exporter {
-                addr: packet::shortest(info.speaker()).to_vec(),
-                domain: info.domain,
-                protocol: info.protocol.name().to_owned(),
-                records: counts.records.saturating_sub(reported.records),
-                // What came late after all was not lost: it is set off against what is lost next.
-                lost: lost.saturating_sub(reported.lost),
-                lost_unit: unit(info.protocol, known.unit).to_owned(),
-                without_sampling_rate: self.unsampled.remove(info).unwrap_or_default(),
-                refused: refused(&counts.causes, &reported.causes),
-                sampling: known.sampling_state.name().to_owned(),
-            };
-            sum.iter_mut().zip(&counts.causes).for_each(|(sum, count)| *sum += count);
-            self.without_sampling_rate += since.without_sampling_rate;
-            *reported = Reported { records: counts.records, lost: lost.max(reported.lost), causes: counts.causes };
-            if since.records + since.lost > 0 || !since.refused.is_empty() {
-                all.push(since);
-            }
-        }
-        // Of nobody in particular: what is in the sum of all and of no exporter.
-        let mut strange = self.counts().causes;
-        strange.iter_mut().zip(&sum).for_each(|(all, known)| *all = all.saturating_sub(*known));
-        let of_nobody = refused(&strange, &self.reported_strange);
-        self.reported_strange = strange;
-        if !of_nobody.is_empty() {
-            all.push(proto::Exporter { protocol: "unknown".to_owned(), refused: of_nobody, ..Default::default() });
-        }
-        self.unsampled.clear();
-        all
     }
 }
 
@@ -325,7 +276,7 @@ impl<I: Input> Listening<I> {
 struct Adding<'a> {
     table: &'a mut Table,
     notices: &'a mut Notices,
-    unsampled: &'a mut HashMap<ExporterInfo, u64>,
+    reports: &'a mut ExporterReports,
     /// Whose came last, and how many: most come of one.
     last: Option<(ExporterInfo, u64)>,
     /// When what is taken came, ms.
@@ -363,28 +314,7 @@ impl Take for Adding<'_> {
 impl Adding<'_> {
     fn end(&mut self) {
         if let Some((of, count)) = self.last.take() {
-            *self.unsampled.entry(of).or_default() += count;
+            self.reports.unsampled(of, count);
         }
     }
-}
-
-/// What is lost of an exporter, in its own unit.
-fn losses<'a>(info: &ExporterInfo, counts: &'a Counts) -> &'a Losses {
-    if info.protocol == Protocol::Sflow { &counts.samples } else { &counts.losses }
-}
-
-/// What an exporter's sequence numbers count.
-fn unit(protocol: Protocol, counts: Unit) -> &'static str {
-    match (protocol, counts) {
-        (Protocol::Sflow, _) => "samples",
-        (Protocol::Nprobe, _) => "messages",
-        (_, Unit::Messages) => "datagrams",
-        (_, Unit::Flows | Unit::Records) => "records",
-    }
-}
-
-fn refused(now: &[u64], said: &[u64]) -> HashMap<String, u64> {
-    let since =
-        Refusal::ALL.iter().zip(now.iter().zip(said)).map(|(cause, (now, said))| (cause, now.saturating_sub(*said)));
-    since.filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.name().to_owned(), count)).collect()
 }

@@ -1,7 +1,7 @@
 //! What exporters notice beside their flows, on its way to the publisher: events of translation, counters of interfaces and
 //! names.
 
-use super::decode::ExporterInfo;
+use super::exporter::ExporterInfo;
 use super::record::{InterfaceCounters, InterfaceName, NatEvent};
 use crate::packet::{Address, shortest};
 use crate::proto;
@@ -194,7 +194,7 @@ fn text(octets: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::decode::Protocol;
+    use crate::collect::exporter::Protocol;
     use std::net::Ipv4Addr;
 
     fn exporter() -> ExporterInfo {

@@ -1,13 +1,13 @@
 //! The sums of a collector's run, for people and for programs.
 
-use super::decode::{Counts, Refusal};
+use super::cause::Refusal;
+use super::exporter::Counts;
 use super::table::Clamped;
 use crate::publish::Published;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a worker came to.
 #[derive(Default)]
 pub struct CollectOutcome {
     pub published: Published,

@@ -1,6 +1,6 @@
 //! What of a record falls into one interval.
 
-use super::decode::Route;
+use super::element::routed::Route;
 use super::record::Imported;
 use super::split::Spread;
 use crate::meter::key::End;

@@ -1,6 +1,6 @@
 //! What every decoder makes, whatever the record came by.
 
-use super::decode::Routed;
+use super::element::routed::Routed;
 use crate::packet::Address;
 
 /// What one side of a flow sent.

@@ -14,7 +14,7 @@ struct Lines(String);
 
 impl Take for Lines {
     fn flow(&mut self, from: &ExporterInfo, record: &Imported<'_>) {
-        let [src, dst] = record.addresses.map(|address| readable(&address));
+        let [src, dst] = record.addresses.map(|address| crate::packet::readable(&address));
         let [fwd, rev] = &record.sent;
         let sent = |sent: &SentCounts| {
             let SentCounts { packets, octets, tcp_flags, class_of_service, .. } = sent;
@@ -22,7 +22,7 @@ impl Take for Lines {
         };
         let mut line = format!(
             "flow {} {}/{} {src}:{} > {dst}:{} protocol {} vlan {}: {}",
-            readable(from.speaker()),
+            crate::packet::readable(from.speaker()),
             from.protocol,
             from.domain,
             record.ports[0],
@@ -51,7 +51,7 @@ impl Take for Lines {
 
     fn event(&mut self, _: &ExporterInfo, event: &NatEvent<'_>) {
         let two = |addresses: &[Address; 2], ports: &[u16; 2]| {
-            let end = |at: usize| format!("{}:{}", readable(&addresses[at]), ports[at]);
+            let end = |at: usize| format!("{}:{}", crate::packet::readable(&addresses[at]), ports[at]);
             format!("{} {}", end(0), end(1))
         };
         let _ = writeln!(
@@ -103,7 +103,7 @@ fn said(route: &Route) -> String {
         parts.into_iter().map(|part| part.trim().to_owned()).collect()
     };
     let hop = |name: &str, address: &Address| {
-        (*address != Address::default()).then(|| format!("{name}: {}", readable(address)))
+        (*address != Address::default()).then(|| format!("{name}: {}", crate::packet::readable(address)))
     };
     let hops = [hop("next_hop", &route.next_hop), hop("bgp_next_hop", &route.bgp_next_hop)];
     let (all, nothing) = (parts(&all), parts(&nothing));
@@ -138,7 +138,7 @@ fn told(path: &Path) -> String {
         let _ = writeln!(
             text,
             "exporter {} {}/{}: sampling {:?} {}",
-            readable(known.info.speaker()),
+            crate::packet::readable(known.info.speaker()),
             known.info.protocol,
             known.info.domain,
             known.sampling,

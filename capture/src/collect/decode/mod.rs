@@ -6,84 +6,30 @@
 //! What an exporter sends is bounded in everything that it makes be kept ([`DecodeLimits`]), and whatever is left out or mended
 //! is counted by [`Refusal`]. A [`Decoder`] is of one thread; one exporter's datagrams must all come to the same one.
 
-mod cause;
-mod counting;
-mod element;
-mod event;
-mod exporter;
-mod fields;
-mod frame;
-mod names;
 mod netflow5;
 mod nprobe;
-mod routed;
-mod sampling;
-mod saved;
-mod sequence;
-mod session;
 mod sets;
-mod sflow;
-mod template;
-mod totals;
+pub(super) mod sflow;
 
-pub use cause::Refusal;
-pub use counting::Unit;
-pub use event::Take;
-pub use exporter::{Counts, ExporterInfo, Protocol, Session};
+pub use super::element::event::Take;
+pub use super::element::routed::{Route, Routed};
+pub use super::exporter::counting::Unit;
+pub use super::exporter::sampling::SamplingState;
 pub use nprobe::{Heard, ZmqTopic};
-pub use routed::{Route, Routed};
-pub use sampling::SamplingState;
-pub use saved::readable;
-pub use sequence::Losses;
 
+use super::cause::Refusal;
+use super::element::event::FlowsAlone;
+use super::element::moment::Moment;
+use super::exporter::counting::Counting;
+use super::exporter::totals::Totals;
+use super::exporter::{Counts, Exporter, ExporterInfo, Exporters, Protocol, Session};
+use super::limits::DecodeLimits;
 use super::record::Imported;
 use crate::packet::Address;
-use event::FlowsAlone;
-use exporter::{Exporter, Exporters};
-use fields::Moment;
 use foldhash::fast::RandomState;
 use sets::{Message, WaitingSet};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
-use totals::Totals;
-
-/// What is kept of exporters at most.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecodeLimits {
-    /// Exporters, observation domains counted apart.
-    pub exporters: usize,
-    /// Sessions of one exporter: of a port each.
-    pub sessions: usize,
-    /// Templates of one session.
-    pub templates: usize,
-    pub fields: usize,
-    /// Sampling rates of one exporter, and sources of samples.
-    pub options: usize,
-    /// Octets of records that wait for their template, of all exporters together.
-    pub waiting_octets: usize,
-    /// How long they wait, ms.
-    pub waiting_ms: i64,
-    /// How far an exporter's clock may be off before its times are moved to this host's, ms.
-    pub clock_error_ms: i64,
-    /// How long before its export a record may have begun, or ended, ms.
-    pub flow_ms: i64,
-}
-
-impl Default for DecodeLimits {
-    fn default() -> DecodeLimits {
-        DecodeLimits {
-            exporters: 4096,
-            sessions: 16,
-            templates: 1024,
-            fields: 512,
-            options: 1024,
-            waiting_octets: 4 << 20,
-            waiting_ms: 60_000,
-            clock_error_ms: 3_600_000,
-            flow_ms: 24 * 3_600_000,
-        }
-    }
-}
 
 /// One exporter, as the decoder knows it.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +66,8 @@ pub struct Decoder {
 /// Octets of a header.
 const V9_HEADER: usize = 20;
 const IPFIX_HEADER: usize = 16;
+/// Octets of the beginning and of the end by which a datagram is known again.
+const ENDS: usize = 96;
 
 impl Decoder {
     /// A decoder that knows no exporters.
@@ -148,7 +96,7 @@ impl Decoder {
             [0, 5, ..] => self.netflow5(from, received_ms, data, take),
             [0, 9 | 10, ..] => self.templated(from, received_ms, data, take),
             [0, 0, 0, 5, ..] => {
-                let when = (received_ms, self.hasher.hash_one(data));
+                let when = (received_ms, self.content(data));
                 sflow::datagram(&mut self.exporters, &self.limits, from.address, when, data, take)
             }
             [] | [0] | [0, 0] | [0, 0, 0] => Err(Refusal::Truncated),
@@ -197,6 +145,15 @@ impl Decoder {
         Ok(())
     }
 
+    /// A number that stands for what a datagram says: of a long one its beginning, with number and times, and its end.
+    #[inline]
+    fn content(&self, data: &[u8]) -> u64 {
+        match data.split_first_chunk::<ENDS>().zip(data.split_last_chunk::<ENDS>()) {
+            Some(((first, _), (_, last))) => self.hasher.hash_one((data.len(), first, last)),
+            None => self.hasher.hash_one(data),
+        }
+    }
+
     /// A datagram came: the places of its exporter and session; `None` where it came before.
     fn hear(
         &mut self,
@@ -206,11 +163,14 @@ impl Decoder {
         number: u32,
         data: &[u8],
     ) -> Option<(usize, usize)> {
-        let content = self.hasher.hash_one(data);
+        let content = self.content(data);
         let slot = self.exporters.place(info, &self.limits);
         let exporter = self.exporters.slot(slot);
         let at = exporter.talk(session, number, &self.limits);
-        let holds = |counting: &counting::Counting| counting.may_hold(info.protocol, number, moment.export_ms);
+        let holds = |counting: &Counting, uptime_runs_on: bool| {
+            uptime_runs_on && counting.may_hold(info.protocol, number, moment.export_ms)
+                || counting.runs_on(info.protocol, number)
+        };
         let anew = exporter.hear(at, moment, data.len(), &self.limits, holds);
         if anew && exporter.talks[at].waiting > 0 {
             // What waits was sent before, and is not of the templates that come now.
@@ -256,6 +216,48 @@ impl Decoder {
         let Exporter { talks, counts, .. } = message.exporter;
         talks[at].counting.hear(protocol, sequence, units, moment.export_ms, &mut counts.losses);
         Ok(())
+    }
+
+    /// Reads a message of nProbe's in Kafka: JSON. `from`: the broker; `sent_ns`: when it was written, ns from the Unix
+    /// epoch. Never fails: what cannot be read is counted.
+    pub fn nprobe_json(
+        &mut self,
+        from: Address,
+        sent_ns: i64,
+        data: &[u8],
+        take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    ) {
+        self.nprobe.json((&mut self.exporters, &self.limits), from, sent_ns, data, take);
+    }
+
+    /// Reads a message of nProbe's over ZeroMQ, in its two frames. `from`: its publisher; `received_ns`: when it came, ns
+    /// from the Unix epoch. Never fails: what cannot be read is counted.
+    pub fn nprobe_zmq(
+        &mut self,
+        from: Address,
+        received_ns: i64,
+        frames: [&[u8]; 2],
+        take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    ) {
+        self.nprobe.zmq((&mut self.exporters, &self.limits), from, received_ns, frames, take);
+    }
+
+    /// What came of nProbes so far.
+    pub fn nprobes(&self) -> Heard {
+        self.nprobe.heard()
+    }
+
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
+    pub fn save(&self) -> Vec<u8> {
+        self.exporters.save()
+    }
+
+    /// Takes in what [`Decoder::save`] gave, within this decoder's limits: of more exporters, those heard last.
+    ///
+    /// # Errors
+    /// Where it is not what `save` gave; the decoder is as it was then.
+    pub fn restore(&mut self, saved: &[u8]) -> anyhow::Result<()> {
+        self.exporters.restore(saved, &self.limits)
     }
 
     /// The exporters that are known now, in no order.

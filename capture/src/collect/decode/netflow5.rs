@@ -1,11 +1,14 @@
 //! NetFlow version 5: a header of 24 octets, records of 48.
 
-use super::counting::Units;
-use super::event::Take;
-use super::exporter::Exporter;
-use super::fields::{Moment, is_absurd, mapped};
-use super::routed::Routed;
-use super::{DecodeLimits, Protocol, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::event::Take;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::routed::Routed;
+use crate::collect::element::values::{is_absurd, mapped};
+use crate::collect::exporter::Exporter;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::Units;
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, SentCounts};
 
 pub(super) const HEADER: usize = 24;

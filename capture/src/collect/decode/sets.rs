@@ -1,13 +1,17 @@
 //! The sets of NetFlow v9 and IPFIX: templates, options, records.
 
-use super::counting::Units;
-use super::event::{self, Take};
-use super::exporter::{Exporter, Exporters, Session};
-use super::fields::{Moment, Values};
-use super::routed::Routed;
-use super::template::{Template, TemplateField};
-use super::totals::Totals;
-use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::event::{self, Take};
+use crate::collect::element::moment::Moment;
+use crate::collect::element::routed::Routed;
+use crate::collect::element::template::{Template, TemplateField};
+use crate::collect::element::values::Values;
+use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::Units;
+use crate::collect::exporter::totals::Totals;
+use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::limits::DecodeLimits;
 use std::collections::VecDeque;
 
 /// Sets that wait at most, whatever their length.

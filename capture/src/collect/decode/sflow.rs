@@ -1,13 +1,18 @@
 //! sFlow version 5 (sflow.org, "sFlow Version 5", 2004): one record for each sampled packet.
 
-use super::counting::Units;
-use super::event::Take;
-use super::exporter::{Exporter, Exporters, Session};
-use super::fields::{Moment, is_mapped, mapped};
-use super::frame;
-use super::routed::{Route, Routed};
-use super::sequence::Numbered;
-use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::PEN_SFLOW;
+use crate::collect::element::event::Take;
+use crate::collect::element::frame;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::routed::{Route, Routed};
+use crate::collect::element::values::{is_mapped, mapped};
+use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::{Counting, Units};
+use crate::collect::exporter::sequence::Numbered;
+use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, InterfaceCounters, SentCounts};
 use crate::packet::{Address, LinkType};
 
@@ -28,8 +33,6 @@ const IF_COUNTERS: u32 = 1;
 /// A VLAN, or an interface, that the agent does not know.
 const UNKNOWN: u32 = u32::MAX;
 const UNKNOWN_COMPACT: u32 = 0x3fff_ffff;
-/// Names of sFlow's records, for elements that are left out: no enterprise has this number.
-pub(super) const PEN_SFLOW: u32 = u32::MAX - 1;
 
 /// Octets that are read from their start.
 #[derive(Clone, Copy)]
@@ -94,7 +97,9 @@ pub(super) fn datagram(
     // Of whatever port: the agent is who it says it is.
     let at = exporter.talk(Session::from(address), sequence, limits);
     let sent_ms = i64::from(uptime);
-    let holds = |counting: &super::counting::Counting| counting.may_hold(Protocol::Sflow, sequence, sent_ms);
+    let holds = |counting: &Counting, uptime_runs_on: bool| {
+        uptime_runs_on && counting.may_hold(Protocol::Sflow, sequence, sent_ms)
+    };
     exporter.hear(at, &moment, data.len(), limits, holds);
     if exporter.is_repeated(at, sequence, content) {
         return Ok(());
@@ -176,7 +181,7 @@ fn interface_counters(octets: &[u8]) -> Option<InterfaceCounters> {
 }
 
 /// What the flow records of a sample say of the way that the packet took.
-pub(super) fn route(records: &[u8], route: &mut Route) {
+pub(in crate::collect) fn route(records: &[u8], route: &mut Route) {
     let mut words = Words(records);
     while let Some((format, octets)) = words.record() {
         let mut words = Words(octets);

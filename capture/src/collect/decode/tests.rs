@@ -1,7 +1,8 @@
 //! Packets made octet by octet from the RFCs, and random templates with records of theirs.
 
-use super::fields::mapped;
 use super::*;
+use crate::collect::element::values::mapped;
+use crate::collect::exporter::sequence::Losses;
 use crate::collect::record::SentCounts;
 use crate::testing as t;
 use proptest::prelude::*;
@@ -817,8 +818,8 @@ proptest! {
             if matches!(record.protocol, 1 | 58) { record.ports[0] = 0 }
             let reverse = seen.contains(&(29_305, 1)) || seen.contains(&(29_305, 2));
             record.initiator_known = reverse && seen.iter().any(|id| id.0 == 35_632);
-            let many = |sent: &SentCounts| sent.packets.max(sent.octets) > 1 << 48;
-            let longer = |sent: &SentCounts| sent.packets > 0 && sent.octets > sent.packets.saturating_mul(1 << 20);
+            let many = |sent: &SentCounts| sent.packets.max(sent.octets) >= 1 << 48;
+            let longer = |sent: &SentCounts| sent.packets > 0 && sent.octets >= sent.packets.saturating_add(1).saturating_mul(1 << 20);
             if record.sent.iter().any(|sent| many(sent) || longer(sent)) {
                 absurd += 1;
             } else if record.sent.iter().any(|sent| sent.packets > 0 || sent.octets > 0) {

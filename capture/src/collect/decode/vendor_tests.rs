@@ -1,8 +1,8 @@
 //! Exports as vendors make them, after their documents: each test has what one of them does otherwise than the others.
 
-use super::fields::mapped;
 use super::tests::*;
 use super::*;
+use crate::collect::element::values::mapped;
 use crate::collect::record::{InterfaceCounters, InterfaceName, NatEvent, SentCounts};
 
 /// Keeps all that is handed over.

@@ -54,19 +54,27 @@ impl Exporter {
         self.start += 1;
     }
 
+    /// Whether its uptime is not near 0.
+    pub fn is_settled(&self, now_ms: i64) -> bool {
+        (60_000..u32::MAX - 60_000).contains(&((now_ms - self.boot_ms) as u32))
+    }
+
     /// The message of these parts, sent now, which is a whole second.
     pub fn message(&mut self, parts: &[Part], now_ms: i64) -> Message {
+        let flows = flows(parts).count() as u32;
         let number = self.number;
+        if self.plan.numbers == Numbers::FlowsSoFar {
+            self.number = number.wrapping_add(flows);
+        }
         let octets = match self.plan.speaks {
             Speaks::V5 => self.v5(parts, now_ms),
             Speaks::V9 | Speaks::Ipfix => self.templated(parts, now_ms),
             Speaks::Sflow => self.sflow(parts, now_ms),
         };
-        let flows = parts.iter().filter(|part| matches!(part, Part::Flow(_))).count() as u32;
         let options = parts.iter().filter(|part| matches!(part, Part::Rate(_))).count() as u32;
         let units = match self.plan.numbers {
             Numbers::Messages => 1,
-            Numbers::Flows => flows,
+            Numbers::Flows | Numbers::FlowsSoFar => flows,
             Numbers::Records => flows + options,
         };
         self.number = number.wrapping_add(units);
@@ -77,7 +85,7 @@ impl Exporter {
     fn uptime(&self, now_ms: i64) -> u32 {
         // Of two cards the second one is younger, and both send in turn.
         let (up, card) = (now_ms - self.boot_ms, 150_000.min(self.plan.up_ms as i64 / 2));
-        let younger = self.plan.cards && self.sent % 2 == 1 && up > card;
+        let younger = self.plan.cards && self.start == 0 && self.sent % 2 == 1;
         (if younger { up - card } else { up }) as u32
     }
 

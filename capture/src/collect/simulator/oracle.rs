@@ -3,7 +3,7 @@
 
 use super::exporter::flows;
 use super::schedule::{Announces, Numbers, Part, Schedule, Speaks};
-use super::world::{Happened, Heard, INTERVAL_MS, Sent};
+use super::world::{ByExporter, Happened, Heard, INTERVAL_MS, Sent};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Sets wait for their template so long, ms.
@@ -65,7 +65,7 @@ pub fn judge(schedule: &Schedule, happened: &Happened) -> Result<(), String> {
     oracle.published(happened)?;
     let counts = &happened.outcome.counts;
     let cause = |name: &str| {
-        let causes = crate::collect::decode::Refusal::ALL.into_iter();
+        let causes = crate::collect::cause::Refusal::ALL.into_iter();
         causes.filter(|cause| cause.name() == name).map(|cause| counts.of(cause)).sum::<u64>()
     };
     let got = Sums {
@@ -81,12 +81,12 @@ pub fn judge(schedule: &Schedule, happened: &Happened) -> Result<(), String> {
         return Err(format!("counted {got:?}, not {:?}", oracle.sums));
     }
     let known = ["unknown_template", "repeated", "clock_off", "unknown_sample"];
-    for other in crate::collect::decode::Refusal::ALL {
+    for other in crate::collect::cause::Refusal::ALL {
         if !known.contains(&other.name()) && counts.of(other) > 0 {
             return Err(format!("counted {} of {}", counts.of(other), other.name()));
         }
     }
-    let refused: BTreeMap<String, u64> = crate::collect::decode::Refusal::ALL
+    let refused: BTreeMap<String, u64> = crate::collect::cause::Refusal::ALL
         .into_iter()
         .map(|cause| (cause.name().to_owned(), counts.of(cause)))
         .filter(|(_, count)| *count > 0)
@@ -114,10 +114,10 @@ struct Oracle<'a> {
     expected: BTreeMap<u32, Expected>,
     sums: Sums,
     /// Records, and those without a rate, by exporter as closing records name it.
-    by_exporter: BTreeMap<(Vec<u8>, u32, String), (u64, u64)>,
+    by_exporter: ByExporter,
     /// Messages that came, by scope and start, in order; whether their units could be known then.
     came: BTreeMap<(Scope, u32), Vec<(usize, bool)>>,
-    seen: HashSet<&'a [u8]>,
+    seen: HashSet<(u16, &'a [u8])>,
 }
 
 impl<'a> Oracle<'a> {
@@ -146,7 +146,7 @@ impl<'a> Oracle<'a> {
         if off_ms.abs() > CLOCK_ERROR_MS && plan.speaks != Speaks::Sflow {
             self.sums.clock_off += 1;
         }
-        if !self.seen.insert(&sent.octets) {
+        if !self.seen.insert((sent.session.port, &sent.octets)) {
             self.sums.repeated += 1;
             return;
         }
@@ -160,14 +160,12 @@ impl<'a> Oracle<'a> {
             (known.start, known.layout) = (sent.start, None);
         }
         let templated = matches!(plan.speaks, Speaks::V9 | Speaks::Ipfix);
-        let mut ready = Vec::new();
         for part in &sent.parts {
             match part {
                 Part::Template | Part::NewTemplate(_) if templated => {
                     known.layout = Some(sent.layout);
-                    ready.extend(known.waiting.drain(..));
                     let rate = known.rate;
-                    for (at, came_ms) in ready.drain(..) {
+                    for (at, came_ms) in std::mem::take(&mut known.waiting) {
                         let into = (&mut self.expected, &mut self.sums, &mut self.by_exporter);
                         take(into, self.schedule, &self.sent[at], came_ms, rate);
                     }
@@ -257,7 +255,7 @@ impl<'a> Oracle<'a> {
                 let [before, after] = [&self.sent[pair[0].0], &self.sent[pair[1].0]];
                 before.number.wrapping_add(before.units) == after.number && flows(&before.parts).count() != 1
             });
-            let told = telling.count() >= 8 || matches!(plan.speaks, Speaks::Sflow);
+            let told = telling.count() >= 16 || matches!(plan.speaks, Speaks::Sflow);
             let clear = plan.numbers == Numbers::Messages || came.iter().all(|(_, known)| *known);
             let options = came.iter().flat_map(|(at, _)| &self.sent[*at].parts);
             let options = options.filter(|part| matches!(part, Part::Rate(_))).count() as u64;
@@ -271,11 +269,7 @@ impl<'a> Oracle<'a> {
 
 /// Expects a message's records to be published, at the rate that is known.
 fn take(
-    (expected, sums, by_exporter): (
-        &mut BTreeMap<u32, Expected>,
-        &mut Sums,
-        &mut BTreeMap<(Vec<u8>, u32, String), (u64, u64)>,
-    ),
+    (expected, sums, by_exporter): (&mut BTreeMap<u32, Expected>, &mut Sums, &mut ByExporter),
     schedule: &Schedule,
     sent: &Sent,
     came_ms: i64,

@@ -43,6 +43,8 @@ pub enum Numbers {
     Flows,
     /// Records of flows and of options.
     Records,
+    /// Records of flows, with those of the message itself.
+    FlowsSoFar,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -223,7 +225,10 @@ impl Plan {
         let numbers = match speaks {
             Speaks::V5 => Numbers::Flows,
             Speaks::V9 => [Numbers::Messages, Numbers::Messages, Numbers::Flows][rng.usize(0..3)],
-            Speaks::Ipfix => [Numbers::Records, Numbers::Records, Numbers::Flows, Numbers::Messages][rng.usize(0..4)],
+            Speaks::Ipfix => {
+                [Numbers::Records, Numbers::Records, Numbers::Flows, Numbers::Messages, Numbers::FlowsSoFar]
+                    [rng.usize(0..5)]
+            }
             Speaks::Sflow => Numbers::Messages,
         };
         let announces = match speaks {
@@ -240,6 +245,13 @@ impl Plan {
             ][rng.usize(0..5)],
         };
         let year = 365 * 86_400;
+        let cards = speaks == Speaks::V9 && rng.u8(0..5) == 0;
+        // The last has its uptime wrap soon: of two cards one would, and look like one that starts.
+        let up_ms = [200_000, 3_600_000, 40 * 86_400_000, u64::from(u32::MAX) - 30_000];
+        let up_ms = up_ms[rng.usize(0..if cards { 3 } else { 4 })];
+        // Numbers are alike by chance where they are low, and not where they are high. They do not wrap with the uptime.
+        let first_number = [0, 1, 70_000 << number, rng.u32(1 << 24..1 << 31), u32::MAX - 9 - 100_000 * number as u32];
+        let first_number = first_number[rng.usize(0..if up_ms > 1 << 31 && up_ms != 40 * 86_400_000 { 4 } else { 5 })];
         Plan {
             speaks,
             // Some share an address, as behind a translator or a forwarder.
@@ -248,12 +260,10 @@ impl Plan {
             domain: if rng.bool() { 7 } else { number as u32 },
             port: 10_000 + number as u16,
             clock_off_s: [0, 0, -20, 2 * year, -20 * year][rng.usize(0..5)],
-            // The fourth has its uptime wrap soon.
-            up_ms: [200_000, 3_600_000, 40 * 86_400_000, u64::from(u32::MAX) - 30_000][rng.usize(0..4)],
-            cards: speaks == Speaks::V9 && rng.u8(0..5) == 0,
+            up_ms,
+            cards,
             numbers,
-            // Numbers are alike by chance where they are low, and not where they are high.
-            first_number: [0, 1, 70_000 << number, u32::MAX - (9 << (5 * number)), rng.u32(..)][rng.usize(0..5)],
+            first_number,
             announces,
             rate: [1, 10, 256, 1000][rng.usize(0..4)],
             layout: rng.usize(0..LAYOUTS),

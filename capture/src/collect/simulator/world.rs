@@ -3,7 +3,7 @@
 
 use super::exporter::Exporter;
 use super::schedule::{Fate, Part, Plan, Schedule, Speaks, Step};
-use crate::collect::decode::Session;
+use crate::collect::exporter::Session;
 use crate::collect::listen::Input;
 use crate::collect::listening::{CollectOptions, Listening, Work};
 use crate::collect::metrics::CollectMetrics;
@@ -66,11 +66,15 @@ pub struct Got {
     pub exporter: Vec<u8>,
 }
 
-/// What closing records say of exporters: by address, domain and protocol, records and how many of them without a rate; and what
-/// was refused, by cause.
+/// By address, domain and protocol: records, and how many of them without a rate.
+pub type ByExporter = BTreeMap<(Vec<u8>, u32, String), (u64, u64)>;
+/// What waits in a socket.
+type Datagrams = VecDeque<(Session, Vec<u8>)>;
+
+/// What closing records say of exporters, and what was refused, by cause.
 #[derive(Default)]
 pub struct Closed {
-    pub exporters: BTreeMap<(Vec<u8>, u32, String), (u64, u64)>,
+    pub exporters: ByExporter,
     pub refused: BTreeMap<String, u64>,
 }
 
@@ -87,7 +91,7 @@ pub struct Happened {
 /// The ears of a simulated worker.
 struct Ears {
     now_ms: Rc<Cell<i64>>,
-    waiting: Rc<RefCell<VecDeque<(Session, Vec<u8>)>>>,
+    waiting: Rc<RefCell<Datagrams>>,
 }
 
 impl Input for Ears {
@@ -158,7 +162,7 @@ fn id(address: &[u8]) -> Option<u32> {
 
 struct Worker {
     listening: Listening<Ears>,
-    waiting: Rc<RefCell<VecDeque<(Session, Vec<u8>)>>>,
+    waiting: Rc<RefCell<Datagrams>>,
     publisher: CollectPublisher,
     work: Receiver<Work>,
     give_back: Sender<Flows>,
@@ -263,6 +267,10 @@ impl World {
             Step::Send { exporter, parts, fate } => self.send(*exporter, parts, *fate),
             Step::Restart { exporter, port } => {
                 self.settle();
+                // One that has hardly started, or whose uptime wraps, cannot be told from one that started anew.
+                while !self.exporters[*exporter].is_settled(self.now_ms.get()) {
+                    self.pass(10_000);
+                }
                 self.exporters[*exporter].restart(*port, self.now_ms.get());
                 self.pass(1000);
             }

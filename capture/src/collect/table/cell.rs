@@ -1,6 +1,6 @@
 //! One flow in one interval: what its ends sent, added up from the parts of records.
 
-use crate::collect::decode::Route;
+use crate::collect::element::routed::Route;
 use crate::collect::part::{FlowPart, Rare};
 use crate::meter::key::{End, Key};
 use crate::packet::tcp;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::collect::decode::Routed;
+use crate::collect::element::routed::Routed;
 use crate::collect::record::SentCounts;
 use crate::packet::tcp;
 use crate::proto;

@@ -1,7 +1,9 @@
 //! Messages as nProbe, netflow2ng and our own export write them.
 
+use super::left_out::{LONGEST_NAME, MOST_NAMES};
 use super::*;
-use crate::collect::decode::fields::mapped;
+use crate::collect::decode::Decoder;
+use crate::collect::element::values::mapped;
 use crate::collect::record::SentCounts;
 use crate::export::elements::{ExportTemplate, View};
 use crate::export::nprobe_json::JsonForm;

@@ -1,10 +1,10 @@
 //! Sampling rates that an exporter announced by options.
 
-use super::fields::{Sampled, Values};
+use crate::collect::element::values::{Sampled, Values};
 use std::collections::HashMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Of {
+pub enum Of {
     /// All that its domain exports.
     Domain,
     /// What this sampler or selector chose (IE 48, 302).
@@ -40,7 +40,7 @@ impl SamplingState {
 
 /// The rates of one session and domain.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rates {
+pub struct Rates {
     known: HashMap<Of, (u32, i64), foldhash::fast::RandomState>,
     /// The one rate, where all samplers have the same: records that name no sampler have it too.
     of_all_samplers: Option<u32>,
@@ -51,18 +51,18 @@ pub(super) struct Rates {
 
 impl Rates {
     /// An option that states rates will come.
-    pub(super) fn announce(&mut self) {
+    pub fn announce(&mut self) {
         if self.known.is_empty() && self.state == SamplingState::Known {
             self.state = SamplingState::Expected;
         }
     }
 
-    pub(super) fn state(&self) -> SamplingState {
+    pub fn state(&self) -> SamplingState {
         self.state
     }
 
     /// Takes in an option's values; `true` where another rate had to be forgotten for it.
-    pub(super) fn hear(&mut self, values: &Values<'_>, heard_ms: i64, most: usize) -> bool {
+    pub fn hear(&mut self, values: &Values<'_>, heard_ms: i64, most: usize) -> bool {
         let Some(rate) = values.sampled.rate() else {
             if values.sampled.is_strange() {
                 self.state = SamplingState::NotUnderstood;
@@ -73,14 +73,14 @@ impl Rates {
         let of = match (values.sampled.sampler, values.interface(), values.sampled.template) {
             (Some(sampler), _, _) => Of::Sampler(sampler),
             (None, Some(interface), _) => Of::Interface(interface),
-            (None, None, Some(template)) => Of::Template(template),
-            (None, None, None) => Of::Domain,
+            (None, None, 0) => Of::Domain,
+            (None, None, template) => Of::Template(template),
         };
         self.set(of, rate, heard_ms, most)
     }
 
     /// Keeps a rate; `true` where the oldest had to be forgotten for it.
-    pub(super) fn set(&mut self, of: Of, rate: u32, heard_ms: i64, most: usize) -> bool {
+    pub fn set(&mut self, of: Of, rate: u32, heard_ms: i64, most: usize) -> bool {
         let full = !self.known.contains_key(&of) && self.known.len() >= most;
         if full && let Some(oldest) = self.known.iter().min_by_key(|(_, known)| known.1).map(|(&of, _)| of) {
             self.known.remove(&oldest);
@@ -97,7 +97,7 @@ impl Rates {
 
     /// The rate of a record; what it says itself goes first.
     #[inline]
-    pub(super) fn of(&mut self, sampled: &Sampled, interface: u32, template: u16) -> Option<u32> {
+    pub fn of(&mut self, sampled: &Sampled, interface: u32, template: u16) -> Option<u32> {
         let own = sampled.rate();
         if own.is_some() {
             return own;
@@ -120,7 +120,7 @@ impl Rates {
     }
 
     /// Every rate, what it is of first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Of, u32)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Of, u32)> {
         self.known.iter().map(|(&of, &(rate, _))| (of, rate))
     }
 }

@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 const LATE: u32 = 1 << 16;
 /// How far it may be ahead to be a loss rather than that, units.
 const AHEAD: u32 = 1 << 24;
+/// So many late ones that follow on each other are an exporter that began anew, whatever its clock says.
+const LATE_RUN: u32 = 8;
 /// Gaps that late ones may still fill.
 const GAPS: usize = 16;
 
 /// What sequence numbers told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Units that never came.
     pub lost: u64,
@@ -24,31 +26,37 @@ pub struct Losses {
 
 /// A number, of so many units where that is known, and when it was sent, by a clock of the exporter's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbered {
-    pub(super) number: u32,
-    pub(super) units: Option<u32>,
-    pub(super) sent_ms: i64,
+pub struct Numbered {
+    pub number: u32,
+    pub units: Option<u32>,
+    pub sent_ms: i64,
 }
 
 /// The numbers of one exporter; a unit is what it numbers: records, messages or samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Sequence {
+pub struct Sequence {
     /// The number that comes next, or the least that may, where units were not known; `None` before the first.
-    pub(super) next: Option<u32>,
+    pub next: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     inexact: bool,
+    /// The newest had units: what comes next has another number than any before.
+    #[serde(skip)]
+    moved: bool,
     /// When the newest was sent.
     #[serde(default)]
     sent_ms: i64,
     /// What is missing, from and so many, oldest first.
     #[serde(skip)]
     gaps: Vec<(u32, u32)>,
+    /// The number after the last late one, and how many followed on each other.
+    #[serde(skip)]
+    late: (u32, u32),
 }
 
 impl Sequence {
     /// Takes in a datagram; true where it is the one that comes next.
     #[inline]
-    pub(super) fn hear(&mut self, heard: Numbered, losses: &mut Losses) -> bool {
+    pub fn hear(&mut self, heard: Numbered, losses: &mut Losses) -> bool {
         let is_next = self.next == Some(heard.number) && !self.inexact;
         if is_next {
             self.advance(&heard);
@@ -58,13 +66,24 @@ impl Sequence {
         is_next
     }
 
+    /// Whether this number comes next, and came with nothing before.
+    #[inline]
+    pub fn is_new(&self, number: u32) -> bool {
+        self.next == Some(number) && self.moved
+    }
+
+    /// Whether the number that comes next is not known, but for the least that it may be.
+    pub fn is_inexact(&self) -> bool {
+        self.inexact
+    }
+
     /// The exporter is known to have begun anew: nothing was lost.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         *self = Sequence::default();
     }
 
     /// Whether a number may be of the same count, in order, lost before or late.
-    pub(super) fn may_hold(&self, number: u32, sent_ms: i64) -> bool {
+    pub fn may_hold(&self, number: u32, sent_ms: i64) -> bool {
         self.next.is_none_or(|next| {
             number.wrapping_sub(next) <= AHEAD || next.wrapping_sub(number) <= LATE && sent_ms <= self.sent_ms
         })
@@ -73,6 +92,7 @@ impl Sequence {
     fn advance(&mut self, heard: &Numbered) {
         self.next = Some(heard.number.wrapping_add(heard.units.unwrap_or(0)));
         self.inexact = heard.units.is_none();
+        self.moved = heard.units.is_some_and(|units| units > 0);
         self.sent_ms = self.sent_ms.max(heard.sent_ms);
     }
 
@@ -81,7 +101,9 @@ impl Sequence {
         let Numbered { number, units, sent_ms } = *heard;
         let Some(next) = self.next else { return self.advance(heard) };
         let (ahead, behind) = (number.wrapping_sub(next), next.wrapping_sub(number));
-        if ahead <= AHEAD {
+        if self.inexact && ahead == 0 && units == Some(0) {
+            // It says no more than was known.
+        } else if ahead <= AHEAD {
             // How much of it was of datagrams whose units are unknown cannot be told.
             if !self.inexact {
                 losses.lost += u64::from(ahead);
@@ -91,7 +113,7 @@ impl Sequence {
                 self.gaps.push((next, ahead));
             }
             self.advance(heard);
-        } else if behind <= LATE && sent_ms <= self.sent_ms {
+        } else if behind <= LATE && sent_ms <= self.sent_ms && !self.is_late_run(number, units) {
             losses.late += 1;
             let filled = self.fill(number, units.unwrap_or(0));
             losses.lost = losses.lost.saturating_sub(u64::from(filled));
@@ -101,6 +123,13 @@ impl Sequence {
             self.restart();
             self.advance(heard);
         }
+    }
+
+    /// Whether late ones follow on each other for long: then they are not late.
+    fn is_late_run(&mut self, number: u32, units: Option<u32>) -> bool {
+        let run = if self.late.0 == number { self.late.1 + 1 } else { 1 };
+        self.late = (number.wrapping_add(units.unwrap_or(0)), run);
+        run >= LATE_RUN && units.is_some_and(|units| units > 0)
     }
 
     /// Takes what came late out of the gaps, and says how much that was.
@@ -166,6 +195,13 @@ mod tests {
             let (sequence, losses) = heard(&[(before, 10), (0, 10), (10, 10)]);
             assert_eq!((sequence.next, losses), (Some(20), Losses { restarts: 1, ..Losses::default() }));
         }
+    }
+
+    #[test]
+    fn late_ones_that_follow_on_each_other_are_a_restart() {
+        let numbers: Vec<_> = [0, 1000].into_iter().chain((0..20).map(|at| at * 10)).map(|at| (at, 10)).collect();
+        let (sequence, losses) = heard(&numbers);
+        assert_eq!((sequence.next, losses.restarts), (Some(200), 1));
     }
 
     #[test]

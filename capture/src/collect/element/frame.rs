@@ -1,13 +1,13 @@
 //! The packet in the first octets of a frame, as sFlow and IPFIX's frame sections carry it.
 
-use super::Refusal;
+use crate::collect::cause::Refusal;
 use crate::collect::record::{Imported, SentCounts};
 use crate::packet::{self, Frame, LinkType, Packet};
 
 /// Reads a frame of which `data` was captured; `length`: octets that it had.
 ///
 /// How much of a frame an agent stripped is no help: some say there what they did not capture. IP says how long it is.
-pub(super) fn read(link: LinkType, data: &[u8], length: u32) -> Result<Imported<'static>, Refusal> {
+pub fn read(link: LinkType, data: &[u8], length: u32) -> Result<Imported<'static>, Refusal> {
     let mut packet = Packet::default();
     let length = length.max(data.len() as u32);
     packet.read(&Frame { time_ns: 0, link, data, length, vlan: None });

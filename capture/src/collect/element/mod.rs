@@ -1,11 +1,21 @@
 //! Information elements (IANA's registry, RFC 5103, ntop's PEN 35632): what each means to a record.
 
+pub mod event;
+pub mod frame;
+pub mod moment;
+pub mod names;
+pub mod routed;
+pub mod template;
+pub mod values;
+
 /// Private enterprise number of reverse information elements (RFC 5103, section 6.1).
-pub(super) const PEN_REVERSE: u32 = 29_305;
+pub const PEN_REVERSE: u32 = 29_305;
 /// Private enterprise number of ntop.
-pub(super) const PEN_NTOP: u32 = 35_632;
+pub const PEN_NTOP: u32 = 35_632;
+/// Stands for sFlow's records among elements that are left out: no enterprise has this number.
+pub const PEN_SFLOW: u32 = u32::MAX - 1;
 /// NetFlow v9 has no enterprises: ntop's element n has this number more there.
-pub(super) const V9_NTOP: u16 = 57_472;
+pub const V9_NTOP: u16 = 57_472;
 
 /// Private enterprise number of the CERT's YAF, which marks the elements of the other direction by [`YAF_REVERSE`].
 const PEN_YAF: u32 = 6871;
@@ -15,7 +25,7 @@ const PEN_PROCERA: u32 = 15_397;
 
 /// A unit of time, and what it counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clock {
+pub enum Clock {
     /// ms since the exporter's boot (IE 21, 22).
     Uptime,
     /// s since 1970 (IE 150, 151).
@@ -30,7 +40,7 @@ pub(super) enum Clock {
 
 /// What an element is to a record; `Reverse…`: of the destination's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub enum Meaning {
     Source4,
     Destination4,
     Source6,
@@ -44,7 +54,7 @@ pub(super) enum Meaning {
     ReverseOctets,
     Packets,
     ReversePackets,
-    /// IE 23 and 24: of whom is decided by the template as a whole (see [`super::template`]).
+    /// IE 23 and 24: of whom is decided by the template as a whole (see [`template`]).
     PostOctets,
     PostPackets,
     Flags,
@@ -104,10 +114,10 @@ pub(super) enum Meaning {
 
 /// Preference among elements of the same slot: only the lowest of a template is read, the first one of equals. Elements
 /// of rank [`ALL`] are all read.
-pub(super) const ALL: u8 = u8::MAX;
+pub const ALL: u8 = u8::MAX;
 
 /// What the element `id` of the enterprise `pen` (0: IANA's) means, and its rank; `None` where it means nothing here.
-pub(super) fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
+pub fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
     Some(match (pen, id) {
         (0, 1) => (Meaning::Octets, 0),
         (0, 2) => (Meaning::Packets, 0),
@@ -208,7 +218,7 @@ pub(super) fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
 
 impl Meaning {
     /// The same number for elements of which a record can have but one.
-    pub(super) fn slot(self) -> Meaning {
+    pub fn slot(self) -> Meaning {
         match self {
             Meaning::First(_) => Meaning::First(Clock::Uptime),
             Meaning::Last(_) => Meaning::Last(Clock::Uptime),
@@ -238,7 +248,7 @@ impl Meaning {
     }
 
     /// Whether a field of so many octets can be read as this.
-    pub(super) fn takes(self, length: u16) -> bool {
+    pub fn takes(self, length: u16) -> bool {
         match self {
             Meaning::Source4 | Meaning::Destination4 => length == 4,
             Meaning::Source6 | Meaning::Destination6 => length == 16,

@@ -1,16 +1,18 @@
 //! What is kept of exporters over a restart of the agent, as JSON: without their templates, records would have to wait for
 //! the next time they are sent, which some exporters do every half hour.
 
-use super::counting::Counting;
-use super::exporter::{Exporter, Session};
-use super::sampling::Of;
-use super::session::Talk;
-use super::template::{Template, TemplateField};
-use super::{DecodeLimits, Decoder, ExporterInfo, Protocol};
+use crate::collect::element::template::{Template, TemplateField};
+use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::Counting;
+use crate::collect::exporter::sampling::Of;
+use crate::collect::exporter::session::Talk;
+use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::limits::DecodeLimits;
 use crate::packet::{self, Address};
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// The form's name and version: another one is not read.
 const FORM: &str = "weir exporters 2";
@@ -71,32 +73,32 @@ struct SavedRate {
     rate: u32,
 }
 
-impl Decoder {
+impl Exporters {
     /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
     pub fn save(&self) -> Vec<u8> {
-        let mut exporters: Vec<&Exporter> = self.exporters.iter().collect();
+        let mut exporters: Vec<&Exporter> = self.iter().collect();
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
         let saved = Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() };
         // Nothing in it can fail to be JSON.
         serde_json::to_vec_pretty(&saved).unwrap_or_default()
     }
 
-    /// Takes in what [`Decoder::save`] gave, within this decoder's limits: of more exporters, those heard last. Of a session
+    /// Takes in what [`Exporters::save`] gave, within this decoder's limits: of more exporters, those heard last. Of a session
     /// that is known already, as of what another worker saved, the one that was heard later holds.
     ///
     /// # Errors
     /// Where it is not what `save` gave; the decoder is as it was then.
-    pub fn restore(&mut self, saved: &[u8]) -> anyhow::Result<()> {
+    pub fn restore(&mut self, saved: &[u8], limits: &DecodeLimits) -> anyhow::Result<()> {
         let saved: Saved = serde_json::from_slice(saved).context("the saved state of exporters cannot be read")?;
         ensure!(saved.form == FORM, "the saved state of exporters is of the form {:?}, not {FORM:?}", saved.form);
         let mut exporters = saved
             .exporters
             .into_iter()
-            .map(|exporter| exporter.restored(&self.limits))
+            .map(|exporter| exporter.restored(limits))
             .collect::<anyhow::Result<Vec<Exporter>>>()?;
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
-        for restored in exporters.into_iter().take(self.limits.exporters) {
-            let exporter = self.exporters.get(&restored.info, &self.limits);
+        for restored in exporters.into_iter().take(limits.exporters) {
+            let exporter = self.get(&restored.info, limits);
             exporter.heard_ms = exporter.heard_ms.max(restored.heard_ms);
             exporter.talks.extend(restored.talks);
             // Those heard last first, each once.
@@ -107,7 +109,7 @@ impl Decoder {
                 seen.push(talk.session);
                 is_new
             });
-            exporter.talks.truncate(self.limits.sessions);
+            exporter.talks.truncate(limits.sessions);
         }
         Ok(())
     }
@@ -119,8 +121,8 @@ impl SavedExporter {
         let mut sessions: Vec<SavedSession> = exporter.talks.iter().map(SavedSession::of).collect();
         sessions.sort_by_key(|session| (session.port, session.local_port, session.stream));
         SavedExporter {
-            address: readable(&info.address),
-            agent: (info.protocol == Protocol::Sflow).then(|| readable(&info.agent)),
+            address: packet::readable(&info.address),
+            agent: (info.protocol == Protocol::Sflow).then(|| packet::readable(&info.agent)),
             protocol: info.protocol.name().to_owned(),
             domain: info.domain,
             sessions,
@@ -196,9 +198,4 @@ impl SavedSession {
         }
         Ok(talk)
     }
-}
-
-/// An address as people write it.
-pub fn readable(address: &Address) -> IpAddr {
-    Ipv6Addr::from(*address).to_canonical()
 }

@@ -11,7 +11,7 @@ const MOST: usize = 1 << 15;
 
 /// How records of a template go on from those before of the same flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Follows {
+pub enum Follows {
     /// Counters since the flow began: what is new is the difference.
     Totals,
     /// Events with counts: the same counts at the same time are the same.
@@ -25,7 +25,7 @@ struct Last {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Totals {
+pub struct Totals {
     /// The flows of now, and those of before: these go when there are too many.
     now: HashMap<u64, Last, RandomState>,
     before: HashMap<u64, Last, RandomState>,
@@ -35,7 +35,7 @@ pub(super) struct Totals {
 impl Totals {
     /// Leaves in a record what is new of it, since when it was last reported; false where nothing is. `flow`: what else a flow
     /// is known by.
-    pub(super) fn settle(&mut self, follows: Follows, of: u64, flow: (u64, i64), record: &mut Imported<'_>) -> bool {
+    pub fn settle(&mut self, follows: Follows, of: u64, flow: (u64, i64), record: &mut Imported<'_>) -> bool {
         let key = self.hasher.hash_one((of, flow, record.addresses, record.ports, record.protocol, record.vlan));
         if self.now.len() >= MOST {
             self.before = std::mem::take(&mut self.now);

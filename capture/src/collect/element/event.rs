@@ -1,8 +1,9 @@
 //! Events of address translation and of firewalls (RFC 8158; Cisco's NSEL), and names of interfaces, by template.
 
-use super::ExporterInfo;
-use super::fields::{Moment, mapped, number, text};
-use super::template::{TemplateField, walk};
+use crate::collect::element::moment::Moment;
+use crate::collect::element::template::{TemplateField, walk};
+use crate::collect::element::values::{mapped, number, text};
+use crate::collect::exporter::ExporterInfo;
 use crate::collect::record::{Imported, InterfaceCounters, InterfaceName, NatEvent};
 
 /// What takes what is decoded.
@@ -20,7 +21,7 @@ pub trait Take {
 }
 
 /// Takes flows alone.
-pub(super) struct FlowsAlone<'t, T>(pub(super) &'t mut T);
+pub struct FlowsAlone<'t, T>(pub &'t mut T);
 
 impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Take for FlowsAlone<'_, T> {
     fn flow(&mut self, from: &ExporterInfo, record: &Imported<'_>) {
@@ -29,17 +30,17 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Take for FlowsAlone<'_, T> {
 }
 
 /// Whether an element is of an event alone. ASA's before 8.4 had numbers of their own for translated addresses.
-pub(super) fn is_event(pen: u32, id: u16) -> bool {
+pub fn is_event(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 361..=364 | 371 | 40_000..=40_005)
 }
 
 /// Whether templates with it are of events.
-pub(super) fn tells_event(pen: u32, id: u16) -> bool {
+pub fn tells_event(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 40_001..=40_005)
 }
 
 /// Reads a record as an event.
-pub(super) fn read<'a>(fields: &'a [TemplateField], record: &'a [u8], moment: &Moment) -> NatEvent<'a> {
+pub fn read<'a>(fields: &'a [TemplateField], record: &'a [u8], moment: &Moment) -> NatEvent<'a> {
     let mut event = NatEvent::default();
     let mut time_ms = None;
     for (field, octets) in walk(fields, record).filter(|(field, _)| field.pen == 0) {
@@ -80,7 +81,7 @@ pub(super) fn read<'a>(fields: &'a [TemplateField], record: &'a [u8], moment: &M
 }
 
 /// Reads an option as the name of an interface; `None` where it is none.
-pub(super) fn interface<'a>(fields: &'a [TemplateField], option: &'a [u8]) -> Option<InterfaceName<'a>> {
+pub fn interface<'a>(fields: &'a [TemplateField], option: &'a [u8]) -> Option<InterfaceName<'a>> {
     let mut name = InterfaceName::default();
     for (field, octets) in walk(fields, option).filter(|(field, _)| field.pen == 0) {
         match field.id {

@@ -1,17 +1,18 @@
 //! Templates, made into the steps that read a record: only what means something, where it lies in the record.
 
-use super::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
-use super::event::{is_event, tells_event};
-use super::fields::{Shape, Values};
-use super::routed::is_routed;
-use super::totals::Follows;
-use super::{DecodeLimits, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::event::{is_event, tells_event};
+use crate::collect::element::routed::is_routed;
+use crate::collect::element::values::{Shape, Values};
+use crate::collect::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
+use crate::collect::exporter::totals::Follows;
+use crate::collect::limits::DecodeLimits;
 use crate::packet::LinkType;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The length of a field whose length is in the record (RFC 7011, section 7).
-pub(super) const VARIABLE: u16 = u16::MAX;
+pub const VARIABLE: u16 = u16::MAX;
 /// The enterprise of NetFlow v9's scopes that no element stands for.
 const PEN_SCOPE: u32 = u32::MAX;
 
@@ -19,9 +20,9 @@ const PEN_SCOPE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u32, u16, u16)", into = "(u32, u16, u16)")]
 pub struct TemplateField {
-    pub(super) pen: u32,
-    pub(super) id: u16,
-    pub(super) length: u16,
+    pub pen: u32,
+    pub id: u16,
+    pub length: u16,
 }
 
 impl From<(u32, u16, u16)> for TemplateField {
@@ -38,7 +39,7 @@ impl From<TemplateField> for (u32, u16, u16) {
 
 impl TemplateField {
     /// A field of NetFlow v9: ntop's elements are those of IPFIX with another number.
-    pub(super) fn v9(id: u16, length: u16) -> TemplateField {
+    pub fn v9(id: u16, length: u16) -> TemplateField {
         match id.checked_sub(V9_NTOP) {
             Some(id) => TemplateField { pen: PEN_NTOP, id, length },
             None => TemplateField { pen: 0, id, length },
@@ -46,7 +47,7 @@ impl TemplateField {
     }
 
     /// A scope of NetFlow v9 (RFC 3954, section 6.1): 2 is an interface, 5 a template.
-    pub(super) fn v9_scope(kind: u16, length: u16) -> TemplateField {
+    pub fn v9_scope(kind: u16, length: u16) -> TemplateField {
         match kind {
             2 => TemplateField { pen: 0, id: 10, length },
             5 => TemplateField { pen: 0, id: 145, length },
@@ -66,24 +67,24 @@ struct FieldStep {
 
 /// How records are read.
 #[derive(Clone, Debug)]
-pub(super) struct Template {
+pub struct Template {
     /// How many of the fields are scopes; `None` for records of flows.
-    pub(super) scopes: Option<u16>,
+    pub scopes: Option<u16>,
     /// The fields as they were sent.
-    pub(super) fields: Vec<TemplateField>,
-    pub(super) shape: Shape,
+    pub fields: Vec<TemplateField>,
+    pub shape: Shape,
     /// When it was last sent, ms from the Unix epoch.
-    pub(super) heard_ms: i64,
+    pub heard_ms: i64,
     /// Records read by it.
-    pub(super) records: u64,
+    pub records: u64,
     /// Some fields are of a route; some tell an event; options name interfaces, or state a sampling rate.
-    pub(super) routed: bool,
-    pub(super) event: bool,
-    pub(super) named: bool,
-    pub(super) sampled: bool,
+    pub routed: bool,
+    pub event: bool,
+    pub named: bool,
+    pub sampled: bool,
     /// Octets are of the payload alone.
-    pub(super) payload: bool,
-    pub(super) follows: Option<Follows>,
+    pub payload: bool,
+    pub follows: Option<Follows>,
     steps: Vec<FieldStep>,
     /// Least octets of a record.
     octets: usize,
@@ -94,7 +95,7 @@ impl Template {
     ///
     /// # Errors
     /// [`Refusal::BadTemplate`] for one that no record could have.
-    pub(super) fn new(
+    pub fn new(
         fields: Vec<TemplateField>,
         scopes: Option<u16>,
         heard_ms: i64,
@@ -165,7 +166,7 @@ impl Template {
 
     /// Reads the record that `data` begins with; its octets, or `None` where it ends before the record does.
     #[inline]
-    pub(super) fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
+    pub fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
         let mut end = self.octets;
         if data.len() < end {
             return None;
@@ -211,7 +212,7 @@ impl Template {
     }
 
     /// Least octets of a record: fewer at the end of a set are padding.
-    pub(super) fn least_octets(&self) -> usize {
+    pub fn least_octets(&self) -> usize {
         self.octets
     }
 }
@@ -230,20 +231,20 @@ const MOST_LEFT_OUT: usize = 1024;
 
 /// Elements that were left out of records, and how often.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LeftOut {
+pub struct LeftOut {
     known: HashMap<(u32, u16), u64, foldhash::fast::RandomState>,
     others: u64,
 }
 
 impl LeftOut {
     /// Adds those of a template.
-    pub(super) fn add(&mut self, template: &Template) {
+    pub fn add(&mut self, template: &Template) {
         if template.records > 0 {
             template.left_out().for_each(|element| self.count(element, template.records));
         }
     }
 
-    pub(super) fn count(&mut self, element: (u32, u16), times: u64) {
+    pub fn count(&mut self, element: (u32, u16), times: u64) {
         if let Some(count) = self.known.get_mut(&element) {
             *count += times;
         } else if self.known.len() < MOST_LEFT_OUT {
@@ -254,21 +255,22 @@ impl LeftOut {
     }
 
     /// Adds those of an exporter.
-    pub(super) fn add_all(&mut self, of: &super::exporter::Exporter) {
+    pub fn add_all(&mut self, of: &crate::collect::exporter::Exporter) {
         of.left_out.known.iter().for_each(|(&element, &times)| self.count(element, times));
         self.others += of.left_out.others;
         of.talks.iter().flat_map(|talk| talk.templates.values()).for_each(|template| self.add(template));
     }
 
     /// Each by its name.
-    pub(super) fn named(&self) -> std::collections::BTreeMap<String, u64> {
-        let named = self.known.iter().map(|(&(pen, id), &count)| (super::names::name(pen, id), count));
+    pub fn named(&self) -> std::collections::BTreeMap<String, u64> {
+        let named =
+            self.known.iter().map(|(&(pen, id), &count)| (crate::collect::element::names::name(pen, id), count));
         named.chain(Some(("other".to_owned(), self.others)).filter(|(_, count)| *count > 0)).collect()
     }
 }
 
 /// The fields of a record that `data` begins with, up to where it breaks off.
-pub(super) fn walk<'a>(
+pub fn walk<'a>(
     fields: &'a [TemplateField],
     mut data: &'a [u8],
 ) -> impl Iterator<Item = (&'a TemplateField, &'a [u8])> {

@@ -1,8 +1,8 @@
 //! What a router says of a record beside the flow: read where it is asked for, so that records pay nothing for it.
 
-use super::fields::{mapped, number};
-use super::sflow;
-use super::template::{TemplateField, walk};
+use crate::collect::decode::sflow;
+use crate::collect::element::template::{TemplateField, walk};
+use crate::collect::element::values::{mapped, number};
 use crate::packet::{Address, shortest};
 use crate::proto;
 use std::fmt;
@@ -40,54 +40,50 @@ pub struct Route {
     pub observation_point: u32,
 }
 
-/// Where a route is read from.
+/// Where a route is read from: a record, by its template's fields, or what needs none.
 #[derive(Clone, Copy)]
-pub struct Routed<'a>(Said<'a>);
-
-#[derive(Clone, Copy)]
-enum Said<'a> {
-    /// A record, by its template's fields.
-    Fields(&'a [TemplateField], &'a [u8]),
-    Netflow5(&'a [u8; 48]),
-    /// The flow records of a sample.
-    Sflow(&'a [u8]),
+pub struct Routed<'a> {
+    fields: &'a [TemplateField],
+    record: &'a [u8],
 }
 
+/// In place of fields: a record of v5, and the flow records of a sample of sFlow's.
+static NETFLOW5: [TemplateField; 0] = [];
+static SFLOW: [TemplateField; 1] = [TemplateField { pen: u32::MAX, id: 0, length: 0 }];
+
 impl<'a> Routed<'a> {
-    pub(super) fn fields(fields: &'a [TemplateField], record: &'a [u8]) -> Routed<'a> {
-        Routed(Said::Fields(fields, record))
+    pub fn fields(fields: &'a [TemplateField], record: &'a [u8]) -> Routed<'a> {
+        Routed { fields, record }
     }
 
-    /// The fields of a record of NetFlow v5.
+    /// A record of NetFlow v5.
     pub fn netflow5(record: &'a [u8; 48]) -> Routed<'a> {
-        Routed(Said::Netflow5(record))
+        Routed { fields: &NETFLOW5, record }
     }
 
-    pub(super) fn sflow(records: &'a [u8]) -> Routed<'a> {
-        Routed(Said::Sflow(records))
+    pub fn sflow(records: &'a [u8]) -> Routed<'a> {
+        Routed { fields: &SFLOW, record: records }
     }
 
     /// Reads it.
     pub fn read(&self) -> Route {
         let mut route = Route::default();
-        match self.0 {
-            Said::Fields(fields, record) => {
-                walk(fields, record).filter(|(field, _)| field.pen == 0).for_each(|(field, octets)| {
-                    route.field(field.id, octets);
-                });
-            }
-            Said::Netflow5(data) => {
+        match *self.fields {
+            [] => {
                 let fields = [(15, 8..12), (16, 40..42), (17, 42..44), (9, 44..45), (13, 45..46)];
-                fields.into_iter().for_each(|(id, at)| route.field(id, &data[at]));
+                fields.into_iter().for_each(|(id, at)| route.field(id, self.record.get(at).unwrap_or(&[])));
             }
-            Said::Sflow(records) => sflow::route(records, &mut route),
+            [TemplateField { pen: u32::MAX, .. }] => sflow::route(self.record, &mut route),
+            _ => walk(self.fields, self.record).filter(|(field, _)| field.pen == 0).for_each(|(field, octets)| {
+                route.field(field.id, octets);
+            }),
         }
         route
     }
 }
 
 /// Whether an element is part of a route.
-pub(super) fn is_routed(pen: u32, id: u16) -> bool {
+pub fn is_routed(pen: u32, id: u16) -> bool {
     pen == 0
         && matches!(
             id,

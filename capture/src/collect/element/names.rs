@@ -1,12 +1,75 @@
 //! Names of information elements that no record has a place for, as IANA's registry has them.
 
-use super::element::PEN_REVERSE;
-use super::sflow::PEN_SFLOW;
+use crate::collect::element::PEN_REVERSE;
+use crate::collect::element::PEN_SFLOW;
 
-/// By number, in order.
+/// By number.
 const NAMES: &[(u16, &str)] = &[
+    (1, "octetDeltaCount"),
+    (2, "packetDeltaCount"),
     (3, "deltaFlowCount"),
+    (4, "protocolIdentifier"),
     (5, "ipClassOfService"),
+    (6, "tcpControlBits"),
+    (7, "sourceTransportPort"),
+    (8, "sourceIPv4Address"),
+    (10, "ingressInterface"),
+    (11, "destinationTransportPort"),
+    (12, "destinationIPv4Address"),
+    (14, "egressInterface"),
+    (21, "flowEndSysUpTime"),
+    (22, "flowStartSysUpTime"),
+    (27, "sourceIPv6Address"),
+    (28, "destinationIPv6Address"),
+    (29, "sourceIPv6PrefixLength"),
+    (30, "destinationIPv6PrefixLength"),
+    (32, "icmpTypeCodeIPv4"),
+    (34, "samplingInterval"),
+    (52, "minimumTTL"),
+    (53, "maximumTTL"),
+    (56, "sourceMacAddress"),
+    (57, "postDestinationMacAddress"),
+    (60, "ipVersion"),
+    (61, "flowDirection"),
+    (62, "ipNextHopIPv6Address"),
+    (63, "bgpNextHopIPv6Address"),
+    (70, "mplsTopLabelStackSection"),
+    (80, "destinationMacAddress"),
+    (81, "postSourceMacAddress"),
+    (89, "forwardingStatus"),
+    (128, "bgpNextAdjacentAsNumber"),
+    (129, "bgpPrevAdjacentAsNumber"),
+    (136, "flowEndReason"),
+    (139, "icmpTypeCodeIPv6"),
+    (145, "templateId"),
+    (150, "flowStartSeconds"),
+    (151, "flowEndSeconds"),
+    (152, "flowStartMilliseconds"),
+    (153, "flowEndMilliseconds"),
+    (154, "flowStartMicroseconds"),
+    (155, "flowEndMicroseconds"),
+    (156, "flowStartNanoseconds"),
+    (157, "flowEndNanoseconds"),
+    (160, "systemInitTimeMilliseconds"),
+    (161, "flowDurationMilliseconds"),
+    (162, "flowDurationMicroseconds"),
+    (192, "ipTTL"),
+    (252, "ingressPhysicalInterface"),
+    (253, "egressPhysicalInterface"),
+    (304, "selectorAlgorithm"),
+    (305, "samplingPacketInterval"),
+    (306, "samplingPacketSpace"),
+    (309, "samplingSize"),
+    (310, "samplingPopulation"),
+    (311, "samplingProbability"),
+    (312, "dataLinkFrameSize"),
+    (313, "ipHeaderPacketSection"),
+    (314, "ipPayloadPacketSection"),
+    (315, "dataLinkFrameSection"),
+    (361, "portRangeStart"),
+    (362, "portRangeEnd"),
+    (363, "portRangeStepSize"),
+    (364, "portRangeNumPorts"),
     (9, "sourceIPv4PrefixLength"),
     (13, "destinationIPv4PrefixLength"),
     (15, "ipNextHopIPv4Address"),
@@ -184,7 +247,7 @@ const NAMES: &[(u16, &str)] = &[
 ];
 
 /// What an element is called: IANA's name, or its enterprise and number; sFlow's records by their format.
-pub(super) fn name(pen: u32, id: u16) -> String {
+pub fn name(pen: u32, id: u16) -> String {
     let known = NAMES.iter().find(|(known, _)| *known == id).map(|(_, name)| *name);
     match (pen, known) {
         (0, Some(name)) => name.to_owned(),

@@ -1,126 +1,61 @@
 //! The values of one record, as its fields give them one by one, and what they make together.
 
-use super::element::{Clock, Meaning, PEN_NTOP};
-use super::frame;
-use super::{DecodeLimits, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::frame;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::{Clock, Meaning, PEN_NTOP};
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, SentCounts};
 use crate::packet::{Address, LinkType};
 
 /// ICMP and ICMPv6.
 const ICMP: [u8; 2] = [1, 58];
-/// Seconds from 1900 to 1970.
-const NTP_TO_UNIX: i64 = 2_208_988_800;
-/// How much later than the export a record may have ended, ms: clocks of whole seconds, and of another processor.
-const AFTER_EXPORT_MS: i64 = 60_000;
 /// nDPI's numbers, in an application tag: classification engine 20 (RFC 6759) with ntop's PEN.
 const NDPI_ENGINE: u8 = 20;
 
-/// The times that a datagram's records are read by.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moment {
-    /// When it came, ms from the Unix epoch.
-    pub(super) received_ms: i64,
-    /// When it was sent, by the exporter's clock, ms from the Unix epoch.
-    pub(super) export_ms: i64,
-    /// ms since the exporter's boot when it was sent, where the header says so.
-    pub(super) uptime_ms: Option<u32>,
-    /// When the exporter booted, ms from the Unix epoch, where it said so by an option.
-    pub(super) boot_ms: Option<i64>,
-}
-
-impl Moment {
-    /// How far the exporter's clock is off, ms to add; 0 where it is right or nearly so.
-    pub(super) fn correction_ms(&self, limits: &DecodeLimits) -> i64 {
-        let off = self.received_ms.saturating_sub(self.export_ms);
-        if off.saturating_abs() > limits.clock_error_ms { off } else { 0 }
-    }
-
-    /// ms from the Unix epoch of a value by a clock; `None` where it is unset, or counts from a boot that is not known.
-    fn ms(&self, clock: Clock, value: u64) -> Option<i64> {
-        match clock {
-            Clock::Uptime => self.of_uptime(value as u32),
-            _ if value == 0 => None,
-            Clock::Seconds => Some(i64::try_from(value).unwrap_or(i64::MAX).saturating_mul(1000)),
-            Clock::Milliseconds => Some(i64::try_from(value).unwrap_or(i64::MAX)),
-            Clock::Ntp => {
-                let seconds = (value >> 32) as i64 - NTP_TO_UNIX;
-                Some(seconds * 1000 + (((value & 0xffff_ffff) * 1000) >> 32) as i64)
-            }
-            Clock::MicrosecondsBefore => {
-                Some(self.export_ms.saturating_sub(i64::try_from(value / 1000).unwrap_or(i64::MAX)))
-            }
-        }
-    }
-
-    /// Uptimes wrap after 49.7 days: what lies within half of that of the export is meant.
-    pub(super) fn of_uptime(&self, value: u32) -> Option<i64> {
-        let now = match (self.uptime_ms, self.boot_ms) {
-            (Some(uptime), _) => uptime,
-            (None, Some(boot)) => self.export_ms.wrapping_sub(boot) as u32,
-            (None, None) => return None,
-        };
-        Some(self.export_ms.saturating_sub(i64::from(now.wrapping_sub(value) as i32)))
-    }
-
-    /// First and last packet on this host's clock, from what the exporter said, and whether it had to be mended: nothing
-    /// ends after its export, or lasts longer than [`DecodeLimits::flow_ms`].
-    pub(super) fn settle(&self, first: Option<i64>, last: Option<i64>, limits: &DecodeLimits) -> (i64, i64, bool) {
-        let export = self.export_ms;
-        let possible =
-            |ms: i64| ms <= export.saturating_add(AFTER_EXPORT_MS) && ms >= export.saturating_sub(limits.flow_ms);
-        let said_last = last.or(first);
-        let last = said_last.filter(|&last| possible(last)).unwrap_or(export);
-        let said_first = first.or(said_last);
-        let first = said_first.filter(|&first| first <= last && first >= last.saturating_sub(limits.flow_ms));
-        let mended = said_last.is_some_and(|said| said != last) || (said_first.is_some() && first.is_none());
-        let correction = self.correction_ms(limits);
-        let first = first.unwrap_or(last);
-        (first.saturating_add(correction), last.saturating_add(correction), mended)
-    }
-}
-
 /// What a record, or an option, says of sampling.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sampled {
-    interval: u64,
-    packet_interval: u64,
-    packet_space: Option<u64>,
-    size: u64,
-    population: u64,
-    /// A selector's (RFC 5477, section 8.2.1).
-    algorithm: Option<u64>,
+pub struct Sampled {
+    interval: u32,
+    packet_interval: u32,
+    packet_space: Option<u32>,
+    size: u32,
+    population: u32,
+    /// A selector's (RFC 5477, section 8.2.1); 0 for none.
+    algorithm: u16,
+    /// The template that it is about; 0 for none.
+    pub template: u16,
     /// A number of 64 bits with fraction, or of 32.
     probability: u64,
     /// The sampler that it names.
-    pub(super) sampler: Option<u64>,
-    /// The template that it is about.
-    pub(super) template: Option<u16>,
+    pub sampler: Option<u64>,
 }
 
 /// No rate is higher.
-const HIGHEST_RATE: u64 = 1 << 24;
+const HIGHEST_RATE: u32 = 1 << 24;
 /// Selectors: n packets out of N, and each packet with a probability.
-const RANDOM_OUT_OF: u64 = 3;
-const UNIFORM: u64 = 4;
+const RANDOM_OUT_OF: u16 = 3;
+const UNIFORM: u16 = 4;
 
 impl Sampled {
     /// One packet in this many; `None` where it does not say.
     #[inline]
-    pub(super) fn rate(&self) -> Option<u32> {
-        let plain = self.packet_interval | self.population | self.probability == 0;
+    pub fn rate(&self) -> Option<u32> {
+        let plain = (self.packet_interval | self.population) == 0 && self.probability == 0;
         let rate = if plain { self.interval } else { self.by_selector() };
-        if rate == 0 || rate > HIGHEST_RATE { None } else { Some(rate as u32) }
+        if rate == 0 || rate > HIGHEST_RATE { None } else { Some(rate) }
     }
 
-    fn by_selector(&self) -> u64 {
+    #[cold]
+    fn by_selector(&self) -> u32 {
         let out_of = self.population.checked_div(self.size).unwrap_or(0);
         let spaced = match (self.packet_interval, self.packet_space) {
             (0, _) | (_, None) => 0,
             (interval, Some(space)) => interval.saturating_add(space) / interval,
         };
         let chosen = match self.algorithm {
-            Some(RANDOM_OUT_OF) => out_of,
-            Some(UNIFORM) => self.by_probability(),
+            RANDOM_OUT_OF => out_of,
+            UNIFORM => self.by_probability(),
             _ => 0,
         };
         // The interval alone, without what lies between, is what some exporters call the rate.
@@ -128,37 +63,37 @@ impl Sampled {
         all.into_iter().find(|&rate| rate > 0).unwrap_or(0)
     }
 
-    fn by_probability(&self) -> u64 {
+    fn by_probability(&self) -> u32 {
         let narrow = f64::from(f32::from_bits(self.probability as u32));
         let probability = if self.probability >> 32 == 0 { narrow } else { f64::from_bits(self.probability) };
-        if probability > 0.0 && probability <= 1.0 { (1.0 / probability).round() as u64 } else { 0 }
+        if probability > 0.0 && probability <= 1.0 { (1.0 / probability).round() as u32 } else { 0 }
     }
 
     /// Whether it announces sampling, or filtering, that no rate can be read of.
-    pub(super) fn is_strange(&self) -> bool {
-        let said = [self.interval, self.packet_interval, self.population, self.probability];
-        self.algorithm.is_some_and(|algorithm| algorithm > 0) || said.iter().any(|&value| value > 0)
+    pub fn is_strange(&self) -> bool {
+        let said = self.interval | self.packet_interval | self.population | u32::from(self.algorithm);
+        said != 0 || self.probability > 0
     }
 }
 
 /// What the fields of a record are together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shape {
+pub struct Shape {
     /// Both addresses of IPv4 are there; of IPv6.
-    pub(super) four: bool,
-    pub(super) six: bool,
+    pub four: bool,
+    pub six: bool,
     /// What the times count from, where they are there.
-    pub(super) first: Option<Clock>,
-    pub(super) last: Option<Clock>,
+    pub first: Option<Clock>,
+    pub last: Option<Clock>,
     /// The source is the initiator.
-    pub(super) initiator_known: bool,
+    pub initiator_known: bool,
     /// There is but a frame's, or an IP packet's, first octets.
-    pub(super) frame: Option<LinkType>,
+    pub frame: Option<LinkType>,
 }
 
 /// The values of one record so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Values<'a> {
+pub struct Values<'a> {
     record: Imported<'a>,
     four: [[u8; 4]; 2],
     six: [Address; 2],
@@ -170,9 +105,9 @@ pub(super) struct Values<'a> {
     biflow: u8,
     rtt_us: u32,
     /// When the exporter booted, ms from the Unix epoch; 0 where it does not say.
-    pub(super) boot_ms: u64,
+    pub boot_ms: u64,
     /// Of sampling.
-    pub(super) sampled: Sampled,
+    pub sampled: Sampled,
     /// Packets and octets where they leave the exporter.
     post: [u64; 2],
     /// A connection's number.
@@ -184,7 +119,7 @@ pub(super) struct Values<'a> {
 impl<'a> Values<'a> {
     /// Takes in one field.
     #[inline]
-    pub(super) fn set(&mut self, what: Meaning, octets: &'a [u8]) {
+    pub fn set(&mut self, what: Meaning, octets: &'a [u8]) {
         let record = &mut self.record;
         match what {
             Meaning::Source4 => copy(&mut self.four[0], octets),
@@ -208,7 +143,7 @@ impl<'a> Values<'a> {
     }
 
     /// Takes in the address of an end.
-    pub(super) fn address(&mut self, end: usize, address: &Address) {
+    pub fn address(&mut self, end: usize, address: &Address) {
         match address {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => self.four[end] = [*a, *b, *c, *d],
             _ => self.six[end] = *address,
@@ -216,14 +151,14 @@ impl<'a> Values<'a> {
     }
 
     /// Adds half a round trip, as one of an end and the exporter is exported, ms.
-    pub(super) fn half_round_trip(&mut self, ms: f64) {
+    pub fn half_round_trip(&mut self, ms: f64) {
         // What is not a number, or negative, becomes 0.
         self.rtt_us = self.rtt_us.saturating_add((ms * 2000.0).round() as u32);
     }
 
     /// Takes in one field that is a number.
     #[inline]
-    pub(super) fn number(&mut self, what: Meaning, number: u64) {
+    pub fn number(&mut self, what: Meaning, number: u64) {
         let record = &mut self.record;
         match what {
             Meaning::SourcePort => record.ports[0] |= number as u16,
@@ -261,17 +196,17 @@ impl<'a> Values<'a> {
             Meaning::Biflow => self.biflow = number as u8,
             Meaning::SamplingInterval => {
                 if self.sampled.interval == 0 {
-                    self.sampled.interval = number;
+                    self.sampled.interval = at_most_32(number);
                 }
             }
             Meaning::Sampler => self.sampled.sampler = Some(number),
-            Meaning::PacketInterval => self.sampled.packet_interval = number,
-            Meaning::PacketSpace => self.sampled.packet_space = Some(number),
-            Meaning::SamplingSize => self.sampled.size = number,
-            Meaning::SamplingPopulation => self.sampled.population = number,
-            Meaning::SamplingAlgorithm => self.sampled.algorithm = Some(number),
+            Meaning::PacketInterval => self.sampled.packet_interval = at_most_32(number),
+            Meaning::PacketSpace => self.sampled.packet_space = Some(at_most_32(number)),
+            Meaning::SamplingSize => self.sampled.size = at_most_32(number),
+            Meaning::SamplingPopulation => self.sampled.population = at_most_32(number),
+            Meaning::SamplingAlgorithm => self.sampled.algorithm = number as u16,
             Meaning::SamplingProbability => self.sampled.probability = number,
-            Meaning::TemplateId => self.sampled.template = u16::try_from(number).ok(),
+            Meaning::TemplateId => self.sampled.template = u16::try_from(number).unwrap_or(0),
             Meaning::Application => record.application_id = u16::try_from(number).unwrap_or(0),
             Meaning::Latency => self.rtt_us = self.rtt_us.saturating_add(at_most_32(number).saturating_mul(2000)),
             // What is no number, and what a template's steps have none of.
@@ -291,12 +226,12 @@ impl<'a> Values<'a> {
     }
 
     /// Whether the destination is known to have sent packets.
-    pub(super) fn is_answered(&self) -> bool {
+    pub fn is_answered(&self) -> bool {
         self.record.sent[1].packets > 0
     }
 
     /// The interface that an option is about; `None` where it names none.
-    pub(super) fn interface(&self) -> Option<u32> {
+    pub fn interface(&self) -> Option<u32> {
         Some(self.record.input_interface).filter(|&interface| interface > 0)
     }
 
@@ -305,7 +240,7 @@ impl<'a> Values<'a> {
     /// # Errors
     /// Why there is none.
     #[inline]
-    pub(super) fn record(
+    pub fn record(
         &self,
         shape: &Shape,
         moment: &Moment,
@@ -364,7 +299,7 @@ impl<'a> Values<'a> {
     }
 
     /// What a flow is known by beside its addresses and ports: its number, and when it began as it was sent.
-    pub(super) fn flow(&self) -> (u64, i64) {
+    pub fn flow(&self) -> (u64, i64) {
         (self.flow_id, self.first as i64)
     }
 
@@ -405,25 +340,24 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Octets of a packet, and of a record, that are believed.
-const LONGEST_PACKET: u64 = 1 << 20;
-const MOST: u64 = 1 << 48;
+/// Octets of a packet, and packets or octets of a record, that are believed, as powers of 2.
+const LONGEST_PACKET: u32 = 20;
+const MOST: u32 = 48;
 
 /// Whether counts cannot be.
 #[inline]
-pub(super) fn is_absurd(sent: &SentCounts) -> bool {
-    let longest = sent.packets.saturating_mul(LONGEST_PACKET);
-    sent.packets > MOST || sent.octets > MOST || sent.packets > 0 && sent.octets > longest
+pub fn is_absurd(sent: &SentCounts) -> bool {
+    (sent.packets | sent.octets) >> MOST != 0 || sent.packets > 0 && sent.octets >> LONGEST_PACKET > sent.packets
 }
 
 /// An IPv4 address as 16 octets.
-pub(super) fn mapped(four: [u8; 4]) -> Address {
+pub fn mapped(four: [u8; 4]) -> Address {
     let [a, b, c, d] = four;
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
 /// Whether an address is one of IPv4.
-pub(super) fn is_mapped(address: &Address) -> bool {
+pub fn is_mapped(address: &Address) -> bool {
     address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
 }
 
@@ -436,7 +370,7 @@ fn copy<const N: usize>(to: &mut [u8; N], octets: &[u8]) {
 
 /// A number of up to 8 octets in network order; 0 for what is longer.
 #[inline]
-pub(super) fn number(octets: &[u8]) -> u64 {
+pub fn number(octets: &[u8]) -> u64 {
     match *octets {
         [a] => u64::from(a),
         [a, b] => u64::from(u16::from_be_bytes([a, b])),
@@ -453,12 +387,12 @@ fn at_most_32(number: u64) -> u32 {
 }
 
 /// Text, up to the zeros that fill its field.
-pub(super) fn text(octets: &[u8]) -> &[u8] {
+pub fn text(octets: &[u8]) -> &[u8] {
     &octets[..memchr::memchr(0, octets).unwrap_or(octets.len())]
 }
 
 /// The host in a locator such as `http://host:80/path` or `host/path`; empty where there is none.
-pub(super) fn host(locator: &[u8]) -> &[u8] {
+pub fn host(locator: &[u8]) -> &[u8] {
     let after = memchr::memmem::find(locator, b"://").map_or(0, |at| at + 3);
     let locator = &locator[after..];
     &locator[..memchr::memchr2(b'/', b':', locator).unwrap_or(locator.len())]

@@ -1,11 +1,19 @@
-//! What is kept of one exporter, and of all of them within bounds.
+//! The state of each exporter, within bounds: counts, and by session sequence numbers, templates, sampling rates.
 
-use super::counting::Counting;
-use super::fields::Moment;
-use super::sequence::{Losses, Sequence};
-use super::session::Talk;
-use super::template::{LeftOut, Template};
-use super::{DecodeLimits, Refusal};
+pub mod counting;
+pub mod sampling;
+mod saved;
+pub mod sequence;
+pub mod session;
+pub mod totals;
+
+use crate::collect::cause::Refusal;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::template::{LeftOut, Template};
+use crate::collect::exporter::counting::Counting;
+use crate::collect::exporter::sequence::{Losses, Sequence};
+use crate::collect::exporter::session::Talk;
+use crate::collect::limits::DecodeLimits;
 use crate::packet::Address;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -116,7 +124,7 @@ pub struct Counts {
 impl Counts {
     /// One more by this cause.
     #[inline]
-    pub(super) fn count(&mut self, cause: Refusal) {
+    pub fn count(&mut self, cause: Refusal) {
         self.causes[cause as usize] += 1;
     }
 
@@ -150,15 +158,15 @@ impl Counts {
 
 /// One source of samples in sFlow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ExporterSource {
-    pub(super) sequence: Sequence,
+pub struct ExporterSource {
+    pub sequence: Sequence,
     drops: Option<u32>,
-    pub(super) heard_ms: i64,
+    pub heard_ms: i64,
 }
 
 impl ExporterSource {
     /// How many more drops there are than were told before; none where the exporter began to count anew.
-    pub(super) fn more(&mut self, drops: u32) -> u64 {
+    pub fn more(&mut self, drops: u32) -> u64 {
         let before = self.drops.replace(drops).unwrap_or(drops);
         let more = drops.wrapping_sub(before);
         if more < 1 << 31 { more.into() } else { 0 }
@@ -167,18 +175,18 @@ impl ExporterSource {
 
 /// What is kept of one exporter.
 #[derive(Clone, Debug)]
-pub(super) struct Exporter {
-    pub(super) info: ExporterInfo,
-    pub(super) counts: Counts,
-    pub(super) heard_ms: i64,
-    pub(super) talks: Vec<Talk>,
-    pub(super) sources: HashMap<u64, ExporterSource, RandomState>,
+pub struct Exporter {
+    pub info: ExporterInfo,
+    pub counts: Counts,
+    pub heard_ms: i64,
+    pub talks: Vec<Talk>,
+    pub sources: HashMap<u64, ExporterSource, RandomState>,
     /// Of templates that it has no more.
-    pub(super) left_out: LeftOut,
+    pub left_out: LeftOut,
 }
 
 impl Exporter {
-    pub(super) fn new(info: ExporterInfo) -> Exporter {
+    pub fn new(info: ExporterInfo) -> Exporter {
         Exporter {
             info,
             counts: Counts::default(),
@@ -192,7 +200,7 @@ impl Exporter {
     /// The place of a session, a new one where it is not known; `number`: of the message that came by it. A known exporter
     /// whose numbers run on by another port takes its templates and rates with it.
     #[inline]
-    pub(super) fn talk(&mut self, session: Session, number: u32, limits: &DecodeLimits) -> usize {
+    pub fn talk(&mut self, session: Session, number: u32, limits: &DecodeLimits) -> usize {
         match self.talks.iter().position(|talk| talk.session == session) {
             Some(at) => at,
             None => self.begin(session, number, limits),
@@ -220,13 +228,13 @@ impl Exporter {
     }
 
     /// A datagram came by the session at this place: counts it, and sees whether the exporter started anew; true where it did.
-    pub(super) fn hear(
+    pub fn hear(
         &mut self,
         at: usize,
         moment: &Moment,
         octets: usize,
         limits: &DecodeLimits,
-        may_hold: impl Fn(&Counting) -> bool,
+        may_hold: impl Fn(&Counting, bool) -> bool,
     ) -> bool {
         self.counts.datagrams += 1;
         self.counts.octets += octets as u64;
@@ -244,12 +252,11 @@ impl Exporter {
         anew
     }
 
-    /// Whether a datagram came before, not long ago: counts it then, and remembers it else. Only a number that is not the next
-    /// one is looked for.
+    /// Whether a datagram came before, not long ago: counts it then, and remembers it else.
     #[inline]
-    pub(super) fn is_repeated(&mut self, at: usize, number: u32, content: u64) -> bool {
+    pub fn is_repeated(&mut self, at: usize, number: u32, content: u64) -> bool {
         let talk = &mut self.talks[at];
-        if !talk.counting.expects(self.info.protocol, number) && talk.is_known(content) {
+        if !talk.counting.is_new(self.info.protocol, number) && talk.is_known(content) {
             self.counts.losses.repeated += 1;
             self.counts.count(Refusal::Repeated);
             return true;
@@ -259,7 +266,7 @@ impl Exporter {
     }
 
     /// Keeps a template; the one that was not sent for the longest time goes for it where there are too many.
-    pub(super) fn keep(&mut self, at: usize, id: u16, template: Template, limits: &DecodeLimits) {
+    pub fn keep(&mut self, at: usize, id: u16, template: Template, limits: &DecodeLimits) {
         let templates = &mut self.talks[at].templates;
         if !templates.contains_key(&id) && templates.len() >= limits.templates {
             let oldest = templates.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
@@ -274,7 +281,7 @@ impl Exporter {
     }
 
     /// The state of one of its sources of samples.
-    pub(super) fn source(&mut self, id: u64, now_ms: i64, limits: &DecodeLimits) -> &mut ExporterSource {
+    pub fn source(&mut self, id: u64, now_ms: i64, limits: &DecodeLimits) -> &mut ExporterSource {
         if !self.sources.contains_key(&id) && self.sources.len() >= limits.options {
             let oldest = self.sources.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
             if let Some(oldest) = oldest {
@@ -295,32 +302,32 @@ const LOOKED_AT: usize = 32;
 
 /// The exporters, within a bound.
 #[derive(Debug, Default)]
-pub(super) struct Exporters {
+pub struct Exporters {
     slots: Vec<Exporter>,
     by_info: HashMap<ExporterInfo, usize, RandomState>,
     hand: usize,
     /// What came of those that were forgotten.
-    pub(super) forgotten: Counts,
-    pub(super) left_out: LeftOut,
+    pub forgotten: Counts,
+    pub left_out: LeftOut,
 }
 
 impl Exporters {
     /// The exporter, a new one where it is not known. Where there are too many, another one is forgotten: of the next few,
     /// the one that was silent for the longest time, strangers first.
-    pub(super) fn get(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> &mut Exporter {
+    pub fn get(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> &mut Exporter {
         let slot = self.place(info, limits);
         &mut self.slots[slot]
     }
 
     /// As [`Exporters::get`]; its place, which is good until another is asked for.
-    pub(super) fn place(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> usize {
+    pub fn place(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> usize {
         match self.by_info.get(info) {
             Some(&slot) => slot,
             None => self.add(*info, limits),
         }
     }
 
-    pub(super) fn slot(&mut self, slot: usize) -> &mut Exporter {
+    pub fn slot(&mut self, slot: usize) -> &mut Exporter {
         &mut self.slots[slot]
     }
 
@@ -348,12 +355,12 @@ impl Exporters {
     }
 
     /// The exporter, where it is known.
-    pub(super) fn known(&mut self, info: &ExporterInfo) -> Option<&mut Exporter> {
+    pub fn known(&mut self, info: &ExporterInfo) -> Option<&mut Exporter> {
         self.by_info.get(info).map(|&slot| &mut self.slots[slot])
     }
 
     /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Exporter> {
+    pub fn iter(&self) -> impl Iterator<Item = &Exporter> {
         self.slots.iter()
     }
 }
