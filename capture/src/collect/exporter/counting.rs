@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_is_found_and_losses_are_right() {
-        let messages: Vec<(u32, u32)> = (0..60).map(|at| (2 + at % 5, u32::from(at % 10 == 0))).collect();
+        let messages: Vec<(u32, u32)> = (0..240).map(|at| (2 + at % 5, u32::from(at % 10 == 0))).collect();
         let sum = |gone: &[usize], unit: Unit| -> u64 {
             let of = |at: &usize| match unit {
                 Unit::Messages => 1,
