@@ -105,9 +105,18 @@ fn said(route: &Route) -> String {
     let hop = |name: &str, address: &Address| {
         (*address != Address::default()).then(|| format!("{name}: {}", crate::packet::readable(address)))
     };
-    let hops = [hop("next_hop", &route.next_hop), hop("bgp_next_hop", &route.bgp_next_hop)];
+    let [source, destination] = &route.translated;
+    let hops = [
+        hop("next_hop", &route.next_hop),
+        hop("bgp_next_hop", &route.bgp_next_hop),
+        hop("translated source", source),
+        hop("translated destination", destination),
+    ];
     let (all, nothing) = (parts(&all), parts(&nothing));
-    let rest = all.into_iter().zip(nothing).filter(|(one, other)| one != other && !one.contains("_hop"));
+    let rest = all
+        .into_iter()
+        .zip(nothing)
+        .filter(|(one, other)| one != other && !one.contains("_hop") && !one.starts_with("translated:"));
     hops.into_iter().flatten().chain(rest.map(|(one, _)| one)).collect::<Vec<_>>().join(", ")
 }
 
