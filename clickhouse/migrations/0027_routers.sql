@@ -80,8 +80,8 @@ COMMENT 'Events of address translation and firewalls: who had an address and por
 CREATE TABLE IF NOT EXISTS interface_counters
 (
     ts DateTime('UTC') COMMENT 'Start of the interval that it came in' CODEC(GCD, T64, ZSTD(1)),
-    probe LowCardinality(String) COMMENT 'Name of the probe that reported it',
-    worker UInt16 COMMENT 'Worker of the probe that reported it, from 0' CODEC(T64, ZSTD(1)),
+    probe LowCardinality(String) COMMENT 'Name of the collector that read the counters',
+    worker UInt16 COMMENT 'Worker of the collector that read the counters, from 0' CODEC(T64, ZSTD(1)),
     epoch UInt64 COMMENT 'Run of the agent: microseconds from 1970 to its start' CODEC(ZSTD(1)),
     sequence UInt64 COMMENT 'Batch that brought the record, numbered within probe, worker and epoch' CODEC(T64, ZSTD(1)),
     interval_ms UInt32 COMMENT 'Length of the interval in milliseconds' CODEC(ZSTD(1)),
@@ -108,8 +108,8 @@ COMMENT 'What counters of exporters'' interfaces went on by; v_interfaces shows 
 CREATE TABLE IF NOT EXISTS exporter_names
 (
     ts DateTime('UTC') COMMENT 'Start of the interval that it came in' CODEC(GCD, T64, ZSTD(1)),
-    probe LowCardinality(String) COMMENT 'Name of the probe that reported it',
-    worker UInt16 COMMENT 'Worker of the probe that reported it, from 0' CODEC(T64, ZSTD(1)),
+    probe LowCardinality(String) COMMENT 'Name of the collector that heard the name',
+    worker UInt16 COMMENT 'Worker of the collector that heard the name, from 0' CODEC(T64, ZSTD(1)),
     epoch UInt64 COMMENT 'Run of the agent: microseconds from 1970 to its start' CODEC(ZSTD(1)),
     sequence UInt64 COMMENT 'Batch that brought the record, numbered within probe, worker and epoch' CODEC(T64, ZSTD(1)),
     interval_ms UInt32 COMMENT 'Length of the interval in milliseconds' CODEC(ZSTD(1)),

@@ -3,8 +3,7 @@
 use crate::collect::decode::sflow;
 use crate::collect::element::template::{TemplateField, walk};
 use crate::collect::element::values::{mapped, number};
-use crate::packet::{Address, shortest};
-use crate::proto;
+use crate::packet::Address;
 use std::fmt;
 
 /// What the router knew of the packets, zeros where it does not say.
@@ -103,40 +102,6 @@ impl Route {
         turned.translated.swap(0, 1);
         turned.translated_ports.swap(0, 1);
         turned
-    }
-
-    /// As `flow.proto` has it.
-    pub fn message(&self) -> proto::Routed {
-        let octets = |address: &Address| match *address == Address::default() {
-            true => Vec::new(),
-            false => shortest(address).to_vec(),
-        };
-        let mac = |mac: [u8; 6]| mac.into_iter().fold(0, |number, octet| number << 8 | u64::from(octet));
-        proto::Routed {
-            src_as: self.autonomous_systems[0],
-            dst_as: self.autonomous_systems[1],
-            next_hop: octets(&self.next_hop),
-            bgp_next_hop: octets(&self.bgp_next_hop),
-            src_prefix_length: u32::from(self.prefix_lengths[0]),
-            dst_prefix_length: u32::from(self.prefix_lengths[1]),
-            ingress_vrf: self.vrf[0],
-            egress_vrf: self.vrf[1],
-            flow_direction: self.direction.filter(|&way| way < 2).map_or(0, |way| i32::from(way) + 1),
-            flow_end_reason: u32::from(self.end_reason),
-            forwarding_status: u32::from(self.forwarding_status),
-            mpls_top_label: self.mpls_top_label,
-            min_ttl: u32::from(self.ttl[0]),
-            max_ttl: u32::from(self.ttl[1]),
-            src_mac: mac(self.macs[0]),
-            dst_mac: mac(self.macs[1]),
-            post_nat_src_addr: octets(&self.translated[0]),
-            post_nat_dst_addr: octets(&self.translated[1]),
-            post_nat_src_port: u32::from(self.translated_ports[0]),
-            post_nat_dst_port: u32::from(self.translated_ports[1]),
-            observation_point: self.observation_point,
-            src_adjacent_as: self.adjacent[0],
-            dst_adjacent_as: self.adjacent[1],
-        }
     }
 
     fn field(&mut self, id: u16, octets: &[u8]) {

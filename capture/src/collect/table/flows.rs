@@ -2,6 +2,7 @@
 
 use super::cell::Cell;
 use super::list::Cells;
+use super::route;
 use crate::collect::part::Rare;
 use crate::filter::FilterCounts;
 use crate::meter::key::{Compact as _, Key, V4, V6};
@@ -85,7 +86,7 @@ impl CollectedRecord<'_> {
         let names = [text(|rare| &rare.server), text(|rare| &rare.query)];
         let route = cell.route.as_ref().map(|(seen_by, route)| {
             let route = if *seen_by == end { **route } else { route.turned() };
-            route.message().encode_to_vec()
+            route::message(&route).encode_to_vec()
         });
         let lengths = names.iter().flatten().map(|name| name.len());
         let room = NUMBERS_ROOM + lengths.sum::<usize>() + route.as_ref().map_or(0, |route| route.len() + 5);
