@@ -109,6 +109,12 @@ bench-collect: $(AGENT) venv-stack ## What the collector costs a record, beside 
 bench-store: build ## What the store costs: octets of a record, inserts, questions over years (ARGS='--quick')
 	$(TESTS) tests/bench/bench_store.py $(ARGS)
 
+bench-nat: build ## Who had this address and port at that moment, over 100 million reports (ROWS=100000000)
+	$(TESTS) tests/bench/bench_nat.py $(if $(ROWS),--rows $(ROWS))
+
+simulate-collector: ## Simulated exporters, networks and restarts around the collector (SEEDS=20000, SEED=first of them)
+	cd capture && SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib simulator -- --nocapture
+
 check-captures: build ## Every public capture through the agent, held against tshark
 	$(TESTS) tests/peers/check_captures.py
 
@@ -137,4 +143,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-capture bench-collect bench-flink bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz
+  bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
+  simulate-collector

@@ -1,7 +1,7 @@
-"""The columns of the table `flows`, as the options of `flow.proto` and `columns.proto` declare them.
+"""The columns of the tables that batches fill, as the options of `flow.proto` and `columns.proto` declare them.
 
-`python schemas/flow_columns.py` prints them as ClickHouse's column list; with `--migration` the statement that adds those no
-migration names yet, to be saved as the next file of `clickhouse/migrations`.
+`python schemas/flow_columns.py` prints those of `flows` as ClickHouse's column list (`--table` those of another table); with
+`--migration` the statement that adds those no migration names yet, to be saved as the next file of `clickhouse/migrations`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ from grpc_tools import protoc
 
 FOLDER = Path(__file__).resolve().parent
 MIGRATIONS = FOLDER.parent / "clickhouse/migrations"
-#: The messages whose fields are columns, and fields of theirs that are messages of columns.
-MESSAGES = ("FlowMessage", "Flow", "Known")
+#: The messages whose fields are columns of each table; those of messages within Flow are, too.
+TABLES = {
+    "flows": ("FlowMessage", "Flow", "Known"),
+    "nat_events": ("FlowMessage", "NatEvent"),
+    "interface_counters": ("FlowMessage", "ExporterCounters"),
+    "exporter_names": ("FlowMessage", "ExporterName"),
+}
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,8 @@ def pool() -> descriptor_pool.DescriptorPool:
     return made
 
 
-def by_field() -> dict[tuple[str, str], Column]:
-    """Every column by its message and field, in the order of the messages' declarations."""
+def by_field(*tables: str) -> dict[tuple[str, str], Column]:
+    """Every column of these tables, or of all, by its message and field, in the order of the messages' declarations."""
     schemas = pool()
     options = message_factory.GetMessageClass(
         schemas.FindMessageTypeByName("google.protobuf.FieldOptions")
@@ -82,19 +87,31 @@ def by_field() -> dict[tuple[str, str], Column]:
             elif field.message_type and message.name == "Flow":
                 take(field.message_type)
 
-    for name in MESSAGES:
+    for name in dict.fromkeys(
+        name for table in tables or TABLES for name in TABLES[table]
+    ):
         take(schemas.FindMessageTypeByName(f"weir.v1.{name}"))
     return found
 
 
-def declared() -> list[Column]:
-    """Every column."""
-    return list(by_field().values())
+def of_message(message: str) -> list[Column]:
+    """Every column of one message."""
+    return [column for (name, _), column in by_field().items() if name == message]
 
 
-def migration(columns: list[Column]) -> str:
-    """The statement that adds the columns which no migration names; empty where there are none."""
+def declared(table: str = "flows") -> list[Column]:
+    """Every column of a table."""
+    return list(by_field(table).values())
+
+
+def migration(columns: list[Column], table: str = "flows") -> str:
+    """The statement that adds the columns which no migration of the table names; empty where there are none."""
     text = "".join(path.read_text() for path in sorted(MIGRATIONS.glob("[0-9]*.sql")))
+    text = "".join(
+        statement
+        for statement in text.split(";\n")
+        if re.search(rf"TABLE (IF NOT EXISTS )?{table}(_anew)?\n", statement)
+    )
     lines = []
     for before, column in zip([None, *columns], columns, strict=False):
         if not re.search(
@@ -102,7 +119,7 @@ def migration(columns: list[Column]) -> str:
         ):
             place = f" AFTER {before.name}" if before else ""
             lines.append(f"    ADD COLUMN IF NOT EXISTS {column.definition()}{place}")
-    return "ALTER TABLE flows\n" + ",\n".join(lines) + ";\n" if lines else ""
+    return f"ALTER TABLE {table}\n" + ",\n".join(lines) + ";\n" if lines else ""
 
 
 def main() -> None:
@@ -115,9 +132,11 @@ def main() -> None:
         action="store_true",
         help="the statement that adds what no migration names",
     )
-    columns = declared()
-    if parser.parse_args().migration:
-        print(migration(columns), end="")
+    parser.add_argument("--table", choices=TABLES, default="flows")
+    arguments = parser.parse_args()
+    columns = declared(arguments.table)
+    if arguments.migration:
+        print(migration(columns, arguments.table), end="")
     else:
         print(",\n".join(f"    {column.definition()}" for column in columns))
 

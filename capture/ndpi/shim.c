@@ -105,11 +105,16 @@ const char *weir_ndpi_name(struct ndpi_detection_module_struct *module, uint16_t
   return ndpi_get_proto_name(module, id);
 }
 
-/* The name of a protocol's category; lives as long as the module. */
-const char *weir_ndpi_category(struct ndpi_detection_module_struct *module, uint16_t id) {
+/* The number of a protocol's category. */
+uint16_t weir_ndpi_category_id(struct ndpi_detection_module_struct *module, uint16_t id) {
   ndpi_protocol protocol;
 
   memset(&protocol, 0, sizeof(protocol));
   protocol.app_protocol = id;
-  return ndpi_category_get_name(module, ndpi_get_proto_category(module, protocol));
+  return (uint16_t)ndpi_get_proto_category(module, protocol);
+}
+
+/* The name of a category; lives as long as the module. */
+const char *weir_ndpi_category(struct ndpi_detection_module_struct *module, uint16_t category) {
+  return ndpi_category_get_name(module, (ndpi_protocol_category_t)category);
 }

@@ -12,13 +12,17 @@ FILE = Path(__file__).resolve().parent.parent / "retention.yaml"
 
 @dataclass(frozen=True)
 class Tier:
-    """Tables that are kept equally long. days: the key of the configuration that says so; None: for ever."""
+    """Tables that are kept equally long.
+
+    days: the key of the configuration that says so; None: for ever. law: neither shorter for want of disk, nor longer.
+    """
 
     tables: tuple[str, ...]
     days: str | None
+    law: bool = False
 
 
 def tiers(file: Path = FILE) -> dict[str, Tier]:
     """The tiers by name, in the order in which people meet them."""
     tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return {name: Tier(tuple(body["tables"]), body.get("days")) for name, body in tree.items()}
+    return {name: Tier(tuple(body["tables"]), body.get("days"), body.get("law", False)) for name, body in tree.items()}

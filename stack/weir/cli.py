@@ -47,7 +47,8 @@ def _global(
 
 for command in (
     running.up, running.down, showing.customer, running.status, running.migrate, running.prepare,
-    asking.sql, asking.ledger, asking.alerts, keeping.backup, keeping.restore, keeping.forget, showing.demo,
+    asking.sql, asking.ledger, asking.alerts, asking.nat,
+    keeping.backup, keeping.restore, keeping.forget, showing.demo,
 ):  # fmt: skip
     app.command()(command)
 

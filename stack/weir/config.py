@@ -89,6 +89,7 @@ class Storage(_Part):
     raw_days: float = Field(default=14, gt=0)
     window_days: float = Field(default=400, gt=0)
     hourly_days: float = Field(default=1100, gt=0)
+    nat_days: float = Field(default=180, gt=0)
     every_minutes: float = Field(default=10, ge=0)
 
     @field_validator("budget")

@@ -127,6 +127,13 @@ _EXPORTERS = (
     ),
     ("exporter_refused", "{name}: {count:,} were unreadable ({detail})", True),
 )
+#: Causes in `exporter_refused` for which nothing is missing: the record was taken, or another one says the same.
+_TAKEN = {
+    "time_clamped": "{name}: {count:,} records were stored at the time of their export: theirs was impossible",
+    "clock_off": "{name}: {count:,} messages came from a clock that is far off; their times were corrected",
+    "payload_octets": "{name}: {count:,} records count the payload's bytes only, and were stored as they are",
+    "repeated": "{name}: {count:,} came twice and were stored once",
+}
 
 
 def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
@@ -140,8 +147,9 @@ def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
                 sums[row["probe"], name] = (first, before + count)
         for (probe, label), (row, count) in sorted(sums.items()):
             name, _, detail = label.partition(", ")
-            said = text.format(name=name, count=count, detail=detail.replace("_", " "))
-            found.append(Finding(row["time"], probe, row["worker"], said, loss))
+            taken = _TAKEN.get(detail) if column == "exporter_refused" else None
+            said = (taken or text).format(name=name, count=count, detail=detail.replace("_", " "))
+            found.append(Finding(row["time"], probe, row["worker"], said, loss and not taken))
     return found
 
 

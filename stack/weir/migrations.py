@@ -132,10 +132,9 @@ def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
     if done.returncode or not done.stdout or known.get("applications") == checksum:
         return None  # built without nDPI: numbers stay without names
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    lines = "\n".join(
-        json.dumps({"number": row["id"], "name": row["name"], "category": row["category"]}) for row in rows
-    )
-    clickhouse.execute(f"INSERT INTO applications (number, name, category) FORMAT JSONEachRow\n{lines}")
+    names = {"number": "id", "name": "name", "category": "category", "category_number": "category_id"}
+    lines = "\n".join(json.dumps({column: row[name] for column, name in names.items()}) for row in rows)
+    clickhouse.execute(f"INSERT INTO applications ({', '.join(names)}) FORMAT JSONEachRow\n{lines}")
     _note(clickhouse, "applications", checksum)
     return "applications"
 

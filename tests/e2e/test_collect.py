@@ -7,17 +7,13 @@ The test implements the exporter from RFC 3954 alone.
 from __future__ import annotations
 
 import json
-import signal
 import socket
 import struct
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from harness import AGENT, RunningStack, eventually, free_ports
+from harness import RunningStack, collector, eventually, free_ports
 
 #: Type and length of each field: addresses, ports, protocol, flags, octets, packets, first and last switched, interfaces.
 FIELDS = ((8, 4), (12, 4), (7, 2), (11, 2), (4, 1), (6, 1), (1, 4), (2, 4), (22, 4), (21, 4), (10, 2), (14, 2))
@@ -68,22 +64,6 @@ class Exporter:
         for begin in range(0, len(records), 20):
             some = records[begin : begin + 20]
             self.send(256, b"".join(some), len(some), lost)
-
-
-@contextmanager
-def collector(stack: RunningStack, port: int, state: Path) -> Iterator[subprocess.Popen[str]]:
-    """`weir-probe collect`, shut down cleanly."""
-    words = ["collect", "--netflow", f"127.0.0.1:{port}", "--probe", "routers", "--brokers", stack.stack.brokers]
-    words += ["--interval", "5s", "--state-dir", str(state), "--summary", "json"]
-    process = subprocess.Popen(
-        [str(AGENT), *words], stdout=subprocess.PIPE, stderr=(state / "log").open("a"), text=True
-    )
-    try:
-        eventually(lambda: (state / "log").read_text().count("listening on") > 0, "the collector listening")
-        yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
 
 
 def test_records_of_routers_become_ours_and_the_ledger_knows_what_is_missing(

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -308,6 +309,22 @@ class RunningStack:
             producer.produce(topic, value, partition=partition)
             producer.poll(0)
         assert producer.flush(30) == 0
+
+
+@contextmanager
+def collector(stack: RunningStack, port: int, state: Path, probe: str = "routers") -> Iterator[subprocess.Popen[str]]:
+    """`weir-probe collect`, shut down cleanly."""
+    words = ["collect", "--netflow", f"127.0.0.1:{port}", "--probe", probe, "--brokers", stack.stack.brokers]
+    words += ["--interval", "5s", "--state-dir", str(state), "--summary", "json"]
+    process = subprocess.Popen(
+        [str(AGENT), *words], stdout=subprocess.PIPE, stderr=(state / "log").open("a"), text=True
+    )
+    try:
+        eventually(lambda: (state / "log").read_text().count("listening on") > 0, "the collector listening")
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
 
 
 def run(command: list[str], environment: dict[str, str] | None = None, timeout: float = 120) -> Done:

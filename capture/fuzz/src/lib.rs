@@ -8,7 +8,11 @@ pub mod app;
 /// Without what publishes: that is Kafka's.
 #[path = "../../src/collect"]
 pub mod collect {
+    pub mod cause;
     pub mod decode;
+    mod element;
+    pub mod exporter;
+    pub mod limits;
     pub mod record;
 }
 #[path = "../../src/filter/mod.rs"]

@@ -2,7 +2,10 @@
 //! between.
 
 use super::{Input, START_NS};
-use weir_probe::collect::decode::{DecodeLimits, Decoder, message_octets};
+use weir_probe::collect::decode::{Decoder, Take, message_octets};
+use weir_probe::collect::exporter::{ExporterInfo, Session};
+use weir_probe::collect::limits::DecodeLimits;
+use weir_probe::collect::record::{Imported, InterfaceName, NatEvent};
 use weir_probe::packet::Address;
 
 /// Datagrams of one input at most.
@@ -10,6 +13,7 @@ const MOST: usize = 64;
 /// The bounds: narrow ones are met often.
 pub const LIMITS: DecodeLimits = DecodeLimits {
     exporters: 6,
+    sessions: 2,
     templates: 4,
     fields: 40,
     options: 4,
@@ -19,7 +23,7 @@ pub const LIMITS: DecodeLimits = DecodeLimits {
     flow_ms: 86_400_000,
 };
 
-/// An input is datagrams: two bits of exporter and one to save and restore; 8 ms after the previous one, length (two octets
+/// An input is datagrams: two bits of exporter, one to save and restore, and one of port; 8 ms after the previous one, length (two octets
 /// each), then so many octets.
 pub fn check(input: &[u8]) {
     let mut input = Input(input);
@@ -28,10 +32,41 @@ pub fn check(input: &[u8]) {
         let how = input.octet();
         let after = i64::from(input.number() as i16) * 8_000_000;
         let length = usize::from(input.number());
-        decoding.datagram(how & 3, after, input.octets(length));
+        decoding.datagram((how & 3, u16::from(how & 8)), after, input.octets(length));
         if how & 4 != 0 {
             decoding.restart();
         }
+    }
+}
+
+/// Checks what is handed over.
+struct Taking<'a> {
+    time_ns: i64,
+    records: &'a mut u64,
+}
+
+impl Take for Taking<'_> {
+    fn flow(&mut self, info: &ExporterInfo, record: &Imported<'_>) {
+        *self.records += 1;
+        assert_eq!(info.address[..15], [0; 15]);
+        assert!(record.first_ms <= record.last_ms, "{record:?}");
+        // A set that waited is read by the times it came with.
+        let off = record.last_ms.abs_diff(self.time_ns / 1_000_000);
+        assert!(off < 40_000_000_000, "{record:?}");
+        assert!(record.vlan < 4096 && matches!(record.version, 4 | 6), "{record:?}");
+        assert!(record.sent.iter().any(|sent| sent.packets > 0 || sent.octets > 0), "{record:?}");
+        assert!(record.sent.iter().all(|sent| sent.packets < 1 << 48 && sent.octets < 1 << 48), "{record:?}");
+        assert_ne!(record.sampling, Some(0));
+        assert!(!record.server_name.contains(&0) && !record.dns_query.contains(&0));
+        let _ = record.routed.map(|routed| routed.read());
+    }
+
+    fn event(&mut self, _: &ExporterInfo, event: &NatEvent<'_>) {
+        assert!(!event.user.contains(&0));
+    }
+
+    fn interface(&mut self, _: &ExporterInfo, name: &InterfaceName<'_>) {
+        assert!(name.index > 0 && !name.name.contains(&0) && !name.description.contains(&0));
     }
 }
 
@@ -50,30 +85,22 @@ impl Decoding {
     }
 
     /// Decodes a datagram and checks what comes of it.
-    pub fn datagram(&mut self, exporter: u8, after_ns: i64, data: &[u8]) {
+    pub fn datagram(&mut self, (exporter, port): (u8, u16), after_ns: i64, data: &[u8]) {
         self.datagrams += 1;
         self.time_ns += after_ns;
         let _ = message_octets(data);
         let mut address = Address::default();
         address[15] = exporter;
-        self.decoder.datagram(address, self.time_ns, data, &mut |info, record| {
-            self.records += 1;
-            assert_eq!(info.address[..15], [0; 15]);
-            assert!(record.first_ms <= record.last_ms, "{record:?}");
-            // A set that waited is read by the times it came with.
-            let off = record.last_ms.abs_diff(self.time_ns / 1_000_000);
-            assert!(off < 40_000_000_000, "{record:?}");
-            assert!(record.vlan < 4096 && matches!(record.version, 4 | 6), "{record:?}");
-            assert!(record.sent.iter().any(|sent| sent.packets > 0 || sent.octets > 0), "{record:?}");
-            assert_ne!(record.sampling, Some(0));
-            assert!(!record.server_name.contains(&0) && !record.dns_query.contains(&0));
-        });
+        let from = Session { address, port, ..Session::default() };
+        let mut taking = Taking { time_ns: self.time_ns, records: &mut self.records };
+        self.decoder.datagram_to(from, self.time_ns, data, &mut taking);
+        let _ = self.decoder.left_out();
         let counts = self.decoder.counts();
         assert_eq!(counts.records, self.records, "every record is counted");
         assert_eq!(counts.datagrams, self.datagrams as u64, "every datagram is counted");
         assert!(self.decoder.waiting_octets() <= LIMITS.waiting_octets);
         assert!(self.decoder.exporters().count() <= LIMITS.exporters);
-        assert!(self.decoder.exporters().all(|known| known.templates <= LIMITS.templates));
+        assert!(self.decoder.exporters().all(|known| known.templates <= LIMITS.templates * LIMITS.sessions));
     }
 
     /// Goes on with what was saved; its counts begin anew.

@@ -14,7 +14,7 @@ pub fn check(input: &[u8]) {
     for _ in 0..MOST {
         let length = usize::from(input.number());
         let data = [&[0, 0, 0, 5], input.octets(length)].concat();
-        decoding.datagram(0, 1_000_000_000, &data);
+        decoding.datagram((0, 0), 1_000_000_000, &data);
         if input.is_empty() {
             break;
         }

@@ -1,5 +1,6 @@
 //! nDPI, through the shim in `ndpi/shim.c`: a detection module and a bounded pool of flow states.
 
+use super::list::Application;
 use super::{Handle, NdpiVerdict, NotInspected};
 use crate::packet::IpPacket;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -50,7 +51,8 @@ unsafe extern "C" {
     fn weir_ndpi_quic_server(flow: *const RawFlow, verdict: NdpiVerdict, length: *mut usize) -> *const c_char;
     fn weir_ndpi_protocols(module: *mut RawModule) -> u32;
     fn weir_ndpi_name(module: *mut RawModule, id: u16) -> *const c_char;
-    fn weir_ndpi_category(module: *mut RawModule, id: u16) -> *const c_char;
+    fn weir_ndpi_category_id(module: *mut RawModule, id: u16) -> u16;
+    fn weir_ndpi_category(module: *mut RawModule, category: u16) -> *const c_char;
 }
 
 pub struct Module(NonNull<RawModule>);
@@ -334,13 +336,17 @@ impl Ndpi {
         verdict.id()
     }
 
-    /// Number, name and category of every protocol, by number.
-    pub fn protocols(&mut self) -> Vec<(u16, String, String)> {
+    /// Every protocol, by number.
+    pub fn protocols(&mut self) -> Vec<Application> {
         let module = self.module.0.as_ptr();
         // SAFETY: the module is alive; the texts are read before anything else is done with it.
         unsafe {
             (0..weir_ndpi_protocols(module).min(u32::from(u16::MAX)) as u16)
-                .map(|id| (id, text(weir_ndpi_name(module, id)), text(weir_ndpi_category(module, id))))
+                .map(|id| {
+                    let category_id = weir_ndpi_category_id(module, id);
+                    let category = text(weir_ndpi_category(module, category_id));
+                    Application { id, name: text(weir_ndpi_name(module, id)), category, category_id }
+                })
                 .collect()
         }
     }

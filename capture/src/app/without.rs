@@ -1,5 +1,6 @@
 //! What stands for nDPI in an agent built without it: nothing that could exist.
 
+use super::list::Application;
 use super::{Handle, NdpiVerdict, NotInspected};
 use crate::packet::IpPacket;
 
@@ -58,7 +59,7 @@ impl Ndpi {
         match *self {}
     }
 
-    pub fn protocols(&mut self) -> Vec<(u16, String, String)> {
+    pub fn protocols(&mut self) -> Vec<Application> {
         match *self {}
     }
 }

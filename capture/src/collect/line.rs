@@ -101,6 +101,7 @@ impl CollectPublishing {
                         let _ = give_back.send(flows);
                     }
                 }
+                Work::Notices(start_ms, notices) => self.publisher.notices(start_ms, &notices, self.sink.as_mut())?,
                 Work::Close(mut closing) => {
                     complete_load(&mut closing.load, self.sink.as_ref());
                     self.options.metrics.collected(&closing.exporters);

@@ -1,7 +1,10 @@
 //! Where exporters send to: UDP sockets, and connections that carry IPFIX (RFC 7011, section 10.4).
 
-use super::decode::{Refusal, message_octets};
-use crate::packet::{self, Address};
+use super::cause::Refusal;
+use super::decode::message_octets;
+use super::exporter::Session;
+use crate::host::wall_clock_ns;
+use crate::packet;
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Read as _};
@@ -10,7 +13,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Octets of a socket's buffer that are asked for; the system may give less (net.core.rmem_max).
+/// Octets to ask for as a socket's buffer; the system may give less (net.core.rmem_max).
 const BUFFER: usize = 32 << 20;
 /// Datagrams, and reads of connections, that are taken in one go before the clock is looked at.
 const AT_ONCE: usize = 256;
@@ -40,10 +43,25 @@ impl FromStr for Listen {
     }
 }
 
-/// An exporter's connection.
+/// What a worker hears exporters by, and the clock it goes by: sockets and the host's, or those of a simulation.
+pub trait Input {
+    /// ns from the Unix epoch.
+    fn now_ns(&self) -> i64;
+
+    /// Waits until something comes, and hands it over with where it came from and when, ns from the Unix epoch. True where
+    /// more may be there already.
+    ///
+    /// # Errors
+    /// What the system says of waiting.
+    fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool>;
+
+    /// Datagrams that came while a socket was full, since it was opened.
+    fn dropped(&mut self) -> u64;
+}
+
 struct ExporterStream {
     stream: TcpStream,
-    from: Address,
+    from: Session,
     /// The beginning of a message.
     begun: Vec<u8>,
 }
@@ -51,6 +69,8 @@ struct ExporterStream {
 /// What one worker listens on.
 pub struct Ports {
     sockets: Vec<UdpSocket>,
+    /// The port of each socket, as the system gave it.
+    ports: Vec<u16>,
     /// What each socket had dropped when it was last asked; the system counts in 32 bits.
     dropped: Vec<(u32, u64)>,
     listeners: Vec<TcpListener>,
@@ -62,7 +82,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Opens them; several workers may open the same ones, and the system shares exporters out among them.
+    /// Several workers may open the same ports: the system shares exporters out among them.
     ///
     /// # Errors
     /// One clear line about what to do.
@@ -81,7 +101,9 @@ impl Ports {
         let listeners = tcp.collect::<anyhow::Result<_>>()?;
         let buffer = vec![0; LONGEST].into_boxed_slice();
         let dropped = vec![(0, 0); sockets.len()];
-        Ok(Ports { sockets, dropped, listeners, streams: Vec::new(), wake: None, buffer, broken: 0 })
+        let port = |socket: &UdpSocket| socket.local_addr().map_or(0, |local| local.port());
+        let ports = sockets.iter().map(port).collect();
+        Ok(Ports { sockets, ports, dropped, listeners, streams: Vec::new(), wake: None, buffer, broken: 0 })
     }
 
     /// The UDP ports that it listens on, as the system gave them.
@@ -92,7 +114,7 @@ impl Ports {
         self.sockets.iter().map(UdpSocket::local_addr).collect()
     }
 
-    /// Has waiting end when this descriptor is readable, too; it must be open for as long as these ports are polled.
+    /// Ends waiting when this descriptor is readable, too; it must stay open while these ports are polled.
     pub fn wake_by(&mut self, wake: Option<RawFd>) {
         self.wake = wake;
     }
@@ -101,9 +123,15 @@ impl Ports {
     pub fn broken(&self) -> u64 {
         self.broken
     }
+}
 
-    /// Datagrams that came while a socket was full, since it was opened. To be asked before 2^32 more have come.
-    pub fn dropped(&mut self) -> u64 {
+impl Input for Ports {
+    fn now_ns(&self) -> i64 {
+        wall_clock_ns()
+    }
+
+    /// To be asked before 2^32 more have come.
+    fn dropped(&mut self) -> u64 {
         for (socket, (told, sum)) in self.sockets.iter().zip(&mut self.dropped) {
             let now = drops(socket).unwrap_or(*told);
             *sum += u64::from(now.wrapping_sub(*told));
@@ -112,11 +140,7 @@ impl Ports {
         self.dropped.iter().map(|(_, sum)| sum).sum()
     }
 
-    /// Waits until something comes, and hands it over with where it came from. True where more may be there already.
-    ///
-    /// # Errors
-    /// What the system says of waiting.
-    pub fn poll(&mut self, patience: Duration, take: &mut impl FnMut(Address, &[u8])) -> io::Result<bool> {
+    fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool> {
         let listening = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut polled: Vec<libc::pollfd> = (self.sockets.iter().map(|socket| socket.as_raw_fd()))
             .chain(self.listeners.iter().map(|listener| listener.as_raw_fd()))
@@ -133,9 +157,10 @@ impl Ports {
         let ready: Vec<bool> = polled.iter().map(|polled| polled.revents != 0).collect();
         let (sockets, rest) = ready.split_at(self.sockets.len());
         let (listeners, streams) = rest.split_at(self.listeners.len());
+        let take = &mut |from: Session, data: &[u8]| take(from, wall_clock_ns(), data);
         let mut more = false;
-        for (socket, _) in self.sockets.iter().zip(sockets).filter(|(_, ready)| **ready) {
-            more |= drain(socket, &mut self.buffer, take);
+        for ((socket, port), _) in self.sockets.iter().zip(&self.ports).zip(sockets).filter(|(_, ready)| **ready) {
+            more |= drain(socket, *port, &mut self.buffer, take);
         }
         let mut ready = streams.iter();
         let (buffer, broken) = (&mut self.buffer, &mut self.broken);
@@ -148,7 +173,9 @@ impl Ports {
                 && self.streams.len() < MOST_STREAMS
                 && stream.set_nonblocking(true).is_ok()
             {
-                self.streams.push(ExporterStream { stream, from: packet::address(from.ip()), begun: Vec::new() });
+                let local_port = stream.local_addr().map_or(0, |local| local.port());
+                let from = Session { address: packet::address(from.ip()), port: from.port(), local_port, stream: true };
+                self.streams.push(ExporterStream { stream, from, begun: Vec::new() });
             }
         }
         Ok(more)
@@ -166,10 +193,13 @@ fn drops(socket: &UdpSocket) -> Option<u32> {
 }
 
 /// Hands over what a socket holds, up to a fair number; true where more may be there.
-fn drain(socket: &UdpSocket, buffer: &mut [u8], take: &mut impl FnMut(Address, &[u8])) -> bool {
+fn drain(socket: &UdpSocket, local_port: u16, buffer: &mut [u8], take: &mut impl FnMut(Session, &[u8])) -> bool {
     for _ in 0..AT_ONCE {
         match socket.recv_from(buffer) {
-            Ok((octets, from)) => take(packet::address(from.ip()), &buffer[..octets]),
+            Ok((octets, from)) => {
+                let (address, port) = (packet::address(from.ip()), from.port());
+                take(Session { address, port, local_port, stream: false }, &buffer[..octets]);
+            }
             // An answer of a host that is not there is of no interest to who only listens.
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {}
             Err(_) => return false,
@@ -180,7 +210,7 @@ fn drain(socket: &UdpSocket, buffer: &mut [u8], take: &mut impl FnMut(Address, &
 
 impl ExporterStream {
     /// Reads on, and hands whole messages over; false where the connection has ended.
-    fn read(&mut self, buffer: &mut [u8], broken: &mut u64, take: &mut impl FnMut(Address, &[u8])) -> bool {
+    fn read(&mut self, buffer: &mut [u8], broken: &mut u64, take: &mut impl FnMut(Session, &[u8])) -> bool {
         for _ in 0..AT_ONCE {
             let octets = match self.stream.read(buffer) {
                 Ok(0) => return false,
@@ -248,7 +278,7 @@ mod tests {
         let mut all = Vec::new();
         let end = Instant::now() + Duration::from_secs(20);
         while all.len() < count && Instant::now() < end {
-            ports.poll(Duration::from_millis(100), &mut |_, data| all.push(data.to_vec())).unwrap();
+            ports.poll(Duration::from_millis(100), &mut |_, _, data| all.push(data.to_vec())).unwrap();
         }
         all
     }
@@ -303,7 +333,7 @@ mod tests {
         let end = Instant::now() + Duration::from_secs(20);
         while ports.broken() == 0 && Instant::now() < end {
             assert!(heard(&mut ports, 0).is_empty());
-            ports.poll(Duration::from_millis(100), &mut |_, _| panic!("nothing is whole")).unwrap();
+            ports.poll(Duration::from_millis(100), &mut |_, _, _| panic!("nothing is whole")).unwrap();
         }
         assert_eq!((ports.streams.len(), ports.broken()), (0, 1));
     }

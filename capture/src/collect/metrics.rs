@@ -44,7 +44,6 @@ impl CollectMetrics {
         }
     }
 
-    /// Counts what came from exporters.
     pub fn collected(&self, exporters: &[proto::Exporter]) {
         for exporter in exporters {
             let (address, protocol) = (address(&exporter.addr), &exporter.protocol);
@@ -57,7 +56,6 @@ impl CollectMetrics {
         }
     }
 
-    /// Counts what came from nProbes since before.
     pub fn nprobes(&self, now: &Heard, before: &Heard) {
         for topic in ZmqTopic::ALL {
             let since = now.topics[topic as usize] - before.topics[topic as usize];

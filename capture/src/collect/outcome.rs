@@ -1,13 +1,13 @@
 //! The sums of a collector's run, for people and for programs.
 
-use super::decode::{Counts, Refusal};
+use super::cause::Refusal;
+use super::exporter::Counts;
 use super::table::Clamped;
 use crate::publish::Published;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a worker came to.
 #[derive(Default)]
 pub struct CollectOutcome {
     pub published: Published,
@@ -18,6 +18,8 @@ pub struct CollectOutcome {
     /// By topic of ZeroMQ, and by name of the element.
     pub nprobe_messages: BTreeMap<&'static str, u64>,
     pub left_out: BTreeMap<String, u64>,
+    /// Elements of NetFlow and IPFIX, and records of sFlow, that have no place in a record.
+    pub elements: BTreeMap<String, u64>,
 }
 
 impl CollectOutcome {
@@ -32,7 +34,9 @@ impl CollectOutcome {
             .nprobe_messages
             .iter()
             .for_each(|(topic, count)| *self.nprobe_messages.entry(topic).or_default() += count);
-        other.left_out.iter().for_each(|(name, count)| *self.left_out.entry(name.clone()).or_default() += count);
+        for (to, from) in [(&mut self.left_out, &other.left_out), (&mut self.elements, &other.elements)] {
+            from.iter().for_each(|(name, count)| *to.entry(name.clone()).or_default() += count);
+        }
     }
 
     fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
@@ -48,7 +52,10 @@ impl CollectOutcome {
             "datagrams": self.counts.datagrams,
             "octets_received": self.counts.octets,
             "records_received": self.counts.records,
+            "events": self.counts.events,
+            "counter_samples": self.counts.counter_samples,
             "without_sampling_rate": self.without_sampling_rate,
+            "elements_left_out": self.elements,
             "nprobe": {"messages": self.nprobe_messages, "elements_left_out": self.left_out},
             "dropped_by_exporters":
                 {"packets": self.counts.exporter_drops, "records": self.counts.exporter_records_dropped},
@@ -77,6 +84,12 @@ impl CollectOutcome {
             self.published.flow.octets,
             self.published.closings,
         );
+        if self.counts.events + self.counts.counter_samples > 0 {
+            text += &format!(
+                "  beside flows: {} events of translation, {} samples of interfaces' counters\n",
+                self.counts.events, self.counts.counter_samples
+            );
+        }
         let lost = self.counts.losses.lost + self.counts.samples.lost;
         if lost > 0 {
             text += &format!("  lost before they came, by sequence numbers: {lost}\n");
@@ -97,9 +110,11 @@ impl CollectOutcome {
                 self.nprobe_messages.iter().map(|(topic, count)| format!("{count} {topic}")).collect();
             text += &format!("  nProbe's messages: {}\n", messages.join(", "));
         }
-        if !self.left_out.is_empty() {
-            let names: Vec<String> = self.left_out.iter().map(|(name, count)| format!("{name} {count}")).collect();
-            text += &format!("  values without a place in a record, by element: {}\n", names.join(", "));
+        for (what, all) in [("values", &self.elements), ("values of nProbe's", &self.left_out)] {
+            if !all.is_empty() {
+                let names: Vec<String> = all.iter().map(|(name, count)| format!("{name} {count}")).collect();
+                text += &format!("  {what} without a place in a record, by element: {}\n", names.join(", "));
+            }
         }
         text
     }

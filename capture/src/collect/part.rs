@@ -1,5 +1,6 @@
 //! What of a record falls into one interval.
 
+use super::element::routed::Route;
 use super::record::Imported;
 use super::split::Spread;
 use crate::meter::key::End;
@@ -27,6 +28,8 @@ pub(super) struct FlowPart {
     pub(super) rtt_us: u32,
     pub(super) application_id: u16,
     pub(super) rare: Option<Box<Rare>>,
+    /// What the router said, as the source's.
+    pub(super) route: Option<Box<Route>>,
 }
 
 /// Values that few exporters report.
@@ -62,6 +65,7 @@ impl FlowPart {
             rtt_us: record.handshake_rtt_us,
             application_id: record.application_id,
             rare: Rare::of(record, sender),
+            route: record.routed.map(|routed| Box::new(routed.read())),
         }
     }
 
@@ -81,7 +85,8 @@ impl FlowPart {
             }
             let (first_ms, last_ms) = (self.first_ms.max(start), self.last_ms.min(end - 1));
             let rtt_us = if begins { self.rtt_us } else { 0 };
-            take(start, FlowPart { sent, first_ms, last_ms, begins, ends, rtt_us, rare, ..*self });
+            let route = self.route.clone();
+            take(start, FlowPart { sent, first_ms, last_ms, begins, ends, rtt_us, rare, route, ..*self });
             before = now;
             start = end;
         }

@@ -1,5 +1,6 @@
 //! From imported flows to messages: batches, each of one interval, and the closing record of the open one.
 
+use super::notice::Notice;
 use super::table::Flows;
 use crate::filter::{FilterCounts, FilterSets};
 use crate::proto;
@@ -89,6 +90,24 @@ impl CollectPublisher {
         self.published.flow += here.volume;
         self.published.flow_records += here.records;
         self.published.batches += here.batches;
+        Ok(())
+    }
+
+    /// Publishes what exporters told beside their flows, in batches of the open interval.
+    ///
+    /// # Errors
+    /// Where the sink cannot go on.
+    pub fn notices(&mut self, start_ms: i64, notices: &[Notice], sink: &mut dyn Sink) -> anyhow::Result<()> {
+        let mut batches = 0;
+        for (at, notice) in notices.iter().enumerate() {
+            notice.encode(&mut self.messages.batch);
+            if self.messages.batch.is_full() || at + 1 == notices.len() {
+                batches += 1;
+                self.messages.send_batch(start_ms.max(0) as u64, sink)?;
+            }
+        }
+        self.since.entry(start_ms).or_default().batches += batches;
+        self.published.batches += batches;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! What every decoder makes, whatever the record came by.
 
+use super::element::routed::Routed;
 use crate::packet::Address;
 
 /// What one side of a flow sent.
@@ -55,4 +56,59 @@ pub struct Imported<'a> {
     pub server_name: &'a [u8],
     /// Name asked in DNS, empty for none (ntop 35632.205).
     pub dns_query: &'a [u8],
+    /// What the router said beside it, where it said anything.
+    pub routed: Option<Routed<'a>>,
+}
+
+/// An event of address translation or of a firewall, without counts (RFC 8158; NSEL). Zeros where it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NatEvent<'a> {
+    /// IE 230: 4 and 5 a session created and deleted, 16 and 17 a block of ports allocated and given back, ...
+    pub nat_event: u8,
+    /// IE 233: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.
+    pub firewall_event: u8,
+    /// By the exporter's clock, ms from the Unix epoch (IE 323, else 152).
+    pub time_ms: i64,
+    /// IE 4.
+    pub protocol: u8,
+    /// Source and destination before translation, IPv4 mapped (IE 8, 12, 27, 28), and after (225, 226, 281, 282).
+    pub addresses: [Address; 2],
+    pub translated: [Address; 2],
+    /// IE 7, 11; 227, 228.
+    pub ports: [u16; 2],
+    pub translated_ports: [u16; 2],
+    /// First and last port of a block (IE 361, 362), how far they are apart (363), how many (364).
+    pub port_block: [u16; 2],
+    pub port_step: u16,
+    pub port_count: u16,
+    /// Ingress and egress (IE 234, 235).
+    pub vrf: [u32; 2],
+    /// The exporter's number for it (IE 148).
+    pub connection: u64,
+    /// IE 371; ASA 40000.
+    pub user: &'a [u8],
+}
+
+/// An interface's name, by an option (IE 82, 83).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceName<'a> {
+    pub index: u32,
+    pub name: &'a [u8],
+    pub description: &'a [u8],
+}
+
+/// An interface's counters since its start, by a sample of sFlow's (sFlow version 5, `if_counters`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceCounters {
+    pub index: u32,
+    /// Bits a second.
+    pub speed: u64,
+    /// 1: administratively up; 2: operationally up; 3: both.
+    pub status: u32,
+    /// In and out.
+    pub octets: [u64; 2],
+    /// Unicast, multicast and broadcast together; they wrap at 32 bits each.
+    pub packets: [u64; 2],
+    pub discards: [u32; 2],
+    pub errors: [u32; 2],
 }

@@ -1,8 +1,11 @@
 //! `weir-probe decode`: the exports within capture files, one JSON object a record. For tests, and to see what an exporter
 //! really sends.
 
-use crate::collect::decode::{Decoder, ExporterInfo, Refusal, readable};
+use crate::collect::cause::Refusal;
+use crate::collect::decode::Decoder;
+use crate::collect::exporter::ExporterInfo;
 use crate::collect::record::{Imported, SentCounts};
+use crate::packet::readable;
 use crate::packet::{Frame, LinkType, parse};
 use crate::source::file::CaptureFile;
 use crate::{Exit, Failure};

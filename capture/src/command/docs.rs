@@ -1,7 +1,7 @@
 //! `weir-probe docs`: the reference in Markdown, from what the program itself knows.
 
 use super::cli::command;
-use crate::collect::decode;
+use crate::collect::cause::Refusal;
 use crate::collect::metrics::CollectMetrics;
 use crate::config;
 use crate::export::metrics::ExportMetrics;
@@ -55,7 +55,7 @@ pub fn markdown() -> String {
         let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
     }
     page += "\n## What of an exporter is in no record, or mended\n\n| cause | what is counted |\n|---|---|\n";
-    for cause in decode::Refusal::ALL {
+    for cause in Refusal::ALL {
         let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
     }
     let _ = write!(page, "\n## Configuration\n\n```toml\n{}```\n", config::EXAMPLE);

@@ -239,7 +239,7 @@ mod tests {
     /// Sends more than a queue holds; gives how many records there were.
     fn flood(exports: &Exports) -> u64 {
         let flow = proto::Flow { fwd_packets: 1, server_name: "x".repeat(200), ..proto::Flow::default() };
-        let body = Body::Batch(proto::FlowBatch { flows: vec![flow; RECORDS] });
+        let body = Body::Batch(proto::FlowBatch { flows: vec![flow; RECORDS], ..Default::default() });
         let octets = proto::FlowMessage { body: Some(body), ..proto::FlowMessage::default() }.encode_to_vec();
         let mut sink = exports.sink(Box::new(NoSink));
         let batches = 3 * QUEUE_OCTETS / octets.len() as u64;

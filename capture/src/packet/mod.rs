@@ -11,7 +11,7 @@ mod tunnel;
 pub use checksum::Checksum;
 pub use link::LinkType;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Packets that are worked on together: while the memory of one comes, the others proceed.
 pub const BATCH: usize = 32;
@@ -30,6 +30,11 @@ pub fn address(ip: IpAddr) -> Address {
 /// An address as messages state it: 4 octets where it is one of IPv4, else 16.
 pub fn shortest(address: &Address) -> &[u8] {
     if address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] { &address[12..] } else { address }
+}
+
+/// An address as people write it.
+pub fn readable(address: &Address) -> IpAddr {
+    Ipv6Addr::from(*address).to_canonical()
 }
 
 /// One frame as a source hands it over.

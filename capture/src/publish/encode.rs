@@ -29,28 +29,36 @@ pub struct BatchEncoder {
     octets: Vec<u8>,
     at: usize,
     records: usize,
+    /// What exporters reported beside their flows: of the batch, but no records.
+    reports: usize,
 }
 
 impl Default for BatchEncoder {
     fn default() -> BatchEncoder {
         // Zeroed memory is paid for where it is written to.
-        BatchEncoder { octets: vec![0; BATCH_HEAD + BATCH_RECORDS * RECORD_ROOM], at: BATCH_HEAD, records: 0 }
+        BatchEncoder {
+            octets: vec![0; BATCH_HEAD + BATCH_RECORDS * RECORD_ROOM],
+            at: BATCH_HEAD,
+            records: 0,
+            reports: 0,
+        }
     }
 }
 
 impl BatchEncoder {
+    /// Records of flows.
     pub fn len(&self) -> usize {
         self.records
     }
 
-    /// Whether there is none.
+    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.records == 0
+        self.records + self.reports == 0
     }
 
     /// Whether there is no room for another one.
     pub fn is_full(&self) -> bool {
-        self.records >= BATCH_RECORDS
+        self.records + self.reports >= BATCH_RECORDS
     }
 
     /// Adds a flow's record of the interval that starts then.
@@ -80,6 +88,20 @@ impl BatchEncoder {
         self.end_record(begins);
     }
 
+    /// Adds what an exporter reported beside its flows, to the field of `FlowBatch` that takes it.
+    pub fn report(&mut self, field: u32, report: &impl prost::Message) {
+        // Its key, its length and itself.
+        let length = report.encoded_len();
+        let room = self.at + length + 2 + 5;
+        if self.octets.len() < room {
+            self.octets.resize(room, 0);
+        }
+        self.octet((field << 3 | LENGTH_DELIMITED) as u8);
+        self.varint(length as u64);
+        self.raw(&report.encode_to_vec());
+        self.reports += 1;
+    }
+
     /// The whole message, its other fields being those of `header`, which has no body. The next batch begins.
     pub fn message(&mut self, header: &proto::FlowMessage) -> &[u8] {
         // The key and the length of FlowMessage.batch stand right before the records, and the header's fields, which
@@ -96,7 +118,7 @@ impl BatchEncoder {
         }
         self.octets[self.at..end].copy_from_slice(&fields);
         self.at = BATCH_HEAD;
-        self.records = 0;
+        (self.records, self.reports) = (0, 0);
         &self.octets[begins..end]
     }
 
@@ -391,6 +413,29 @@ mod tests {
         flow
     }
 
+    #[test]
+    fn reports_stand_beside_records() {
+        let event = proto::NatEvent { src_port: 1, user_name: "anna".repeat(60), ..proto::NatEvent::default() };
+        let counters = proto::ExporterCounters { in_octets: u64::MAX, ..proto::ExporterCounters::default() };
+        let name = proto::ExporterName { name: "xe-0/0/1".to_owned(), ..proto::ExporterName::default() };
+        let mut encoder = BatchEncoder::default();
+        for _ in 0..BATCH_RECORDS {
+            assert!(!encoder.is_full());
+            encoder.report(2, &event);
+        }
+        assert!(encoder.is_full() && !encoder.is_empty());
+        assert_eq!(encoder.len(), 0, "reports are no records");
+        encoder.report(3, &counters);
+        encoder.report(4, &name);
+        encoder.record(2, |batch| batch.number::<5>(6));
+        let message = proto::FlowMessage::decode(encoder.message(&proto::FlowMessage::default())).unwrap();
+        let Some(Body::Batch(batch)) = message.body else { panic!() };
+        assert_eq!(batch.nat_events, vec![event; BATCH_RECORDS]);
+        assert_eq!((batch.interface_counters, batch.names), (vec![counters], vec![name]));
+        assert_eq!((batch.flows.len(), batch.flows[0].protocol), (1, 6));
+        assert!(encoder.is_empty());
+    }
+
     /// Small numbers and those at the ends of their range.
     fn number() -> impl Strategy<Value = u32> {
         prop_oneof![2 => Just(0), 2 => 0..300_u32, 1 => any::<u32>(), 1 => Just(u32::MAX)]
@@ -478,7 +523,7 @@ mod tests {
                 prop_assert_eq!(encoder.len(), records.len());
                 let message = proto::FlowMessage::decode(encoder.message(&header)).unwrap();
                 let flows = records.iter().map(|record| expected(record, START)).collect();
-                let body = Some(Body::Batch(proto::FlowBatch { flows }));
+                let body = Some(Body::Batch(proto::FlowBatch { flows, ..Default::default() }));
                 prop_assert_eq!(message, proto::FlowMessage { body, ..header.clone() });
             }
         }

@@ -77,7 +77,7 @@ fn options(brokers: &str) -> KafkaOptions {
 
 fn message(sequence: u64, octets: usize) -> FlowMessage {
     let flow = weir_probe::proto::Flow { server_name: "x".repeat(octets), ..Default::default() };
-    let body = Some(Body::Batch(weir_probe::proto::FlowBatch { flows: vec![flow] }));
+    let body = Some(Body::Batch(weir_probe::proto::FlowBatch { flows: vec![flow], ..Default::default() }));
     FlowMessage { major: 1, probe: "lab".to_owned(), sequence, body, ..FlowMessage::default() }
 }
 

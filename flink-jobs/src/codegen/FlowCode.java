@@ -23,8 +23,9 @@ import java.util.stream.Stream;
 
 /**
  * Writes the classes that follow from {@code schemas/flow.proto} and its options: the columns of
- * {@code flows}, what writes a record into them, and what refuses a record that they cannot hold.
- * Maven runs it before it compiles, with the schemas' descriptor set and the folder to write to.
+ * the tables that batches fill, what writes a record into them, and what refuses a record that they
+ * cannot hold. Maven runs it before it compiles, with the schemas' descriptor set and the folder to
+ * write to.
  *
  * <p>Each of some fifty fields of each record passes through this code, so it is spelt out: a loop
  * over fields would make a call for each that the JVM cannot inline, and method handles put
@@ -36,9 +37,23 @@ public final class FlowCode {
 
   private final FieldDescriptor columnOption;
   private final FieldDescriptor longestOption;
+  private final FileDescriptor flows;
   private final Descriptor message;
-  private final Descriptor flow;
   private final Descriptor known;
+
+  /** What a batch holds, and the constant of Table that names the table of it. */
+  private enum Filled {
+    FLOWS("Flow"),
+    NAT_EVENTS("NatEvent"),
+    INTERFACE_COUNTERS("ExporterCounters"),
+    EXPORTER_NAMES("ExporterName");
+
+    final String type;
+
+    Filled(String type) {
+      this.type = type;
+    }
+  }
 
   /**
    * A field that is a column.
@@ -56,9 +71,9 @@ public final class FlowCode {
       return column.toUpperCase(Locale.ROOT);
     }
 
-    String declaration() {
-      return "  private static final int %s = Table.FLOWS.index(\"%s\");\n"
-          .formatted(constant(), column);
+    String declaration(Filled table) {
+      return "  private static final int %s = Table.%s.index(\"%s\");\n"
+          .formatted(constant(), table, column);
     }
 
     /** The statement that writes it into its column. */
@@ -66,7 +81,7 @@ public final class FlowCode {
       return switch (kind) {
         case BYTE_STRING ->
             type.equals("IPv6")
-                ? "FlowBlocks.address(row, %s, %s);".formatted(constant(), value)
+                ? "Rows.address(row, %s, %s);".formatted(constant(), value)
                 : "row.setString(%s, %s.toByteArray());".formatted(constant(), value);
         case STRING -> "row.setString(%s, %s);".formatted(constant(), value);
         case BOOLEAN -> "row.set(%s, %s ? 1 : 0);".formatted(constant(), value);
@@ -95,7 +110,8 @@ public final class FlowCode {
       if (type.equals("IPv6")) {
         return "Checks.address(\"%s\", %s);".formatted(path, value);
       }
-      return longest == 0 ? "" : "Checks.octets(\"%s\", %d, %s);".formatted(path, longest, value);
+      String octets = kind == JavaType.STRING ? value.replace("()", "Bytes()") : value;
+      return longest == 0 ? "" : "Checks.octets(\"%s\", %d, %s);".formatted(path, longest, octets);
     }
   }
 
@@ -109,18 +125,19 @@ public final class FlowCode {
     options.add(longestOption);
     FileDescriptorSet all = FileDescriptorSet.parseFrom(descriptors, options);
     FileDescriptor columns = file(all, "columns.proto", base);
-    FileDescriptor flows = file(all, "flow.proto", columns);
+    flows = file(all, "flow.proto", columns);
     message = flows.findMessageTypeByName("FlowMessage");
-    flow = flows.findMessageTypeByName("Flow");
     known = columns.findMessageTypeByName("Known");
   }
 
   public static void main(String[] args) throws Exception {
     FlowCode code = new FlowCode(Files.readAllBytes(Path.of(args[0])));
     Path folder = Path.of(args[1], "io/weir/jobs");
-    write(folder.resolve("table/FlowColumns.java"), code.columns());
-    write(folder.resolve("ingest/FlowWriter.java"), code.writer());
-    write(folder.resolve("source/FlowChecks.java"), code.checks());
+    write(folder.resolve("table/BatchColumns.java"), code.columns());
+    for (Filled table : Filled.values()) {
+      write(folder.resolve("ingest/%sWriter.java".formatted(table.type)), code.writer(table));
+    }
+    write(folder.resolve("source/RecordChecks.java"), code.checks());
   }
 
   /** Leaves a file alone that says the same: after a newer one Maven would compile everything. */
@@ -132,44 +149,55 @@ public final class FlowCode {
   }
 
   private String columns() {
-    List<Field> all = new ArrayList<>(fields(message, "", ""));
-    for (FieldDescriptor field : flow.getFields()) {
-      all.addAll(isColumn(field) ? List.of(field(field, "", "")) : within(field));
+    StringBuilder lists = new StringBuilder();
+    for (Filled table : Filled.values()) {
+      List<Field> all = new ArrayList<>(fields(message, "", ""));
+      for (FieldDescriptor field : type(table).getFields()) {
+        all.addAll(isColumn(field) ? List.of(field(field, "", "")) : within(field));
+      }
+      if (table == Filled.FLOWS) {
+        all.addAll(fields(known, "", ""));
+      }
+      String lines =
+          all.stream()
+              // A table is partitioned by its first column, ts.
+              .sorted(Comparator.comparing(field -> !field.column.equals("ts")))
+              .map(
+                  field ->
+                      "new Table.Column(\"%s\", ColumnType.of(\"%s\"))"
+                          .formatted(field.column, field.type))
+              .collect(Collectors.joining(",\n          "));
+      lists.append(
+          """
+            static final List<Table.Column> %s =
+                List.of(
+                    %s);
+
+          """
+              .formatted(table, lines));
     }
-    all.addAll(fields(known, "", ""));
-    String lines =
-        all.stream()
-            // The table is partitioned by its first column, ts.
-            .sorted(Comparator.comparing(field -> !field.column.equals("ts")))
-            .map(
-                field ->
-                    "new Table.Column(\"%s\", ColumnType.of(\"%s\"))"
-                        .formatted(field.column, field.type))
-            .collect(Collectors.joining(",\n          "));
     return """
         // Written by FlowCode from schemas/flow.proto.
         package io.weir.jobs.table;
 
         import java.util.List;
 
-        /** The columns of the table flows. */
-        final class FlowColumns {
-          static final List<Table.Column> ALL =
-              List.of(
-                  %s);
-
-          private FlowColumns() {}
+        /** The columns of the tables that batches fill. */
+        final class BatchColumns {
+        %s
+          private BatchColumns() {}
         }
         """
-        .formatted(lines);
+        .formatted(lists);
   }
 
-  private String writer() {
+  private String writer(Filled table) {
     StringBuilder constants = new StringBuilder();
     String statements =
         each(
+            table,
             field -> {
-              constants.append(field.declaration());
+              constants.append(field.declaration(table));
               return field.write();
             });
     return """
@@ -178,47 +206,55 @@ public final class FlowCode {
 
         import io.weir.jobs.sink.BlockBuilder;
         import io.weir.jobs.table.Table;
-        import io.weir.proto.Flow;
+        import io.weir.proto.%2$s;
 
-        /** Writes the fields of a record into the columns of flows. */
-        final class FlowWriter {
-        %s
-          private FlowWriter() {}
+        /** Writes the fields of a record into its columns. */
+        final class %2$sWriter {
+        %1$s
+          private %2$sWriter() {}
 
-          static void write(Flow flow, BlockBuilder row) {
-        %s  }
+          static void write(%2$s record, BlockBuilder row) {
+        %3$s  }
         }
         """
-        .formatted(constants, statements);
+        .formatted(constants, table.type, statements);
   }
 
   private String checks() {
+    StringBuilder imports = new StringBuilder();
+    StringBuilder methods = new StringBuilder();
+    for (Filled table : Filled.values()) {
+      imports.append("import io.weir.proto.%s;\n".formatted(table.type));
+      methods.append(
+          "\n  static void check(%s record) throws Checks.Refused {\n%s  }\n"
+              .formatted(table.type, each(table, Field::check)));
+    }
     return """
         // Written by FlowCode from schemas/flow.proto.
         package io.weir.jobs.source;
 
-        import io.weir.proto.Flow;
-
+        %s
         /** Refuses a record with a value that its column cannot hold. */
-        final class FlowChecks {
-          private FlowChecks() {}
-
-          static void check(Flow flow) throws Checks.Refused {
-        %s  }
-        }
+        final class RecordChecks {
+          private RecordChecks() {}
+        %s}
         """
-        .formatted(each(Field::check));
+        .formatted(imports, methods);
   }
 
-  /** A statement for each field of Flow; for those of a message within it where that is there. */
-  private String each(Function<Field, String> statement) {
+  private Descriptor type(Filled table) {
+    return flows.findMessageTypeByName(table.type);
+  }
+
+  /** A statement for each field; for those of a message within the record where that is there. */
+  private String each(Filled table, Function<Field, String> statement) {
     StringBuilder out = new StringBuilder();
-    for (FieldDescriptor field : flow.getFields()) {
+    for (FieldDescriptor field : type(table).getFields()) {
       if (isColumn(field)) {
-        out.append(lines("    ", List.of(field(field, "", "flow")), statement));
+        out.append(lines("    ", List.of(field(field, "", "record")), statement));
       } else if (field.getJavaType() == JavaType.MESSAGE) {
         String name = camel(field);
-        out.append("    if (flow.has%s()) {\n".formatted(name));
+        out.append("    if (record.has%s()) {\n".formatted(name));
         out.append(lines("      ", within(field), statement));
         out.append("    }\n");
       }
@@ -235,12 +271,12 @@ public final class FlowCode {
         .collect(Collectors.joining());
   }
 
-  /** The columns in a message that is a field of Flow; none where it is not a message. */
+  /** The columns in a message that is a field of a record; none where it is not a message. */
   private List<Field> within(FieldDescriptor field) {
     if (field.getJavaType() != JavaType.MESSAGE) {
       return List.of();
     }
-    String message = "flow.get%s()".formatted(camel(field));
+    String message = "record.get%s()".formatted(camel(field));
     return fields(field.getMessageType(), field.getName() + ".", message);
   }
 

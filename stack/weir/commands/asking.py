@@ -10,6 +10,7 @@ import typer
 
 from weir import alerts as alerts_of
 from weir import ledger as ledgers
+from weir import nat as nats
 from weir.clickhouse import connect
 from weir.commands import configured, console
 
@@ -82,3 +83,27 @@ def alerts(
         if stale:
             console.print(f"alerts may be old: {stale.text}", style="red", highlight=False)
     raise typer.Exit(1 if stale or alerts_of.counts(rows)["critical"] else 0)
+
+
+def nat(
+    who: Annotated[str, typer.Argument(metavar="ADDRESS:PORT", help="The address and port that others saw.")],
+    at: Annotated[str, typer.Option(metavar="TIME", help="The moment, ISO 8601, UTC: 2026-11-22T18:30:05Z.")],
+    protocol: Annotated[str | None, typer.Option(help="tcp, udp, icmp, sctp or a number.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The destination that saw it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell who had an address and port at a moment, by the reports of translators (NAT) and firewalls.
+
+    One answer or "not known", with the reports before and after. The exit status is 1 if it is not known.
+
+    Example: weir nat 192.0.2.7:4711 --at 2026-11-22T18:30:05Z --protocol tcp
+    """
+    address, port = nats.who(who)
+    wanted = nats.Who(address, port, nats.protocol(protocol), nats.who(to)[0] if to else None)
+    moment = nats.moment(at)
+    answer = nats.ask(connect(configured(), "analyst"), wanted, moment)
+    if as_json:
+        print(json.dumps({"known": answer.known, **vars(answer)}, indent=2))
+    else:
+        nats.show(console, wanted, moment, answer)
+    raise typer.Exit(0 if answer.known else 1)

@@ -32,9 +32,14 @@ class Partition:
     def tier(self) -> str:
         return next((name for name, tier in TIERS.items() if self.table in tier.tables), "other")
 
+    @property
+    def law(self) -> bool:
+        """Whether the law says how long it is kept."""
+        return self.tier in TIERS and TIERS[self.tier].law
+
     def age_s(self, now: float) -> float:
-        """Seconds since its end or since its last write, whichever is less."""
-        return now - max(self.end, self.changed)
+        """Seconds since its end or since its last write, whichever is less; of what the law keeps since its end."""
+        return now - (self.end if self.law else max(self.end, self.changed))
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,8 @@ def kept_days(stack: Stack) -> dict[str, float]:
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
     """The partitions to drop: first by age, then the oldest until the rest fits into `allowed` octets.
 
-    The present and the last day are never among them, so that too small a budget does not stop the present.
+    The present and the last day are never among them, so that too small a budget does not stop the present; nor is what the
+    law keeps among those that go for the budget.
     """
     out, left = [], []
     for one in found:
@@ -119,7 +125,7 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
     for one in left:
         if over <= 0:
             break
-        if one.tier in days and one.end and one.end < now - DAY_S:
+        if one.tier in days and not one.law and one.end and one.end < now - DAY_S:
             out.append(Dropped(one, "budget"))
             over -= one.octets
     return out

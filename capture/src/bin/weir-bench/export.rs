@@ -153,7 +153,10 @@ fn batch(number: u32) -> proto::FlowMessage {
     proto::FlowMessage {
         interval_start_ms: START_MS,
         interval_ms: INTERVAL_MS,
-        body: Some(Body::Batch(proto::FlowBatch { flows: (0..BATCH_RECORDS as u32).map(flow).collect() })),
+        body: Some(Body::Batch(proto::FlowBatch {
+            flows: (0..BATCH_RECORDS as u32).map(flow).collect(),
+            ..Default::default()
+        })),
         ..proto::FlowMessage::default()
     }
 }

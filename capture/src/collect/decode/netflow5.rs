@@ -1,28 +1,41 @@
 //! NetFlow version 5: a header of 24 octets, records of 48.
 
-use super::exporter::Exporter;
-use super::fields::{Moment, mapped};
-use super::{DecodeLimits, ExporterInfo, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::event::Take;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::routed::Routed;
+use crate::collect::element::values::{is_absurd, mapped};
+use crate::collect::exporter::Exporter;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::Units;
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, SentCounts};
 
 pub(super) const HEADER: usize = 24;
 const RECORD: usize = 48;
 
-/// Reads the records; `data` is at least a header.
+/// The number of the first record (flow_sequence).
+pub(super) fn sequence(data: &[u8; HEADER]) -> u32 {
+    u32::from_be_bytes([data[16], data[17], data[18], data[19]])
+}
+
+/// Reads the records of a message that came by the session at this place.
 pub(super) fn records(
     exporter: &mut Exporter,
+    at: usize,
     moment: &Moment,
     limits: &DecodeLimits,
     data: &[u8; HEADER],
     records: &[u8],
-    take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    take: &mut impl Take,
 ) {
     let count = usize::from(u16::from_be_bytes([data[2], data[3]]));
-    let sequence = u32::from_be_bytes([data[16], data[17], data[18], data[19]]);
     // The upper two bits are the mode, which exporters that sample are seen to leave 0.
     let interval = u32::from(u16::from_be_bytes([data[22], data[23]]) & 0x3fff);
     let sampling = Some(interval).filter(|&interval| interval > 0);
-    exporter.sequence.hear(sequence, Some(count as u32), &mut exporter.counts.losses);
+    let units = Units { flows: Some(count as u32), records: Some(count as u32) };
+    let losses = &mut exporter.counts.losses;
+    exporter.talks[at].counting.hear(Protocol::NetflowV5, sequence(data), units, moment.export_ms, losses);
     let (whole, _) = records.as_chunks::<RECORD>();
     if whole.len() < count {
         exporter.counts.count(Refusal::Truncated);
@@ -34,19 +47,19 @@ pub(super) fn records(
                     exporter.counts.count(Refusal::TimeClamped);
                 }
                 exporter.counts.records += 1;
-                take(&exporter.info, &record);
+                take.flow(&exporter.info, &record);
             }
             Err(cause) => exporter.counts.count(cause),
         }
     }
 }
 
-fn record(
-    data: &[u8; RECORD],
+fn record<'a>(
+    data: &'a [u8; RECORD],
     sampling: Option<u32>,
     moment: &Moment,
     limits: &DecodeLimits,
-) -> Result<(Imported<'static>, bool), Refusal> {
+) -> Result<(Imported<'a>, bool), Refusal> {
     let short = |at: usize| u16::from_be_bytes([data[at], data[at + 1]]);
     let four = |at: usize| [data[at], data[at + 1], data[at + 2], data[at + 3]];
     let long = |at: usize| u32::from_be_bytes(four(at));
@@ -59,6 +72,9 @@ fn record(
     };
     if sent.packets == 0 && sent.octets == 0 {
         return Err(Refusal::Empty);
+    }
+    if is_absurd(&sent) {
+        return Err(Refusal::Absurd);
     }
     let protocol = data[38];
     let (first_ms, last_ms, mended) = moment.settle(moment.of_uptime(long(24)), moment.of_uptime(long(28)), limits);
@@ -73,6 +89,7 @@ fn record(
         sampling,
         input_interface: u32::from(short(12)),
         output_interface: u32::from(short(14)),
+        routed: Some(Routed::netflow5(data)),
         ..Imported::default()
     };
     Ok((record, mended))

@@ -1,10 +1,17 @@
 //! The sets of NetFlow v9 and IPFIX: templates, options, records.
 
-use super::exporter::{Exporter, Exporters};
-use super::fields::Moment;
-use super::template::{Template, TemplateField};
-use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
-use crate::collect::record::Imported;
+use crate::collect::cause::Refusal;
+use crate::collect::element::event::{self, Take};
+use crate::collect::element::moment::Moment;
+use crate::collect::element::routed::Routed;
+use crate::collect::element::template::{Template, TemplateField};
+use crate::collect::element::values::Values;
+use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::Units;
+use crate::collect::exporter::totals::Totals;
+use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::limits::DecodeLimits;
 use std::collections::VecDeque;
 
 /// Sets that wait at most, whatever their length.
@@ -12,8 +19,8 @@ const MOST_WAITING: usize = 4096;
 
 /// A set of records that came before its template.
 #[derive(Debug)]
-struct Set {
-    of: ExporterInfo,
+pub(super) struct Set {
+    of: (ExporterInfo, Session),
     id: u16,
     moment: Moment,
     records: Vec<u8>,
@@ -28,7 +35,14 @@ pub(super) struct WaitingSet {
 
 impl WaitingSet {
     /// Has a set wait; the oldest ones go where too many wait.
-    fn push(&mut self, exporter: &mut Exporter, others: &mut Vec<ExporterInfo>, set: Set, limits: &DecodeLimits) {
+    fn push(
+        &mut self,
+        exporter: &mut Exporter,
+        at: usize,
+        others: &mut Vec<(ExporterInfo, Session)>,
+        set: Set,
+        limits: &DecodeLimits,
+    ) {
         if set.records.len() > limits.waiting_octets {
             exporter.counts.count(Refusal::UnknownTemplate);
             return;
@@ -37,12 +51,12 @@ impl WaitingSet {
             let Some(gone) = self.pop() else { break };
             others.push(gone);
         }
-        exporter.waiting += 1;
+        exporter.talks[at].waiting += 1;
         self.octets += set.records.len();
         self.sets.push_back(set);
     }
 
-    fn pop(&mut self) -> Option<ExporterInfo> {
+    fn pop(&mut self) -> Option<(ExporterInfo, Session)> {
         let set = self.sets.pop_front()?;
         self.octets -= set.records.len();
         Some(set.of)
@@ -60,11 +74,18 @@ impl WaitingSet {
         }
     }
 
-    /// The sets that waited for this template.
-    fn claim(&mut self, of: &ExporterInfo, id: u16) -> Vec<Set> {
+    /// Sheds all of them.
+    pub(super) fn end(&mut self, exporters: &mut Exporters) {
+        while let Some(of) = self.pop() {
+            shed(&of, exporters);
+        }
+    }
+
+    /// The sets of a session that waited for this template, or for any.
+    pub(super) fn claim(&mut self, of: &(ExporterInfo, Session), id: Option<u16>) -> Vec<Set> {
         let mut claimed = Vec::new();
         for set in std::mem::take(&mut self.sets) {
-            if set.of == *of && set.id == id {
+            if set.of == *of && id.is_none_or(|id| id == set.id) {
                 self.octets -= set.records.len();
                 claimed.push(set);
             } else {
@@ -76,10 +97,12 @@ impl WaitingSet {
 }
 
 /// Counts a set that waited in vain.
-pub(super) fn shed(of: &ExporterInfo, exporters: &mut Exporters) {
+pub(super) fn shed((of, session): &(ExporterInfo, Session), exporters: &mut Exporters) {
     match exporters.known(of) {
         Some(exporter) => {
-            exporter.waiting = exporter.waiting.saturating_sub(1);
+            if let Some(talk) = exporter.talks.iter_mut().find(|talk| talk.session == *session) {
+                talk.waiting = talk.waiting.saturating_sub(1);
+            }
             exporter.counts.count(Refusal::UnknownTemplate);
         }
         None => exporters.forgotten.count(Refusal::UnknownTemplate),
@@ -89,18 +112,22 @@ pub(super) fn shed(of: &ExporterInfo, exporters: &mut Exporters) {
 /// One message, taken apart.
 pub(super) struct Message<'m, T> {
     pub(super) exporter: &'m mut Exporter,
+    /// The place of the session that it came by.
+    pub(super) at: usize,
     pub(super) waiting: &'m mut WaitingSet,
+    pub(super) totals: &'m mut Totals,
     /// Whose sets were shed, for others than this exporter are out of reach here.
-    pub(super) shed: &'m mut Vec<ExporterInfo>,
+    pub(super) shed: &'m mut Vec<(ExporterInfo, Session)>,
     pub(super) limits: &'m DecodeLimits,
     pub(super) moment: Moment,
     pub(super) take: &'m mut T,
 }
 
-impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
+impl<T: Take> Message<'_, T> {
     /// Reads every set; how many records they have, `None` where that is unknown.
-    pub(super) fn sets(&mut self, mut data: &[u8]) -> Option<u32> {
-        let mut records = Some(0u32);
+    pub(super) fn sets(&mut self, mut data: &[u8]) -> Units {
+        let mut sum = Units { flows: Some(0), records: Some(0) };
+        let unknown = Units { flows: None, records: None };
         while data.len() >= 4 {
             let id = u16::from_be_bytes([data[0], data[1]]);
             let length = usize::from(u16::from_be_bytes([data[2], data[3]]));
@@ -108,73 +135,141 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
                 // Zeros up to the end are padding, which some exporters put after the last set.
                 if data.iter().any(|&octet| octet != 0) {
                     self.exporter.counts.count(Refusal::BadLength);
-                    return None;
+                    return unknown;
                 }
-                return records;
+                return sum;
             }
-            let Some((set, rest)) = data.split_at_checked(length) else {
+            // Of a set that breaks off the records before are whole.
+            let (set, rest) = data.split_at_checked(length).unwrap_or((data, &[]));
+            let is_cut = set.len() < length;
+            if is_cut {
                 self.exporter.counts.count(Refusal::Truncated);
-                return None;
-            };
+            }
             let set = &set[4..];
             let ipfix = self.exporter.info.protocol == Protocol::Ipfix;
+            let add = |to: &mut Option<u32>, more: Option<u32>| {
+                *to = to.zip(more).map(|(sum, more)| sum.saturating_add(more));
+            };
             match (id, ipfix) {
-                (0, false) | (2, true) => self.templates(set, false),
-                (1, false) | (3, true) => self.templates(set, true),
-                (256.., _) => {
-                    let read = self.data(id, set);
-                    records = records.zip(read).map(|(sum, more)| sum.saturating_add(more));
-                }
+                (0, false) | (2, true) if !is_cut => self.templates(set, false),
+                (1, false) | (3, true) if !is_cut => self.templates(set, true),
+                (256.., _) => match self.exporter.talks[self.at].templates.get(&id).map(|known| known.scopes.is_some())
+                {
+                    Some(false) => {
+                        let read = self.data(id, set);
+                        add(&mut sum.flows, read);
+                        add(&mut sum.records, read);
+                    }
+                    Some(true) => add(&mut sum.records, self.options(id, set)),
+                    None => {
+                        self.wait(id, set, is_cut);
+                        sum = unknown;
+                    }
+                },
+                (0..=3, _) if is_cut => {}
                 _ => self.exporter.counts.count(Refusal::UnknownSet),
+            }
+            if is_cut {
+                return unknown;
             }
             data = rest;
         }
-        records
+        sum
     }
 
-    /// Reads the records of a set, or has it wait; how many there are, `None` where that is unknown.
+    /// Has a set wait for its template.
+    fn wait(&mut self, id: u16, set: &[u8], is_cut: bool) {
+        if is_cut {
+            self.exporter.counts.count(Refusal::UnknownTemplate);
+            return;
+        }
+        let of = (self.exporter.info, self.exporter.talks[self.at].session);
+        let waiting = Set { of, id, moment: self.moment, records: set.to_vec() };
+        self.waiting.push(self.exporter, self.at, self.shed, waiting, self.limits);
+    }
+
+    /// Reads the records of a set of flows; how many there are, `None` where that is unknown.
     fn data(&mut self, id: u16, set: &[u8]) -> Option<u32> {
-        let Exporter { info, counts, rates, boot_ms, templates, .. } = &mut *self.exporter;
-        let Some(template) = templates.get(&id) else {
-            let waiting = Set { of: *info, id, moment: self.moment, records: set.to_vec() };
-            self.waiting.push(self.exporter, self.shed, waiting, self.limits);
-            return None;
-        };
-        if template.scopes.is_some() {
-            return self.options(id, set);
-        }
-        let moment = Moment { boot_ms: *boot_ms, ..self.moment };
-        let read = template.records(set, |values| match values.record(&template.shape, &moment, self.limits) {
-            Ok((mut record, mended)) => {
-                if mended {
-                    counts.count(Refusal::TimeClamped);
-                }
-                record.sampling = rates.of(&values.sampled, record.input_interface);
-                counts.records += 1;
-                (self.take)(info, &record);
+        let Exporter { info, counts, talks, .. } = &mut *self.exporter;
+        let talk = talks.get_mut(self.at)?;
+        let template = talk.templates.get_mut(&id)?;
+        let moment = Moment { boot_ms: talk.boot_ms, ..self.moment };
+        let mut count = 0;
+        let mut data = set;
+        let broken = loop {
+            if data.len() < template.least_octets() {
+                break false;
             }
-            Err(cause) => counts.count(cause),
-        });
-        if read.is_none() {
+            let mut values = Values::default();
+            let Some(octets) = template.read(data, &mut values) else { break true };
+            let (record, rest) = data.split_at(octets);
+            data = rest;
+            count += 1;
+            match values.record(&template.shape, &moment, self.limits) {
+                Ok((mut read, mended)) => {
+                    if let Some(follows) = template.follows {
+                        let of = super::digest(info, &talk.session);
+                        if !self.totals.settle(follows, of, values.flow(), &mut read) {
+                            counts.count(Refusal::Repeated);
+                            continue;
+                        }
+                    }
+                    if mended {
+                        counts.count(Refusal::TimeClamped);
+                    }
+                    if template.payload {
+                        counts.count(Refusal::PayloadOctets);
+                    }
+                    read.sampling = talk.rates.of(&values.sampled, read.input_interface, id);
+                    if template.routed {
+                        read.routed = Some(Routed::fields(&template.fields, record));
+                    }
+                    counts.records += 1;
+                    self.take.flow(info, &read);
+                }
+                Err(Refusal::Empty | Refusal::NoAddress) if template.event => {
+                    counts.events += 1;
+                    self.take.event(info, &event::read(&template.fields, record, &moment));
+                }
+                Err(cause) => counts.count(cause),
+            }
+        };
+        template.records += u64::from(count);
+        if broken {
             counts.count(Refusal::BadLength);
+            return None;
         }
-        read
+        Some(count)
     }
 
     fn options(&mut self, id: u16, set: &[u8]) -> Option<u32> {
-        let Exporter { counts, rates, boot_ms, templates, .. } = &mut *self.exporter;
-        let template = templates.get(&id)?;
-        let read = template.records(set, |values| {
+        let Exporter { info, counts, talks, .. } = &mut *self.exporter;
+        let talk = talks.get_mut(self.at)?;
+        let template = talk.templates.get_mut(&id)?;
+        let mut count = 0;
+        let mut data = set;
+        while data.len() >= template.least_octets() {
+            let mut values = Values::default();
+            let Some(octets) = template.read(data, &mut values) else {
+                counts.count(Refusal::BadLength);
+                return None;
+            };
+            let (option, rest) = data.split_at(octets);
+            data = rest;
+            count += 1;
             counts.options += 1;
-            if rates.hear(values, self.moment.received_ms, self.limits.options) {
+            if talk.rates.hear(&values, self.moment.received_ms, self.limits.options) {
                 counts.count(Refusal::OptionsForgotten);
             }
-            *boot_ms = i64::try_from(values.boot_ms).ok().filter(|&boot| boot > 0).or(*boot_ms);
-        });
-        if read.is_none() {
-            counts.count(Refusal::BadLength);
+            talk.boot_ms = i64::try_from(values.boot_ms).ok().filter(|&boot| boot > 0).or(talk.boot_ms);
+            if template.named
+                && let Some(name) = event::interface(&template.fields, option)
+            {
+                self.take.interface(info, &name);
+            }
         }
-        read
+        template.records += u64::from(count);
+        Some(count)
     }
 
     fn templates(&mut self, mut set: &[u8], options: bool) {
@@ -200,15 +295,15 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
         if fields.is_empty() && ipfix {
             // Withdrawn (RFC 7011, section 8.1): this one, or all of the kind.
             match id {
-                2 => self.exporter.templates.retain(|_, known| known.scopes.is_some()),
-                3 => self.exporter.templates.retain(|_, known| known.scopes.is_none()),
-                _ => drop(self.exporter.templates.remove(&id)),
+                2 => self.withdraw(|_, known| known.scopes.is_none()),
+                3 => self.withdraw(|_, known| known.scopes.is_some()),
+                _ => self.withdraw(|of, _| of == id),
             }
             return;
         }
         let scopes = options.then_some(scopes);
         let now_ms = self.moment.received_ms;
-        if let Some(known) = self.exporter.templates.get_mut(&id)
+        if let Some(known) = self.exporter.talks[self.at].templates.get_mut(&id)
             && known.fields == fields
             && known.scopes == scopes
         {
@@ -218,25 +313,39 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Message<'_, T> {
         let made =
             if id < 256 { Err(Refusal::BadTemplate) } else { Template::new(fields, scopes, now_ms, self.limits) };
         match made {
-            Ok(template) => self.exporter.keep(id, template, self.limits),
+            Ok(template) => {
+                if options && template.sampled {
+                    self.exporter.talks[self.at].rates.announce();
+                }
+                self.exporter.keep(self.at, id, template, self.limits);
+            }
             Err(cause) => {
                 // Whatever had this id before, its records are not to be read by it.
-                self.exporter.templates.remove(&id);
+                self.withdraw(|of, _| of == id);
                 self.exporter.counts.count(cause);
                 return;
             }
         }
         self.exporter.counts.templates += 1;
-        if self.exporter.waiting == 0 {
+        if self.exporter.talks[self.at].waiting == 0 {
             return;
         }
         let now = self.moment;
-        for set in self.waiting.claim(&self.exporter.info, id) {
-            self.exporter.waiting = self.exporter.waiting.saturating_sub(1);
+        let of = (self.exporter.info, self.exporter.talks[self.at].session);
+        for set in self.waiting.claim(&of, Some(id)) {
+            let talk = &mut self.exporter.talks[self.at];
+            talk.waiting = talk.waiting.saturating_sub(1);
             self.moment = set.moment;
-            self.data(id, &set.records);
+            let _ = if options { self.options(id, &set.records) } else { self.data(id, &set.records) };
         }
         self.moment = now;
+    }
+
+    /// Forgets templates.
+    fn withdraw(&mut self, which: impl Fn(u16, &Template) -> bool) {
+        let Exporter { talks, left_out, .. } = &mut *self.exporter;
+        let gone = talks[self.at].templates.extract_if(|&id, known| which(id, known));
+        gone.for_each(|(_, template)| left_out.add(&template));
     }
 }
 

@@ -1,10 +1,20 @@
 //! sFlow version 5 (sflow.org, "sFlow Version 5", 2004): one record for each sampled packet.
 
-use super::exporter::{Exporter, Exporters};
-use super::fields::{Moment, is_mapped, mapped};
-use super::{DecodeLimits, ExporterInfo, Protocol, Refusal};
-use crate::collect::record::{Imported, SentCounts};
-use crate::packet::{self, Address, Frame, LinkType, Packet};
+use crate::collect::cause::Refusal;
+use crate::collect::element::PEN_SFLOW;
+use crate::collect::element::event::Take;
+use crate::collect::element::frame;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::routed::{Route, Routed};
+use crate::collect::element::values::{is_mapped, mapped};
+use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::{Counting, Units};
+use crate::collect::exporter::sequence::Numbered;
+use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::limits::DecodeLimits;
+use crate::collect::record::{Imported, InterfaceCounters, SentCounts};
+use crate::packet::{Address, LinkType};
 
 /// Samples of packets, with interfaces and sources in one word or in two.
 const FLOW: u32 = 1;
@@ -16,6 +26,13 @@ const RAW_HEADER: u32 = 1;
 const SAMPLED_IPV4: u32 = 3;
 const SAMPLED_IPV6: u32 = 4;
 const EXTENDED_SWITCH: u32 = 1001;
+const EXTENDED_ROUTER: u32 = 1002;
+const EXTENDED_GATEWAY: u32 = 1003;
+/// A counter record within a sample: of an interface.
+const IF_COUNTERS: u32 = 1;
+/// A VLAN, or an interface, that the agent does not know.
+const UNKNOWN: u32 = u32::MAX;
+const UNKNOWN_COMPACT: u32 = 0x3fff_ffff;
 
 /// Octets that are read from their start.
 #[derive(Clone, Copy)]
@@ -32,6 +49,12 @@ impl<'a> Words<'a> {
         let (octets, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
         self.0 = rest;
         Some(octets)
+    }
+
+    /// A record: its format and octets.
+    fn record(&mut self) -> Option<(u32, &'a [u8])> {
+        let (format, length) = (self.word()?, self.word()?);
+        Some((format, self.octets(length)?))
     }
 
     fn address(&mut self) -> Option<Address> {
@@ -61,9 +84,9 @@ pub(super) fn datagram(
     exporters: &mut Exporters,
     limits: &DecodeLimits,
     address: Address,
-    received_ms: i64,
+    (received_ms, content): (i64, u64),
     data: &[u8],
-    take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
+    take: &mut impl Take,
 ) -> Result<(), Refusal> {
     let mut words = Words(data.get(4..).unwrap_or(&[]));
     let mut header = || Some((words.address()?, words.word()?, words.word()?, words.word()?, words.word()?));
@@ -71,8 +94,19 @@ pub(super) fn datagram(
     let info = ExporterInfo { address, agent, protocol: Protocol::Sflow, domain };
     let exporter = exporters.get(&info, limits);
     let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: Some(uptime), boot_ms: None };
-    exporter.hear(&moment, data.len(), limits);
-    exporter.sequence.hear(sequence, Some(1), &mut exporter.counts.losses);
+    // Of whatever port: the agent is who it says it is.
+    let at = exporter.talk(Session::from(address), sequence, limits);
+    let sent_ms = i64::from(uptime);
+    let holds = |counting: &Counting, uptime_runs_on: bool| {
+        uptime_runs_on && counting.may_hold(Protocol::Sflow, sequence, sent_ms)
+    };
+    exporter.hear(at, &moment, data.len(), limits, holds);
+    if exporter.is_repeated(at, sequence, content) {
+        return Ok(());
+    }
+    let units = Units { flows: None, records: None };
+    let losses = &mut exporter.counts.losses;
+    exporter.talks[at].counting.hear(Protocol::Sflow, sequence, units, sent_ms, losses);
     for _ in 0..samples {
         let Some((format, octets)) =
             words.word().zip(words.word()).and_then(|(format, length)| Some((format, words.octets(length)?)))
@@ -82,22 +116,117 @@ pub(super) fn datagram(
         };
         if COUNTERS.contains(&format) {
             exporter.counts.counter_samples += 1;
+            counters(exporter, octets, format == COUNTERS[1], take);
         } else if format == FLOW || format == EXPANDED_FLOW {
             let Some(sample) = sample(octets, format == EXPANDED_FLOW) else {
                 exporter.counts.count(Refusal::BadLength);
                 continue;
             };
-            follow(exporter, &sample, received_ms, limits);
-            match record(&sample, received_ms) {
+            follow(exporter, &sample, (received_ms, sent_ms), limits);
+            match record(exporter, &sample, received_ms) {
                 Ok(record) => {
                     exporter.counts.records += 1;
-                    take(&exporter.info, &record);
+                    take.flow(&exporter.info, &record);
                 }
                 Err(cause) => exporter.counts.count(cause),
             }
+        } else {
+            exporter.counts.count(Refusal::UnknownSample);
         }
     }
     Ok(())
+}
+
+/// Hands over the counters of an interface; other records of the sample are left out.
+fn counters(exporter: &mut Exporter, octets: &[u8], expanded: bool, take: &mut impl Take) {
+    let mut words = Words(octets);
+    // Number, source and how many records; nobody reads these counters without their records.
+    let head = if expanded { 16 } else { 12 };
+    if words.octets(head).is_none() {
+        exporter.counts.count(Refusal::BadLength);
+        return;
+    }
+    while let Some((format, octets)) = words.record() {
+        match (format, interface_counters(octets)) {
+            (IF_COUNTERS, Some(read)) => take.counters(&exporter.info, &read),
+            (IF_COUNTERS, None) => exporter.counts.count(Refusal::BadLength),
+            _ => exporter.left_out.count((PEN_SFLOW, format as u16), 1),
+        }
+    }
+}
+
+fn interface_counters(octets: &[u8]) -> Option<InterfaceCounters> {
+    let mut words = Words(octets);
+    let mut word = || words.word();
+    let index = word()?;
+    word()?;
+    let long = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+    let speed = long(word()?, word()?);
+    let (_direction, status) = (word()?, word()?);
+    let octets_in = long(word()?, word()?);
+    let packets_in = u64::from(word()?) + u64::from(word()?) + u64::from(word()?);
+    let (discards_in, errors_in, _unknown_protocols) = (word()?, word()?, word()?);
+    let octets_out = long(word()?, word()?);
+    let packets_out = u64::from(word()?) + u64::from(word()?) + u64::from(word()?);
+    let (discards_out, errors_out) = (word()?, word()?);
+    Some(InterfaceCounters {
+        index,
+        speed,
+        status: status & 3,
+        octets: [octets_in, octets_out],
+        packets: [packets_in, packets_out],
+        discards: [discards_in, discards_out],
+        errors: [errors_in, errors_out],
+    })
+}
+
+/// What the flow records of a sample say of the way that the packet took.
+pub(in crate::collect) fn route(records: &[u8], route: &mut Route) {
+    let mut words = Words(records);
+    while let Some((format, octets)) = words.record() {
+        let mut words = Words(octets);
+        match format {
+            EXTENDED_ROUTER => {
+                route.next_hop = words.address().unwrap_or_default();
+                let lengths = words.word().zip(words.word());
+                route.prefix_lengths =
+                    lengths.map_or([0; 2], |(source, destination)| [source as u8, destination as u8]);
+            }
+            EXTENDED_GATEWAY => {
+                let _ = gateway(&mut words, route);
+            }
+            // The addresses of an Ethernet frame.
+            RAW_HEADER => {
+                if let (Some(1), Some(frame)) = (words.word(), words.octets(12).and_then(|_| words.octets(12))) {
+                    route.macs[1].copy_from_slice(&frame[..6]);
+                    route.macs[0].copy_from_slice(&frame[6..]);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// BGP's next hop, the source's system and its neighbour's, and the path to the destination: first the neighbour, last it.
+fn gateway(words: &mut Words<'_>, route: &mut Route) -> Option<()> {
+    route.bgp_next_hop = words.address()?;
+    let _own = words.word()?;
+    route.autonomous_systems[0] = words.word()?;
+    route.adjacent[0] = words.word()?;
+    let mut is_first = true;
+    for _ in 0..words.word()? {
+        let (_kind, count) = (words.word()?, words.word()?);
+        let path = words.octets(count.checked_mul(4)?)?;
+        let (systems, _) = path.as_chunks::<4>();
+        if let (true, Some(first)) = (is_first, systems.first()) {
+            route.adjacent[1] = u32::from_be_bytes(*first);
+            is_first = false;
+        }
+        if let Some(last) = systems.last() {
+            route.autonomous_systems[1] = u32::from_be_bytes(*last);
+        }
+    }
+    Some(())
 }
 
 fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
@@ -118,7 +247,8 @@ fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
             (word >> 30, word & 0x3fff_ffff)
         };
         // Other formats: a reason to discard, a number of interfaces.
-        Some(if format == 0 { value } else { 0 })
+        let known = format == 0 && value != UNKNOWN && value != UNKNOWN_COMPACT;
+        Some(if known { value } else { 0 })
     };
     let (input, output) = (interface()?, interface()?);
     words.word()?;
@@ -126,27 +256,23 @@ fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
 }
 
 /// Keeps the count of samples that were lost, and of packets that the agent could not sample.
-fn follow(exporter: &mut Exporter, sample: &Sample<'_>, now_ms: i64, limits: &DecodeLimits) {
+fn follow(exporter: &mut Exporter, sample: &Sample<'_>, (now_ms, sent_ms): (i64, i64), limits: &DecodeLimits) {
     let mut losses = exporter.counts.samples;
     let source = exporter.source(sample.source, now_ms, limits);
-    source.sequence.hear(sample.sequence, Some(1), &mut losses);
+    source.sequence.hear(Numbered { number: sample.sequence, units: Some(1), sent_ms }, &mut losses);
     let more = source.more(sample.drops);
     exporter.counts.samples = losses;
     exporter.counts.exporter_drops += more;
 }
 
 /// The packet of a sample: of its header where it was sent, else as the agent read it.
-fn record(sample: &Sample<'_>, received_ms: i64) -> Result<Imported<'static>, Refusal> {
+fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) -> Result<Imported<'a>, Refusal> {
     let mut words = sample.records;
     let mut found = Err(Refusal::NotIp);
     let mut vlan = 0;
+    let mut routed = false;
     while !words.0.is_empty() {
-        let mut next = || {
-            let format = words.word()?;
-            let length = words.word()?;
-            Some((format, words.octets(length)?))
-        };
-        let (format, octets) = next().ok_or(Refusal::BadLength)?;
+        let (format, octets) = words.record().ok_or(Refusal::BadLength)?;
         match format {
             RAW_HEADER => {
                 let read = raw_header(octets);
@@ -157,11 +283,18 @@ fn record(sample: &Sample<'_>, received_ms: i64) -> Result<Imported<'static>, Re
             SAMPLED_IPV4 | SAMPLED_IPV6 if found.is_err() => {
                 found = sampled_ip(octets, format == SAMPLED_IPV6).ok_or(Refusal::BadLength);
             }
-            EXTENDED_SWITCH => vlan = Words(octets).word().unwrap_or(0) as u16 & 0xfff,
-            _ => {}
+            SAMPLED_IPV4 | SAMPLED_IPV6 => {}
+            EXTENDED_SWITCH => {
+                let mut words = Words(octets);
+                let (source, _, destination) = (words.word(), words.word(), words.word());
+                let known = |vlan: &u32| (1..0xfff).contains(vlan);
+                vlan = [source, destination].into_iter().flatten().find(known).unwrap_or(0) as u16;
+            }
+            EXTENDED_ROUTER | EXTENDED_GATEWAY => routed = true,
+            _ => exporter.left_out.count((PEN_SFLOW, format as u16), 1),
         }
     }
-    let mut record = found?;
+    let mut record: Imported<'a> = found?;
     if record.vlan == 0 {
         record.vlan = vlan;
     }
@@ -169,13 +302,16 @@ fn record(sample: &Sample<'_>, received_ms: i64) -> Result<Imported<'static>, Re
     (record.first_ms, record.last_ms) = (received_ms, received_ms);
     record.sampling = Some(sample.rate).filter(|&rate| rate > 0);
     (record.input_interface, record.output_interface) = (sample.input, sample.output);
+    if routed {
+        record.routed = Some(Routed::sflow(sample.records.0));
+    }
     Ok(record)
 }
 
 fn raw_header(octets: &[u8]) -> Result<Imported<'static>, Refusal> {
     let mut words = Words(octets);
     let mut fixed = || Some((words.word()?, words.word()?, words.word()?, words.word()?));
-    let (protocol, length, stripped, captured) = fixed().ok_or(Refusal::BadLength)?;
+    let (protocol, length, _stripped, captured) = fixed().ok_or(Refusal::BadLength)?;
     let data = words.octets(captured).ok_or(Refusal::BadLength)?;
     let link = match protocol {
         1 => LinkType::Ethernet,
@@ -184,27 +320,7 @@ fn raw_header(octets: &[u8]) -> Result<Imported<'static>, Refusal> {
         11 | 12 => LinkType::RawIp,
         _ => return Err(Refusal::BadHeader),
     };
-    let mut packet = Packet::default();
-    packet.read(&Frame { time_ns: 0, link, data, length: length.saturating_sub(stripped), vlan: None });
-    let ip = packet.ip.map_err(|cause| match cause {
-        packet::Cause::NotIp => Refusal::NotIp,
-        _ => Refusal::BadHeader,
-    })?;
-    let sent = SentCounts {
-        octets: u64::from(packet.octets),
-        tcp_flags: ip.tcp.map_or(0, |tcp| tcp.flags),
-        class_of_service: ip.class_of_service,
-        ..SentCounts::default()
-    };
-    Ok(Imported {
-        addresses: [ip.src, ip.dst],
-        ports: [ip.src_port, ip.dst_port],
-        version: ip.version,
-        protocol: ip.protocol,
-        vlan: packet.vlan,
-        sent: [sent, SentCounts::default()],
-        ..Imported::default()
-    })
+    frame::read(link, data, length)
 }
 
 fn sampled_ip(octets: &[u8], six: bool) -> Option<Imported<'static>> {

@@ -1,5 +1,6 @@
 //! One flow in one interval: what its ends sent, added up from the parts of records.
 
+use crate::collect::element::routed::Route;
 use crate::collect::part::{FlowPart, Rare};
 use crate::meter::key::{End, Key};
 use crate::packet::tcp;
@@ -33,6 +34,8 @@ pub(super) struct Cell {
     pub(super) rtt_us: u32,
     pub(super) application_id: u16,
     pub(super) rare: Option<Box<Rare>>,
+    /// The end as whose the router's words are, and the words of the first record that has any.
+    pub(super) route: Option<(End, Box<Route>)>,
 }
 
 impl Cell {
@@ -48,6 +51,7 @@ impl Cell {
             rtt_us: 0,
             application_id: 0,
             rare: None,
+            route: None,
         }
     }
 
@@ -84,6 +88,9 @@ impl Cell {
         self.rtt_us = self.rtt_us.max(part.rtt_us);
         if part.application_id != 0 {
             self.application_id = part.application_id;
+        }
+        if let (None, Some(route)) = (&self.route, part.route) {
+            self.route = Some((part.sender, route));
         }
         if let Some(rare) = part.rare {
             match &mut self.rare {

@@ -2,12 +2,14 @@
 
 use super::cell::Cell;
 use super::list::Cells;
+use super::route;
 use crate::collect::part::Rare;
 use crate::filter::FilterCounts;
 use crate::meter::key::{Compact as _, Key, V4, V6};
 use crate::packet::{self, Address};
 use crate::publish::encode::BatchEncoder;
 use crate::volume::Volume;
+use prost::Message as _;
 use std::sync::Arc;
 
 /// Octets that a record takes at most without its names: 30 numbers with their keys, three addresses, keys and lengths.
@@ -82,7 +84,12 @@ impl CollectedRecord<'_> {
         let (input, output) = if seen_by == end { (input, output) } else { (output, input) };
         let text = |name: fn(&Rare) -> &[u8]| cell.rare.as_deref().map(|rare| String::from_utf8_lossy(name(rare)));
         let names = [text(|rare| &rare.server), text(|rare| &rare.query)];
-        let room = NUMBERS_ROOM + names.iter().flatten().map(|name| name.len()).sum::<usize>();
+        let route = cell.route.as_ref().map(|(seen_by, route)| {
+            let route = if *seen_by == end { **route } else { route.turned() };
+            route::message(&route).encode_to_vec()
+        });
+        let lengths = names.iter().flatten().map(|name| name.len());
+        let room = NUMBERS_ROOM + lengths.sum::<usize>() + route.as_ref().map_or(0, |route| route.len() + 5);
         batch.record(room, |batch| {
             batch.address::<1>(&key.addresses[src], key.version);
             batch.address::<2>(&key.addresses[dst], key.version);
@@ -127,6 +134,9 @@ impl CollectedRecord<'_> {
             batch.number::<61>(u64::from(origin.sampling));
             batch.number::<62>(u64::from(input));
             batch.number::<63>(u64::from(output));
+            if let Some(route) = &route {
+                batch.bytes::<66>(route);
+            }
         });
     }
 }

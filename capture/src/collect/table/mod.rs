@@ -7,6 +7,7 @@
 mod cell;
 mod flows;
 mod list;
+mod route;
 
 pub use flows::{CollectedRecord, Flows};
 

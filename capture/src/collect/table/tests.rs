@@ -1,4 +1,5 @@
 use super::*;
+use crate::collect::element::routed::Routed;
 use crate::collect::record::SentCounts;
 use crate::packet::tcp;
 use crate::proto;
@@ -184,6 +185,40 @@ fn absurd_times_are_counted_at_the_nearest() {
     let packets: u64 = all.iter().flat_map(|(_, flows)| flows).map(|flow| flow.fwd_packets).sum();
     assert_eq!(packets, 28);
     assert_eq!(table.clamped(), Clamped { future: 3, old: 2 });
+}
+
+/// A record of NetFlow v5: next hop 192.0.2.9, AS 64500 and 64501, prefixes of 24 and 16 bits.
+static SAID: [u8; 48] = {
+    let mut record = [0; 48];
+    [record[8], record[10], record[11]] = [192, 2, 9];
+    [record[40], record[41], record[42], record[43], record[44], record[45]] = [0xfb, 0xf4, 0xfb, 0xf5, 24, 16];
+    record
+};
+
+#[test]
+fn what_the_router_said_is_the_sources() {
+    let routed = Some(Routed::netflow5(&SAID));
+    let mut table = Table::new(OPTIONS, OPEN);
+    let question = Imported { routed, ..imported(5, 500, OPEN, OPEN) };
+    table.add(&mapped(9), &question);
+    let said = only(&mut table).routed.unwrap();
+    assert_eq!(
+        (said.src_as, said.dst_as, said.src_prefix_length, said.next_hop),
+        (64500, 64501, 24, vec![192, 0, 2, 9])
+    );
+    // An answer that comes first is told by its own source, which is the flow's destination.
+    let mut answered = answer(&question);
+    answered.sent[0].tcp_flags = tcp::SYN | tcp::ACK;
+    table.add(&mapped(9), &answered);
+    table.add(&mapped(9), &Imported { routed: None, initiator_known: true, ..imported(5, 500, OPEN, OPEN) });
+    let flow = only(&mut table);
+    let said = flow.routed.unwrap();
+    assert_eq!((flow.src_port, said.src_as, said.dst_as, said.src_prefix_length), (40_000, 64501, 64500, 16));
+    // Over intervals each part has it; a record without has none.
+    table.add(&mapped(9), &Imported { routed, ..imported(5, 500, OPEN - 20_000, OPEN) });
+    assert!(taken(&mut table).iter().all(|(_, flows)| flows[0].routed.is_some()));
+    table.add(&mapped(9), &imported(5, 500, OPEN, OPEN));
+    assert_eq!(only(&mut table).routed, None);
 }
 
 proptest! {

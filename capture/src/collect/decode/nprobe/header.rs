@@ -6,7 +6,7 @@
 //! number of the message (4). 28: as before but the source, which follows in 4 octets. 36: topic, version, flags, 2 of
 //! padding, length before and after compression, number, source.
 
-use crate::collect::decode::Refusal;
+use crate::collect::cause::Refusal;
 
 /// What messages are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Records as JSON: an object, an array of objects, or an object a line. No tree is made of them.
 
 use super::record::{Fields, NprobeRecords, NprobeValue};
-use crate::collect::decode::{ExporterInfo, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::exporter::ExporterInfo;
 use crate::collect::record::Imported;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;

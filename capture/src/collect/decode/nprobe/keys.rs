@@ -1,6 +1,6 @@
 //! Keys of nProbe's records: numbers of elements, or their names.
 
-use crate::collect::decode::element::{Clock, Meaning, PEN_NTOP, V9_NTOP, meaning};
+use crate::collect::element::{Clock, Meaning, PEN_NTOP, V9_NTOP, meaning};
 use crate::export::element_list::{numbered, without_number};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;

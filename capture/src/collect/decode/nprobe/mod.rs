@@ -5,6 +5,7 @@
 mod header;
 mod json;
 mod keys;
+mod left_out;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -12,56 +13,26 @@ mod tlv;
 
 pub use header::ZmqTopic;
 
-use super::fields::Moment;
-use super::{Decoder, ExporterInfo, Protocol, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::element::moment::Moment;
+use crate::collect::exporter::counting::Units;
+use crate::collect::exporter::{ExporterInfo, Exporters, Protocol};
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::Imported;
 use crate::packet::Address;
 use flate2::{Decompress, FlushDecompress, Status};
-use foldhash::fast::RandomState;
 use header::{Form, Header};
-use keys::Keys;
+use left_out::LeftOut;
 use record::NprobeRecords;
 use serde::Deserialize;
-use std::collections::HashMap;
 
 /// Octets that a payload may become: hundreds of times what nProbe sends.
 const MOST_OCTETS: usize = 16 << 20;
-/// Distinct names of unknown elements that are kept, and octets of one.
-const MOST_NAMES: usize = 256;
-const LONGEST_NAME: usize = 64;
-
-/// Elements that have no place in a record, by name.
-#[derive(Debug, Default)]
-pub(super) struct LeftOut {
-    known: Vec<u64>,
-    unknown: HashMap<Box<str>, u64, RandomState>,
-    others: u64,
-}
-
-impl LeftOut {
-    fn count_known(&mut self, place: u16) {
-        if self.known.is_empty() {
-            self.known = vec![0; Keys::all().nowhere()];
-        }
-        self.known[usize::from(place)] += 1;
-    }
-
-    fn count(&mut self, name: &str) {
-        let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
-        if let Some(count) = self.unknown.get_mut(name) {
-            *count += 1;
-        } else if self.unknown.len() < MOST_NAMES {
-            self.unknown.insert(name.into(), 1);
-        } else {
-            self.others += 1;
-        }
-    }
-}
 
 /// What of nProbes is kept beside exporters.
 #[derive(Debug, Default)]
 pub(super) struct Nprobe {
-    pub(super) left_out: LeftOut,
+    left_out: LeftOut,
     topics: [u64; ZmqTopic::ALL.len()],
     inflated: Vec<u8>,
 }
@@ -96,49 +67,52 @@ pub struct Heard {
     pub left_out: Vec<(String, u64)>,
 }
 
-impl Decoder {
-    /// Reads a message of nProbe's in Kafka: JSON. `from`: the broker; `sent_ns`: when it was written, ns from the Unix
-    /// epoch. Never fails: what cannot be read is counted.
-    pub fn nprobe_json(
+impl Nprobe {
+    /// Reads a message of nProbe's in Kafka: JSON.
+    pub(super) fn json(
         &mut self,
+        known: (&mut Exporters, &DecodeLimits),
         from: Address,
         sent_ns: i64,
         data: &[u8],
         take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
     ) {
-        let info = info(from, 0);
-        json::read(data, &mut self.heard(info, sent_ns, data.len(), take));
+        let records = &mut records(known, &mut self.left_out, info(from, 0), (sent_ns, data.len()), take);
+        json::read(data, records);
     }
 
-    /// Reads a message of nProbe's over ZeroMQ, in its two frames. `from`: its publisher; `received_ns`: when it came, ns
-    /// from the Unix epoch. Never fails: what cannot be read is counted.
-    pub fn nprobe_zmq(
+    /// Reads a message of nProbe's over ZeroMQ, in its two frames.
+    pub(super) fn zmq(
         &mut self,
+        (exporters, limits): (&mut Exporters, &DecodeLimits),
         from: Address,
         received_ns: i64,
         [header, payload]: [&[u8]; 2],
         take: &mut impl FnMut(&ExporterInfo, &Imported<'_>),
     ) {
-        let octets = header.len() + payload.len();
+        let came = (received_ns, header.len() + payload.len());
+        let Nprobe { left_out, topics, inflated } = self;
         let header = match Header::read(header) {
             Ok(header) => header,
-            Err(cause) => return self.heard(info(from, 0), received_ns, octets, take).count(cause),
+            Err(cause) => return records((exporters, limits), left_out, info(from, 0), came, take).count(cause),
         };
-        self.nprobe.topics[header.topic as usize] += 1;
+        topics[header.topic as usize] += 1;
         let info = info(from, header.source);
-        let exporter = self.exporters.get(&info, &self.limits);
+        let exporter = exporters.get(&info, limits);
         if let Some(number) = header.number {
             // One connection keeps the order: a lower number is of a publisher that began anew.
-            if exporter.sequence.next.is_some_and(|next| number < next) {
-                exporter.sequence.restart();
+            let at = exporter.talk(from.into(), number, limits);
+            if exporter.talks[at].counting.is_behind(number) {
+                exporter.talks[at].counting.restart();
                 exporter.counts.losses.restarts += 1;
             }
-            exporter.sequence.hear(number, Some(1), &mut exporter.counts.losses);
+            let units = Units { flows: None, records: None };
+            let losses = &mut exporter.counts.losses;
+            exporter.talks[at].counting.hear(Protocol::Nprobe, number, units, received_ns, losses);
         }
-        let mut inflated = std::mem::take(&mut self.nprobe.inflated);
-        let mut records = self.heard(info, received_ns, octets, take);
+        let mut records = records((exporters, limits), left_out, info, came, take);
         let read = match header.topic {
-            ZmqTopic::Flow | ZmqTopic::Event => plain(payload, &header, &mut inflated),
+            ZmqTopic::Flow | ZmqTopic::Event => plain(payload, &header, inflated),
             _ => Ok(&[][..]),
         };
         let read = read.and_then(|payload| match (header.topic, header.form) {
@@ -153,36 +127,29 @@ impl Decoder {
         if let Err(cause) = read {
             records.count(cause);
         }
-        self.nprobe.inflated = inflated;
     }
 
     /// What came of nProbes so far.
-    pub fn nprobes(&self) -> Heard {
-        let Nprobe { left_out, topics, .. } = &self.nprobe;
-        let known = (0..).zip(&left_out.known).filter(|(_, count)| **count > 0);
-        let known = known.map(|(place, count)| (Keys::all().name(place).to_owned(), *count));
-        let unknown = left_out.unknown.iter().map(|(name, count)| (name.to_string(), *count));
-        let others = Some(("other".to_owned(), left_out.others)).filter(|(_, count)| *count > 0);
-        let mut all: Vec<_> = known.chain(unknown).chain(others).collect();
-        all.sort();
-        Heard { topics: *topics, left_out: all }
+    pub(super) fn heard(&self) -> Heard {
+        Heard { topics: self.topics, left_out: self.left_out.all() }
     }
+}
 
-    /// Counts a message.
-    fn heard<'m, T: FnMut(&ExporterInfo, &Imported<'_>)>(
-        &'m mut self,
-        from: ExporterInfo,
-        received_ns: i64,
-        octets: usize,
-        take: &'m mut T,
-    ) -> NprobeRecords<'m, T> {
-        let received_ms = received_ns.div_euclid(1_000_000);
-        // Records state times since 1970, and messages none: a wrong clock of the nProbe's is not seen.
-        let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: None, boot_ms: None };
-        self.exporters.get(&from, &self.limits).hear(&moment, octets, &self.limits);
-        let (exporters, limits, left_out) = (&mut self.exporters, &self.limits, &mut self.nprobe.left_out);
-        NprobeRecords { exporters, limits, left_out, from, moment, take }
-    }
+/// The records of a message, which is counted: it came at this time, ns from the Unix epoch, and has so many octets.
+fn records<'m, T: FnMut(&ExporterInfo, &Imported<'_>)>(
+    (exporters, limits): (&'m mut Exporters, &'m DecodeLimits),
+    left_out: &'m mut LeftOut,
+    from: ExporterInfo,
+    (received_ns, octets): (i64, usize),
+    take: &'m mut T,
+) -> NprobeRecords<'m, T> {
+    let received_ms = received_ns.div_euclid(1_000_000);
+    // Records state times since 1970, and messages none: a wrong clock of the nProbe's is not seen.
+    let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: None, boot_ms: None };
+    let exporter = exporters.get(&from, limits);
+    let at = exporter.talk(from.address.into(), 0, limits);
+    exporter.hear(at, &moment, octets, limits, |_, _| true);
+    NprobeRecords { exporters, limits, left_out, from, moment, take }
 }
 
 /// Reads an event, which is JSON in every version.

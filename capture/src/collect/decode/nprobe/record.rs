@@ -1,11 +1,13 @@
 //! Keys and values of a message, record by record, into records of flows.
 
-use super::LeftOut;
 use super::keys::{JsonKey, Keys};
-use crate::collect::decode::element::{ALL, Clock, Meaning};
-use crate::collect::decode::exporter::Exporters;
-use crate::collect::decode::fields::{Moment, Shape, Values, host, mapped, text};
-use crate::collect::decode::{DecodeLimits, ExporterInfo, Refusal};
+use super::left_out::LeftOut;
+use crate::collect::cause::Refusal;
+use crate::collect::element::moment::Moment;
+use crate::collect::element::values::{Shape, Values, host, is_mapped, mapped, text};
+use crate::collect::element::{ALL, Clock, Meaning};
+use crate::collect::exporter::{ExporterInfo, Exporters};
+use crate::collect::limits::DecodeLimits;
 use crate::collect::record::Imported;
 use crate::packet::{self, Address};
 use std::borrow::Cow;
@@ -157,6 +159,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> NprobeRecords<'_, T> {
             first,
             last,
             initiator_known: fields.values.is_answered() && !fields.unknown_initiator,
+            frame: None,
         };
         match fields.values.record(&shape, &self.moment, self.limits) {
             Ok((mut record, mended)) => {
@@ -209,7 +212,7 @@ impl<'a> Fields<'a> {
     }
 
     fn address(&mut self, end: usize, address: &Address) {
-        let of = if crate::collect::decode::fields::is_mapped(address) { &mut self.four } else { &mut self.six };
+        let of = if is_mapped(address) { &mut self.four } else { &mut self.six };
         of[end] = true;
         self.values.address(end, address);
     }

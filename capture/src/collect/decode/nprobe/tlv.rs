@@ -5,7 +5,8 @@
 //! that of the publisher's processor; text has its length before it, in two octets.
 
 use super::record::{NprobeRecords, NprobeValue};
-use crate::collect::decode::{ExporterInfo, Refusal};
+use crate::collect::cause::Refusal;
+use crate::collect::exporter::ExporterInfo;
 use crate::collect::record::Imported;
 use std::borrow::Cow;
 

@@ -11,7 +11,7 @@ import io.weir.jobs.filters.MeansStages;
 import io.weir.jobs.health.HealthAlert;
 import io.weir.jobs.health.HealthStages;
 import io.weir.jobs.indicators.Indicators;
-import io.weir.jobs.ingest.FlowBlocks;
+import io.weir.jobs.ingest.BatchBlocks;
 import io.weir.jobs.ledger.LedgerStages;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.DeadLetter;
@@ -147,7 +147,7 @@ class JobTraceTest {
     private final DeclaredLookups known = new DeclaredLookups();
     private final Stage<Accepted, Accepted> enrich =
         Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
-    private final Stage<Accepted, NativeBlock> flows = Stage.of(FlowBlocks::new, NativeBlock.TYPE);
+    private final Stage<Accepted, NativeBlock> flows = Stage.of(BatchBlocks::new, NativeBlock.TYPE);
     private final Stage<LedgerEvent, TableRow> ledger =
         Stage.keyed(LedgerStages::operator, LedgerEvent::probe, Types.STRING, TableRow.TYPE);
 
@@ -189,7 +189,8 @@ class JobTraceTest {
 
     private void blocks(List<NativeBlock> blocks) {
       for (NativeBlock block : blocks) {
-        rows.addAll(Golden.lines(block));
+        String table = block.table().sqlName();
+        Golden.lines(block).forEach(line -> rows.add(table + " " + line));
       }
     }
 
@@ -205,7 +206,7 @@ class JobTraceTest {
     @Override
     public void end(List<String> out) throws Exception {
       blocks(flows.barrier());
-      rows.forEach(row -> out.add("flows " + row));
+      out.addAll(rows);
     }
 
     @Override

@@ -1,6 +1,7 @@
 package io.weir.jobs;
 
 import com.google.protobuf.ByteString;
+import com.google.protobuf.TextFormat;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.RawMessage;
 import io.weir.proto.CauseVolume;
@@ -39,6 +40,7 @@ import java.util.TreeMap;
  *                                               ;syn=FWD,REV and synack, fin, rst, icmp likewise; ;quotes=PROTOCOL ;guess ;new
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
  *   4  overflow alpha/0 PACKETS,OCTETS          a batch of one overflow record
+ *   4  reports alpha/0 TEXT                     a batch in protobuf's text format
  *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
  *                    [dropped=N] [queue=OCTETS] [spool=OCTETS] [clock-offset-us=N] [unbalanced=N]
  *   11 counters alpha/0 SET/LABEL=PACKETS,OCTETS ...
@@ -140,6 +142,7 @@ final class Trace {
       case "batch" -> send(at, lost, probe, number, worker, batch(probe, number, worker, rest));
       case "overflow" ->
           send(at, lost, probe, number, worker, overflow(probe, number, worker, rest));
+      case "reports" -> send(at, lost, probe, number, worker, reports(probe, number, worker, rest));
       case "close" -> {
         FlowMessage closing = close(probe, number, worker, rest);
         send(at, lost, probe, number, worker, closing);
@@ -240,6 +243,12 @@ final class Trace {
         .setSequence(worker.sequence++)
         .setIntervalStartMs(worker.start)
         .setIntervalMs(INTERVAL_MS);
+  }
+
+  private static FlowMessage reports(String probe, int number, Worker worker, List<String> words)
+      throws IOException {
+    FlowBatch batch = TextFormat.parse(String.join(" ", words), FlowBatch.class);
+    return header(probe, number, worker).setBatch(batch).build();
   }
 
   private static FlowMessage batch(String probe, int number, Worker worker, List<String> words)

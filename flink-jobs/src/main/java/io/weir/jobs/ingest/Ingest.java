@@ -5,7 +5,7 @@ import io.weir.jobs.graph.Streams;
 import io.weir.jobs.ledger.LedgerFunction;
 import io.weir.jobs.sink.NativeBlock;
 
-/** The job {@code ingest}: every record a row of {@code flows}, and the ledger. */
+/** The job {@code ingest}: every record a row, and the ledger. */
 public final class Ingest implements Job {
   @Override
   public String name() {
@@ -22,7 +22,7 @@ public final class Ingest implements Job {
     streams.setAside();
     streams.store(
         "flows",
-        streams.accepted().transform("flows", NativeBlock.TYPE, new FlowBlocks()).uid("flows"));
+        streams.accepted().transform("flows", NativeBlock.TYPE, new BatchBlocks()).uid("flows"));
     streams.storeRows("autonomous-systems", streams.autonomousSystems());
     streams.storeRows(
         "ledger",

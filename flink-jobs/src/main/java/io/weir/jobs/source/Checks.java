@@ -7,8 +7,12 @@ import io.weir.jobs.message.RawMessage;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Counter;
 import io.weir.proto.CounterMessage;
+import io.weir.proto.ExporterCounters;
+import io.weir.proto.ExporterName;
 import io.weir.proto.Flow;
+import io.weir.proto.FlowBatch;
 import io.weir.proto.FlowMessage;
+import io.weir.proto.NatEvent;
 
 /**
  * Says whether a message is one that the jobs understand. The causes, first words of a dead
@@ -48,8 +52,18 @@ final class Checks {
     interval(message.getIntervalStartMs(), message.getIntervalMs());
     switch (message.getBodyCase()) {
       case BATCH -> {
-        for (Flow flow : message.getBatch().getFlowsList()) {
-          FlowChecks.check(flow);
+        FlowBatch batch = message.getBatch();
+        for (Flow flow : batch.getFlowsList()) {
+          RecordChecks.check(flow);
+        }
+        for (NatEvent event : batch.getNatEventsList()) {
+          RecordChecks.check(event);
+        }
+        for (ExporterCounters counters : batch.getInterfaceCountersList()) {
+          RecordChecks.check(counters);
+        }
+        for (ExporterName name : batch.getNamesList()) {
+          RecordChecks.check(name);
         }
       }
       case CLOSING -> {

@@ -19,7 +19,15 @@ import java.util.TreeMap;
  * tables of windows are declared by their jobs, see {@link Tables}.
  */
 public final class Table {
-  public static final Table FLOWS = new Table(0, "flows", true, FlowColumns.ALL);
+  public static final Table FLOWS = new Table(0, "flows", true, BatchColumns.FLOWS);
+
+  public static final Table NAT_EVENTS = new Table(12, "nat_events", true, BatchColumns.NAT_EVENTS);
+
+  public static final Table INTERFACE_COUNTERS =
+      new Table(13, "interface_counters", false, BatchColumns.INTERFACE_COUNTERS);
+
+  public static final Table EXPORTER_NAMES =
+      new Table(14, "exporter_names", false, BatchColumns.EXPORTER_NAMES);
 
   public static final Table COUNTERS =
       new Table(
@@ -157,7 +165,16 @@ public final class Table {
     static {
       List<Table> tables =
           new ArrayList<>(
-              List.of(FLOWS, COUNTERS, COUNTER_MEANS, ALERTS, LEDGER, AUTONOMOUS_SYSTEMS));
+              List.of(
+                  FLOWS,
+                  COUNTERS,
+                  COUNTER_MEANS,
+                  ALERTS,
+                  LEDGER,
+                  AUTONOMOUS_SYSTEMS,
+                  NAT_EVENTS,
+                  INTERFACE_COUNTERS,
+                  EXPORTER_NAMES));
       ServiceLoader.load(Tables.class, Table.class.getClassLoader())
           .forEach(more -> tables.addAll(more.tables()));
       for (Table table : tables) {

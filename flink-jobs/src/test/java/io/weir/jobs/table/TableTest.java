@@ -33,7 +33,8 @@ class TableTest {
       assertEquals(column.type().sql(), written(String.valueOf(type)), column.name());
     }
     assertEquals(Map.of(), declared.columns, "columns that no job writes");
-    String by = table == Table.FLOWS ? "toYYYYMMDD(ts)" : "toYYYYMM(ts)";
+    boolean daily = table == Table.FLOWS || table == Table.NAT_EVENTS;
+    String by = daily ? "toYYYYMMDD(ts)" : "toYYYYMM(ts)";
     assertTrue(declared.sql.contains("PARTITION BY " + by), "partition() must agree");
   }
 

@@ -1,0 +1,189 @@
+//! Exports of vendors, as golden texts that a person can read: `tests/golden/exports`. The exports themselves are no part of the
+//! project; where they are absent nothing is compared. `WEIR_BLESS=1` writes the texts anew.
+
+use super::*;
+use crate::collect::record::{InterfaceCounters, InterfaceName, NatEvent, SentCounts};
+use crate::packet::{Frame, LinkType, parse};
+use crate::source::file::CaptureFile;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Writes a line for each thing that is handed over.
+#[derive(Default)]
+struct Lines(String);
+
+impl Take for Lines {
+    fn flow(&mut self, from: &ExporterInfo, record: &Imported<'_>) {
+        let [src, dst] = record.addresses.map(|address| crate::packet::readable(&address));
+        let [fwd, rev] = &record.sent;
+        let sent = |sent: &SentCounts| {
+            let SentCounts { packets, octets, tcp_flags, class_of_service, .. } = sent;
+            format!("{packets} packets {octets} octets flags {tcp_flags:#x} class {class_of_service:#x}")
+        };
+        let mut line = format!(
+            "flow {} {}/{} {src}:{} > {dst}:{} protocol {} vlan {}: {}",
+            crate::packet::readable(from.speaker()),
+            from.protocol,
+            from.domain,
+            record.ports[0],
+            record.ports[1],
+            record.protocol,
+            record.vlan,
+            sent(fwd)
+        );
+        if *rev != SentCounts::default() {
+            line += &format!("; back {}", sent(rev));
+        }
+        line += &format!("; {} ms to {}; interfaces", record.last_ms - record.first_ms, record.last_ms);
+        line += &format!(" {} {}", record.input_interface, record.output_interface);
+        if let Some(rate) = record.sampling {
+            line += &format!("; 1 in {rate}");
+        }
+        if record.application_id > 0 {
+            line += &format!("; application {}", record.application_id);
+        }
+        if let Some(routed) = record.routed {
+            line += &format!("\n     {}", said(&routed.read()));
+        }
+        self.0 += &line;
+        self.0 += "\n";
+    }
+
+    fn event(&mut self, _: &ExporterInfo, event: &NatEvent<'_>) {
+        let two = |addresses: &[Address; 2], ports: &[u16; 2]| {
+            let end = |at: usize| format!("{}:{}", crate::packet::readable(&addresses[at]), ports[at]);
+            format!("{} {}", end(0), end(1))
+        };
+        let _ = writeln!(
+            self.0,
+            "event nat {} firewall {} at {} protocol {}: {} as {}; block {:?} of {}; vrf {:?}; connection {}; user {:?}",
+            event.nat_event,
+            event.firewall_event,
+            event.time_ms,
+            event.protocol,
+            two(&event.addresses, &event.ports),
+            two(&event.translated, &event.translated_ports),
+            event.port_block,
+            event.port_count,
+            event.vrf,
+            event.connection,
+            String::from_utf8_lossy(event.user)
+        );
+    }
+
+    fn interface(&mut self, _: &ExporterInfo, interface: &InterfaceName<'_>) {
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let (name, description) = (text(interface.name), text(interface.description));
+        let _ = writeln!(self.0, "interface {}: {name:?} {description:?}", interface.index);
+    }
+
+    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) {
+        let _ = writeln!(self.0, "{counters:?}");
+    }
+}
+
+/// What is there of a route.
+fn said(route: &Route) -> String {
+    let all = format!("{route:?}");
+    let nothing = format!("{:?}", Route::default());
+    let parts = |text: &str| -> Vec<String> {
+        let (mut depth, mut parts) = (0, vec![String::new()]);
+        for letter in text.trim_start_matches("Route { ").trim_end_matches(" }").chars() {
+            match letter {
+                '[' | '(' => depth += 1,
+                ']' | ')' => depth -= 1,
+                _ => {}
+            }
+            match (letter, parts.last_mut()) {
+                (',', _) if depth == 0 => parts.push(String::new()),
+                (_, Some(part)) => part.push(letter),
+                _ => {}
+            }
+        }
+        parts.into_iter().map(|part| part.trim().to_owned()).collect()
+    };
+    let hop = |name: &str, address: &Address| {
+        (*address != Address::default()).then(|| format!("{name}: {}", crate::packet::readable(address)))
+    };
+    let [source, destination] = &route.translated;
+    let hops = [
+        hop("next_hop", &route.next_hop),
+        hop("bgp_next_hop", &route.bgp_next_hop),
+        hop("translated source", source),
+        hop("translated destination", destination),
+    ];
+    let (all, nothing) = (parts(&all), parts(&nothing));
+    let rest = all
+        .into_iter()
+        .zip(nothing)
+        .filter(|(one, other)| one != other && !one.contains("_hop") && !one.starts_with("translated:"));
+    hops.into_iter().flatten().chain(rest.map(|(one, _)| one)).collect::<Vec<_>>().join(", ")
+}
+
+/// The datagrams within a capture, whatever port they are for.
+fn told(path: &Path) -> String {
+    let file = CaptureFile::open(path).unwrap();
+    let mut reader = file.reader();
+    let mut decoder = Decoder::default();
+    let mut lines = Lines::default();
+    while let Ok(Some(raw)) = reader.next(file.octets()) {
+        let link = LinkType::from_number(raw.link).unwrap_or(LinkType::Unknown);
+        let packet = parse(&Frame { time_ns: raw.time_ns, link, data: raw.data, length: raw.length, vlan: None });
+        let Ok(ip) = packet.ip else { continue };
+        let start = packet.layer3 as usize + usize::from(ip.transport) + 8;
+        let Some(payload) = raw.data.get(start..) else { continue };
+        let from = Session { address: ip.src, port: ip.src_port, local_port: ip.dst_port, stream: false };
+        decoder.datagram_to(from, raw.time_ns, payload, &mut lines);
+    }
+    decoder.end();
+    let mut text = lines.0;
+    let counts = decoder.counts();
+    let _ = writeln!(
+        text,
+        "{} datagrams, {} records, {} options, {} templates, {} samples of counters, {} lost",
+        counts.datagrams, counts.records, counts.options, counts.templates, counts.counter_samples, counts.losses.lost
+    );
+    for known in decoder.exporters() {
+        let _ = writeln!(
+            text,
+            "exporter {} {}/{}: sampling {:?} {}",
+            crate::packet::readable(known.info.speaker()),
+            known.info.protocol,
+            known.info.domain,
+            known.sampling,
+            known.sampling_state.name()
+        );
+    }
+    for cause in Refusal::ALL {
+        if counts.of(cause) > 0 {
+            let _ = writeln!(text, "{}: {}", cause.name(), counts.of(cause));
+        }
+    }
+    for (name, count) in decoder.left_out() {
+        let _ = writeln!(text, "left out: {name} {count}");
+    }
+    text
+}
+
+#[test]
+fn exports_of_vendors_are_read_as_before() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let exports = here.join("../../shared/exports");
+    let Ok(folder) = std::fs::read_dir(&exports) else {
+        eprintln!("skipped: {} is not there", exports.display());
+        return;
+    };
+    let mut paths: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "pcap"));
+    paths.sort();
+    let write = std::env::var_os("WEIR_BLESS").is_some();
+    for path in paths {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let golden = here.join("tests/golden/exports").join(name + ".txt");
+        let told = told(&path);
+        if write {
+            std::fs::write(&golden, &told).unwrap();
+        }
+        assert_eq!(told, std::fs::read_to_string(&golden).unwrap_or_default(), "{}", golden.display());
+    }
+}

@@ -1,0 +1,48 @@
+//! Elements of nProbe's that have no place in a record, counted by name.
+
+use super::keys::Keys;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+/// Distinct names of unknown elements that are kept, and octets of one.
+pub(super) const MOST_NAMES: usize = 256;
+pub(super) const LONGEST_NAME: usize = 64;
+
+/// Elements that have no place in a record, by name.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    known: Vec<u64>,
+    unknown: HashMap<Box<str>, u64, RandomState>,
+    others: u64,
+}
+
+impl LeftOut {
+    pub(super) fn count_known(&mut self, place: u16) {
+        if self.known.is_empty() {
+            self.known = vec![0; Keys::all().nowhere()];
+        }
+        self.known[usize::from(place)] += 1;
+    }
+
+    pub(super) fn count(&mut self, name: &str) {
+        let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
+        if let Some(count) = self.unknown.get_mut(name) {
+            *count += 1;
+        } else if self.unknown.len() < MOST_NAMES {
+            self.unknown.insert(name.into(), 1);
+        } else {
+            self.others += 1;
+        }
+    }
+
+    /// How many of each; past [`MOST_NAMES`] unknown names, of `other`.
+    pub(super) fn all(&self) -> Vec<(String, u64)> {
+        let known = (0..).zip(&self.known).filter(|(_, count)| **count > 0);
+        let known = known.map(|(place, count)| (Keys::all().name(place).to_owned(), *count));
+        let unknown = self.unknown.iter().map(|(name, count)| (name.to_string(), *count));
+        let others = Some(("other".to_owned(), self.others)).filter(|(_, count)| *count > 0);
+        let mut all: Vec<_> = known.chain(unknown).chain(others).collect();
+        all.sort();
+        all
+    }
+}

@@ -1,0 +1,520 @@
+//! Exports as vendors make them, after their documents: each test has what one of them does otherwise than the others.
+
+use super::tests::*;
+use super::*;
+use crate::collect::element::values::mapped;
+use crate::collect::record::{InterfaceCounters, InterfaceName, NatEvent, SentCounts};
+
+/// Keeps all that is handed over.
+#[derive(Default)]
+struct All {
+    flows: Vec<(Imported<'static>, Option<Route>)>,
+    events: Vec<(NatEvent<'static>, Vec<u8>)>,
+    names: Vec<(u32, String, String)>,
+    counters: Vec<InterfaceCounters>,
+}
+
+impl Take for All {
+    fn flow(&mut self, _: &ExporterInfo, record: &Imported<'_>) {
+        let route = record.routed.map(|routed| routed.read());
+        self.flows.push((Imported { server_name: b"", dns_query: b"", routed: None, ..*record }, route));
+    }
+
+    fn event(&mut self, _: &ExporterInfo, event: &NatEvent<'_>) {
+        self.events.push((NatEvent { user: b"", ..*event }, event.user.to_vec()));
+    }
+
+    fn interface(&mut self, _: &ExporterInfo, InterfaceName { index, name, description }: &InterfaceName<'_>) {
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        self.names.push((*index, text(name), text(description)));
+    }
+
+    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) {
+        self.counters.push(*counters);
+    }
+}
+
+fn all(decoder: &mut Decoder, data: &[u8]) -> All {
+    let mut all = All::default();
+    decoder.datagram_to(HOME, NOW_MS * 1_000_000, data, &mut all);
+    all
+}
+
+/// Values, each as wide as its field.
+fn row(fields: &[(u32, u16, u16)], values: &[u64]) -> Vec<u8> {
+    assert_eq!(fields.len(), values.len());
+    let wide = fields.iter().zip(values).map(|(&(_, _, length), value)| {
+        let octets = u128::from(*value).to_be_bytes();
+        octets[16 - usize::from(length)..].to_vec()
+    });
+    wide.flatten().collect()
+}
+
+fn session(port: u16) -> Session {
+    Session { address: HOME, port, local_port: 2055, stream: false }
+}
+
+fn by(decoder: &mut Decoder, port: u16, data: &[u8]) -> Vec<Imported<'static>> {
+    let mut records = Vec::new();
+    decoder.datagram(session(port), NOW_MS * 1_000_000, data, &mut |_, record| {
+        records.push(Imported { server_name: b"", dns_query: b"", routed: None, ..*record });
+    });
+    records
+}
+
+const SHORT: [(u32, u16, u16); 4] = [(0, 8, 4), (0, 12, 4), (0, 2, 4), (0, 1, 4)];
+const TURNED: [(u32, u16, u16); 4] = [(0, 8, 4), (0, 12, 4), (0, 1, 4), (0, 2, 4)];
+
+fn short(packets: u64, octets: u64) -> Vec<u8> {
+    row(&SHORT, &[0x0a00_0001, 0x0a00_0002, packets, octets])
+}
+
+#[test]
+fn templates_are_of_a_session() {
+    let mut decoder = Decoder::default();
+    by(&mut decoder, 1, &ipfix(0, &[template(300, &SHORT)]));
+    by(&mut decoder, 2, &ipfix(0, &[template(300, &TURNED)]));
+    let first = by(&mut decoder, 1, &ipfix(0, &[set(300, &short(5, 5000))]));
+    let second = by(&mut decoder, 2, &ipfix(0, &[set(300, &short(5000, 5))]));
+    let sent = |records: &[Imported<'_>]| (records[0].sent[0].packets, records[0].sent[0].octets);
+    assert_eq!((sent(&first), sent(&second)), ((5, 5000), (5, 5000)));
+    // One exporter, as the Fleet lists it; its sessions are bounded.
+    for port in 3..100 {
+        by(&mut decoder, port, &ipfix(0, &[template(300, &SHORT)]));
+    }
+    let known = decoder.exporters().next().unwrap();
+    assert_eq!((decoder.exporters().count(), known.templates), (1, DecodeLimits::default().sessions));
+}
+
+#[test]
+fn an_exporter_whose_numbers_run_on_by_another_port_keeps_its_templates() {
+    let mut decoder = Decoder::default();
+    by(&mut decoder, 1, &ipfix(800_000, &[template(300, &SHORT), set(300, &short(1, 100))]));
+    assert_eq!(by(&mut decoder, 9, &ipfix(800_003, &[set(300, &short(1, 100))])).len(), 1);
+    assert_eq!(decoder.counts().losses.lost, 2);
+    // Another one's numbers do not: it waits for its own.
+    assert_eq!(by(&mut decoder, 7, &ipfix(3, &[set(300, &short(1, 100))])).len(), 0);
+}
+
+#[test]
+fn a_selector_of_n_out_of_many_has_their_ratio() {
+    let mut decoder = Decoder::default();
+    let scope = [(0, 302, 4)];
+    let fields = [(0, 305, 4), (0, 304, 2), (0, 309, 4), (0, 310, 4)];
+    let flows = [&SHORT[..], &[(0, 302, 4)]].concat();
+    let option = row(&[&scope[..], &fields].concat(), &[1, 1, 3, 1, 256]);
+    let flow = row(&flows, &[0x0a00_0001, 0x0a00_0002, 1, 100, 1]);
+    let before = all(&mut decoder, &ipfix(0, &[template(300, &flows), set(300, &flow)]));
+    assert_eq!(before.flows[0].0.sampling, None);
+    assert_eq!(decoder.exporters().next().unwrap().sampling_state, SamplingState::Expected);
+    all(&mut decoder, &ipfix(1, &[options_template(400, &scope, &fields), set(400, &option)]));
+    let after = all(&mut decoder, &ipfix(2, &[set(300, &flow)]));
+    assert_eq!(after.flows[0].0.sampling, Some(256));
+    assert_eq!(decoder.exporters().next().unwrap().sampling_state, SamplingState::Known);
+    // Filtering by a property is no rate.
+    all(&mut decoder, &ipfix(3, &[options_template(401, &scope, &[(0, 304, 2)]), set(401, &[0, 0, 0, 2, 0, 5])]));
+    assert_eq!(decoder.exporters().next().unwrap().sampling_state, SamplingState::NotUnderstood);
+}
+
+#[test]
+fn a_rate_is_of_its_interface_or_template_alone() {
+    let mut decoder = Decoder::default();
+    let flows = [&SHORT[..], &[(0, 10, 4)]].concat();
+    let flow = |interface| row(&flows, &[0x0a00_0001, 0x0a00_0002, 1, 100, interface]);
+    let by_interface = options_template(400, &[(0, 10, 4)], &[(0, 34, 4)]);
+    let data = [template(300, &flows), by_interface, set(400, &row(&[(0, 10, 4), (0, 34, 4)], &[3, 50]))];
+    all(&mut decoder, &ipfix(0, &data));
+    let rates = all(&mut decoder, &ipfix(1, &[set(300, &[flow(3), flow(4)].concat())]));
+    assert_eq!([rates.flows[0].0.sampling, rates.flows[1].0.sampling], [Some(50), None]);
+    let scopes = [(0, 149, 4), (0, 145, 2)];
+    let fields = [(0, 304, 2), (0, 305, 4), (0, 306, 4)];
+    let option = row(&[&scopes[..], &fields].concat(), &[7, 301, 1, 1, 999]);
+    all(&mut decoder, &ipfix(4, &[template(301, &SHORT), options_template(401, &scopes, &fields), set(401, &option)]));
+    let rates = all(&mut decoder, &ipfix(5, &[set(301, &short(1, 100)), set(300, &flow(4))]));
+    assert_eq!([rates.flows[0].0.sampling, rates.flows[1].0.sampling], [Some(1000), None]);
+}
+
+const ASA: [(u32, u16, u16); 11] = [
+    (0, 148, 4),
+    (0, 8, 4),
+    (0, 7, 2),
+    (0, 12, 4),
+    (0, 11, 2),
+    (0, 4, 1),
+    (0, 233, 1),
+    (0, 323, 8),
+    (0, 231, 4),
+    (0, 232, 4),
+    (0, 152, 8),
+];
+
+#[test]
+fn an_event_that_tells_again_counts_once() {
+    let mut decoder = Decoder::default();
+    let ms = NOW_MS as u64;
+    let event = |connection, event, at_ms, sent| {
+        row(&ASA, &[connection, 0x0a00_0001, 4000, 0x0a00_0002, 80, 6, event, at_ms, sent, 2 * sent, ms - 60_000])
+    };
+    let records = [
+        event(1, 5, ms - 30_000, 700),
+        event(1, 2, ms - 30_000, 700),
+        event(2, 2, ms - 30_000, 700),
+        event(3, 5, ms - 30_000, 9),
+        event(3, 2, ms - 10_000, 9),
+    ];
+    let read = all(&mut decoder, &ipfix(0, &[template(300, &ASA), set(300, &records.concat())]));
+    let seen: Vec<_> = read
+        .flows
+        .iter()
+        .map(|(flow, _)| (flow.sent[1].octets, flow.first_ms - NOW_MS, flow.last_ms - NOW_MS))
+        .collect();
+    assert_eq!(
+        seen,
+        [(1400, -60_000, -30_000), (1400, -60_000, -30_000), (18, -60_000, -30_000), (18, -30_000, -10_000)]
+    );
+    assert_eq!((decoder.counts().of(Refusal::Repeated), decoder.counts().of(Refusal::PayloadOctets)), (1, 4));
+}
+
+#[test]
+fn totals_become_what_is_new() {
+    let mut decoder = Decoder::default();
+    let fields = [(0, 8, 4), (0, 12, 4), (0, 85, 8), (0, 86, 8), (0, 152, 8), (0, 153, 8)];
+    let ms = NOW_MS as u64;
+    let flow = |octets, packets, first: u64, last: u64| {
+        row(&fields, &[0x0a00_0001, 0x0a00_0002, octets, packets, ms - first, ms - last])
+    };
+    let records = [
+        flow(1000, 10, 90_000, 60_000),
+        flow(1500, 15, 90_000, 30_000),
+        flow(1500, 15, 90_000, 30_000),
+        flow(400, 4, 20_000, 10_000),
+    ];
+    let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &records.concat())]));
+    let seen: Vec<_> = read.flows.iter().map(|(flow, _)| (flow.sent[0].octets, NOW_MS - flow.first_ms)).collect();
+    assert_eq!(seen, [(1000, 90_000), (500, 60_000), (400, 20_000)]);
+    assert_eq!(decoder.counts().of(Refusal::Repeated), 1);
+}
+
+#[test]
+fn an_uptime_of_another_card_is_no_restart() {
+    let mut decoder = Decoder::default();
+    let data = |number: u32| set(256, &v9_record(UPTIME - number, UPTIME - number));
+    feed(&mut decoder, &v9_at(UPTIME, NOW, 10, &[v9_template(256, &V9_FIELDS)]));
+    for number in 11..60 {
+        let uptime = if number % 2 == 0 { UPTIME } else { UPTIME - 113_000 };
+        assert_eq!(feed(&mut decoder, &v9_at(uptime, NOW, number, &[data(number)])).len(), 1);
+    }
+    assert_eq!((decoder.counts().losses.lost, decoder.counts().losses.restarts), (0, 0));
+}
+
+#[test]
+fn of_two_headers_the_inner_one_is_the_flow() {
+    let fields = [
+        (0, 27, 16),
+        (0, 28, 16),
+        (0, 2, 4),
+        (0, 1, 4),
+        (0, 7, 2),
+        (0, 11, 2),
+        (0, 6, 1),
+        (0, 4, 1),
+        (0, 8, 4),
+        (0, 12, 4),
+        (0, 7, 2),
+        (0, 11, 2),
+        (0, 6, 1),
+        (0, 4, 1),
+    ];
+    let values = [9, 8, 3, 300, 0, 0, 0, 43, 0x0a00_0001, 0x0a00_0002, 2222, 1111, 0x12, 6];
+    let data = ipfix(0, &[template(300, &fields), set(300, &row(&fields, &values))]);
+    let (flow, _) = all(&mut Decoder::default(), &data).flows[0];
+    assert_eq!(flow.addresses, [mapped([10, 0, 0, 1]), mapped([10, 0, 0, 2])]);
+    assert_eq!((flow.ports, flow.protocol, flow.sent[0].tcp_flags), ([2222, 1111], 6, 0x12));
+}
+
+#[test]
+fn the_frame_of_a_section_is_read() {
+    let frame = tcp_frame();
+    let mut body = row(&[(0, 10, 4), (0, 14, 4), (0, 312, 2)], &[5, 6, frame.len() as u64]);
+    body.push(frame.len() as u8);
+    body.extend(&frame);
+    let fields = [(0, 10, 4), (0, 14, 4), (0, 312, 2), (0, 315, 65_535)];
+    let data = ipfix(0, &[template(300, &fields), set(300, &[body.clone(), body].concat())]);
+    let read = all(&mut Decoder::default(), &data);
+    let (flow, _) = read.flows[1];
+    assert_eq!((flow.ports, flow.vlan, flow.sent[0].packets, flow.sent[0].octets), ([40_000, 443], 12, 1, 40));
+    assert_eq!((flow.input_interface, flow.output_interface, flow.last_ms), (5, 6, NOW_MS));
+    let packet = &frame[18..];
+    let fields = [(0, 313, packet.len() as u16)];
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, packet)]));
+    assert_eq!(read.flows[0].0.ports, [40_000, 443]);
+}
+
+/// A sample of a frame whose agent says that so many octets were stripped, with other records before it.
+fn flow_sample(number: u32, stripped: u32, others: &[u8]) -> Vec<u8> {
+    let frame = tcp_frame();
+    let padded = frame.len().next_multiple_of(4);
+    let mut sample = words(&[number, 3, 1000, 9000, 0, 0x3fff_ffff, 7, 2]);
+    sample.extend(others);
+    sample.extend(words(&[1, padded as u32 + 16, 1, frame.len() as u32 + 4, stripped, frame.len() as u32]));
+    sample.extend(&frame);
+    sample.resize(sample.len() + padded - frame.len(), 0);
+    sample
+}
+
+#[test]
+fn octets_are_those_of_ip_whatever_was_stripped() {
+    for stripped in [0, 4, 50, 4000] {
+        let read = all(&mut Decoder::default(), &sflow(1, 1000, &[(1, flow_sample(1, stripped, &[]))]));
+        assert_eq!(read.flows[0].0.sent[0].octets, 40, "{stripped}");
+    }
+}
+
+#[test]
+fn what_an_agent_does_not_know_is_0() {
+    let switch = words(&[1001, 16, u32::MAX, 0, 33, 0]);
+    let read = all(&mut Decoder::default(), &sflow(1, 1000, &[(1, flow_sample(1, 4, &switch))]));
+    let (flow, _) = read.flows[0];
+    assert_eq!((flow.input_interface, flow.output_interface, flow.vlan), (0, 7, 12));
+    let four = words(&[2, 3, 1000, 9000, 2, 5, 6, 2, 1001, 16, u32::MAX, 0, 33, 0]);
+    let four = [four, words(&[3, 32, 60, 17, 0x0a00_0001, 0x0a00_0002, 53, 999, 0, 0])].concat();
+    let read = all(&mut Decoder::default(), &sflow(1, 1000, &[(1, four)]));
+    assert_eq!(read.flows[0].0.vlan, 33, "the destination's");
+    let unknown = words(&[2, 3, 1000, 9000, 2, 5, 6, 2, 1001, 16, u32::MAX, 0, u32::MAX, 0]);
+    let unknown = [unknown, words(&[3, 32, 60, 17, 0x0a00_0001, 0x0a00_0002, 53, 999, 0, 0])].concat();
+    let read = all(&mut Decoder::default(), &sflow(1, 1000, &[(1, unknown)]));
+    assert_eq!(read.flows[0].0.vlan, 0);
+}
+
+#[test]
+fn physical_interfaces_stand_in() {
+    let fields = [&SHORT[..], &[(0, 252, 4), (0, 253, 4)]].concat();
+    let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, 11, 12]);
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &record)]));
+    assert_eq!((read.flows[0].0.input_interface, read.flows[0].0.output_interface), (11, 12));
+    let both = [&fields[..], &[(0, 10, 4)]].concat();
+    let record = row(&both, &[0x0a00_0001, 0x0a00_0002, 1, 100, 11, 12, 3]);
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &both), set(300, &record)]));
+    assert_eq!((read.flows[0].0.input_interface, read.flows[0].0.output_interface), (3, 12));
+}
+
+#[test]
+fn every_sample_and_set_that_is_not_taken_has_a_cause() {
+    let mut decoder = Decoder::default();
+    all(&mut decoder, &sflow(1, 1000, &[(5, words(&[1, 9, 5])), (0x0123_4001, vec![0; 8]), (2, vec![0; 12])]));
+    assert_eq!((decoder.counts().of(Refusal::UnknownSample), decoder.counts().counter_samples), (2, 1));
+    all(&mut decoder, &ipfix(0, &[set(300, &short(1, 100))]));
+    decoder.expire(NOW_MS + 60_001);
+    assert_eq!(decoder.counts().of(Refusal::UnknownTemplate), 1, "nothing more came");
+    all(&mut decoder, &ipfix(1, &[set(300, &short(1, 100))]));
+    decoder.end();
+    assert_eq!((decoder.counts().of(Refusal::UnknownTemplate), decoder.waiting_octets()), (2, 0));
+    // No set is shorter than its header.
+    for length in 1..4 {
+        let cut = [&300u16.to_be_bytes()[..], &[0, length], &[1; 20]].concat();
+        all(&mut decoder, &ipfix(u32::from(length), &[cut]));
+        assert_eq!(decoder.counts().of(Refusal::BadLength), u64::from(length));
+    }
+}
+
+#[test]
+fn counters_on_leaving_count_where_none_came() {
+    let fields = [&SHORT[..], &[(0, 24, 4), (0, 23, 4)]].concat();
+    let records =
+        [[0, 0, 6, 600], [5, 500, 6, 600]].map(|[a, b, c, d]| row(&fields, &[0x0a00_0001, 0x0a00_0002, a, b, c, d]));
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &records.concat())]));
+    let sent: Vec<_> = read.flows.iter().map(|(flow, _)| (flow.sent[0].packets, flow.sent[0].octets)).collect();
+    assert_eq!(sent, [(6, 600), (5, 500)]);
+    let procera = [(0, 8, 4), (0, 12, 4), (15_397, 3, 8), (15_397, 4, 8)];
+    let record = row(&procera, &[0x0a00_0001, 0x0a00_0002, 7000, 300]);
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &procera), set(300, &record)]));
+    assert_eq!(read.flows[0].0.sent.map(|sent| sent.octets), [300, 7000]);
+}
+
+#[test]
+fn what_was_left_out_is_named() {
+    let mut decoder = Decoder::default();
+    let fields = [&SHORT[..], &[(0, 206, 1), (9, 12_232, 2), (0, 210, 1), (29_305, 10, 4)]].concat();
+    let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, 1, 2, 0, 4]);
+    all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &[record.clone(), record].concat())]));
+    // What a forgotten template left out stays.
+    all(&mut decoder, &ipfix(2, &[template(300, &SHORT)]));
+    let names: Vec<(String, u64)> = decoder.left_out().into_iter().collect();
+    let named = [("9.12232", 2), ("isMulticast", 2), ("reverse ingressInterface", 2)];
+    assert_eq!(names, named.map(|(name, count)| (name.to_owned(), count)));
+}
+
+#[test]
+fn a_set_that_breaks_off_has_its_whole_records() {
+    let mut decoder = Decoder::default();
+    let data = ipfix(0, &[template(300, &SHORT), set(300, &[short(1, 100), short(2, 200)].concat())]);
+    assert_eq!(all(&mut decoder, &data[..data.len() - 3]).flows.len(), 1);
+    assert_eq!(decoder.counts().of(Refusal::Truncated), 2, "the message, and its last set");
+}
+
+#[test]
+fn flags_of_yaf_are_joined_and_absurd_counts_refused() {
+    let fields = [&SHORT[..], &[(6871, 14, 1), (6871, 15, 1), (6871, 16_398, 1), (6871, 16_399, 1)]].concat();
+    let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, 2, 0x18, 0x12, 1]);
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &record)]));
+    assert_eq!(read.flows[0].0.sent.map(|sent| sent.tcp_flags), [0x1a, 0x13]);
+    let mut decoder = Decoder::default();
+    let mut record = v5_record(6, [1, 2], UPTIME, UPTIME);
+    record[16..24].copy_from_slice(&words(&[1, 4_000_000_000]));
+    assert_eq!(all(&mut decoder, &v5(0, UPTIME, 0, &[record])).flows.len(), 0);
+    assert_eq!(decoder.counts().of(Refusal::Absurd), 1);
+}
+
+#[test]
+fn a_datagram_that_comes_twice_is_stored_once() {
+    let mut decoder = Decoder::default();
+    let data: Vec<Vec<u8>> =
+        (0..5).map(|number| v5(number, UPTIME, 0, &[v5_record(6, [1, 2], UPTIME, UPTIME)])).collect();
+    let came = [0, 1, 1, 2, 0, 4, 3, 4];
+    let records: usize = came.iter().map(|&at| all(&mut decoder, &data[at]).flows.len()).sum();
+    let counts = decoder.counts();
+    assert_eq!((records, counts.of(Refusal::Repeated), counts.losses.lost), (5, 3, 0));
+}
+
+#[test]
+fn the_newer_of_two_saved_states_holds() {
+    let saved = |ms: i64, fields: &[(u32, u16, u16)]| {
+        let mut decoder = Decoder::default();
+        feed_at(&mut decoder, HOME, ms, &ipfix(0, &[template(300, fields)]));
+        decoder.save()
+    };
+    let (old, new) = (saved(NOW_MS, &SHORT), saved(NOW_MS + 1000, &TURNED));
+    for order in [[&old, &new], [&new, &old]] {
+        let mut decoder = Decoder::default();
+        order.iter().for_each(|saved| decoder.restore(saved).unwrap());
+        let records = feed_at(&mut decoder, HOME, NOW_MS + 2000, &ipfix(0, &[set(300, &short(5000, 5))]));
+        assert_eq!(plain(records)[0].sent[0].packets, 5);
+    }
+}
+
+#[test]
+fn events_of_translation_are_handed_over() {
+    let mut decoder = Decoder::default();
+    let fields = [
+        (0, 8, 4),
+        (0, 225, 4),
+        (0, 7, 2),
+        (0, 227, 2),
+        (0, 234, 4),
+        (0, 4, 1),
+        (0, 230, 1),
+        (0, 323, 8),
+        (0, 361, 2),
+        (0, 362, 2),
+        (0, 371, 4),
+    ];
+    let user = u64::from(u32::from_be_bytes(*b"anna"));
+    let values = [0x0a00_0001, 0xc633_6401, 4000, 5000, 9, 17, 4, NOW_MS as u64 - 7, 1024, 2047, user];
+    let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &row(&fields, &values))]));
+    let none = Address::default();
+    let expected = NatEvent {
+        nat_event: 4,
+        time_ms: NOW_MS - 7,
+        protocol: 17,
+        addresses: [mapped([10, 0, 0, 1]), none],
+        translated: [mapped([198, 51, 100, 1]), none],
+        ports: [4000, 0],
+        translated_ports: [5000, 0],
+        port_block: [1024, 2047],
+        vrf: [9, 0],
+        ..NatEvent::default()
+    };
+    assert_eq!(read.events, [(expected, b"anna".to_vec())]);
+    assert_eq!((decoder.counts().events, decoder.counts().records), (1, 0));
+}
+
+#[test]
+fn interfaces_are_named_and_counted() {
+    let mut decoder = Decoder::default();
+    let options = options_template(400, &[(0, 10, 4)], &[(0, 82, 8), (0, 83, 8)]);
+    let option = [&[0, 0, 0, 5][..], b"eth5\0\0\0\0uplink\0\0"].concat();
+    let read = all(&mut decoder, &ipfix(0, &[options, set(400, &option)]));
+    assert_eq!(read.names, [(5, "eth5".to_owned(), "uplink".to_owned())]);
+    let interface = words(&[5, 6, 0, 1_000_000, 1, 3, 1, 2, 10, 20, 30, 4, 5, 6, 0, 77, 1, 2, 3, 8, 9, 0]);
+    let sample = [words(&[1, 5, 1, 1, interface.len() as u32]), interface].concat();
+    let read = all(&mut decoder, &sflow(1, 1000, &[(2, sample)]));
+    let expected = InterfaceCounters {
+        index: 5,
+        speed: 1_000_000,
+        status: 3,
+        octets: [(1 << 32) + 2, 77],
+        packets: [60, 6],
+        discards: [4, 8],
+        errors: [5, 9],
+    };
+    assert_eq!(read.counters, [expected]);
+}
+
+#[test]
+fn what_a_router_says_is_read_when_it_is_asked_for() {
+    let said = [
+        (0, 16, 4),
+        (0, 17, 4),
+        (0, 15, 4),
+        (0, 9, 1),
+        (0, 13, 1),
+        (0, 234, 4),
+        (0, 61, 1),
+        (0, 136, 1),
+        (0, 89, 1),
+        (0, 70, 3),
+        (0, 52, 1),
+        (0, 56, 6),
+    ];
+    let fields = [&[(0, 371, 65_535)][..], &SHORT, &said].concat();
+    let values = [64_500, 64_501, 0xc000_0209, 24, 16, 77, 1, 3, 64, 0x12345f, 63, 0x0200_0000_0001];
+    let record = [b"\x03abc".to_vec(), short(1, 100), row(&said, &values)].concat();
+    let read = all(
+        &mut Decoder::default(),
+        &ipfix(0, &[template(300, &fields), set(300, &[record.clone(), record].concat())]),
+    );
+    let expected = Route {
+        autonomous_systems: [64_500, 64_501],
+        next_hop: mapped([192, 0, 2, 9]),
+        prefix_lengths: [24, 16],
+        vrf: [77, 0],
+        direction: Some(1),
+        end_reason: 3,
+        forwarding_status: 64,
+        mpls_top_label: 0x12345,
+        ttl: [63, 0],
+        macs: [[2, 0, 0, 0, 0, 1], [0; 6]],
+        ..Route::default()
+    };
+    assert_eq!(read.flows[1].1, Some(expected));
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &SHORT), set(300, &short(1, 100))]));
+    assert_eq!(read.flows[0].1, None, "nothing was said");
+    let router = words(&[1002, 16, 1, 0xc000_0209, 24, 16]);
+    let gateway = words(&[1003, 36, 1, 0xc000_020a, 64_499, 64_500, 64_502, 1, 2, 2, 64_503]);
+    let gateway = [gateway, words(&[64_504])].concat();
+    let gateway = [words(&[1003, 40]), gateway[8..].to_vec()].concat();
+    let mut sample = words(&[1, 3, 1000, 9000, 0, 5, 6, 3]);
+    sample.extend([router, gateway].concat());
+    sample.extend(raw(&tcp_frame(), 0));
+    let read = all(&mut Decoder::default(), &sflow(1, 1000, &[(1, sample)]));
+    let route = read.flows[0].1.unwrap();
+    assert_eq!((route.autonomous_systems, route.adjacent), ([64_500, 64_504], [64_502, 64_503]));
+    assert_eq!((route.next_hop, route.bgp_next_hop), (mapped([192, 0, 2, 9]), mapped([192, 0, 2, 10])));
+    assert_eq!((route.prefix_lengths, route.macs[1]), ([24, 16], [2, 0, 0, 0, 0, 1]));
+}
+
+#[test]
+fn structured_data_is_read_over() {
+    // basicList, subTemplateList, subTemplateMultiList (RFC 6313), with addresses and counters within.
+    let fields = [(0, 291, 65_535), (0, 8, 4), (0, 293, 65_535), (0, 12, 4), (0, 292, 65_535), (0, 2, 4), (0, 1, 4)];
+    let list = [&[255, 0, 8, 0][..], &shorts(&[8, 4]), &[9, 9, 9]].concat();
+    let record = [list.clone(), vec![10, 0, 0, 1], vec![3, 255, 1, 0], vec![10, 0, 0, 2], vec![0], words(&[7, 700])];
+    let record = record.concat();
+    let read = all(
+        &mut Decoder::default(),
+        &ipfix(0, &[template(300, &fields), set(300, &[record.clone(), record].concat())]),
+    );
+    let sent = SentCounts { packets: 7, octets: 700, ..SentCounts::default() };
+    assert_eq!(read.flows.len(), 2);
+    assert_eq!((read.flows[1].0.sent[0], read.flows[1].0.addresses[0]), (sent, mapped([10, 0, 0, 1])));
+}

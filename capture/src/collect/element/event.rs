@@ -1,0 +1,95 @@
+//! Events of address translation and of firewalls (RFC 8158; Cisco's NSEL), and names of interfaces, by template.
+
+use crate::collect::element::moment::Moment;
+use crate::collect::element::template::{TemplateField, walk};
+use crate::collect::element::values::{mapped, number, text};
+use crate::collect::exporter::ExporterInfo;
+use crate::collect::record::{Imported, InterfaceCounters, InterfaceName, NatEvent};
+
+/// What takes what is decoded.
+pub trait Take {
+    fn flow(&mut self, from: &ExporterInfo, record: &Imported<'_>);
+
+    /// An event that counts nothing.
+    fn event(&mut self, _from: &ExporterInfo, _event: &NatEvent<'_>) {}
+
+    /// The name of an interface, by an option.
+    fn interface(&mut self, _from: &ExporterInfo, _name: &InterfaceName<'_>) {}
+
+    /// The counters of an interface, by a sample of sFlow's.
+    fn counters(&mut self, _from: &ExporterInfo, _counters: &InterfaceCounters) {}
+}
+
+/// Takes flows alone.
+pub struct FlowsAlone<'t, T>(pub &'t mut T);
+
+impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Take for FlowsAlone<'_, T> {
+    fn flow(&mut self, from: &ExporterInfo, record: &Imported<'_>) {
+        (self.0)(from, record);
+    }
+}
+
+/// Whether an element is of an event alone. ASA's before 8.4 had numbers of their own for translated addresses.
+pub fn is_event(pen: u32, id: u16) -> bool {
+    pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 361..=364 | 371 | 40_000..=40_005)
+}
+
+/// Whether templates with it are of events.
+pub fn tells_event(pen: u32, id: u16) -> bool {
+    pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 40_001..=40_005)
+}
+
+/// Reads a record as an event.
+pub fn read<'a>(fields: &'a [TemplateField], record: &'a [u8], moment: &Moment) -> NatEvent<'a> {
+    let mut event = NatEvent::default();
+    let mut time_ms = None;
+    for (field, octets) in walk(fields, record).filter(|(field, _)| field.pen == 0) {
+        let value = number(octets);
+        let v4 = || octets.try_into().map(mapped).unwrap_or_default();
+        let v6 = || octets.try_into().unwrap_or_default();
+        match field.id {
+            230 => event.nat_event = value as u8,
+            233 | 40_005 => event.firewall_event = value as u8,
+            4 => event.protocol = value as u8,
+            8 => event.addresses[0] = v4(),
+            12 => event.addresses[1] = v4(),
+            27 => event.addresses[0] = v6(),
+            28 => event.addresses[1] = v6(),
+            225 | 40_001 => event.translated[0] = v4(),
+            226 | 40_002 => event.translated[1] = v4(),
+            281 => event.translated[0] = v6(),
+            282 => event.translated[1] = v6(),
+            7 => event.ports[0] = value as u16,
+            11 => event.ports[1] = value as u16,
+            227 | 40_003 => event.translated_ports[0] = value as u16,
+            228 | 40_004 => event.translated_ports[1] = value as u16,
+            361 => event.port_block[0] = value as u16,
+            362 => event.port_block[1] = value as u16,
+            363 => event.port_step = value as u16,
+            364 => event.port_count = value as u16,
+            234 => event.vrf[0] = value as u32,
+            235 => event.vrf[1] = value as u32,
+            148 => event.connection = value,
+            323 => time_ms = i64::try_from(value).ok(),
+            152 if time_ms.is_none() => time_ms = i64::try_from(value).ok(),
+            371 | 40_000 => event.user = text(octets),
+            _ => {}
+        }
+    }
+    event.time_ms = time_ms.filter(|&ms| ms > 0).unwrap_or(moment.export_ms);
+    event
+}
+
+/// Reads an option as the name of an interface; `None` where it is none.
+pub fn interface<'a>(fields: &'a [TemplateField], option: &'a [u8]) -> Option<InterfaceName<'a>> {
+    let mut name = InterfaceName::default();
+    for (field, octets) in walk(fields, option).filter(|(field, _)| field.pen == 0) {
+        match field.id {
+            10 | 14 | 252 | 253 if name.index == 0 => name.index = number(octets) as u32,
+            82 => name.name = text(octets),
+            83 => name.description = text(octets),
+            _ => {}
+        }
+    }
+    Some(name).filter(|name| name.index > 0 && !(name.name.is_empty() && name.description.is_empty()))
+}

@@ -1,0 +1,34 @@
+//! The packet in the first octets of a frame, as sFlow and IPFIX's frame sections carry it.
+
+use crate::collect::cause::Refusal;
+use crate::collect::record::{Imported, SentCounts};
+use crate::packet::{self, Frame, LinkType, Packet};
+
+/// Reads a frame of which `data` was captured; `length`: octets that it had.
+///
+/// How much of a frame an agent stripped is no help: some say there what they did not capture. IP says how long it is.
+pub fn read(link: LinkType, data: &[u8], length: u32) -> Result<Imported<'static>, Refusal> {
+    let mut packet = Packet::default();
+    let length = length.max(data.len() as u32);
+    packet.read(&Frame { time_ns: 0, link, data, length, vlan: None });
+    let ip = packet.ip.map_err(|cause| match cause {
+        packet::Cause::NotIp => Refusal::NotIp,
+        _ => Refusal::BadHeader,
+    })?;
+    let sent = SentCounts {
+        packets: 1,
+        octets: u64::from(packet.octets),
+        tcp_flags: ip.tcp.map_or(0, |tcp| tcp.flags),
+        class_of_service: ip.class_of_service,
+        ..SentCounts::default()
+    };
+    Ok(Imported {
+        addresses: [ip.src, ip.dst],
+        ports: [ip.src_port, ip.dst_port],
+        version: ip.version,
+        protocol: ip.protocol,
+        vlan: packet.vlan,
+        sent: [sent, SentCounts::default()],
+        ..Imported::default()
+    })
+}

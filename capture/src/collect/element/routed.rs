@@ -1,0 +1,163 @@
+//! What a router says of a record beside the flow: read where it is asked for, so that records pay nothing for it.
+
+use crate::collect::decode::sflow;
+use crate::collect::element::template::{TemplateField, walk};
+use crate::collect::element::values::{mapped, number};
+use crate::packet::Address;
+use std::fmt;
+
+/// What the router knew of the packets, zeros where it does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// Autonomous systems of source and destination, as the router has them: origin or peer by its configuration (IE 16, 17).
+    pub autonomous_systems: [u32; 2],
+    /// The neighbours that packets came from and go to (IE 129, 128).
+    pub adjacent: [u32; 2],
+    /// IE 15, 62; BGP's: 18, 63.
+    pub next_hop: Address,
+    pub bgp_next_hop: Address,
+    /// IE 9 and 13, 29 and 30.
+    pub prefix_lengths: [u8; 2],
+    /// Ingress and egress (IE 234, 235).
+    pub vrf: [u32; 2],
+    /// 0 ingress, 1 egress (IE 61).
+    pub direction: Option<u8>,
+    /// IE 136.
+    pub end_reason: u8,
+    /// IE 89.
+    pub forwarding_status: u8,
+    /// The label, without experimental bits and bottom of stack (IE 70).
+    pub mpls_top_label: u32,
+    /// Least and most (IE 52, 53; 192 for both).
+    pub ttl: [u8; 2],
+    /// Of source and destination, as they came (IE 56, 80) or as they left (81, 57).
+    pub macs: [[u8; 6]; 2],
+    /// Source and destination after translation (IE 225, 226, 281, 282), and their ports (227, 228).
+    pub translated: [Address; 2],
+    pub translated_ports: [u16; 2],
+    /// IE 138.
+    pub observation_point: u32,
+}
+
+/// Where a route is read from: a record, by its template's fields, or what needs none.
+#[derive(Clone, Copy)]
+pub struct Routed<'a> {
+    fields: &'a [TemplateField],
+    record: &'a [u8],
+}
+
+/// In place of fields: a record of v5, and the flow records of a sample of sFlow's.
+static NETFLOW5: [TemplateField; 0] = [];
+static SFLOW: [TemplateField; 1] = [TemplateField { pen: u32::MAX, id: 0, length: 0 }];
+
+impl<'a> Routed<'a> {
+    pub fn fields(fields: &'a [TemplateField], record: &'a [u8]) -> Routed<'a> {
+        Routed { fields, record }
+    }
+
+    /// A record of NetFlow v5.
+    pub fn netflow5(record: &'a [u8; 48]) -> Routed<'a> {
+        Routed { fields: &NETFLOW5, record }
+    }
+
+    pub fn sflow(records: &'a [u8]) -> Routed<'a> {
+        Routed { fields: &SFLOW, record: records }
+    }
+
+    /// Reads it.
+    pub fn read(&self) -> Route {
+        let mut route = Route::default();
+        match *self.fields {
+            [] => {
+                let fields = [(15, 8..12), (16, 40..42), (17, 42..44), (9, 44..45), (13, 45..46)];
+                fields.into_iter().for_each(|(id, at)| route.field(id, self.record.get(at).unwrap_or(&[])));
+            }
+            [TemplateField { pen: u32::MAX, .. }] => sflow::route(self.record, &mut route),
+            _ => walk(self.fields, self.record).filter(|(field, _)| field.pen == 0).for_each(|(field, octets)| {
+                route.field(field.id, octets);
+            }),
+        }
+        route
+    }
+}
+
+/// Whether an element is part of a route.
+pub fn is_routed(pen: u32, id: u16) -> bool {
+    pen == 0
+        && matches!(
+            id,
+            9 | 13 | 15..=18 | 29 | 30 | 52 | 53 | 56 | 57 | 61..=63 | 70 | 80 | 81 | 89 | 128 | 129 | 136 | 138 | 192 | 225..=228 | 234 | 235 | 281 | 282
+        )
+}
+
+impl Route {
+    /// As seen from the other end: the destination becomes the source.
+    pub fn turned(&self) -> Route {
+        let mut turned = *self;
+        turned.autonomous_systems.swap(0, 1);
+        turned.adjacent.swap(0, 1);
+        turned.prefix_lengths.swap(0, 1);
+        turned.vrf.swap(0, 1);
+        turned.macs.swap(0, 1);
+        turned.translated.swap(0, 1);
+        turned.translated_ports.swap(0, 1);
+        turned
+    }
+
+    fn field(&mut self, id: u16, octets: &[u8]) {
+        let value = number(octets) as u32;
+        let address = || match *octets {
+            [a, b, c, d] => mapped([a, b, c, d]),
+            _ => octets.try_into().unwrap_or_default(),
+        };
+        // Elements of the other version may be there, empty.
+        let set = |to: &mut Address| {
+            if octets.iter().any(|&octet| octet != 0) {
+                *to = address();
+            }
+        };
+        let longer = |to: &mut u8| *to = (*to).max(value as u8);
+        match id {
+            16 => self.autonomous_systems[0] = value,
+            17 => self.autonomous_systems[1] = value,
+            129 => self.adjacent[0] = value,
+            128 => self.adjacent[1] = value,
+            15 | 62 => set(&mut self.next_hop),
+            18 | 63 => set(&mut self.bgp_next_hop),
+            9 | 29 => longer(&mut self.prefix_lengths[0]),
+            13 | 30 => longer(&mut self.prefix_lengths[1]),
+            234 => self.vrf[0] = value,
+            235 => self.vrf[1] = value,
+            61 => self.direction = Some(value as u8),
+            136 => self.end_reason = value as u8,
+            // Of v9 in one octet, of IPFIX in four.
+            89 => self.forwarding_status = value as u8,
+            70 => self.mpls_top_label = value >> 4,
+            52 => self.ttl[0] = value as u8,
+            53 => self.ttl[1] = value as u8,
+            192 => self.ttl = [value as u8; 2],
+            56 | 81 => self.macs[0] = octets.try_into().unwrap_or_default(),
+            80 | 57 => self.macs[1] = octets.try_into().unwrap_or_default(),
+            225 | 281 => set(&mut self.translated[0]),
+            226 | 282 => set(&mut self.translated[1]),
+            227 => self.translated_ports[0] = value as u16,
+            228 => self.translated_ports[1] = value as u16,
+            138 => self.observation_point = value,
+            _ => {}
+        }
+    }
+}
+
+impl PartialEq for Routed<'_> {
+    fn eq(&self, other: &Routed<'_>) -> bool {
+        self.read() == other.read()
+    }
+}
+
+impl Eq for Routed<'_> {}
+
+impl fmt::Debug for Routed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read().fmt(f)
+    }
+}

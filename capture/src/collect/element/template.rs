@@ -1,0 +1,387 @@
+//! Templates, made into the steps that read a record: only what means something, where it lies in the record.
+
+use crate::collect::cause::Refusal;
+use crate::collect::element::event::{is_event, tells_event};
+use crate::collect::element::routed::is_routed;
+use crate::collect::element::values::{Shape, Values};
+use crate::collect::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
+use crate::collect::exporter::totals::Follows;
+use crate::collect::limits::DecodeLimits;
+use crate::packet::LinkType;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// The length of a field whose length is in the record (RFC 7011, section 7).
+pub const VARIABLE: u16 = u16::MAX;
+/// The enterprise of NetFlow v9's scopes that no element stands for.
+const PEN_SCOPE: u32 = u32::MAX;
+
+/// One field of a template: enterprise (0: IANA's elements), element, octets; as [pen, id, length] where it is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u32, u16, u16)", into = "(u32, u16, u16)")]
+pub struct TemplateField {
+    pub pen: u32,
+    pub id: u16,
+    pub length: u16,
+}
+
+impl From<(u32, u16, u16)> for TemplateField {
+    fn from((pen, id, length): (u32, u16, u16)) -> TemplateField {
+        TemplateField { pen, id, length }
+    }
+}
+
+impl From<TemplateField> for (u32, u16, u16) {
+    fn from(field: TemplateField) -> (u32, u16, u16) {
+        (field.pen, field.id, field.length)
+    }
+}
+
+impl TemplateField {
+    /// A field of NetFlow v9: ntop's elements are those of IPFIX with another number.
+    pub fn v9(id: u16, length: u16) -> TemplateField {
+        match id.checked_sub(V9_NTOP) {
+            Some(id) => TemplateField { pen: PEN_NTOP, id, length },
+            None => TemplateField { pen: 0, id, length },
+        }
+    }
+
+    /// A scope of NetFlow v9 (RFC 3954, section 6.1): 2 is an interface, 5 a template.
+    pub fn v9_scope(kind: u16, length: u16) -> TemplateField {
+        match kind {
+            2 => TemplateField { pen: 0, id: 10, length },
+            5 => TemplateField { pen: 0, id: 145, length },
+            _ => TemplateField { pen: PEN_SCOPE, id: kind, length },
+        }
+    }
+}
+
+/// How one field is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FieldStep {
+    /// Octets from the record's start, if every field of variable length before it were empty.
+    offset: u16,
+    length: u16,
+    what: Meaning,
+}
+
+/// How records are read.
+#[derive(Clone, Debug)]
+pub struct Template {
+    /// How many of the fields are scopes; `None` for records of flows.
+    pub scopes: Option<u16>,
+    /// The fields as they were sent.
+    pub fields: Vec<TemplateField>,
+    pub shape: Shape,
+    /// When it was last sent, ms from the Unix epoch.
+    pub heard_ms: i64,
+    /// Records read by it.
+    pub records: u64,
+    /// Some fields are of a route; some tell an event; options name interfaces, or state a sampling rate.
+    pub routed: bool,
+    pub event: bool,
+    pub named: bool,
+    pub sampled: bool,
+    /// Octets are of the payload alone.
+    pub payload: bool,
+    pub follows: Option<Follows>,
+    steps: Vec<FieldStep>,
+    /// Least octets of a record.
+    octets: usize,
+}
+
+impl Template {
+    /// Makes the steps.
+    ///
+    /// # Errors
+    /// [`Refusal::BadTemplate`] for one that no record could have.
+    pub fn new(
+        fields: Vec<TemplateField>,
+        scopes: Option<u16>,
+        heard_ms: i64,
+        limits: &DecodeLimits,
+    ) -> Result<Template, Refusal> {
+        let octets: usize = fields.iter().map(|field| least(field.length)).sum();
+        let scoped = usize::from(scopes.unwrap_or(0));
+        if octets == 0 || octets > usize::from(u16::MAX) || fields.len() > limits.fields || scoped > fields.len() {
+            return Err(Refusal::BadTemplate);
+        }
+        let chosen = if scopes.is_some() { options(&fields, scoped) } else { choose(&fields) };
+        let mut steps = Vec::with_capacity(chosen.iter().flatten().count());
+        let mut offset = 0;
+        for (field, chosen) in fields.iter().zip(&chosen) {
+            let what = chosen.or((field.length == VARIABLE).then_some(Meaning::Skip));
+            if let Some(what) = what {
+                steps.push(FieldStep { offset: offset as u16, length: field.length, what });
+            }
+            offset += least(field.length);
+        }
+        let has = |what: Meaning| chosen.contains(&Some(what));
+        let clock = |of: Meaning| chosen.iter().flatten().find(|what| what.slot() == of.slot()).copied();
+        let is_of = |pen: u32| fields.iter().any(|field| field.pen == pen);
+        let any = |of: fn(u32, u16) -> bool| fields.iter().any(|field| of(field.pen, field.id));
+        let picked = |ids: &[u16]| {
+            let all = fields.iter().zip(&chosen);
+            all.into_iter().any(|(field, chosen)| field.pen == 0 && ids.contains(&field.id) && chosen.is_some())
+        };
+        let payload = picked(&[231, 232]);
+        let follows = match () {
+            () if picked(&[148]) && payload => Some(Follows::Events),
+            // Without a number or a beginning, flows of the same key cannot be told apart.
+            () if picked(&[85, 86]) && (picked(&[148]) || clock(Meaning::First(Clock::Uptime)).is_some()) => {
+                Some(Follows::Totals)
+            }
+            () => None,
+        };
+        let two_way = has(Meaning::ReverseOctets) || has(Meaning::ReversePackets);
+        let connection = fields.iter().any(|field| field.pen == 0 && matches!(field.id, 231 | 298));
+        let shape = Shape {
+            four: has(Meaning::Source4) && has(Meaning::Destination4),
+            six: has(Meaning::Source6) && has(Meaning::Destination6),
+            first: clock(Meaning::First(Clock::Uptime)).and_then(Meaning::clock),
+            last: clock(Meaning::Last(Clock::Uptime)).and_then(Meaning::clock),
+            initiator_known: two_way && (is_of(PEN_NTOP) || connection) && scopes.is_none(),
+            frame: match () {
+                () if has(Meaning::Frame) => Some(LinkType::Ethernet),
+                () if has(Meaning::IpSection) => Some(LinkType::RawIp),
+                () => None,
+            },
+        };
+        Ok(Template {
+            routed: any(is_routed),
+            event: any(tells_event),
+            named: any(|pen, id| pen == 0 && matches!(id, 82 | 83)),
+            sampled: any(|pen, id| pen == 0 && matches!(id, 34 | 50 | 305 | 310 | 311)),
+            payload,
+            follows,
+            records: 0,
+            scopes,
+            fields,
+            shape,
+            heard_ms,
+            steps,
+            octets,
+        })
+    }
+
+    /// Reads the record that `data` begins with; its octets, or `None` where it ends before the record does.
+    #[inline]
+    pub fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
+        let mut end = self.octets;
+        if data.len() < end {
+            return None;
+        }
+        for step in &self.steps {
+            let at = usize::from(step.offset) + (end - self.octets);
+            if step.length != VARIABLE {
+                values.set(step.what, data.get(at..at + usize::from(step.length))?);
+                continue;
+            }
+            let (prefix, length) = match *data.get(at..)? {
+                [255, a, b, ..] => (3, usize::from(u16::from_be_bytes([a, b]))),
+                [length, ..] if length < 255 => (1, usize::from(length)),
+                _ => return None,
+            };
+            let octets = data.get(at + prefix..at + prefix + length)?;
+            if step.what.takes(u16::try_from(length).ok()?) {
+                values.set(step.what, octets);
+            }
+            end += prefix + length - 1;
+            if data.len() < end {
+                return None;
+            }
+        }
+        Some(end)
+    }
+
+    /// The elements that are left out of each record: neither read for the record nor for what goes with it.
+    fn left_out(&self) -> impl Iterator<Item = (u32, u16)> + '_ {
+        let scoped = usize::from(self.scopes.unwrap_or(0));
+        let chosen = if self.scopes.is_some() { options(&self.fields, scoped) } else { choose(&self.fields) };
+        let taken = move |(at, field): &(usize, &TemplateField)| {
+            let TemplateField { pen, id, .. } = **field;
+            let beside = match self.scopes {
+                None => self.routed && is_routed(pen, id) || self.event && is_event(pen, id),
+                Some(_) => *at < scoped || self.named && pen == 0 && matches!(id, 10 | 14 | 82 | 83),
+            };
+            // 210 is padding, and v9's 0 is another vendor's.
+            beside || (pen == 0 && matches!(id, 0 | 210)) || chosen.get(*at).copied().flatten().is_some()
+        };
+        let left = self.fields.iter().enumerate().filter(move |field| !taken(field));
+        left.map(|(_, field)| (field.pen, field.id))
+    }
+
+    /// Least octets of a record: fewer at the end of a set are padding.
+    pub fn least_octets(&self) -> usize {
+        self.octets
+    }
+}
+
+impl Meaning {
+    fn clock(self) -> Option<Clock> {
+        match self {
+            Meaning::First(clock) | Meaning::Last(clock) => Some(clock),
+            _ => None,
+        }
+    }
+}
+
+/// Elements that are kept by number at most.
+const MOST_LEFT_OUT: usize = 1024;
+
+/// Elements that were left out of records, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct LeftOut {
+    known: HashMap<(u32, u16), u64, foldhash::fast::RandomState>,
+    others: u64,
+}
+
+impl LeftOut {
+    /// Adds those of a template.
+    pub fn add(&mut self, template: &Template) {
+        if template.records > 0 {
+            template.left_out().for_each(|element| self.count(element, template.records));
+        }
+    }
+
+    pub fn count(&mut self, element: (u32, u16), times: u64) {
+        if let Some(count) = self.known.get_mut(&element) {
+            *count += times;
+        } else if self.known.len() < MOST_LEFT_OUT {
+            self.known.insert(element, times);
+        } else {
+            self.others += times;
+        }
+    }
+
+    /// Adds those of an exporter.
+    pub fn add_all(&mut self, of: &crate::collect::exporter::Exporter) {
+        of.left_out.known.iter().for_each(|(&element, &times)| self.count(element, times));
+        self.others += of.left_out.others;
+        of.talks.iter().flat_map(|talk| talk.templates.values()).for_each(|template| self.add(template));
+    }
+
+    /// Each by its name.
+    pub fn named(&self) -> std::collections::BTreeMap<String, u64> {
+        let named =
+            self.known.iter().map(|(&(pen, id), &count)| (crate::collect::element::names::name(pen, id), count));
+        named.chain(Some(("other".to_owned(), self.others)).filter(|(_, count)| *count > 0)).collect()
+    }
+}
+
+/// The fields of a record that `data` begins with, up to where it breaks off.
+pub fn walk<'a>(
+    fields: &'a [TemplateField],
+    mut data: &'a [u8],
+) -> impl Iterator<Item = (&'a TemplateField, &'a [u8])> {
+    fields.iter().map_while(move |field| {
+        let (prefix, length) = match (field.length, data) {
+            (VARIABLE, [255, a, b, ..]) => (3, usize::from(u16::from_be_bytes([*a, *b]))),
+            (VARIABLE, [length, ..]) => (1, usize::from(*length)),
+            (length, _) => (0, usize::from(length)),
+        };
+        let octets = data.get(prefix..prefix + length)?;
+        data = &data[prefix + length..];
+        Some((field, octets))
+    })
+}
+
+/// Octets that a field has at least.
+fn least(length: u16) -> usize {
+    if length == VARIABLE { 1 } else { usize::from(length) }
+}
+
+/// What of the fields of a flow's record is read, field by field.
+///
+/// OUT_BYTES and OUT_PKTS (IE 23, 24) are ambiguous. Where they are the only counters they are the source's, counted where
+/// it leaves the exporter. Beside other counters they are what the destination sent, where the template is plainly
+/// nProbe's (it has elements of ntop's) and no other element says what the destination sent. Else they count the same
+/// packets a second time, after the exporter changed them, and are read only where the others are 0. DST_TOS (IE 55) is what the destination sent in
+/// a template of nProbe's; else it is the class of service that the exporter gave the packets, and is left out.
+///
+/// Where a template has a packet's header twice, the outer one first (RFC 7011, section 8), the inner one is read: of segment
+/// routing and other tunnels it is what the traffic is.
+fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
+    let mut chosen = vec![None; fields.len()];
+    let mut best: Vec<(Meaning, u8, usize)> = Vec::new();
+    let inner = inner(fields);
+    for (at, field) in fields.iter().enumerate() {
+        let Some((what, rank)) = element::meaning(field.pen, field.id) else { continue };
+        if field.length != VARIABLE && !what.takes(field.length) {
+            continue;
+        }
+        let is_outer = at < inner && what.is_of_header();
+        if is_outer
+            && (what.is_address() || fields[inner..].iter().any(|other| (other.pen, other.id) == (field.pen, field.id)))
+        {
+            continue;
+        }
+        if rank == ALL {
+            chosen[at] = Some(what);
+            continue;
+        }
+        match best.iter_mut().find(|(slot, _, _)| *slot == what.slot()) {
+            Some(known) if rank < known.1 => *known = (what.slot(), rank, at),
+            Some(_) => continue,
+            None => best.push((what.slot(), rank, at)),
+        }
+    }
+    let has = |slot: Meaning| best.iter().any(|known| known.0 == slot);
+    let ntop = fields.iter().any(|field| field.pen == PEN_NTOP);
+    let reverse = has(Meaning::ReverseOctets) || has(Meaning::ReversePackets);
+    let counted = has(Meaning::Octets) || has(Meaning::Packets);
+    for &(_, _, at) in &best {
+        let meaning = element::meaning(fields[at].pen, fields[at].id);
+        let what = meaning.map(|(what, _)| what);
+        chosen[at] = match (what, counted, ntop && !reverse) {
+            (Some(Meaning::PostOctets), false, _) => Some(Meaning::Octets),
+            (Some(Meaning::PostPackets), false, _) => Some(Meaning::Packets),
+            (Some(Meaning::PostOctets), true, true) => Some(Meaning::ReverseOctets),
+            (Some(Meaning::PostPackets), true, true) => Some(Meaning::ReversePackets),
+            // Read where the others are 0.
+            (Some(what @ (Meaning::PostOctets | Meaning::PostPackets)), true, false) => (!reverse).then_some(what),
+            (Some(Meaning::PostClassOfService), _, _) => {
+                (ntop && !has(Meaning::ReverseClassOfService)).then_some(Meaning::ReverseClassOfService)
+            }
+            (what, _, _) => what,
+        };
+    }
+    chosen
+}
+
+/// The place where the inner header begins; 0 where there is but one.
+fn inner(fields: &[TemplateField]) -> usize {
+    let is = |field: &TemplateField, ids: &[u16]| field.pen == 0 && ids.contains(&field.id);
+    let twice = |id: u16| fields.iter().filter(|field| is(field, &[id])).count() > 1;
+    if ![4, 7, 11].into_iter().any(twice) {
+        return 0;
+    }
+    let last = |ids: &[u16]| fields.iter().rposition(|field| is(field, ids));
+    last(&[8, 27]).zip(last(&[12, 28])).map_or(0, |(source, destination)| source.min(destination))
+}
+
+/// What of an option's fields is read: sampling, of what, and the exporter's boot.
+fn options(fields: &[TemplateField], scoped: usize) -> Vec<Option<Meaning>> {
+    let mut seen = Vec::new();
+    let of = |(at, field): (usize, &TemplateField)| {
+        let (what, _) = element::meaning(field.pen, field.id)?;
+        let wanted = match what {
+            Meaning::SamplingInterval
+            | Meaning::Sampler
+            | Meaning::PacketInterval
+            | Meaning::PacketSpace
+            | Meaning::SamplingSize
+            | Meaning::SamplingPopulation
+            | Meaning::SamplingAlgorithm
+            | Meaning::SamplingProbability
+            | Meaning::TemplateId
+            | Meaning::Boot => true,
+            Meaning::InputInterface => at < scoped,
+            _ => false,
+        };
+        let first = !seen.contains(&what) || what == Meaning::SamplingInterval;
+        seen.push(what);
+        (wanted && first && (field.length == VARIABLE || what.takes(field.length))).then_some(what)
+    };
+    fields.iter().enumerate().map(of).collect()
+}

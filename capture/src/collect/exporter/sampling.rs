@@ -1,0 +1,126 @@
+//! Sampling rates that an exporter announced by options.
+
+use crate::collect::element::values::{Sampled, Values};
+use std::collections::HashMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Of {
+    /// All that its domain exports.
+    Domain,
+    /// What this sampler or selector chose (IE 48, 302).
+    Sampler(u64),
+    /// What came by this interface.
+    Interface(u32),
+    /// What is exported by this template (IE 145).
+    Template(u16),
+}
+
+/// What is known of an exporter's sampling, beside rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SamplingState {
+    /// Rates are known, or nothing was ever said of sampling.
+    #[default]
+    Known,
+    /// It named a sampler, or announced options, and a rate has not come yet.
+    Expected,
+    /// It announced sampling in a form that no rate can be read of.
+    NotUnderstood,
+}
+
+impl SamplingState {
+    /// As closing records have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            SamplingState::Known => "",
+            SamplingState::Expected => "expected",
+            SamplingState::NotUnderstood => "not_understood",
+        }
+    }
+}
+
+/// The rates of one session and domain.
+#[derive(Clone, Debug, Default)]
+pub struct Rates {
+    known: HashMap<Of, (u32, i64), foldhash::fast::RandomState>,
+    /// The one rate, where all samplers have the same: records that name no sampler have it too.
+    of_all_samplers: Option<u32>,
+    /// Some are of interfaces or templates.
+    narrower: bool,
+    state: SamplingState,
+}
+
+impl Rates {
+    /// An option that states rates will come.
+    pub fn announce(&mut self) {
+        if self.known.is_empty() && self.state == SamplingState::Known {
+            self.state = SamplingState::Expected;
+        }
+    }
+
+    pub fn state(&self) -> SamplingState {
+        self.state
+    }
+
+    /// Takes in an option's values; `true` where another rate had to be forgotten for it.
+    pub fn hear(&mut self, values: &Values<'_>, heard_ms: i64, most: usize) -> bool {
+        let Some(rate) = values.sampled.rate() else {
+            if values.sampled.is_strange() {
+                self.state = SamplingState::NotUnderstood;
+            }
+            return false;
+        };
+        self.state = SamplingState::Known;
+        let of = match (values.sampled.sampler, values.interface(), values.sampled.template) {
+            (Some(sampler), _, _) => Of::Sampler(sampler),
+            (None, Some(interface), _) => Of::Interface(interface),
+            (None, None, 0) => Of::Domain,
+            (None, None, template) => Of::Template(template),
+        };
+        self.set(of, rate, heard_ms, most)
+    }
+
+    /// Keeps a rate; `true` where the oldest had to be forgotten for it.
+    pub fn set(&mut self, of: Of, rate: u32, heard_ms: i64, most: usize) -> bool {
+        let full = !self.known.contains_key(&of) && self.known.len() >= most;
+        if full && let Some(oldest) = self.known.iter().min_by_key(|(_, known)| known.1).map(|(&of, _)| of) {
+            self.known.remove(&oldest);
+        }
+        let before = self.known.insert(of, (rate, heard_ms)).map(|(rate, _)| rate);
+        self.narrower |= matches!(of, Of::Interface(_) | Of::Template(_));
+        if full || before != Some(rate) {
+            let samplers =
+                || self.known.iter().filter(|(of, _)| matches!(of, Of::Sampler(_))).map(|(_, known)| known.0);
+            self.of_all_samplers = samplers().next().filter(|&first| samplers().all(|rate| rate == first));
+        }
+        full
+    }
+
+    /// The rate of a record; what it says itself goes first.
+    #[inline]
+    pub fn of(&mut self, sampled: &Sampled, interface: u32, template: u16) -> Option<u32> {
+        let own = sampled.rate();
+        if own.is_some() {
+            return own;
+        }
+        let rate = if self.known.is_empty() { None } else { self.known(sampled, interface, template) };
+        if rate.is_none() && self.state == SamplingState::Known && sampled.sampler.is_some_and(|sampler| sampler > 0) {
+            self.state = SamplingState::Expected;
+        }
+        rate
+    }
+
+    fn known(&self, sampled: &Sampled, interface: u32, template: u16) -> Option<u32> {
+        let known = |of: Of| self.known.get(&of).map(|known| known.0);
+        if let Some(sampler) = sampled.sampler {
+            return known(Of::Sampler(sampler)).or_else(|| known(Of::Domain));
+        }
+        let narrower =
+            || self.narrower.then(|| known(Of::Interface(interface)).or_else(|| known(Of::Template(template))));
+        narrower().flatten().or_else(|| known(Of::Domain)).or(self.of_all_samplers)
+    }
+
+    /// Every rate, what it is of first.
+    pub fn iter(&self) -> impl Iterator<Item = (Of, u32)> {
+        self.known.iter().map(|(&of, &(rate, _))| (of, rate))
+    }
+}

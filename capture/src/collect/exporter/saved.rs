@@ -1,0 +1,201 @@
+//! What is kept of exporters over a restart of the agent, as JSON: without their templates, records would have to wait for
+//! the next time they are sent, which some exporters do every half hour.
+
+use crate::collect::element::template::{Template, TemplateField};
+use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::Protocol;
+use crate::collect::exporter::counting::Counting;
+use crate::collect::exporter::sampling::Of;
+use crate::collect::exporter::session::Talk;
+use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::limits::DecodeLimits;
+use crate::packet::{self, Address};
+use anyhow::{Context as _, ensure};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// The form's name and version: another one is not read.
+const FORM: &str = "weir exporters 2";
+
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    form: String,
+    exporters: Vec<SavedExporter>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedExporter {
+    address: IpAddr,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    agent: Option<IpAddr>,
+    protocol: String,
+    domain: u32,
+    sessions: Vec<SavedSession>,
+}
+
+/// What is of one session.
+#[derive(Serialize, Deserialize)]
+struct SavedSession {
+    port: u16,
+    local_port: u16,
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    stream: bool,
+    heard_ms: i64,
+    counting: Counting,
+    /// ms since its boot, and when it said so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    uptime: Option<(u32, i64)>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    boot_ms: Option<i64>,
+    templates: Vec<SavedTemplate>,
+    rates: Vec<SavedRate>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedTemplate {
+    id: u16,
+    /// Of options alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    scopes: Option<u16>,
+    /// [enterprise, element, octets] each.
+    fields: Vec<TemplateField>,
+}
+
+/// One packet in so many, of a sampler, of an interface, of a template or of all.
+#[derive(Serialize, Deserialize)]
+struct SavedRate {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    sampler: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    interface: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    template: Option<u16>,
+    rate: u32,
+}
+
+impl Exporters {
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
+    pub fn save(&self) -> Vec<u8> {
+        let mut exporters: Vec<&Exporter> = self.iter().collect();
+        exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
+        let saved = Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() };
+        // Nothing in it can fail to be JSON.
+        serde_json::to_vec_pretty(&saved).unwrap_or_default()
+    }
+
+    /// Takes in what [`Exporters::save`] gave, within this decoder's limits: of more exporters, those heard last. Of a session
+    /// that is known already, as of what another worker saved, the one that was heard later holds.
+    ///
+    /// # Errors
+    /// Where it is not what `save` gave; the decoder is as it was then.
+    pub fn restore(&mut self, saved: &[u8], limits: &DecodeLimits) -> anyhow::Result<()> {
+        let saved: Saved = serde_json::from_slice(saved).context("the saved state of exporters cannot be read")?;
+        ensure!(saved.form == FORM, "the saved state of exporters is of the form {:?}, not {FORM:?}", saved.form);
+        let mut exporters = saved
+            .exporters
+            .into_iter()
+            .map(|exporter| exporter.restored(limits))
+            .collect::<anyhow::Result<Vec<Exporter>>>()?;
+        exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
+        for restored in exporters.into_iter().take(limits.exporters) {
+            let exporter = self.get(&restored.info, limits);
+            exporter.heard_ms = exporter.heard_ms.max(restored.heard_ms);
+            exporter.talks.extend(restored.talks);
+            // Those heard last first, each once.
+            exporter.talks.sort_by_key(|talk| std::cmp::Reverse(talk.heard_ms));
+            let mut seen = Vec::new();
+            exporter.talks.retain(|talk| {
+                let is_new = !seen.contains(&talk.session);
+                seen.push(talk.session);
+                is_new
+            });
+            exporter.talks.truncate(limits.sessions);
+        }
+        Ok(())
+    }
+}
+
+impl SavedExporter {
+    fn of(exporter: &Exporter) -> SavedExporter {
+        let info = &exporter.info;
+        let mut sessions: Vec<SavedSession> = exporter.talks.iter().map(SavedSession::of).collect();
+        sessions.sort_by_key(|session| (session.port, session.local_port, session.stream));
+        SavedExporter {
+            address: packet::readable(&info.address),
+            agent: (info.protocol == Protocol::Sflow).then(|| packet::readable(&info.agent)),
+            protocol: info.protocol.name().to_owned(),
+            domain: info.domain,
+            sessions,
+        }
+    }
+
+    fn restored(self, limits: &DecodeLimits) -> anyhow::Result<Exporter> {
+        let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == self.protocol);
+        let protocol = protocol.with_context(|| format!("the saved protocol {:?} is not known", self.protocol))?;
+        let agent = self.agent.map_or(Address::default(), packet::address);
+        let info = ExporterInfo { address: packet::address(self.address), agent, protocol, domain: self.domain };
+        let mut exporter = Exporter::new(info);
+        let sessions = self.sessions.into_iter().take(limits.sessions);
+        let talks = sessions.map(|session| session.restored(info.address, limits));
+        exporter.talks = talks.collect::<anyhow::Result<_>>()?;
+        exporter.heard_ms = exporter.talks.iter().map(|talk| talk.heard_ms).max().unwrap_or(i64::MIN);
+        Ok(exporter)
+    }
+}
+
+impl SavedSession {
+    fn of(talk: &Talk) -> SavedSession {
+        let mut templates: Vec<SavedTemplate> = talk
+            .templates
+            .iter()
+            .map(|(&id, template)| SavedTemplate { id, scopes: template.scopes, fields: template.fields.clone() })
+            .collect();
+        templates.sort_by_key(|template| template.id);
+        let none = |rate| SavedRate { sampler: None, interface: None, template: None, rate };
+        let mut rates: Vec<SavedRate> = talk
+            .rates
+            .iter()
+            .map(|(of, rate)| match of {
+                Of::Domain => none(rate),
+                Of::Sampler(sampler) => SavedRate { sampler: Some(sampler), ..none(rate) },
+                Of::Interface(interface) => SavedRate { interface: Some(interface), ..none(rate) },
+                Of::Template(template) => SavedRate { template: Some(template), ..none(rate) },
+            })
+            .collect();
+        rates.sort_by_key(|rate| (rate.sampler, rate.interface, rate.template));
+        SavedSession {
+            port: talk.session.port,
+            local_port: talk.session.local_port,
+            stream: talk.session.stream,
+            heard_ms: talk.heard_ms,
+            counting: talk.counting.clone(),
+            uptime: talk.uptime,
+            boot_ms: talk.boot_ms,
+            templates,
+            rates,
+        }
+    }
+
+    fn restored(self, address: Address, limits: &DecodeLimits) -> anyhow::Result<Talk> {
+        let SavedSession { port, local_port, stream, heard_ms, .. } = self;
+        let mut talk = Talk::new(Session { address, port, local_port, stream });
+        talk.heard_ms = heard_ms;
+        talk.counting = self.counting;
+        talk.uptime = self.uptime;
+        talk.boot_ms = self.boot_ms;
+        for SavedTemplate { id, scopes, fields } in self.templates.into_iter().take(limits.templates) {
+            let template = Template::new(fields, scopes, heard_ms, limits).ok().filter(|_| id >= 256);
+            talk.templates.insert(id, template.with_context(|| format!("the saved template {id} is none"))?);
+        }
+        for SavedRate { sampler, interface, template, rate } in self.rates.into_iter().take(limits.options) {
+            let of = match (sampler, interface, template) {
+                (Some(sampler), _, _) => Of::Sampler(sampler),
+                (None, Some(interface), _) => Of::Interface(interface),
+                (None, None, Some(template)) => Of::Template(template),
+                (None, None, None) => Of::Domain,
+            };
+            talk.rates.set(of, rate, heard_ms, limits.options);
+        }
+        Ok(talk)
+    }
+}

@@ -1,0 +1,223 @@
+//! Sequence numbers: what was lost, what only came late, and when the exporter began anew.
+
+use serde::{Deserialize, Serialize};
+
+/// How far a number may be behind to be late rather than of an exporter that began anew, units.
+const LATE: u32 = 1 << 16;
+/// How far it may be ahead to be a loss rather than that, units.
+const AHEAD: u32 = 1 << 24;
+/// So many late ones that follow on each other are an exporter that began anew, whatever its clock says.
+const LATE_RUN: u32 = 8;
+/// Gaps that late ones may still fill.
+const GAPS: usize = 16;
+
+/// What sequence numbers told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// Units that never came.
+    pub lost: u64,
+    /// Datagrams that came after later ones.
+    pub late: u64,
+    /// Datagrams that came twice.
+    pub repeated: u64,
+    /// Times that the exporter began to count anew.
+    pub restarts: u64,
+}
+
+/// A number, of so many units where that is known, and when it was sent, by a clock of the exporter's.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbered {
+    pub number: u32,
+    pub units: Option<u32>,
+    pub sent_ms: i64,
+}
+
+/// The numbers of one exporter; a unit is what it numbers: records, messages or samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sequence {
+    /// The number that comes next, or the least that may, where units were not known; `None` before the first.
+    pub next: Option<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    inexact: bool,
+    /// The newest had units: what comes next has another number than any before.
+    #[serde(skip)]
+    moved: bool,
+    /// When the newest was sent.
+    #[serde(default)]
+    sent_ms: i64,
+    /// What is missing, from and so many, oldest first.
+    #[serde(skip)]
+    gaps: Vec<(u32, u32)>,
+    /// The number after the last late one, and how many followed on each other.
+    #[serde(skip)]
+    late: (u32, u32),
+}
+
+impl Sequence {
+    /// Takes in a datagram; true where it is the one that comes next.
+    #[inline]
+    pub fn hear(&mut self, heard: Numbered, losses: &mut Losses) -> bool {
+        let is_next = self.next == Some(heard.number) && !self.inexact;
+        if is_next {
+            self.advance(&heard);
+        } else {
+            self.jump(&heard, losses);
+        }
+        is_next
+    }
+
+    /// Whether this number comes next, and came with nothing before.
+    #[inline]
+    pub fn is_new(&self, number: u32) -> bool {
+        self.next == Some(number) && self.moved
+    }
+
+    /// Whether the number that comes next is not known, but for the least that it may be.
+    pub fn is_inexact(&self) -> bool {
+        self.inexact
+    }
+
+    /// The exporter is known to have begun anew: nothing was lost.
+    pub fn restart(&mut self) {
+        *self = Sequence::default();
+    }
+
+    /// Whether a number may be of the same count, in order, lost before or late.
+    pub fn may_hold(&self, number: u32, sent_ms: i64) -> bool {
+        self.next.is_none_or(|next| {
+            number.wrapping_sub(next) <= AHEAD || next.wrapping_sub(number) <= LATE && sent_ms <= self.sent_ms
+        })
+    }
+
+    fn advance(&mut self, heard: &Numbered) {
+        self.next = Some(heard.number.wrapping_add(heard.units.unwrap_or(0)));
+        self.inexact = heard.units.is_none();
+        self.moved = heard.units.is_some_and(|units| units > 0);
+        self.sent_ms = self.sent_ms.max(heard.sent_ms);
+    }
+
+    #[cold]
+    fn jump(&mut self, heard: &Numbered, losses: &mut Losses) {
+        let Numbered { number, units, sent_ms } = *heard;
+        let Some(next) = self.next else { return self.advance(heard) };
+        let (ahead, behind) = (number.wrapping_sub(next), next.wrapping_sub(number));
+        if self.inexact && ahead == 0 && units == Some(0) {
+            // It says no more than was known.
+        } else if ahead <= AHEAD {
+            // How much of it was of datagrams whose units are unknown cannot be told.
+            if !self.inexact {
+                losses.lost += u64::from(ahead);
+                if self.gaps.len() == GAPS {
+                    self.gaps.remove(0);
+                }
+                self.gaps.push((next, ahead));
+            }
+            self.advance(heard);
+        } else if behind <= LATE && sent_ms <= self.sent_ms && !self.is_late_run(number, units) {
+            losses.late += 1;
+            let filled = self.fill(number, units.unwrap_or(0));
+            losses.lost = losses.lost.saturating_sub(u64::from(filled));
+            losses.repeated += u64::from(filled == 0 && units.is_some_and(|units| units > 0));
+        } else {
+            losses.restarts += 1;
+            self.restart();
+            self.advance(heard);
+        }
+    }
+
+    /// Whether late ones follow on each other for long: then they are not late.
+    fn is_late_run(&mut self, number: u32, units: Option<u32>) -> bool {
+        let run = if self.late.0 == number { self.late.1 + 1 } else { 1 };
+        self.late = (number.wrapping_add(units.unwrap_or(0)), run);
+        run >= LATE_RUN && units.is_some_and(|units| units > 0)
+    }
+
+    /// Takes what came late out of the gaps, and says how much that was.
+    fn fill(&mut self, number: u32, units: u32) -> u32 {
+        for at in 0..self.gaps.len() {
+            let (from, count) = self.gaps[at];
+            let into = number.wrapping_sub(from);
+            if into < count {
+                let filled = units.min(count - into);
+                self.gaps[at].1 = into;
+                if into + filled < count && self.gaps.len() < GAPS {
+                    self.gaps.insert(at + 1, (number.wrapping_add(filled), count - into - filled));
+                }
+                self.gaps.retain(|gap| gap.1 > 0);
+                return filled;
+            }
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(&(number, units): &(u32, u32)) -> Numbered {
+        Numbered { number, units: Some(units), sent_ms: 0 }
+    }
+
+    fn heard(numbers: &[(u32, u32)]) -> (Sequence, Losses) {
+        let (mut sequence, mut losses) = (Sequence::default(), Losses::default());
+        for of in numbers {
+            sequence.hear(numbered(of), &mut losses);
+        }
+        (sequence, losses)
+    }
+
+    #[test]
+    fn in_order_nothing_is_lost_across_the_wrap() {
+        let (sequence, losses) = heard(&[(u32::MAX - 29, 20), (u32::MAX - 9, 20), (10, 5)]);
+        assert_eq!((sequence.next, losses), (Some(15), Losses::default()));
+    }
+
+    #[test]
+    fn a_gap_is_lost_until_it_comes_late() {
+        let (_, losses) = heard(&[(0, 10), (40, 10)]);
+        assert_eq!(losses, Losses { lost: 30, ..Losses::default() });
+        let (_, losses) = heard(&[(0, 10), (40, 10), (20, 10)]);
+        assert_eq!(losses, Losses { lost: 20, late: 1, ..Losses::default() });
+        let (sequence, losses) = heard(&[(0, 10), (40, 10), (20, 10), (30, 10), (10, 10), (50, 10)]);
+        assert_eq!((sequence.next, losses), (Some(60), Losses { late: 3, ..Losses::default() }));
+    }
+
+    #[test]
+    fn what_comes_twice_fills_nothing() {
+        let (_, losses) = heard(&[(0, 10), (10, 10), (10, 10), (20, 10), (40, 10), (20, 10)]);
+        assert_eq!(losses, Losses { lost: 10, late: 2, repeated: 2, ..Losses::default() });
+    }
+
+    #[test]
+    fn going_back_a_lot_is_a_restart() {
+        for before in [1_000_000, 3_000_000_000] {
+            let (sequence, losses) = heard(&[(before, 10), (0, 10), (10, 10)]);
+            assert_eq!((sequence.next, losses), (Some(20), Losses { restarts: 1, ..Losses::default() }));
+        }
+    }
+
+    #[test]
+    fn late_ones_that_follow_on_each_other_are_a_restart() {
+        let numbers: Vec<_> = [0, 1000].into_iter().chain((0..20).map(|at| at * 10)).map(|at| (at, 10)).collect();
+        let (sequence, losses) = heard(&numbers);
+        assert_eq!((sequence.next, losses.restarts), (Some(200), 1));
+    }
+
+    #[test]
+    fn what_goes_back_and_was_sent_later_is_a_restart() {
+        let (mut sequence, mut losses) = heard(&[(0, 10), (1000, 10)]);
+        sequence.hear(Numbered { number: 0, units: Some(10), sent_ms: 1000 }, &mut losses);
+        assert_eq!((sequence.next, losses.restarts, losses.lost), (Some(10), 1, 990));
+    }
+
+    #[test]
+    fn an_unknown_number_of_units_loses_nothing() {
+        let (mut sequence, mut losses) = heard(&[(0, 10)]);
+        for number in [10, 12, 500] {
+            sequence.hear(Numbered { number, units: None, sent_ms: 0 }, &mut losses);
+        }
+        sequence.hear(numbered(&(510, 1)), &mut losses);
+        assert_eq!((sequence.next, losses), (Some(511), Losses::default()));
+    }
+}

@@ -1,0 +1,85 @@
+//! What is kept of one session of an exporter's in one observation domain: templates, sampling rates and sequence numbers are of
+//! nobody else (RFC 7011, sections 3.1 and 8).
+
+use crate::collect::element::moment::Moment;
+use crate::collect::element::template::Template;
+use crate::collect::exporter::Session;
+use crate::collect::exporter::counting::Counting;
+use crate::collect::exporter::sampling::Rates;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+/// How far an uptime may be from where it should be, ms, beside a 64th of the time between.
+const DRIFT_MS: i64 = 10_000;
+/// Datagrams whose content is remembered, to know those that come twice.
+const REMEMBERED: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+pub struct Talk {
+    pub session: Session,
+    pub heard_ms: i64,
+    pub counting: Counting,
+    /// Last uptime, and when it came, ms.
+    pub uptime: Option<(u32, i64)>,
+    /// When it booted, by an option, ms from the Unix epoch.
+    pub boot_ms: Option<i64>,
+    pub templates: HashMap<u16, Template, RandomState>,
+    pub rates: Rates,
+    /// Sets that wait for a template.
+    pub waiting: u32,
+    recent: Vec<u64>,
+    oldest: usize,
+}
+
+impl Talk {
+    pub fn new(session: Session) -> Talk {
+        Talk { session, heard_ms: i64::MIN, ..Talk::default() }
+    }
+
+    /// The same exporter by another session.
+    pub fn moved(self, session: Session) -> Talk {
+        Talk { session, waiting: 0, ..self }
+    }
+
+    /// Takes in a datagram's times; true where the exporter started anew since the one before. Then sequence numbers start
+    /// anew too, and templates are worth nothing (RFC 3954, section 9). `may_hold`: whether numbers deny it, given whether the
+    /// uptime runs on.
+    ///
+    /// An exporter that started anew has an uptime that began after it was last heard. One that only goes back is of a datagram
+    /// that came late, or of another card in the same domain.
+    pub fn hear(
+        &mut self,
+        moment: &Moment,
+        may_hold: impl Fn(&Counting, bool) -> bool,
+        mut forget: impl FnMut(&Template),
+    ) -> bool {
+        let last_ms = self.heard_ms;
+        self.heard_ms = last_ms.max(moment.received_ms);
+        let Some(uptime) = moment.uptime_ms else { return false };
+        let Some((before, at_ms)) = self.uptime.replace((uptime, moment.received_ms)) else { return false };
+        let on = i64::from(uptime.wrapping_sub(before) as i32);
+        let elapsed = moment.received_ms.saturating_sub(at_ms);
+        let runs_on = on.saturating_sub(elapsed).saturating_abs() <= DRIFT_MS + elapsed.saturating_abs() / 64;
+        let booted_ms = moment.received_ms.saturating_sub(i64::from(uptime));
+        if booted_ms < last_ms.saturating_sub(DRIFT_MS) || may_hold(&self.counting, runs_on) {
+            return false;
+        }
+        self.counting.restart();
+        self.templates.drain().for_each(|(_, template)| forget(&template));
+        true
+    }
+
+    /// Whether a datagram of this content came before, not long ago.
+    pub fn is_known(&self, content: u64) -> bool {
+        self.recent.contains(&content)
+    }
+
+    pub fn remember(&mut self, content: u64) {
+        if self.recent.len() < REMEMBERED {
+            self.recent.push(content);
+            return;
+        }
+        self.recent[self.oldest] = content;
+        self.oldest = (self.oldest + 1) % REMEMBERED;
+    }
+}

@@ -1,0 +1,39 @@
+//! Bounds of what exporters may make a decoder keep, and of the times that are believed.
+
+/// What is kept of exporters at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeLimits {
+    /// Exporters, observation domains counted apart.
+    pub exporters: usize,
+    /// Sessions of one exporter: of a port each.
+    pub sessions: usize,
+    /// Templates of one session.
+    pub templates: usize,
+    pub fields: usize,
+    /// Sampling rates of one exporter, and sources of samples.
+    pub options: usize,
+    /// Octets of records that wait for their template, of all exporters together.
+    pub waiting_octets: usize,
+    /// How long they wait, ms.
+    pub waiting_ms: i64,
+    /// How far an exporter's clock may be off before its times are moved to this host's, ms.
+    pub clock_error_ms: i64,
+    /// How long before its export a record may have begun, or ended, ms.
+    pub flow_ms: i64,
+}
+
+impl Default for DecodeLimits {
+    fn default() -> DecodeLimits {
+        DecodeLimits {
+            exporters: 4096,
+            sessions: 16,
+            templates: 1024,
+            fields: 512,
+            options: 1024,
+            waiting_octets: 4 << 20,
+            waiting_ms: 60_000,
+            clock_error_ms: 3_600_000,
+            flow_ms: 24 * 3_600_000,
+        }
+    }
+}

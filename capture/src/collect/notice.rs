@@ -1,0 +1,325 @@
+//! What exporters notice beside their flows, on its way to the publisher: events of translation, counters of interfaces and
+//! names.
+
+use super::exporter::ExporterInfo;
+use super::record::{InterfaceCounters, InterfaceName, NatEvent};
+use crate::packet::{Address, shortest};
+use crate::proto;
+use crate::proto::nat_event::Event;
+use crate::publish::encode::BatchEncoder;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::hash::BuildHasher as _;
+
+/// Notices that wait before they are published.
+const QUEUE: usize = 10_000;
+/// Interfaces whose counters and names are remembered; past it all are forgotten, which costs one delta of each.
+const INTERFACES: usize = 65_536;
+/// A name that stays as it was is told again after this time, ms.
+const NAME_AGAIN_MS: i64 = 3_600_000;
+/// Samples of counters further apart than this have no delta, ms.
+const LONGEST_SPAN_MS: i64 = 3_600_000;
+/// Octets of a user's, an interface's or a description's name that are kept.
+const MAX_NAME: usize = 255;
+
+/// One notice, as `flow.proto` has it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// An address was translated, or a firewall decided.
+    Nat(proto::NatEvent),
+    /// What the counters of an interface went on by.
+    Counters(proto::ExporterCounters),
+    /// What something is called.
+    Name(proto::ExporterName),
+}
+
+impl Notice {
+    /// Adds it to a batch.
+    pub(super) fn encode(&self, batch: &mut BatchEncoder) {
+        match self {
+            Notice::Nat(event) => batch.report(2, event),
+            Notice::Counters(counters) => batch.report(3, counters),
+            Notice::Name(name) => batch.report(4, name),
+        }
+    }
+}
+
+/// An interface of an exporter.
+type Interface = (Address, u32, u32);
+
+/// The notices that wait, and what was reported before.
+#[derive(Debug, Default)]
+pub struct Notices {
+    queue: Vec<Notice>,
+    counters: HashMap<Interface, (i64, InterfaceCounters)>,
+    /// By a hash of the name, and when it was told.
+    names: HashMap<Interface, (u64, i64)>,
+    hasher: RandomState,
+}
+
+impl Notices {
+    /// Whether those that wait have to be published before more comes.
+    pub fn is_full(&self) -> bool {
+        self.queue.len() >= QUEUE
+    }
+
+    /// Takes those that wait.
+    pub fn take(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.queue)
+    }
+
+    /// An event of translation, or of a firewall. What was not translated is seen as it is.
+    pub fn event(&mut self, from: &ExporterInfo, event: &NatEvent<'_>) {
+        let either =
+            |after: &Address, before: &Address| octets(if *after == Address::default() { before } else { after });
+        let [src, dst] = &event.addresses;
+        let [post_src, post_dst] = &event.translated;
+        let port = |after: u16, before: u16| u32::from(if after == 0 { before } else { after });
+        let [first, last] = event.port_block;
+        let last = match (last, event.port_count) {
+            (0, count) if count > 1 => first.saturating_add((count - 1).saturating_mul(event.port_step.max(1))),
+            (last, _) => last,
+        };
+        // An event of one port may name the block that the port is of.
+        let is_block = first > 0 && last > 0 && (matches!(event.nat_event, 16 | 17) || event.translated_ports[0] == 0);
+        self.queue.push(Notice::Nat(proto::NatEvent {
+            event_at_ms: event.time_ms.max(0) as u64,
+            event: what(event) as i32,
+            nat_event: u32::from(event.nat_event),
+            firewall_event: u32::from(event.firewall_event),
+            exporter_addr: octets(from.speaker()),
+            protocol: u32::from(event.protocol),
+            src_addr: octets(src),
+            src_port: u32::from(event.ports[0]),
+            dst_addr: octets(dst),
+            dst_port: u32::from(event.ports[1]),
+            post_src_addr: either(post_src, src),
+            post_src_port: if is_block { u32::from(first) } else { port(event.translated_ports[0], event.ports[0]) },
+            post_dst_addr: either(post_dst, dst),
+            post_dst_port: port(event.translated_ports[1], event.ports[1]),
+            port_block_end: if is_block { u32::from(last) } else { 0 },
+            port_block_step: u32::from(event.port_step),
+            ingress_vrf: event.vrf[0],
+            egress_vrf: event.vrf[1],
+            connection: event.connection,
+            user_name: text(event.user),
+        }));
+    }
+
+    /// Counters of an interface: what they went on by since the sample before; nothing for the first one, nor where the
+    /// device began to count anew.
+    pub fn counters(&mut self, from: &ExporterInfo, now: &InterfaceCounters, now_ms: i64) {
+        let interface = (*from.speaker(), from.domain, now.index);
+        if self.counters.len() >= INTERFACES && !self.counters.contains_key(&interface) {
+            self.counters.clear();
+        }
+        let Some((before_ms, before)) = self.counters.insert(interface, (now_ms, *now)) else { return };
+        let span_ms = now_ms - before_ms;
+        let anew = (0..2).any(|way| now.octets[way] < before.octets[way]);
+        if anew || !(1..=LONGEST_SPAN_MS).contains(&span_ms) {
+            return;
+        }
+        // Octets are of 64 bits; the others wrap at 32, packets as a sum of three.
+        let octets_of = |way: usize| now.octets[way] - before.octets[way];
+        let packets = |way: usize| now.packets[way].wrapping_sub(before.packets[way]) & 0xffff_ffff;
+        let rare = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
+        self.queue.push(Notice::Counters(proto::ExporterCounters {
+            exporter_addr: octets(from.speaker()),
+            interface: now.index,
+            speed: now.speed,
+            status: now.status,
+            span_ms: span_ms as u64,
+            in_octets: octets_of(0),
+            in_packets: packets(0),
+            in_errors: rare(now.errors[0], before.errors[0]),
+            in_discards: rare(now.discards[0], before.discards[0]),
+            out_octets: octets_of(1),
+            out_packets: packets(1),
+            out_errors: rare(now.errors[1], before.errors[1]),
+            out_discards: rare(now.discards[1], before.discards[1]),
+        }));
+    }
+
+    /// The name of an interface, where it is new or was not told for long.
+    pub fn name(&mut self, from: &ExporterInfo, name: &InterfaceName<'_>, now_ms: i64) {
+        let interface = (*from.speaker(), from.domain, name.index);
+        let hash = self.hasher.hash_one((name.name, name.description));
+        if self.names.get(&interface).is_some_and(|&(known, at)| known == hash && now_ms - at < NAME_AGAIN_MS) {
+            return;
+        }
+        if self.names.len() >= INTERFACES {
+            self.names.clear();
+        }
+        self.names.insert(interface, (hash, now_ms));
+        self.queue.push(Notice::Name(proto::ExporterName {
+            exporter_addr: octets(from.speaker()),
+            kind: proto::exporter_name::Kind::Interface as i32,
+            number: name.index,
+            name: text(name.name),
+            description: text(name.description),
+        }));
+    }
+}
+
+/// What happened, over both numberings (IE 230, RFC 8158; IE 233).
+fn what(event: &NatEvent<'_>) -> Event {
+    match (event.nat_event, event.firewall_event) {
+        (1 | 4 | 6 | 8 | 10, _) => Event::Create,
+        (2 | 5 | 7 | 9 | 11, _) => Event::Delete,
+        (14, _) => Event::AddressBind,
+        (15, _) => Event::AddressUnbind,
+        (16, _) => Event::PortBlockAllocate,
+        (17, _) => Event::PortBlockFree,
+        (3 | 12 | 13 | 18, _) => Event::Exhausted,
+        (0, 1) => Event::Create,
+        (0, 2) => Event::Delete,
+        (0, 3) => Event::Deny,
+        (0, 0) => Event::Unspecified,
+        _ => Event::Other,
+    }
+}
+
+/// An address as messages have it; empty for none.
+fn octets(address: &Address) -> Vec<u8> {
+    if *address == Address::default() { Vec::new() } else { shortest(address).to_vec() }
+}
+
+fn text(octets: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(octets).into_owned();
+    let end = (0..=text.len().min(MAX_NAME)).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    text.truncate(end);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::exporter::Protocol;
+    use std::net::Ipv4Addr;
+
+    fn exporter() -> ExporterInfo {
+        let address = Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped().octets();
+        ExporterInfo { address, agent: Address::default(), protocol: Protocol::Ipfix, domain: 7 }
+    }
+
+    fn four(last: u8) -> Address {
+        Ipv4Addr::new(100, 64, 0, last).to_ipv6_mapped().octets()
+    }
+
+    fn nat(of: &NatEvent<'_>) -> proto::NatEvent {
+        let mut notices = Notices::default();
+        notices.event(&exporter(), of);
+        match &notices.take()[..] {
+            [Notice::Nat(event)] => event.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_not_translated_is_seen_as_it_is() {
+        let event =
+            NatEvent { addresses: [four(1), four(2)], ports: [5, 80], firewall_event: 1, ..NatEvent::default() };
+        let told = nat(&event);
+        assert_eq!((told.event(), told.post_src_addr, told.post_src_port), (Event::Create, vec![100, 64, 0, 1], 5));
+        assert_eq!((told.post_dst_addr, told.post_dst_port), (vec![100, 64, 0, 2], 80));
+        let translated = NatEvent { translated: [four(9), Address::default()], translated_ports: [4000, 0], ..event };
+        let told = nat(&translated);
+        assert_eq!((told.src_port, told.post_src_addr, told.post_src_port), (5, vec![100, 64, 0, 9], 4000));
+    }
+
+    #[test]
+    fn blocks_of_ports_have_a_first_and_a_last_one() {
+        let block = NatEvent { nat_event: 16, port_block: [1024, 2047], ..NatEvent::default() };
+        let told = nat(&block);
+        assert_eq!((told.event(), told.post_src_port, told.port_block_end), (Event::PortBlockAllocate, 1024, 2047));
+        let counted = NatEvent { port_block: [1024, 0], port_count: 64, port_step: 2, ..block };
+        assert_eq!(nat(&counted).port_block_end, 1024 + 63 * 2);
+        let absurd = NatEvent { port_block: [65_000, 0], port_count: 60_000, port_step: 9, ..block };
+        assert_eq!(nat(&absurd).port_block_end, 65_535);
+        let session = NatEvent { nat_event: 4, translated_ports: [1500, 0], ..block };
+        assert_eq!((nat(&session).post_src_port, nat(&session).port_block_end), (1500, 0));
+    }
+
+    #[test]
+    fn every_event_of_the_registry_is_one_of_ours() {
+        let of = |nat_event, firewall_event| what(&NatEvent { nat_event, firewall_event, ..NatEvent::default() });
+        let by_nat: Vec<Event> = (1..=18).map(|event| of(event, 0)).collect();
+        use Event::{AddressBind, AddressUnbind, Create, Delete, Exhausted, PortBlockAllocate, PortBlockFree};
+        let expected = [
+            Create,
+            Delete,
+            Exhausted,
+            Create,
+            Delete,
+            Create,
+            Delete,
+            Create,
+            Delete,
+            Create,
+            Delete,
+            Exhausted,
+            Exhausted,
+            AddressBind,
+            AddressUnbind,
+            PortBlockAllocate,
+            PortBlockFree,
+            Exhausted,
+        ];
+        assert_eq!(by_nat, expected);
+        let by_firewall: Vec<Event> = (0..=5).map(|event| of(0, event)).collect();
+        assert_eq!(by_firewall, [Event::Unspecified, Create, Delete, Event::Deny, Event::Other, Event::Other]);
+    }
+
+    #[test]
+    fn counters_are_told_by_what_they_went_on_by() {
+        let mut notices = Notices::default();
+        let first =
+            InterfaceCounters { index: 3, octets: [u64::MAX - 9, 5], packets: [0xffff_fff0, 1], ..Default::default() };
+        notices.counters(&exporter(), &first, 1000);
+        assert_eq!(notices.take(), []);
+        let next = InterfaceCounters { octets: [u64::MAX, 505], packets: [0x1_0000_0005, 3], errors: [1, 0], ..first };
+        notices.counters(&exporter(), &next, 31_000);
+        let [Notice::Counters(told)] = &notices.take()[..] else { panic!() };
+        assert_eq!((told.in_octets, told.out_octets, told.in_packets, told.out_packets), (9, 500, 21, 2));
+        assert_eq!((told.span_ms, told.in_errors, told.interface), (30_000, 1, 3));
+        // The device started anew, and then went on.
+        let anew = InterfaceCounters { octets: [10, 10], packets: [1, 1], ..first };
+        notices.counters(&exporter(), &anew, 61_000);
+        assert_eq!(notices.take(), []);
+        notices.counters(&exporter(), &InterfaceCounters { octets: [30, 10], ..anew }, 91_000);
+        assert!(matches!(&notices.take()[..], [Notice::Counters(told)] if told.in_octets == 20));
+    }
+
+    #[test]
+    fn names_are_told_when_they_change_and_every_hour() {
+        let mut notices = Notices::default();
+        let name = InterfaceName { index: 3, name: b"xe-0/0/1", description: b"north" };
+        for (ms, name, told) in [
+            (0, name, 1),
+            (1000, name, 0),
+            (2000, InterfaceName { description: b"south", ..name }, 1),
+            (3000, InterfaceName { index: 4, ..name }, 1),
+            (2000 + NAME_AGAIN_MS, InterfaceName { description: b"south", ..name }, 1),
+        ] {
+            notices.name(&exporter(), &name, ms);
+            assert_eq!(notices.take().len(), told, "{ms}");
+        }
+        let long = "ü".repeat(200);
+        notices.name(&exporter(), &InterfaceName { name: long.as_bytes(), ..name }, 0);
+        assert!(matches!(&notices.take()[..], [Notice::Name(told)] if told.name == "ü".repeat(127)));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut notices = Notices::default();
+        for index in 0..2 * INTERFACES as u32 {
+            notices.counters(&exporter(), &InterfaceCounters { index, ..Default::default() }, 0);
+            notices.name(&exporter(), &InterfaceName { index, ..Default::default() }, 0);
+            if notices.is_full() {
+                notices.take();
+            }
+        }
+        assert!(notices.counters.len() <= INTERFACES && notices.names.len() <= INTERFACES);
+        assert!(notices.queue.len() <= QUEUE);
+    }
+}

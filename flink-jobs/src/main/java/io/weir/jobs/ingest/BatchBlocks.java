@@ -1,0 +1,113 @@
+package io.weir.jobs.ingest;
+
+import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.Direction;
+import io.weir.jobs.message.Enrichment;
+import io.weir.jobs.sink.BlockBuilder;
+import io.weir.jobs.sink.BlockOperator;
+import io.weir.jobs.table.Table;
+import io.weir.proto.ExporterCounters;
+import io.weir.proto.ExporterName;
+import io.weir.proto.Flow;
+import io.weir.proto.FlowBatch;
+import io.weir.proto.FlowMessage;
+import io.weir.proto.NatEvent;
+import java.nio.charset.StandardCharsets;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+
+/**
+ * The job {@code ingest}: every record of every batch becomes a row, of {@code flows} or of the
+ * table of what exporters reported beside their flows.
+ */
+public final class BatchBlocks extends BlockOperator<Accepted> {
+  private static final long serialVersionUID = 1;
+
+  private static final Header FLOWS = Header.of(Table.FLOWS);
+  private static final Header NAT_EVENTS = Header.of(Table.NAT_EVENTS);
+  private static final Header INTERFACE_COUNTERS = Header.of(Table.INTERFACE_COUNTERS);
+  private static final Header EXPORTER_NAMES = Header.of(Table.EXPORTER_NAMES);
+
+  private static final int SRC_AS = Table.FLOWS.index("src_as");
+  private static final int DST_AS = Table.FLOWS.index("dst_as");
+  private static final int SRC_COUNTRY = Table.FLOWS.index("src_country");
+  private static final int DST_COUNTRY = Table.FLOWS.index("dst_country");
+  private static final int SRC_PREFIX = Table.FLOWS.index("src_prefix");
+  private static final int DST_PREFIX = Table.FLOWS.index("dst_prefix");
+  private static final int SRC_CUSTOMER = Table.FLOWS.index("src_customer");
+  private static final int DST_CUSTOMER = Table.FLOWS.index("dst_customer");
+  private static final int SITE_DIRECTION = Table.FLOWS.index("site_direction");
+  private static final int NATION_DIRECTION = Table.FLOWS.index("nation_direction");
+  private static final int SERVICE = Table.FLOWS.index("service");
+
+  /** Where the columns stand that a batch gives to all of its records. */
+  private record Header(
+      Table table, int ts, int intervalMs, int probe, int worker, int epoch, int sequence) {
+    static Header of(Table table) {
+      return new Header(
+          table,
+          table.index("ts"),
+          table.index("interval_ms"),
+          table.index("probe"),
+          table.index("worker"),
+          table.index("epoch"),
+          table.index("sequence"));
+    }
+  }
+
+  @Override
+  public void processElement(StreamRecord<Accepted> element) {
+    FlowMessage message = element.getValue().flow();
+    if (message == null || !message.hasBatch()) {
+      return;
+    }
+    byte[] probe = message.getProbe().getBytes(StandardCharsets.UTF_8);
+    Enrichment enrichment = element.getValue().enrichment();
+    FlowBatch batch = message.getBatch();
+    int record = 0;
+    for (Flow flow : batch.getFlowsList()) {
+      BlockBuilder row = row(FLOWS, message, probe);
+      FlowWriter.write(flow, row);
+      write(enrichment, record++, row);
+      added();
+    }
+    for (NatEvent event : batch.getNatEventsList()) {
+      NatEventWriter.write(event, row(NAT_EVENTS, message, probe));
+      added();
+    }
+    for (ExporterCounters counters : batch.getInterfaceCountersList()) {
+      ExporterCountersWriter.write(counters, row(INTERFACE_COUNTERS, message, probe));
+      added();
+    }
+    for (ExporterName name : batch.getNamesList()) {
+      ExporterNameWriter.write(name, row(EXPORTER_NAMES, message, probe));
+      added();
+    }
+  }
+
+  private BlockBuilder row(Header header, FlowMessage message, byte[] probe) {
+    long ts = message.getIntervalStartMs() / 1000;
+    BlockBuilder row = builder(header.table, ts);
+    row.addRow();
+    row.set(header.ts, ts);
+    row.set(header.intervalMs, message.getIntervalMs());
+    row.setString(header.probe, probe);
+    row.set(header.worker, message.getWorker());
+    row.set(header.epoch, message.getEpoch());
+    row.set(header.sequence, message.getSequence());
+    return row;
+  }
+
+  private static void write(Enrichment known, int record, BlockBuilder row) {
+    row.set(SRC_AS, known.srcAs[record]);
+    row.set(DST_AS, known.dstAs[record]);
+    row.set(SRC_COUNTRY, known.srcCountry[record]);
+    row.set(DST_COUNTRY, known.dstCountry[record]);
+    row.set(SRC_PREFIX, known.srcPrefix[record]);
+    row.set(DST_PREFIX, known.dstPrefix[record]);
+    row.set(SRC_CUSTOMER, known.srcCustomer[record]);
+    row.set(DST_CUSTOMER, known.dstCustomer[record]);
+    row.set(SITE_DIRECTION, Direction.ofSite(known.ends[record]).ordinal());
+    row.set(NATION_DIRECTION, Direction.ofNation(known.ends[record]).ordinal());
+    row.set(SERVICE, known.service[record]);
+  }
+}

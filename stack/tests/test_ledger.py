@@ -1,0 +1,31 @@
+"""What the ledger says of exporters."""
+
+from __future__ import annotations
+
+from weir.ledger import _of_exporters
+
+
+def test_what_was_taken_is_no_loss() -> None:
+    refused = {
+        "ipfix 192.0.2.1 domain 0, time_clamped": 3,
+        "ipfix 192.0.2.1 domain 0, repeated": 2,
+        "ipfix 192.0.2.1 domain 0, bad_template": 1,
+    }
+    nothing: dict[str, int] = {}
+    rows = [
+        {
+            "time": "2026-11-22T10:00:00Z",
+            "probe": "routers",
+            "worker": 0,
+            "exporter_lost": nothing,
+            "exporter_without_sampling_rate": nothing,
+            "exporter_refused": counts,
+        }
+        for counts in (refused, {"ipfix 192.0.2.1 domain 0, repeated": 5})
+    ]
+    found = {one.text: one.loss for one in _of_exporters(rows)}
+    assert found == {
+        "ipfix 192.0.2.1 domain 0: 1 were unreadable (bad template)": True,
+        "ipfix 192.0.2.1 domain 0: 7 came twice and were stored once": False,
+        "ipfix 192.0.2.1 domain 0: 3 records were stored at the time of their export: theirs was impossible": False,
+    }

@@ -1,0 +1,102 @@
+"""Who had an address and port at a moment: `weir nat` over rows as the jobs write them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness import RunningStack
+from weir.clickhouse import connect
+
+#: Reports of one translator: time, event, subscriber, its port, what others saw, its port, protocol, destination, its port,
+#: last port of a block, user. Addresses of one test alone: the store is shared.
+REPORTS = [
+    ("10:00:00.000", "create", "100.64.0.1", 1000, "198.51.100.1", 4000, 6, "", 0, 0, ""),
+    ("10:05:00.000", "delete", "100.64.0.1", 1000, "198.51.100.1", 4000, 6, "", 0, 0, ""),
+    # Its end was lost: the next subscriber of the same port ends it.
+    ("10:06:00.000", "create", "100.64.0.2", 2000, "198.51.100.1", 4000, 6, "", 0, 0, ""),
+    ("10:07:00.000", "create", "100.64.0.3", 2000, "198.51.100.1", 4000, 6, "", 0, 0, ""),
+    ("10:07:00.000", "create", "100.64.0.4", 2000, "198.51.100.1", 4000, 17, "", 0, 0, ""),
+    ("09:00:00.000", "port_block_allocate", "100.64.0.9", 0, "198.51.100.2", 1024, 0, "", 0, 2047, "anna"),
+    ("12:00:00.000", "port_block_free", "100.64.0.9", 0, "198.51.100.2", 1024, 0, "", 0, 2047, "anna"),
+    # Of a single port more is known than of the block that it is in.
+    ("10:00:00.000", "create", "100.64.0.8", 7, "198.51.100.2", 1100, 6, "", 0, 0, ""),
+    ("11:30:00.000", "delete", "100.64.0.7", 77, "198.51.100.3", 5000, 6, "", 0, 0, ""),
+    # One port towards two destinations; the end of one names none.
+    ("13:00:00.000", "create", "100.64.0.5", 50, "198.51.100.9", 6000, 6, "203.0.113.1", 443, 0, ""),
+    ("13:01:00.000", "create", "100.64.0.6", 50, "198.51.100.9", 6000, 6, "203.0.113.2", 443, 0, ""),
+    ("13:10:00.000", "delete", "100.64.0.5", 50, "198.51.100.9", 6000, 6, "", 0, 0, ""),
+    ("13:00:00.000", "address_bind", "2001:db8:a::1", 0, "2001:db8:b::1", 0, 0, "", 0, 0, ""),
+    # Refused: nobody had anything.
+    ("13:00:00.000", "deny", "100.64.0.5", 51, "198.51.100.9", 6001, 6, "203.0.113.1", 22, 0, ""),
+]
+
+
+def _address(text: str) -> str:
+    return text if ":" in text else f"::ffff:{text}" if text else "::"
+
+
+@pytest.fixture(scope="module")
+def told(stack: RunningStack) -> RunningStack:
+    """A stack in which the reports are stored."""
+    rows = ", ".join(
+        f"('2026-11-20 {at[:8]}', '2026-11-20 {at}', '{event}', '{_address(src)}', {src_port}, '{_address(post)}', {post_port},"
+        f" {protocol}, '{_address(dst)}', {dst_port}, {end}, '{user}', '::ffff:192.0.2.254', 'cgn')"
+        for at, event, src, src_port, post, post_port, protocol, dst, dst_port, end, user in REPORTS
+    )
+    connect(stack.stack, "admin").execute(
+        "INSERT INTO nat_events (ts, event_at, event, src_addr, src_port, post_src_addr, post_src_port, protocol, dst_addr,"
+        f" dst_port, port_block_end, user_name, exporter_addr, probe) VALUES {rows}"
+    )
+    return stack
+
+
+@pytest.mark.parametrize(
+    ("who", "at", "options", "subscribers", "known"),
+    [
+        ("198.51.100.1:4000", "10:01:00", [], ["100.64.0.1"], True),
+        ("198.51.100.1:4000", "09:59:59", [], [], False),
+        ("198.51.100.1:4000", "10:05:30", [], [], False),
+        ("198.51.100.1:4000", "10:06:30", [], ["100.64.0.2"], True),
+        ("198.51.100.1:4000", "10:08:00", ["--protocol", "tcp"], ["100.64.0.3"], True),
+        ("198.51.100.1:4000", "10:08:00", [], ["100.64.0.3", "100.64.0.4"], False),
+        ("198.51.100.2:1500", "10:08:00", [], ["100.64.0.9"], True),
+        ("198.51.100.2:2048", "10:08:00", [], [], False),
+        ("198.51.100.2:1500", "12:00:01", [], [], False),
+        ("198.51.100.2:1100", "10:08:00", [], ["100.64.0.8"], True),
+        # Its beginning was before anybody stored reports.
+        ("198.51.100.3:5000", "10:08:00", [], ["100.64.0.7"], True),
+        ("198.51.100.9:6000", "13:02:00", [], ["100.64.0.5", "100.64.0.6"], False),
+        ("198.51.100.9:6000", "13:02:00", ["--to", "203.0.113.2"], ["100.64.0.6"], True),
+        ("198.51.100.9:6000", "13:20:00", [], ["100.64.0.6"], True),
+        ("198.51.100.9:6001", "13:20:00", [], [], False),
+        ("[2001:db8:b::1]:80", "13:20:00", [], ["2001:db8:a::1"], True),
+    ],
+)
+def test_who_had_it(
+    told: RunningStack, who: str, at: str, options: list[str], subscribers: list[str], known: bool
+) -> None:
+    done = told.weir("nat", who, "--at", f"2026-11-20T{at}Z", "--json", *options)
+    assert done.status == (0 if known else 1), done.err
+    answer = json.loads(done.out)
+    assert answer["known"] is known
+    assert sorted(row["subscriber"] for row in answer["holders"]) == subscribers
+
+
+def test_the_reports_beside_the_moment_are_shown(told: RunningStack) -> None:
+    done = told.weir("nat", "198.51.100.1:4000", "--at", "2026-11-20T10:05:30Z")
+    assert "not known" in done.out
+    assert "10:05:00.000Z delete" in done.out
+    assert "10:06:00.000Z create" in done.out
+    answer = json.loads(told.weir("nat", "198.51.100.1:4000", "--at", "2026-11-20T10:08:00Z", "--json").out)
+    assert [row["subscriber"] for row in answer["superseded"]] == ["100.64.0.2"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("198.51.100.1:70000", "2026-11-20"), ("anna:1", "2026-11-20"), ("::1", "today")]
+)
+def test_a_wrong_question_is_an_error(told: RunningStack, arguments: tuple[str, str]) -> None:
+    done = told.weir("nat", arguments[0], "--at", arguments[1])
+    assert done.status == 2
+    assert "Error" in done.err or "not a" in done.err
