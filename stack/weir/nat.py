@@ -118,26 +118,31 @@ def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
         f" minIf(event_at, event_at > {time} AND event IN {_ENDS}) AS until_at"
         f" FROM nat_events WHERE {where} GROUP BY {', '.join(columns)}"
     )
-    # An end that names no destination ends all that began before on the same ports.
+    # An end that names no destination ends all that began before on the same ports; so does the next subscriber's beginning.
     over = f"OVER (PARTITION BY {', '.join(place)})"
+    others = "OVER (PARTITION BY form, protocol, first_port, last_port, exporter, destination, destination_port)"
+    to = f" AND destination IN ('', '::', '{wanted.to}')" if wanted.to else ""
     rows = store.rows(
         f"SELECT * EXCEPT (last_at, since_at, until_at), toString(since_at) AS since_time, toString(until_at) AS until_time,"
-        f" form = 'port' AND NOT ended_next AND since_at < {time} - INTERVAL {LONGEST_HOURS} HOUR AS unended"
+        f" form = 'port' AND NOT ended_next AND since_at < {time} - INTERVAL {LONGEST_HOURS} HOUR AS unended,"
+        " begun AND NOT ended_next AND since_at < newest_at AS superseded"
         " FROM (SELECT *,"
-        f" maxIf(last_at, NOT begun AND destination IN ('::', '')) {over} AS over_at, max(begun) {over} AS begun_there"
+        f" maxIf(last_at, NOT begun AND destination IN ('::', '')) {over} AS over_at, max(begun) {over} AS begun_there,"
+        f" max(since_at) {others} AS newest_at"
         f" FROM ({grouped}))"
-        " WHERE (begun AND since_at > over_at) OR (reports_before = 0 AND ended_next AND NOT begun_there)"
+        f" WHERE ((begun AND since_at > over_at) OR (reports_before = 0 AND ended_next AND NOT begun_there)){to}"
         f" ORDER BY form = 'address', form = 'port block', begun DESC, since_at DESC LIMIT {_MOST}"
     )
-    holders = [
-        {name: row[name] for name in (*columns, "user")}
-        | {
-            "since": _utc(row["since_time"]) if row["begun"] else None,
-            "until": _utc(row["until_time"]) if row["ended_next"] else None,
-        }
-        for row in rows
-        if not row["unended"]
-    ]
+    found: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    for row in rows:
+        if not row["unended"]:
+            times = {
+                "since": _utc(row["since_time"]) if row["begun"] else None,
+                "until": _utc(row["until_time"]) if row["ended_next"] else None,
+            }
+            found[bool(row["superseded"])].append({name: row[name] for name in (*columns, "user")} | times)
+    # A report on the port itself counts for more than one on a block, and that for more than one on an address.
+    holders = [row for row in found[False] if row["form"] == found[False][0]["form"]]
     near = [
         store.rows(
             f"SELECT {form}, protocol, {_plain('src_addr')} AS subscriber, ingress_vrf AS vrf, src_port AS subscriber_port,"
@@ -149,25 +154,7 @@ def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
         for sign, order in (("<=", "DESC"), (">", "ASC"))
     ]
     before, after = ({**rows[0], "time": _utc(rows[0]["time"])} if rows else None for rows in near)
-    believed, superseded = _believed(holders)
-    return Answer(believed, superseded, before, after)
-
-
-def _believed(holders: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Those of the most particular form; of several on the same port and destination, the last one to begin and those whose
-    end after the moment was reported.
-    """
-    if not holders:
-        return [], []
-    best = [row for row in holders if row["form"] == holders[0]["form"]]
-    seen = set()
-    believed: list[dict[str, Any]] = []
-    superseded: list[dict[str, Any]] = []
-    for row in best:
-        place = (row["protocol"], row["destination"], row["destination_port"], row["exporter"])
-        (superseded if place in seen and not row["until"] else believed).append(row)
-        seen.add(place)
-    return believed, superseded
+    return Answer(holders, found[True], before, after)
 
 
 def _where(wanted: Who, time: str) -> str:
@@ -183,8 +170,6 @@ def _where(wanted: Who, time: str) -> str:
     ]
     if wanted.protocol is not None:
         parts.append(f"protocol IN (0, {wanted.protocol})")
-    if wanted.to is not None:
-        parts.append(f"dst_addr IN (toIPv6('::'), {_literal(wanted.to)})")
     return " AND ".join(parts)
 
 
@@ -225,7 +210,8 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
             table.add_row(word, *_cells(near), f"{near['time']} {near['event']}", "", near["exporter"])
         else:
             table.add_row(word, "nothing reported")
-    console.print(table)
+    # A pipe has no width: nothing is cut.
+    (console if console.is_terminal else Console(width=250)).print(table)
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -127,4 +127,4 @@ def test_the_reports_beside_the_moment_are_shown(told: RunningStack) -> None:
 def test_a_wrong_question_is_an_error(told: RunningStack, arguments: tuple[str, str]) -> None:
     done = told.weir("nat", arguments[0], "--at", arguments[1])
     assert done.status == 2
-    assert "Error" in done.err or "not a" in done.err
+    assert arguments[0 if arguments[0] != "::1" else 1] in done.err
