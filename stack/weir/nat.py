@@ -24,6 +24,10 @@ _BEGINS = "('create', 'address_bind', 'port_block_allocate')"
 _ENDS = "('delete', 'address_unbind', 'port_block_free')"
 #: Subscribers at one moment that are shown at most.
 _MOST = 20
+#: A session whose end nobody reported is not believed to have lasted longer: its port may be another's, or nobody's.
+LONGEST_HOURS = 24
+#: Reports on single ports are looked for so many days around the moment.
+_SEARCHED_DAYS = 31
 PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "sctp": 132}
 
 
@@ -55,7 +59,7 @@ class Answer:
     @property
     def known(self) -> bool:
         """Exactly one subscriber had it."""
-        return len({row["subscriber"] for row in self.holders}) == 1
+        return len({(row["subscriber"], row["vrf"]) for row in self.holders}) == 1
 
 
 def who(text: str) -> tuple[Address, int]:
@@ -94,103 +98,78 @@ def protocol(text: str | None) -> int | None:
 
 def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
     """Who had it, and the reports before and after."""
-    where = _where(wanted)
     time = f"toDateTime64('{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}', 3, 'UTC')"
-    fields = (
-        "multiIf(port_block_end > 0, 'port block', post_src_port > 0, 'port', 'address') AS form, protocol, "
-        f"{_plain('src_addr')} AS subscriber, {_plain('exporter_addr')} AS exporter, "
-    )
-    # What began and did not end yet, or ended later without a beginning that anybody stored.
-    rows = store.rows(
-        f"SELECT {fields}"
-        f" if(form = 'port', src_port, 0) AS subscriber_port, post_src_port AS first_port, port_block_end AS last_port,"
+    where = _where(wanted, time)
+    form = "multiIf(port_block_end > 0, 'port block', post_src_port > 0, 'port', 'address') AS form"
+    place = ("form", "protocol", "subscriber", "vrf", "subscriber_port", "first_port", "last_port", "exporter")
+    columns = (*place, "destination", "destination_port")
+    # One row for each that a report names: whether its last report before was a beginning, its first one after an end.
+    grouped = (
+        f"SELECT {form}, protocol, {_plain('src_addr')} AS subscriber, ingress_vrf AS vrf,"
+        " if(form = 'port', src_port, 0) AS subscriber_port, post_src_port AS first_port, port_block_end AS last_port,"
+        f" {_plain('exporter_addr')} AS exporter,"
         f" if(form = 'port', {_plain('dst_addr')}, '') AS destination, if(form = 'port', dst_port, 0) AS destination_port,"
-        f" max(user_name) AS user, toString(maxIf(event_at, event_at <= {time})) AS last_time,"
+        " max(user_name) AS user,"
         f" argMaxIf(event IN {_BEGINS}, (event_at, ts, sequence, event IN {_ENDS}), event_at <= {time}) AS begun,"
         f" countIf(event_at <= {time}) AS reports_before,"
-        f" toString(maxIf(event_at, event_at <= {time} AND event IN {_BEGINS})) AS since_time,"
-        f" countIf(event_at <= {time} AND event IN {_BEGINS}) AS begins,"
+        f" maxIf(event_at, event_at <= {time}) AS last_at,"
+        f" maxIf(event_at, event_at <= {time} AND event IN {_BEGINS}) AS since_at,"
         f" argMinIf(event IN {_ENDS}, (event_at, ts, sequence), event_at > {time}) AS ended_next,"
-        f" toString(minIf(event_at, event_at > {time} AND event IN {_ENDS})) AS until_time,"
-        f" countIf(event_at > {time} AND event IN {_ENDS}) AS ends"
-        f" FROM nat_events WHERE {where}"
-        " GROUP BY form, protocol, subscriber, exporter, subscriber_port, first_port, last_port, destination, destination_port"
-        # An end that names no destination is one of all destinations: `_open` needs it.
-        " HAVING begun OR (reports_before = 0 AND ended_next) OR (destination = '::' AND reports_before > 0)"
-        f" ORDER BY form = 'address', form = 'port block', begun DESC, since_time DESC LIMIT {_MOST}"
+        f" minIf(event_at, event_at > {time} AND event IN {_ENDS}) AS until_at"
+        f" FROM nat_events WHERE {where} GROUP BY {', '.join(columns)}"
     )
-    holders = [
-        {
-            name: row[name]
-            for name in (
-                *("form", "protocol", "subscriber", "subscriber_port", "user", "first_port", "last_port"),
-                *("destination", "destination_port", "exporter"),
-            )
-        }
-        | {
-            "since": _utc(row["since_time"]) if row["begins"] else None,
-            "until": _utc(row["until_time"]) if row["ends"] else None,
-        }
-        for row in _open(rows)
-    ]
+    # An end that names no destination ends all that began before on the same ports; so does the next subscriber's beginning.
+    over = f"OVER (PARTITION BY {', '.join(place)})"
+    others = "OVER (PARTITION BY form, protocol, first_port, last_port, exporter, destination, destination_port)"
+    to = f" AND destination IN ('', '::', '{wanted.to}')" if wanted.to else ""
+    rows = store.rows(
+        f"SELECT * EXCEPT (last_at, since_at, until_at), toString(since_at) AS since_time, toString(until_at) AS until_time,"
+        f" form = 'port' AND NOT ended_next AND since_at < {time} - INTERVAL {LONGEST_HOURS} HOUR AS unended,"
+        " begun AND NOT ended_next AND since_at < newest_at AS superseded"
+        " FROM (SELECT *,"
+        f" maxIf(last_at, NOT begun AND destination IN ('::', '')) {over} AS over_at, max(begun) {over} AS begun_there,"
+        f" max(since_at) {others} AS newest_at"
+        f" FROM ({grouped}))"
+        f" WHERE ((begun AND since_at > over_at) OR (reports_before = 0 AND ended_next AND NOT begun_there)){to}"
+        f" ORDER BY form = 'address', form = 'port block', begun DESC, since_at DESC LIMIT {_MOST}"
+    )
+    found: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
+    for row in rows:
+        if not row["unended"]:
+            times = {
+                "since": _utc(row["since_time"]) if row["begun"] else None,
+                "until": _utc(row["until_time"]) if row["ended_next"] else None,
+            }
+            found[bool(row["superseded"])].append({name: row[name] for name in (*columns, "user")} | times)
+    # A report on the port itself counts for more than one on a block, and that for more than one on an address.
+    holders = [row for row in found[False] if row["form"] == found[False][0]["form"]]
     near = [
         store.rows(
-            f"SELECT {fields} toString(event_at) AS time, toString(event) AS event, src_port AS subscriber_port,"
-            f" post_src_port AS first_port, port_block_end AS last_port FROM nat_events"
+            f"SELECT {form}, protocol, {_plain('src_addr')} AS subscriber, ingress_vrf AS vrf, src_port AS subscriber_port,"
+            f" post_src_port AS first_port, port_block_end AS last_port, {_plain('exporter_addr')} AS exporter,"
+            f" {_plain('dst_addr')} AS destination, dst_port AS destination_port, toString(event) AS event,"
+            f" toString(event_at) AS time FROM nat_events"
             f" WHERE {where} AND event_at {sign} {time} ORDER BY event_at {order} LIMIT 1"
         )
         for sign, order in (("<=", "DESC"), (">", "ASC"))
     ]
     before, after = ({**rows[0], "time": _utc(rows[0]["time"])} if rows else None for rows in near)
-    believed, superseded = _believed(holders)
-    return Answer(believed, superseded, before, after)
+    return Answer(holders, found[True], before, after)
 
 
-def _open(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that had not ended; an end without a destination ends all that began before on the same ports."""
-
-    def place(row: dict[str, Any]) -> tuple[Any, ...]:
-        names = ("form", "protocol", "subscriber", "subscriber_port", "first_port", "last_port", "exporter")
-        return tuple(row[name] for name in names)
-
-    over = {place(row): row["last_time"] for row in rows if row["destination"] in ("::", "") and not row["begun"]}
-    begun = {place(row) for row in rows if row["begun"]}
-    return [
-        row
-        for row in rows
-        if (row["begun"] and row["since_time"] > over.get(place(row), ""))
-        # Whatever began has an entry of its own already.
-        or (not row["reports_before"] and row["ended_next"] and place(row) not in begun)
-    ]
-
-
-def _believed(holders: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Those of the most particular form; of several on the same port and destination the last one to begin."""
-    if not holders:
-        return [], []
-    best = [row for row in holders if row["form"] == holders[0]["form"]]
-    seen = set()
-    believed: list[dict[str, Any]] = []
-    superseded: list[dict[str, Any]] = []
-    for row in best:
-        place = (row["protocol"], row["destination"], row["destination_port"], row["exporter"])
-        (superseded if place in seen else believed).append(row)
-        seen.add(place)
-    return believed, superseded
-
-
-def _where(wanted: Who) -> str:
+def _where(wanted: Who, time: str) -> str:
     port = wanted.port
+    near = f"event_at BETWEEN {time} - INTERVAL {_SEARCHED_DAYS} DAY AND {time} + INTERVAL {_SEARCHED_DAYS} DAY"
     parts = [
         f"post_src_addr = {_literal(wanted.address)}",
         f"event IN {_BEGINS[:-1]}, {_ENDS[1:]}",
+        # Sessions are many and short; blocks and addresses are held for long.
+        f"(port_block_end > 0 OR post_src_port = 0 OR {near})",
         f"(port_block_end = 0 AND post_src_port IN (0, {port}) OR port_block_end > 0 AND post_src_port <= {port}"
         f" AND port_block_end >= {port} AND ({port} - post_src_port) % greatest(port_block_step, 1) = 0)",
     ]
     if wanted.protocol is not None:
         parts.append(f"protocol IN (0, {wanted.protocol})")
-    if wanted.to is not None:
-        parts.append(f"dst_addr IN (toIPv6('::'), {_literal(wanted.to)})")
     return " AND ".join(parts)
 
 
@@ -213,8 +192,9 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
     if answer.known:
         one = answer.holders[0]
         own = f", port {one['subscriber_port']}" if one["subscriber_port"] else ""
+        vrf = f" in VRF {one['vrf']}" if one["vrf"] else ""
         user = f" ({one['user']})" if one["user"] else ""
-        console.print(f"{name}: [bold]{one['subscriber']}[/bold]{own}{user}", highlight=False)
+        console.print(f"{name}: [bold]{one['subscriber']}[/bold]{own}{vrf}{user}", highlight=False)
     elif answer.holders:
         console.print(f"{name}: several had it; --protocol or --to tells which", highlight=False)
     else:
@@ -230,7 +210,8 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
             table.add_row(word, *_cells(near), f"{near['time']} {near['event']}", "", near["exporter"])
         else:
             table.add_row(word, "nothing reported")
-    console.print(table)
+    # A pipe has no width: nothing is cut.
+    (console if console.is_terminal else Console(width=250)).print(table)
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -239,4 +220,5 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     names = {number: name for name, number in PROTOCOLS.items()}
     place = f"{row['destination']}:{row['destination_port']}" if row.get("destination", "") not in ("", "::") else ""
     spoken = names.get(row["protocol"], str(row["protocol"])) if row["protocol"] else "all"
-    return f"{row['subscriber']}{inside}", f"{row['form']} {ports}".strip(), spoken, place
+    vrf = f" VRF {row['vrf']}" if row["vrf"] else ""
+    return f"{row['subscriber']}{inside}{vrf}", f"{row['form']} {ports}".strip(), spoken, place

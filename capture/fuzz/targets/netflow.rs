@@ -5,7 +5,7 @@ use super::{Input, START_NS};
 use weir_probe::collect::decode::{Decoder, Take, message_octets};
 use weir_probe::collect::exporter::{ExporterInfo, Session};
 use weir_probe::collect::limits::DecodeLimits;
-use weir_probe::collect::record::{Imported, InterfaceName, NatEvent};
+use weir_probe::collect::record::{GivenName, Imported, NatEvent};
 use weir_probe::packet::Address;
 
 /// Datagrams of one input at most.
@@ -65,8 +65,8 @@ impl Take for Taking<'_> {
         assert!(!event.user.contains(&0));
     }
 
-    fn interface(&mut self, _: &ExporterInfo, name: &InterfaceName<'_>) {
-        assert!(name.index > 0 && !name.name.contains(&0) && !name.description.contains(&0));
+    fn name(&mut self, _: &ExporterInfo, name: &GivenName<'_>) {
+        assert!(name.number > 0 && !name.name.contains(&0) && !name.description.contains(&0));
     }
 }
 

@@ -12,7 +12,7 @@ use super::nprobe::Inbox;
 use super::nprobe::kafka::Taken;
 use super::outcome::CollectOutcome;
 use super::publish::CollectClosing;
-use super::record::{Imported, InterfaceCounters, InterfaceName, NatEvent};
+use super::record::{GivenName, Imported, InterfaceCounters, NatEvent};
 use super::report::ExporterReports;
 use super::states::States;
 use super::table::{Clamped, Flows, Table, TableOptions};
@@ -288,7 +288,7 @@ impl Take for Adding<'_> {
         self.notices.event(info, event);
     }
 
-    fn interface(&mut self, info: &ExporterInfo, name: &InterfaceName<'_>) {
+    fn name(&mut self, info: &ExporterInfo, name: &GivenName<'_>) {
         self.notices.name(info, name, self.now_ms);
     }
 

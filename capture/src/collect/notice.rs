@@ -2,9 +2,10 @@
 //! names.
 
 use super::exporter::ExporterInfo;
-use super::record::{InterfaceCounters, InterfaceName, NatEvent};
+use super::record::{GivenName, InterfaceCounters, Named, NatEvent};
 use crate::packet::{Address, shortest};
 use crate::proto;
+use crate::proto::exporter_name::Kind;
 use crate::proto::nat_event::Event;
 use crate::publish::encode::BatchEncoder;
 use foldhash::fast::RandomState;
@@ -53,7 +54,7 @@ pub struct Notices {
     queue: Vec<Notice>,
     counters: HashMap<Interface, (i64, InterfaceCounters)>,
     /// By a hash of the name, and when it was told.
-    names: HashMap<Interface, (u64, i64)>,
+    names: HashMap<(Kind, Interface), (u64, i64)>,
     hasher: RandomState,
 }
 
@@ -140,21 +141,25 @@ impl Notices {
         }));
     }
 
-    /// The name of an interface, where it is new or was not told for long.
-    pub fn name(&mut self, from: &ExporterInfo, name: &InterfaceName<'_>, now_ms: i64) {
-        let interface = (*from.speaker(), from.domain, name.index);
+    /// A name, where it is new or was not told for long.
+    pub fn name(&mut self, from: &ExporterInfo, name: &GivenName<'_>, now_ms: i64) {
+        let kind = match name.of {
+            Named::Interface => Kind::Interface,
+            Named::Vrf => Kind::Vrf,
+        };
+        let named = (kind, (*from.speaker(), from.domain, name.number));
         let hash = self.hasher.hash_one((name.name, name.description));
-        if self.names.get(&interface).is_some_and(|&(known, at)| known == hash && now_ms - at < NAME_AGAIN_MS) {
+        if self.names.get(&named).is_some_and(|&(known, at)| known == hash && now_ms - at < NAME_AGAIN_MS) {
             return;
         }
         if self.names.len() >= INTERFACES {
             self.names.clear();
         }
-        self.names.insert(interface, (hash, now_ms));
+        self.names.insert(named, (hash, now_ms));
         self.queue.push(Notice::Name(proto::ExporterName {
             exporter_addr: octets(from.speaker()),
-            kind: proto::exporter_name::Kind::Interface as i32,
-            number: name.index,
+            kind: kind as i32,
+            number: name.number,
             name: text(name.name),
             description: text(name.description),
         }));
@@ -293,19 +298,20 @@ mod tests {
     #[test]
     fn names_are_told_when_they_change_and_every_hour() {
         let mut notices = Notices::default();
-        let name = InterfaceName { index: 3, name: b"xe-0/0/1", description: b"north" };
+        let name = GivenName { number: 3, name: b"xe-0/0/1", description: b"north", ..GivenName::default() };
         for (ms, name, told) in [
             (0, name, 1),
             (1000, name, 0),
-            (2000, InterfaceName { description: b"south", ..name }, 1),
-            (3000, InterfaceName { index: 4, ..name }, 1),
-            (2000 + NAME_AGAIN_MS, InterfaceName { description: b"south", ..name }, 1),
+            (2000, GivenName { description: b"south", ..name }, 1),
+            (3000, GivenName { number: 4, ..name }, 1),
+            (3000, GivenName { of: Named::Vrf, ..name }, 1),
+            (2000 + NAME_AGAIN_MS, GivenName { description: b"south", ..name }, 1),
         ] {
             notices.name(&exporter(), &name, ms);
             assert_eq!(notices.take().len(), told, "{ms}");
         }
         let long = "ü".repeat(200);
-        notices.name(&exporter(), &InterfaceName { name: long.as_bytes(), ..name }, 0);
+        notices.name(&exporter(), &GivenName { name: long.as_bytes(), ..name }, 0);
         assert!(matches!(&notices.take()[..], [Notice::Name(told)] if told.name == "ü".repeat(127)));
     }
 
@@ -314,7 +320,7 @@ mod tests {
         let mut notices = Notices::default();
         for index in 0..2 * INTERFACES as u32 {
             notices.counters(&exporter(), &InterfaceCounters { index, ..Default::default() }, 0);
-            notices.name(&exporter(), &InterfaceName { index, ..Default::default() }, 0);
+            notices.name(&exporter(), &GivenName { number: index, ..Default::default() }, 0);
             if notices.is_full() {
                 notices.take();
             }

@@ -89,10 +89,21 @@ pub struct NatEvent<'a> {
     pub user: &'a [u8],
 }
 
-/// An interface's name, by an option (IE 82, 83).
+/// What an exporter gives a name to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InterfaceName<'a> {
-    pub index: u32,
+pub enum Named {
+    /// IE 10 or 14, with 82 and 83.
+    #[default]
+    Interface,
+    /// IE 234 or 235, with 236.
+    Vrf,
+}
+
+/// A name, by an option.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenName<'a> {
+    pub of: Named,
+    pub number: u32,
     pub name: &'a [u8],
     pub description: &'a [u8],
 }

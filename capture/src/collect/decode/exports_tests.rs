@@ -2,7 +2,7 @@
 //! project; where they are absent nothing is compared. `WEIR_BLESS=1` writes the texts anew.
 
 use super::*;
-use crate::collect::record::{InterfaceCounters, InterfaceName, NatEvent, SentCounts};
+use crate::collect::record::{GivenName, InterfaceCounters, Named, NatEvent, SentCounts};
 use crate::packet::{Frame, LinkType, parse};
 use crate::source::file::CaptureFile;
 use std::fmt::Write as _;
@@ -71,10 +71,15 @@ impl Take for Lines {
         );
     }
 
-    fn interface(&mut self, _: &ExporterInfo, interface: &InterfaceName<'_>) {
+    fn name(&mut self, _: &ExporterInfo, given: &GivenName<'_>) {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
-        let (name, description) = (text(interface.name), text(interface.description));
-        let _ = writeln!(self.0, "interface {}: {name:?} {description:?}", interface.index);
+        let (name, description) = (text(given.name), text(given.description));
+        let _ = writeln!(
+            self.0,
+            "{} {}: {name:?} {description:?}",
+            if given.of == Named::Vrf { "vrf" } else { "interface" },
+            given.number
+        );
     }
 
     fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) {

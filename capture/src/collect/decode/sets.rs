@@ -207,6 +207,14 @@ impl<T: Take> Message<'_, T> {
             count += 1;
             match values.record(&template.shape, &moment, self.limits) {
                 Ok((mut read, mended)) => {
+                    // Such as ASA's at the end of a connection, which has its counts too.
+                    if template.event {
+                        let (event, _) = event::read(&template.fields, record, &moment, self.limits);
+                        if event.happened() {
+                            counts.events += 1;
+                            self.take.event(info, &event);
+                        }
+                    }
                     if let Some(follows) = template.follows {
                         let of = super::digest(info, &talk.session);
                         if !self.totals.settle(follows, of, values.flow(), &mut read) {
@@ -228,8 +236,12 @@ impl<T: Take> Message<'_, T> {
                     self.take.flow(info, &read);
                 }
                 Err(Refusal::Empty | Refusal::NoAddress) if template.event => {
+                    let (event, mended) = event::read(&template.fields, record, &moment, self.limits);
+                    if mended {
+                        counts.count(Refusal::TimeClamped);
+                    }
                     counts.events += 1;
-                    self.take.event(info, &event::read(&template.fields, record, &moment));
+                    self.take.event(info, &event);
                 }
                 Err(cause) => counts.count(cause),
             }
@@ -263,9 +275,9 @@ impl<T: Take> Message<'_, T> {
             }
             talk.boot_ms = i64::try_from(values.boot_ms).ok().filter(|&boot| boot > 0).or(talk.boot_ms);
             if template.named
-                && let Some(name) = event::interface(&template.fields, option)
+                && let Some(name) = event::name(&template.fields, option)
             {
-                self.take.interface(info, &name);
+                self.take.name(info, &name);
             }
         }
         template.records += u64::from(count);

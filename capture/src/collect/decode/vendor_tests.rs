@@ -3,7 +3,7 @@
 use super::tests::*;
 use super::*;
 use crate::collect::element::values::mapped;
-use crate::collect::record::{InterfaceCounters, InterfaceName, NatEvent, SentCounts};
+use crate::collect::record::{GivenName, InterfaceCounters, NatEvent, SentCounts};
 
 /// Keeps all that is handed over.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Take for All {
         self.events.push((NatEvent { user: b"", ..*event }, event.user.to_vec()));
     }
 
-    fn interface(&mut self, _: &ExporterInfo, InterfaceName { index, name, description }: &InterfaceName<'_>) {
+    fn name(&mut self, _: &ExporterInfo, GivenName { number: index, name, description, .. }: &GivenName<'_>) {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         self.names.push((*index, text(name), text(description)));
     }
@@ -426,6 +426,45 @@ fn events_of_translation_are_handed_over() {
     };
     assert_eq!(read.events, [(expected, b"anna".to_vec())]);
     assert_eq!((decoder.counts().events, decoder.counts().records), (1, 0));
+}
+
+#[test]
+fn the_end_of_a_connection_is_an_event_and_a_flow() {
+    let mut decoder = Decoder::default();
+    let fields = [(0, 8, 4), (0, 12, 4), (0, 225, 4), (0, 233, 1), (0, 323, 8), (0, 231, 4), (0, 232, 4)];
+    let ends = |event: u64, octets: u64| {
+        row(&fields, &[0x0a00_0001, 0x0a00_0002, 0xc633_6401, event, NOW_MS as u64, octets, octets])
+    };
+    let rows = [ends(1, 0), ends(5, 40), ends(2, 900), ends(3, 0)].concat();
+    let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &rows)]));
+    let events: Vec<u8> = read.events.iter().map(|(event, _)| event.firewall_event).collect();
+    // How a connection goes on is told by its flow alone.
+    assert_eq!(events, [1, 2, 3]);
+    assert!(decoder.counts().records >= 1);
+    assert_eq!(decoder.counts().events, 3);
+}
+
+#[test]
+fn the_clock_of_events_is_ours() {
+    let mut decoder = Decoder::default();
+    let fields = [(0, 8, 4), (0, 225, 4), (0, 230, 1), (0, 323, 8)];
+    let at = |ms: i64| row(&fields, &[0x0a00_0001, 0xc633_6401, 4, ms as u64]);
+    let year = 365 * 86_400_000;
+    // By an exporter whose clock is a year behind, ten seconds before the export; and a time that cannot be.
+    let mut message =
+        ipfix(0, &[template(300, &fields), set(300, &[at(NOW_MS - year - 10_000), at(NOW_MS + year)].concat())]);
+    message[4..8].copy_from_slice(&(((NOW_MS - year) / 1000) as u32).to_be_bytes());
+    let times: Vec<i64> = all(&mut decoder, &message).events.iter().map(|(event, _)| event.time_ms - NOW_MS).collect();
+    assert!(times.iter().zip([-10_000, 0]).all(|(is, should)| (is - should).abs() <= 1000), "{times:?}");
+    assert_eq!(decoder.counts().of(Refusal::TimeClamped), 1);
+}
+
+#[test]
+fn vrfs_are_named() {
+    let mut decoder = Decoder::default();
+    let options = options_template(401, &[(0, 234, 4)], &[(0, 236, 8)]);
+    let read = all(&mut decoder, &ipfix(0, &[options, set(401, b"\0\0\0\x07customer")]));
+    assert_eq!(read.names, [(7, "customer".to_owned(), String::new())]);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use crate::collect::element::moment::Moment;
 use crate::collect::element::template::{TemplateField, walk};
 use crate::collect::element::values::{mapped, number, text};
 use crate::collect::exporter::ExporterInfo;
-use crate::collect::record::{Imported, InterfaceCounters, InterfaceName, NatEvent};
+use crate::collect::limits::DecodeLimits;
+use crate::collect::record::{GivenName, Imported, InterfaceCounters, Named, NatEvent};
 
 /// What takes what is decoded.
 pub trait Take {
@@ -13,8 +14,8 @@ pub trait Take {
     /// An event that counts nothing.
     fn event(&mut self, _from: &ExporterInfo, _event: &NatEvent<'_>) {}
 
-    /// The name of an interface, by an option.
-    fn interface(&mut self, _from: &ExporterInfo, _name: &InterfaceName<'_>) {}
+    /// The name of an interface or a VRF, by an option.
+    fn name(&mut self, _from: &ExporterInfo, _name: &GivenName<'_>) {}
 
     /// The counters of an interface, by a sample of sFlow's.
     fn counters(&mut self, _from: &ExporterInfo, _counters: &InterfaceCounters) {}
@@ -39,8 +40,14 @@ pub fn tells_event(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 40_001..=40_005)
 }
 
-/// Reads a record as an event.
-pub fn read<'a>(fields: &'a [TemplateField], record: &'a [u8], moment: &Moment) -> NatEvent<'a> {
+/// Reads a record as an event, and whether its time had to be mended: as those of flows it is moved to this host's clock where
+/// the exporter's is far off, and not believed where it cannot be.
+pub fn read<'a>(
+    fields: &'a [TemplateField],
+    record: &'a [u8],
+    moment: &Moment,
+    limits: &DecodeLimits,
+) -> (NatEvent<'a>, bool) {
     let mut event = NatEvent::default();
     let mut time_ms = None;
     for (field, octets) in walk(fields, record).filter(|(field, _)| field.pen == 0) {
@@ -76,20 +83,35 @@ pub fn read<'a>(fields: &'a [TemplateField], record: &'a [u8], moment: &Moment) 
             _ => {}
         }
     }
-    event.time_ms = time_ms.filter(|&ms| ms > 0).unwrap_or(moment.export_ms);
-    event
+    let (_, last_ms, mended) = moment.settle(None, time_ms.filter(|&ms| ms > 0), limits);
+    event.time_ms = last_ms;
+    (event, mended)
 }
 
-/// Reads an option as the name of an interface; `None` where it is none.
-pub fn interface<'a>(fields: &'a [TemplateField], option: &'a [u8]) -> Option<InterfaceName<'a>> {
-    let mut name = InterfaceName::default();
+impl NatEvent<'_> {
+    /// Whether it says of a translation or connection that it began, ended or was refused, rather than how it goes on.
+    pub fn happened(&self) -> bool {
+        self.nat_event != 0 || matches!(self.firewall_event, 1..=4)
+    }
+}
+
+/// Whether options with it give names.
+pub fn gives_name(pen: u32, id: u16) -> bool {
+    pen == 0 && matches!(id, 82 | 83 | 236)
+}
+
+/// Reads an option as the name of an interface or a VRF; `None` where it is none.
+pub fn name<'a>(fields: &'a [TemplateField], option: &'a [u8]) -> Option<GivenName<'a>> {
+    let mut given = GivenName::default();
     for (field, octets) in walk(fields, option).filter(|(field, _)| field.pen == 0) {
         match field.id {
-            10 | 14 | 252 | 253 if name.index == 0 => name.index = number(octets) as u32,
-            82 => name.name = text(octets),
-            83 => name.description = text(octets),
+            10 | 14 | 252 | 253 if given.number == 0 => given.number = number(octets) as u32,
+            234 | 235 if given.number == 0 => given.number = number(octets) as u32,
+            82 => given.name = text(octets),
+            83 => given.description = text(octets),
+            236 => (given.of, given.name) = (Named::Vrf, text(octets)),
             _ => {}
         }
     }
-    Some(name).filter(|name| name.index > 0 && !(name.name.is_empty() && name.description.is_empty()))
+    Some(given).filter(|given| given.number > 0 && !(given.name.is_empty() && given.description.is_empty()))
 }

@@ -1,7 +1,7 @@
 //! Templates, made into the steps that read a record: only what means something, where it lies in the record.
 
 use crate::collect::cause::Refusal;
-use crate::collect::element::event::{is_event, tells_event};
+use crate::collect::element::event::{gives_name, is_event, tells_event};
 use crate::collect::element::routed::is_routed;
 use crate::collect::element::values::{Shape, Values};
 use crate::collect::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
@@ -150,7 +150,7 @@ impl Template {
         Ok(Template {
             routed: any(is_routed),
             event: any(tells_event),
-            named: any(|pen, id| pen == 0 && matches!(id, 82 | 83)),
+            named: any(gives_name),
             sampled: any(|pen, id| pen == 0 && matches!(id, 34 | 50 | 305 | 310 | 311)),
             payload,
             follows,
@@ -202,7 +202,9 @@ impl Template {
             let TemplateField { pen, id, .. } = **field;
             let beside = match self.scopes {
                 None => self.routed && is_routed(pen, id) || self.event && is_event(pen, id),
-                Some(_) => *at < scoped || self.named && pen == 0 && matches!(id, 10 | 14 | 82 | 83),
+                Some(_) => {
+                    *at < scoped || self.named && (gives_name(pen, id) || pen == 0 && matches!(id, 10 | 14 | 234 | 235))
+                }
             };
             // 210 is padding, and v9's 0 is another vendor's.
             beside || (pen == 0 && matches!(id, 0 | 210)) || chosen.get(*at).copied().flatten().is_some()
