@@ -131,7 +131,7 @@ def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
         f" max(since_at) {others} AS newest_at"
         f" FROM ({grouped}))"
         f" WHERE ((begun AND since_at > over_at) OR (reports_before = 0 AND ended_next AND NOT begun_there)){to}"
-        f" ORDER BY form = 'address', form = 'port block', begun DESC, since_at DESC LIMIT {_MOST}"
+        f" ORDER BY unended OR superseded, form = 'address', form = 'port block', begun DESC, since_at DESC LIMIT {_MOST}"
     )
     found: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
     for row in rows:
