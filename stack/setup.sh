@@ -18,6 +18,8 @@ need make make
 need cc gcc
 need c++ g++
 need pkg-config pkg-config
+# OpenSSL's configuration, which is Perl, needs more than Debian's perl-base.
+perl -MFindBin -MIPC::Cmd -e 1 2>/dev/null || { missing+=(perl); packages+=(perl); }
 need javac openjdk-17-jdk-headless
 need mvn maven
 need ip iproute2
