@@ -39,7 +39,7 @@ class Column:
 
     def definition(self) -> str:
         """What stands in CREATE TABLE or after ADD COLUMN."""
-        comment = self.comment.replace("\\", "\\\\").replace("'", "\\'")
+        comment = self.comment.replace("\\", "\\\\").replace("'", "''")
         return f"{self.name} {self.type} COMMENT '{comment}'" + (
             f" CODEC({self.codec})" if self.codec else ""
         )

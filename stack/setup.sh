@@ -3,6 +3,7 @@
 # Usage: stack/setup.sh [--tests]     --tests also installs the packages of the tests.
 set -euo pipefail
 
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 packages=() missing=()
 need() { # need COMMAND PACKAGE...: the Debian packages that provide the command
   command -v "$1" >/dev/null 2>&1 && return
@@ -18,6 +19,8 @@ need make make
 need cc gcc
 need c++ g++
 need pkg-config pkg-config
+# OpenSSL's configuration, which is Perl, needs more than Debian's perl-base.
+perl -MFindBin -MIPC::Cmd -e 1 2>/dev/null || { missing+=(perl); packages+=(perl); }
 need javac openjdk-17-jdk-headless
 need mvn maven
 need ip iproute2
@@ -33,9 +36,10 @@ optional() { # optional TEST PACKAGE: the package, if the test fails and the pac
 # Not grep -q: it may exit before ldconfig has written everything, which fails the pipe.
 optional 'ldconfig -p | grep libpcap.so.0.8' libpcap0.8
 optional 'pkg-config --exists libndpi' libndpi-dev
+least_rust=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$here/capture/Cargo.toml")
 rust=$(cargo --version 2>/dev/null | cut -d' ' -f2 || true)
-if [[ -z $rust ]] || ! at_least "$rust" 1.85; then
-  missing+=("cargo 1.85 or newer")
+if [[ -z $rust ]] || ! at_least "$rust" "$least_rust"; then
+  missing+=("cargo $least_rust or newer")
   # Debian packages a current Rust under these names beside that of the release.
   if apt-cache show cargo-web >/dev/null 2>&1; then packages+=(cargo-web rustc-web); else packages+=(rustup); fi
 fi
@@ -46,10 +50,11 @@ if [[ ${1:-} == --tests ]]; then
   need nfcapd nfdump
   need softflowd softflowd
   need pmacctd pmacct
+  # The formatter of cargo-web.
+  optional 'command -v cargo-fmt' rustfmt-web
 fi
 
 # Builds peers that Debian lacks, or has in another version, with its own Go: Debian's is too old.
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 go_version=1.26.6
 peers=(github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6
   github.com/osrg/gobgp/v4/cmd/gobgp@v4.8.0 github.com/osrg/gobgp/v4/cmd/gobgpd@v4.8.0)

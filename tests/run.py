@@ -92,7 +92,9 @@ def parts(what: str) -> list[Part]:
         "capture",
         [
             "cargo fmt --check",
-            "cargo clippy --quiet --locked --all-targets -- -D warnings",
+            # Debian's packages of a newer Rust have no clippy.
+            "if cargo clippy --version >/dev/null 2>&1; then cargo clippy --quiet --locked --all-targets -- -D warnings;"
+            " else echo 'SKIPPED 1 this Rust has no clippy'; fi",
             "cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib --bins --target-dir target",
         ],
         nice=5,

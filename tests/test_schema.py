@@ -66,5 +66,5 @@ def test_a_new_field_is_a_migration() -> None:
     assert flow_columns.migration([known]) == ""
     assert flow_columns.migration([known, new]) == (
         "ALTER TABLE flows\n"
-        "    ADD COLUMN IF NOT EXISTS tos UInt8 COMMENT 'the sender\\'s' CODEC(ZSTD(1)) AFTER src_port;\n"
+        "    ADD COLUMN IF NOT EXISTS tos UInt8 COMMENT 'the sender''s' CODEC(ZSTD(1)) AFTER src_port;\n"
     )

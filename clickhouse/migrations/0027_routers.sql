@@ -1,11 +1,11 @@
 -- What routers know of flows, translations of addresses, counters and names of interfaces.
 
 ALTER TABLE flows
-    ADD COLUMN IF NOT EXISTS routed_src_as UInt32 COMMENT 'Autonomous system of the source as the exporter\'s routing table has it, 0 unknown; src_as is that of Weir\'s own table' CODEC(ZSTD(1)) AFTER output_interface,
+    ADD COLUMN IF NOT EXISTS routed_src_as UInt32 COMMENT 'Autonomous system of the source as the exporter''s routing table has it, 0 unknown; src_as is that of Weir''s own table' CODEC(ZSTD(1)) AFTER output_interface,
     ADD COLUMN IF NOT EXISTS routed_dst_as UInt32 COMMENT 'Autonomous system of the destination, likewise' CODEC(ZSTD(1)) AFTER routed_src_as,
     ADD COLUMN IF NOT EXISTS next_hop IPv6 COMMENT 'Next router towards the destination, as the exporter has it; :: unknown' CODEC(ZSTD(1)) AFTER routed_dst_as,
     ADD COLUMN IF NOT EXISTS bgp_next_hop IPv6 COMMENT 'BGP next hop towards the destination, as the exporter has it; :: unknown' CODEC(ZSTD(1)) AFTER next_hop,
-    ADD COLUMN IF NOT EXISTS src_prefix_length UInt8 COMMENT 'Length of the prefix in the exporter\'s routing table that the source is in; 0 unknown' CODEC(ZSTD(1)) AFTER bgp_next_hop,
+    ADD COLUMN IF NOT EXISTS src_prefix_length UInt8 COMMENT 'Length of the prefix in the exporter''s routing table that the source is in; 0 unknown' CODEC(ZSTD(1)) AFTER bgp_next_hop,
     ADD COLUMN IF NOT EXISTS dst_prefix_length UInt8 COMMENT 'Length of the prefix that the destination is in, likewise' CODEC(ZSTD(1)) AFTER src_prefix_length,
     ADD COLUMN IF NOT EXISTS ingress_vrf UInt32 COMMENT 'VRF that the packets came in by, by its number on the exporter (exporter_names has its name); 0 the global one, or unknown' CODEC(ZSTD(1)) AFTER dst_prefix_length,
     ADD COLUMN IF NOT EXISTS egress_vrf UInt32 COMMENT 'VRF that the packets left by, likewise' CODEC(ZSTD(1)) AFTER ingress_vrf,
@@ -15,7 +15,7 @@ ALTER TABLE flows
     ADD COLUMN IF NOT EXISTS mpls_top_label UInt32 COMMENT 'Top MPLS label, 0 for none' CODEC(ZSTD(1)) AFTER forwarding_status,
     ADD COLUMN IF NOT EXISTS min_ttl UInt8 COMMENT 'Lowest TTL or hop limit of the packets, 0 unknown' CODEC(ZSTD(1)) AFTER mpls_top_label,
     ADD COLUMN IF NOT EXISTS max_ttl UInt8 COMMENT 'Highest TTL or hop limit of the packets, 0 unknown' CODEC(ZSTD(1)) AFTER min_ttl,
-    ADD COLUMN IF NOT EXISTS src_mac UInt64 COMMENT 'Link-layer address (MAC) of the source\'s frames as a number, 0 unknown; MACNumToString() writes it' CODEC(ZSTD(1)) AFTER max_ttl,
+    ADD COLUMN IF NOT EXISTS src_mac UInt64 COMMENT 'Link-layer address (MAC) of the source''s frames as a number, 0 unknown; MACNumToString() writes it' CODEC(ZSTD(1)) AFTER max_ttl,
     ADD COLUMN IF NOT EXISTS dst_mac UInt64 COMMENT 'Link-layer address of the destination, likewise' CODEC(ZSTD(1)) AFTER src_mac,
     ADD COLUMN IF NOT EXISTS post_nat_src_addr IPv6 COMMENT 'Address of the source after translation (NAT), :: unknown' CODEC(ZSTD(1)) AFTER dst_mac,
     ADD COLUMN IF NOT EXISTS post_nat_dst_addr IPv6 COMMENT 'Address of the destination after translation, :: unknown' CODEC(ZSTD(1)) AFTER post_nat_src_addr,

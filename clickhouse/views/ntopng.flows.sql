@@ -147,9 +147,9 @@ AS SELECT
     toUInt8(0) AS MINOR_CONNECTION_STATE,
     toUInt8(0) AS MAJOR_CONNECTION_STATE,
     if(isIPv4String(replaceOne(toString(max(f.post_nat_src_addr)), '::ffff:', '')), toUInt32(bitAnd(reinterpretAsUInt128(reverse(reinterpretAsFixedString(max(f.post_nat_src_addr)))), 4294967295)), 0) AS POST_NAT_IPV4_SRC_ADDR,
-    toUInt32(max(f.post_nat_src_port)) AS POST_NAT_SRC_PORT,
+    toUInt32(max((f.post_nat_src_addr, f.post_nat_src_port)).2) AS POST_NAT_SRC_PORT,
     if(isIPv4String(replaceOne(toString(max(f.post_nat_dst_addr)), '::ffff:', '')), toUInt32(bitAnd(reinterpretAsUInt128(reverse(reinterpretAsFixedString(max(f.post_nat_dst_addr)))), 4294967295)), 0) AS POST_NAT_IPV4_DST_ADDR,
-    toUInt32(max(f.post_nat_dst_port)) AS POST_NAT_DST_PORT,
+    toUInt32(max((f.post_nat_dst_addr, f.post_nat_dst_port)).2) AS POST_NAT_DST_PORT,
     max(f.server_name) AS DOMAIN_NAME
 FROM flows AS f
 WHERE f.record_kind = 'flow'

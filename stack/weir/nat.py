@@ -1,15 +1,15 @@
 """Who had an address and port at a moment: `weir nat`, from the table `nat_events`.
 
 A translator reports when it gives a port, a block of ports or a whole address to a subscriber, and when it takes it back
-(RFC 8158; Cisco's NSEL). Somebody holds a port while the last report on it before that moment is a beginning. A report of a
-single port counts for more than one of a block, and that for more than one of an address.
+(RFC 8158; Cisco's NSEL). `judge` reads those reports one after the other. It names somebody only where the stored reports leave
+no other: where two could have had the port, or the beginning is not stored, it names nobody.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Console
@@ -20,14 +20,24 @@ from weir.errors import WeirError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_BEGINS = "('create', 'address_bind', 'port_block_allocate')"
-_ENDS = "('delete', 'address_unbind', 'port_block_free')"
-#: Subscribers at one moment that are shown at most.
-_MOST = 20
+#: What each report says of its ports.
+_FORMS = {
+    "create": "port",
+    "delete": "port",
+    "port_block_allocate": "port block",
+    "port_block_free": "port block",
+    "address_bind": "address",
+    "address_unbind": "address",
+}
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_BEGINS = {"create", "port_block_allocate", "address_bind"}
 #: A session whose end nobody reported is not believed to have lasted longer: its port may be another's, or nobody's.
-LONGEST_HOURS = 24
-#: Reports on single ports are looked for so many days around the moment.
-_SEARCHED_DAYS = 31
+LONGEST = timedelta(hours=24)
+#: Reports on single ports are read so far before the moment; those on blocks and addresses, which are held for long, all.
+_BACK = timedelta(days=31)
+#: Reports of either kind that are read before and after the moment, the nearest first. Where more of them fall into the last
+#: LONGEST before the moment, nobody is named.
+_READ = 20_000
 PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "sctp": 132}
 
 
@@ -45,21 +55,91 @@ class Who:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """holders: whoever had it, the one to believe first; before, after: the reports next to that moment, None for none.
+class Report:
+    """One report that covers the port: row of `nat_events`."""
 
-    superseded: older holders whose end no report told, and whose port another subscriber was given since.
+    at: datetime
+    event: str
+    protocol: int
+    subscriber: str
+    subscriber_port: int
+    first_port: int
+    last_port: int
+    destination: str
+    destination_port: int
+    vrf: int
+    user: str
+    exporter: str
+
+    @property
+    def begins(self) -> bool:
+        return self.event in _BEGINS
+
+    @property
+    def form(self) -> str:
+        return _FORMS[self.event]
+
+    @property
+    def who(self) -> tuple[str, int]:
+        """The subscriber: networks may use the same private addresses."""
+        return self.subscriber, self.vrf
+
+    def ends(self, begun: Report) -> bool:
+        """Whether it ends what that one began: whatever it leaves open it does not restrict."""
+        return (
+            not self.begins
+            and self.who == begun.who
+            and (self.form == begun.form or self.form == "address")
+            and (self.protocol == begun.protocol or 0 in (self.protocol, begun.protocol))
+            and (self.subscriber_port == begun.subscriber_port or 0 in (self.subscriber_port, begun.subscriber_port))
+            and (self.destination == begun.destination or "" in (self.destination, begun.destination))
+        )
+
+    def replaces(self, begun: Report) -> bool:
+        """Whether it gives to another what that one gave: then that one's end was lost. One port may be shared by several
+        sessions to different destinations or of different protocols; whose block it is excludes all others.
+        """
+        if not self.begins or self.who == begun.who:
+            return False
+        if self.form != "port":
+            return True
+        same_protocol = self.protocol == begun.protocol or 0 in (self.protocol, begun.protocol)
+        return begun.form == "port" and same_protocol and not (self.destination or begun.destination)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """holders: whoever had it by the stored reports; before, after: the reports next to that moment, None for none.
+
+    superseded: those whose end no report told, and whose port another was given since, or too long ago.
+    complete: every report that matters was read.
     """
 
-    holders: list[dict[str, Any]]
-    superseded: list[dict[str, Any]]
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
+    holders: list[Report]
+    superseded: list[Report]
+    before: Report | None
+    after: Report | None
+    complete: bool = True
 
     @property
     def known(self) -> bool:
         """Exactly one subscriber had it."""
-        return len({(row["subscriber"], row["vrf"]) for row in self.holders}) == 1
+        named = {one.who for one in self.holders}
+        return self.complete and len(named) == 1 and all(one.subscriber or one.user for one in self.holders)
+
+    def json(self) -> dict[str, Any]:
+        """For programs."""
+
+        def plain(one: Report | None) -> dict[str, Any] | None:
+            return {**asdict(one), "at": _iso(one.at), "form": one.form} if one else None
+
+        return {
+            "known": self.known,
+            "holders": [plain(one) for one in self.holders],
+            "superseded": [plain(one) for one in self.superseded],
+            "before": plain(self.before),
+            "after": plain(self.after),
+        }
 
 
 def who(text: str) -> tuple[Address, int]:
@@ -67,22 +147,32 @@ def who(text: str) -> tuple[Address, int]:
     host, _, port = text.rpartition(":")
     try:
         if not host or text.endswith("]") or (text.count(":") > 1 and not text.startswith("[")):
-            return ipaddress.ip_address(text.strip("[]")), 0
-        number = int(port)
+            return _address(text.strip("[]")), 0
+        number = int(port) if port.isascii() and port.isdigit() else 0
         if not 0 < number < 65536:
             raise ValueError(f"port {port} is not one of 1 to 65535")
-        return ipaddress.ip_address(host.strip("[]")), number
+        return _address(host.strip("[]")), number
     except ValueError as error:
         raise WeirError(f"'{text}': {error}", hint="such as 192.0.2.7:4711 or [2001:db8::7]:4711") from None
+
+
+def _address(text: str) -> Address:
+    found = ipaddress.ip_address(text)
+    if isinstance(found, ipaddress.IPv6Address) and found.scope_id:
+        raise ValueError("an address with a zone is of one link alone")
+    return found
 
 
 def moment(text: str) -> datetime:
     """ISO 8601, UTC where it names no zone. Raises WeirError."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        found = found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
+        if not 1970 <= found.year < 2100:
+            raise ValueError(text)
+    except (ValueError, OverflowError):
         raise WeirError(f"'{text}' is not a time", hint="write it as 2026-11-22T18:30:05Z") from None
-    return found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
+    return found
 
 
 def protocol(text: str | None) -> int | None:
@@ -91,98 +181,143 @@ def protocol(text: str | None) -> int | None:
         return None
     if text.lower() in PROTOCOLS:
         return PROTOCOLS[text.lower()]
-    if text.isdigit() and int(text) < 256:
+    if text.isascii() and text.isdigit() and int(text) < 256:
         return int(text)
     raise WeirError(f"'{text}' is not a protocol", hint=f"{', '.join(PROTOCOLS)}, or a number below 256")
 
 
+def judge(before: list[Report], after: list[Report], at: datetime) -> Answer:
+    """Who had it at that moment, from the reports at or before it and those after it, both in the order of time."""
+    open_: list[Report] = []
+    superseded: list[Report] = []
+
+    def lasts(one: Report) -> bool:
+        """Whether its subscriber's next report tells its end, so that it lasted until after the moment."""
+        following = next((report for report in after if report.who == one.who and report.form == one.form), None)
+        return following is not None and following.ends(one)
+
+    for report in before:
+        # At the same moment a port is taken back before it is given away again.
+        if report.begins:
+            gone = [one for one in open_ if report.replaces(one) and not lasts(one)]
+            superseded += gone
+            open_ = [one for one in open_ if one not in gone]
+            open_ = [one for one in open_ if not _again(report, one)]
+            open_.append(report)
+        else:
+            open_ = [one for one in open_ if not report.ends(one)]
+    for one in list(open_):
+        if one.form == "port" and at - one.at > LONGEST and not lasts(one):
+            open_.remove(one)
+            superseded.append(one)
+    # A session within the block or address of the same subscriber says more than that.
+    particular = {one.who for one in open_ if one.form == "port"}
+    holders = [one for one in open_ if one.form == "port" or one.who not in particular]
+    return Answer(holders, superseded, before[-1] if before else None, after[0] if after else None)
+
+
+def _again(report: Report, before: Report) -> bool:
+    """The same thing told a second time."""
+    return replace(report, at=before.at, user=before.user, exporter=before.exporter) == before
+
+
 def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
-    """Who had it, and the reports before and after."""
-    time = f"toDateTime64('{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}', 3, 'UTC')"
-    where = _where(wanted, time)
-    form = "multiIf(port_block_end > 0, 'port block', post_src_port > 0, 'port', 'address') AS form"
-    place = ("form", "protocol", "subscriber", "vrf", "subscriber_port", "first_port", "last_port", "exporter")
-    columns = (*place, "destination", "destination_port")
-    # One row for each that a report names: whether its last report before was a beginning, its first one after an end.
-    grouped = (
-        f"SELECT {form}, protocol, {_plain('src_addr')} AS subscriber, ingress_vrf AS vrf,"
-        " if(form = 'port', src_port, 0) AS subscriber_port, post_src_port AS first_port, port_block_end AS last_port,"
-        f" {_plain('exporter_addr')} AS exporter,"
-        f" if(form = 'port', {_plain('dst_addr')}, '') AS destination, if(form = 'port', dst_port, 0) AS destination_port,"
-        " max(user_name) AS user,"
-        f" argMaxIf(event IN {_BEGINS}, (event_at, ts, sequence, event IN {_ENDS}), event_at <= {time}) AS begun,"
-        f" countIf(event_at <= {time}) AS reports_before,"
-        f" maxIf(event_at, event_at <= {time}) AS last_at,"
-        f" maxIf(event_at, event_at <= {time} AND event IN {_BEGINS}) AS since_at,"
-        f" argMinIf(event IN {_ENDS}, (event_at, ts, sequence), event_at > {time}) AS ended_next,"
-        f" minIf(event_at, event_at > {time} AND event IN {_ENDS}) AS until_at"
-        f" FROM nat_events WHERE {where} GROUP BY {', '.join(columns)}"
-    )
-    # An end that names no destination ends all that began before on the same ports; so does the next subscriber's beginning.
-    over = f"OVER (PARTITION BY {', '.join(place)})"
-    others = "OVER (PARTITION BY form, protocol, first_port, last_port, exporter, destination, destination_port)"
-    to = f" AND destination IN ('', '::', '{wanted.to}')" if wanted.to else ""
-    rows = store.rows(
-        f"SELECT * EXCEPT (last_at, since_at, until_at), toString(since_at) AS since_time, toString(until_at) AS until_time,"
-        f" form = 'port' AND NOT ended_next AND since_at < {time} - INTERVAL {LONGEST_HOURS} HOUR AS unended,"
-        " begun AND NOT ended_next AND since_at < newest_at AS superseded"
-        " FROM (SELECT *,"
-        f" maxIf(last_at, NOT begun AND destination IN ('::', '')) {over} AS over_at, max(begun) {over} AS begun_there,"
-        f" max(since_at) {others} AS newest_at"
-        f" FROM ({grouped}))"
-        f" WHERE ((begun AND since_at > over_at) OR (reports_before = 0 AND ended_next AND NOT begun_there)){to}"
-        f" ORDER BY form = 'address', form = 'port block', begun DESC, since_at DESC LIMIT {_MOST}"
-    )
-    found: dict[bool, list[dict[str, Any]]] = {False: [], True: []}
-    for row in rows:
-        if not row["unended"]:
-            times = {
-                "since": _utc(row["since_time"]) if row["begun"] else None,
-                "until": _utc(row["until_time"]) if row["ended_next"] else None,
-            }
-            found[bool(row["superseded"])].append({name: row[name] for name in (*columns, "user")} | times)
-    # A report on the port itself counts for more than one on a block, and that for more than one on an address.
-    holders = [row for row in found[False] if row["form"] == found[False][0]["form"]]
-    near = [
-        store.rows(
-            f"SELECT {form}, protocol, {_plain('src_addr')} AS subscriber, ingress_vrf AS vrf, src_port AS subscriber_port,"
-            f" post_src_port AS first_port, port_block_end AS last_port, {_plain('exporter_addr')} AS exporter,"
-            f" {_plain('dst_addr')} AS destination, dst_port AS destination_port, toString(event) AS event,"
-            f" toString(event_at) AS time FROM nat_events"
-            f" WHERE {where} AND event_at {sign} {time} ORDER BY event_at {order} LIMIT 1"
-        )
-        for sign, order in (("<=", "DESC"), (">", "ASC"))
+    """Who had it. A moment without a fraction is the whole second: whoever had it in a part of it counts."""
+    until = at if at.microsecond else at + timedelta(milliseconds=999)
+    ports, blocks = (_read(store, wanted, form, f"<= {_time(until)}", "DESC", at - _BACK) for form in (True, False))
+    reports = sorted([*reversed(blocks), *reversed(ports)], key=lambda one: (one.at, one.begins))
+    later = [
+        one for form in (True, False) for one in _read(store, wanted, form, f"> {_time(until)}", "ASC", at - _BACK)
     ]
-    before, after = ({**rows[0], "time": _utc(rows[0]["time"])} if rows else None for rows in near)
-    return Answer(holders, found[True], before, after)
+    later.sort(key=lambda one: one.at)
+    early = [one for one in reports if one.at <= at]
+    # Within the second, it may have been given to another.
+    ends = sorted({len(early), *range(len(early), len(reports) + 1)})
+    answers = [judge(reports[:end], [*reports[end:], *later], at) for end in ends[:200]]
+    holders = list(dict.fromkeys(one for answer in answers for one in answer.holders))
+    far = all(len(read) < _READ or read[-1].at < at - LONGEST for read in (ports, blocks))
+    before, after = reports[-1] if reports else None, later[0] if later else None
+    return Answer(holders, answers[0].superseded, before, after, complete=far and len(ends) <= 200)
 
 
-def _where(wanted: Who, time: str) -> str:
+def _read(store: ClickHouse, wanted: Who, ports: bool, when: str, order: str, back: datetime) -> list[Report]:
+    """The nearest reports on single ports, or on blocks and addresses, that cover the port, the nearest first. One of nothing
+    translated says of nobody who he was.
+    """
     port = wanted.port
-    near = f"event_at BETWEEN {time} - INTERVAL {_SEARCHED_DAYS} DAY AND {time} + INTERVAL {_SEARCHED_DAYS} DAY"
+    covers = (
+        f"event IN ('create', 'delete') AND post_src_port = {port} AND {port} > 0 AND event_at >= {_time(back)}"
+        if ports
+        else "(event IN ('address_bind', 'address_unbind')"
+        f" OR event IN ('port_block_allocate', 'port_block_free') AND post_src_port <= {port}"
+        # A free may name the block's first port alone.
+        f" AND (port_block_end >= {port} OR port_block_end = 0 AND event = 'port_block_free')"
+        f" AND ({port} - post_src_port) % greatest(port_block_step, 1) = 0)"
+    )
     parts = [
         f"post_src_addr = {_literal(wanted.address)}",
-        f"event IN {_BEGINS[:-1]}, {_ENDS[1:]}",
-        # Sessions are many and short; blocks and addresses are held for long.
-        f"(port_block_end > 0 OR post_src_port = 0 OR {near})",
-        f"(port_block_end = 0 AND post_src_port IN (0, {port}) OR port_block_end > 0 AND post_src_port <= {port}"
-        f" AND port_block_end >= {port} AND ({port} - post_src_port) % greatest(port_block_step, 1) = 0)",
+        covers,
+        "NOT (src_addr = post_src_addr AND src_port = post_src_port AND port_block_end = 0)",
+        f"event_at {when}",
     ]
     if wanted.protocol is not None:
         parts.append(f"protocol IN (0, {wanted.protocol})")
-    return " AND ".join(parts)
+    rows = store.rows(
+        "SELECT toUnixTimestamp64Milli(event_at) AS ms, toString(event) AS event, protocol, toString(src_addr) AS subscriber,"
+        " src_port, post_src_port, port_block_end, toString(dst_addr) AS destination, toString(post_dst_addr) AS seen,"
+        " dst_port, ingress_vrf, user_name, toString(exporter_addr) AS exporter"
+        f" FROM nat_events WHERE {' AND '.join(parts)} ORDER BY event_at {order} LIMIT {_READ}"
+    )
+    to = str(wanted.to) if wanted.to else None
+    return [
+        Report(
+            datetime.fromtimestamp(row["ms"] / 1000, UTC),
+            row["event"],
+            row["protocol"],
+            _plain(row["subscriber"]),
+            row["src_port"] if ports else 0,
+            row["post_src_port"],
+            row["port_block_end"],
+            _plain(row["destination"]),
+            row["dst_port"],
+            row["ingress_vrf"],
+            row["user_name"],
+            _plain(row["exporter"]),
+        )
+        for row in rows
+        if 0 <= row["ms"] < 4_000_000_000_000
+        # Of IPv6 subscribers the destination that saw it is the translated one (NAT64).
+        and (
+            to is None
+            or to in (_plain(row["destination"]), _embedded(row["destination"]), _plain(row["seen"]))
+            or not _plain(row["destination"])
+        )
+    ]
+
+
+def _time(at: datetime) -> str:
+    return f"toDateTime64('{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}', 3, 'UTC')"
 
 
 def _literal(address: Address) -> str:
     return f"toIPv6('{'::ffff:' if address.version == 4 else ''}{address}')"
 
 
-def _plain(column: str) -> str:
-    return f"replaceOne(toString({column}), '::ffff:', '')"
+def _plain(text: str) -> str:
+    """An address as people write it; empty for none."""
+    found = ipaddress.ip_address(text)
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return "" if int(found) == 0 else str(mapped or found)
 
 
-def _utc(text: str) -> str:
-    return text.replace(" ", "T") + "Z"
+def _embedded(text: str) -> str:
+    """The IPv4 address in one of the well-known prefix of NAT64 (RFC 6052); empty for others."""
+    found = ipaddress.ip_address(text)
+    return str(ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)) if found in _NAT64 else ""
+
+
+def _iso(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
 
 def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
@@ -191,34 +326,42 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
     name = f"{wanted.address}{port} at {at:%Y-%m-%dT%H:%M:%SZ}"
     if answer.known:
         one = answer.holders[0]
-        own = f", port {one['subscriber_port']}" if one["subscriber_port"] else ""
-        vrf = f" in VRF {one['vrf']}" if one["vrf"] else ""
-        user = f" ({one['user']})" if one["user"] else ""
-        console.print(f"{name}: [bold]{one['subscriber']}[/bold]{own}{vrf}{user}", highlight=False)
+        own = f", port {one.subscriber_port}" if one.subscriber_port else ""
+        vrf = f" in VRF {one.vrf}" if one.vrf else ""
+        user = f" ({one.user})" if one.user else ""
+        console.print(f"{name}: [bold]{one.subscriber}[/bold]{own}{vrf}{user}", highlight=False)
     elif answer.holders:
-        console.print(f"{name}: several had it; --protocol or --to tells which", highlight=False)
+        console.print(f"{name}: not known: several may have had it; --protocol or --to may tell which", highlight=False)
     else:
         console.print(f"{name}: not known", highlight=False)
     table = Table(header_style="bold", box=None, pad_edge=False)
-    for title in ("", "subscriber", "by", "protocol", "destination", "from", "to", "reported by"):
+    for title in ("", "subscriber", "by", "protocol", "destination", "reported", "", "by"):
         table.add_column(title)
-    for word, rows in (("held", answer.holders), ("superseded", answer.superseded)):
-        for row in rows:
-            table.add_row(word, *_cells(row), row["since"] or "before", row["until"] or "no end yet", row["exporter"])
-    for word, near in (("before", answer.before), ("after", answer.after)):
-        if near:
-            table.add_row(word, *_cells(near), f"{near['time']} {near['event']}", "", near["exporter"])
-        else:
-            table.add_row(word, "nothing reported")
+    near = [("before", answer.before), ("after", answer.after)]
+    rows = [
+        *(("held", one) for one in answer.holders),
+        *(("no end told", one) for one in answer.superseded[-5:]),
+        *near,
+    ]
+    for word, report in rows:
+        table.add_row(word, *(_cells(report) if report else ("nothing reported",)))
     # A pipe has no width: nothing is cut.
     (console if console.is_terminal else Console(width=250)).print(table)
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    ports = f"{row['first_port']}-{row['last_port']}" if row["last_port"] else str(row["first_port"] or "")
-    inside = f":{row['subscriber_port']}" if row["subscriber_port"] else ""
+def _cells(row: Report) -> tuple[str, ...]:
+    ports = f"{row.first_port}-{row.last_port}" if row.last_port else str(row.first_port or "")
+    inside = f":{row.subscriber_port}" if row.subscriber_port else ""
+    vrf = f" VRF {row.vrf}" if row.vrf else ""
     names = {number: name for name, number in PROTOCOLS.items()}
-    place = f"{row['destination']}:{row['destination_port']}" if row.get("destination", "") not in ("", "::") else ""
-    spoken = names.get(row["protocol"], str(row["protocol"])) if row["protocol"] else "all"
-    vrf = f" VRF {row['vrf']}" if row["vrf"] else ""
-    return f"{row['subscriber']}{inside}{vrf}", f"{row['form']} {ports}".strip(), spoken, place
+    place = f"{row.destination}:{row.destination_port}" if row.destination else ""
+    spoken = names.get(row.protocol, str(row.protocol)) if row.protocol else "all"
+    return (
+        f"{row.subscriber}{inside}{vrf}",
+        f"{row.form} {ports}".strip(),
+        spoken,
+        place,
+        _iso(row.at),
+        row.event,
+        row.exporter,
+    )

@@ -119,7 +119,7 @@ def main() -> None:
             began = time.monotonic()
             answer = nat.ask(analyst, wanted, at)
             took_ms.append((time.monotonic() - began) * 1000)
-            said = {row["subscriber"] for row in answer.holders}
+            said = {one.subscriber for one in answer.holders}
             wrong += said != ({subscriber} if subscriber else set())
     took_ms.sort()
     figures = {

@@ -162,10 +162,10 @@ fn http_host(payload: &[u8]) -> Option<&[u8]> {
         if field.is_empty() {
             return None;
         }
-        if let Some((name, value)) = field.split_at_checked(5)
-            && name.eq_ignore_ascii_case(b"host:")
-        {
-            return Some(without_port(value.trim_ascii()));
+        if let Some((name, value)) = field.split_at_checked(5) {
+            if name.eq_ignore_ascii_case(b"host:") {
+                return Some(without_port(value.trim_ascii()));
+            }
         }
     }
 }
@@ -238,10 +238,10 @@ pub fn dns_query(tcp: bool, payload: &[u8]) -> Option<Name> {
         }
     }
     // The class, where it was captured, tells DNS from others on its port; mDNS uses the highest bit.
-    if let Some(&[high, low]) = message.get(after.unwrap_or(at + 1) + 2..).and_then(|rest| rest.first_chunk())
-        && !matches!(u16::from_be_bytes([high & 0x7f, low]), 1 | 3 | 4 | 254 | 255)
-    {
-        return None;
+    if let Some(&[high, low]) = message.get(after.unwrap_or(at + 1) + 2..).and_then(|rest| rest.first_chunk()) {
+        if !matches!(u16::from_be_bytes([high & 0x7f, low]), 1 | 3 | 4 | 254 | 255) {
+            return None;
+        }
     }
     if octets == 1 {
         draft.text(b".");

@@ -169,10 +169,8 @@ impl Input for Ports {
             _ => true,
         });
         for (listener, _) in self.listeners.iter().zip(listeners).filter(|(_, ready)| **ready) {
-            if let Ok((stream, from)) = listener.accept()
-                && self.streams.len() < MOST_STREAMS
-                && stream.set_nonblocking(true).is_ok()
-            {
+            let Ok((stream, from)) = listener.accept() else { continue };
+            if self.streams.len() < MOST_STREAMS && stream.set_nonblocking(true).is_ok() {
                 let local_port = stream.local_addr().map_or(0, |local| local.port());
                 let from = Session { address: packet::address(from.ip()), port: from.port(), local_port, stream: true };
                 self.streams.push(ExporterStream { stream, from, begun: Vec::new() });

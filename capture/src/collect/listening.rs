@@ -250,10 +250,10 @@ impl<I: Input> Listening<I> {
         let skipped = std::mem::take(&mut self.skipped);
         let closing = CollectClosing { start_ms: self.table.open_ms(), last, skipped, clamped, exporters, load };
         self.send(Work::Close(closing))?;
-        if let Err(error) = self.options.states.save(self.options.identity.worker, &self.decoder)
-            && self.throttle.allow("state")
-        {
-            tracing::warn!("{error:#}: after a restart exporters would have to send their templates again");
+        if let Err(error) = self.options.states.save(self.options.identity.worker, &self.decoder) {
+            if self.throttle.allow("state") {
+                tracing::warn!("{error:#}: after a restart exporters would have to send their templates again");
+            }
         }
         Ok(())
     }

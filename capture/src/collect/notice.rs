@@ -82,7 +82,10 @@ impl Notices {
             (last, _) => last,
         };
         // An event of one port may name the block that the port is of.
-        let is_block = first > 0 && last > 0 && (matches!(event.nat_event, 16 | 17) || event.translated_ports[0] == 0);
+        let of_blocks = matches!(event.nat_event, 16 | 17);
+        // A block of one port is told by its start alone; so is, by some, any block that is taken back.
+        let last = if event.nat_event == 16 && last == 0 { first } else { last };
+        let is_block = of_blocks || (first > 0 && last > 0 && event.translated_ports[0] == 0);
         self.queue.push(Notice::Nat(proto::NatEvent {
             event_at_ms: event.time_ms.max(0) as u64,
             event: what(event) as i32,
@@ -239,6 +242,10 @@ mod tests {
         assert_eq!((told.event(), told.post_src_port, told.port_block_end), (Event::PortBlockAllocate, 1024, 2047));
         let counted = NatEvent { port_block: [1024, 0], port_count: 64, port_step: 2, ..block };
         assert_eq!(nat(&counted).port_block_end, 1024 + 63 * 2);
+        let one = nat(&NatEvent { port_block: [1500, 0], ..block });
+        assert_eq!((one.post_src_port, one.port_block_end), (1500, 1500));
+        let freed = nat(&NatEvent { nat_event: 17, port_block: [1024, 0], ..block });
+        assert_eq!((freed.post_src_port, freed.port_block_end), (1024, 0));
         let absurd = NatEvent { port_block: [65_000, 0], port_count: 60_000, port_step: 9, ..block };
         assert_eq!(nat(&absurd).port_block_end, 65_535);
         let session = NatEvent { nat_event: 4, translated_ports: [1500, 0], ..block };

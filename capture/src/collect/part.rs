@@ -79,9 +79,11 @@ impl FlowPart {
             let sent = [0, 1].map(|side| (now[side].0 - before[side].0, now[side].1 - before[side].1));
             let (begins, ends) = (start <= self.first_ms, end > self.last_ms);
             let mut rare = self.rare.clone();
-            if !begins && let Some(rare) = &mut rare {
-                rare.retransmissions = [0; 2];
-                rare.out_of_order = [0; 2];
+            if !begins {
+                if let Some(rare) = &mut rare {
+                    rare.retransmissions = [0; 2];
+                    rare.out_of_order = [0; 2];
+                }
             }
             let (first_ms, last_ms) = (self.first_ms.max(start), self.last_ms.min(end - 1));
             let rtt_us = if begins { self.rtt_us } else { 0 };

@@ -138,9 +138,7 @@ pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
         return Err(anyhow!("stopped before the end").into());
     }
     let captured = summary.outcome.tally.captured.packets;
-    if let Some(expected) = expected
-        && expected != captured
-    {
+    if let Some(expected) = expected.filter(|&expected| expected != captured) {
         return Err(anyhow!("the files hold {expected} packets, {captured} were captured: this is a bug").into());
     }
     Ok(if broken { Exit::BrokenFile } else { Exit::Done })

@@ -305,7 +305,7 @@ impl Encoder {
         let Some((set, begins)) = self.open.take() else { return };
         // NetFlow v9 pads to four octets. Where records are as short as that, padding would be taken for one.
         let pads = self.protocol == ExportProtocol::V9 && (set < OF_V4 || self.shortest(set) > 3);
-        while pads && !(self.message.len() - begins).is_multiple_of(4) {
+        while pads && (self.message.len() - begins) % 4 != 0 {
             self.message.push(0);
         }
         self.at16(begins + 2, (self.message.len() - begins) as u16);

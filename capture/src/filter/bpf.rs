@@ -161,9 +161,7 @@ impl Program {
             if targets.iter().any(|&target| target >= count) {
                 bail!("libpcap compiled it to a jump out of the program");
             }
-            if let Instruction::LoadA(OperandSource::Absolute(offset, _)) = decoded
-                && offset >= ANCILLARY
-            {
+            if matches!(decoded, Instruction::LoadA(OperandSource::Absolute(offset, _)) if offset >= ANCILLARY) {
                 bail!("it asks for what is not in the packet, such as the direction or the interface");
             }
             loops |= matches!(decoded, Instruction::Goto(target) if target as usize <= at);

@@ -101,7 +101,8 @@ impl Classes {
         let mut pages = Vec::new();
         let mut index = Box::new([0; PAGES]);
         // A field of one octet has no values on further pages.
-        for (entry, page) in index.iter_mut().zip(classes.as_chunks::<PAGE>().0) {
+        let whole = classes.chunks_exact(PAGE).filter_map(|page| page.first_chunk::<PAGE>());
+        for (entry, page) in index.iter_mut().zip(whole) {
             *entry = *numbers.entry(page).or_insert_with(|| {
                 pages.push(*page);
                 (pages.len() - 1) as u16

@@ -68,11 +68,11 @@ impl Compiler {
         // SAFETY: the types are those of pcap/pcap.h, unchanged since libpcap 1.0.
         let (open_dead, compile, geterr, freecode, close) = unsafe {
             (
-                *library.get::<OpenDead>(c"pcap_open_dead").map_err(missing)?,
-                *library.get::<Compile>(c"pcap_compile").map_err(missing)?,
-                *library.get::<GetErr>(c"pcap_geterr").map_err(missing)?,
-                *library.get::<FreeCode>(c"pcap_freecode").map_err(missing)?,
-                *library.get::<Close>(c"pcap_close").map_err(missing)?,
+                *library.get::<OpenDead>(b"pcap_open_dead").map_err(missing)?,
+                *library.get::<Compile>(b"pcap_compile").map_err(missing)?,
+                *library.get::<GetErr>(b"pcap_geterr").map_err(missing)?,
+                *library.get::<FreeCode>(b"pcap_freecode").map_err(missing)?,
+                *library.get::<Close>(b"pcap_close").map_err(missing)?,
             )
         };
         // SAFETY: takes any link type and length.
@@ -152,7 +152,7 @@ pub mod oracle {
         /// What `pcap_offline_filter` says of each packet.
         pub fn judge(&self, expression: &str, packets: &[(Vec<u8>, u32)]) -> anyhow::Result<Vec<bool>> {
             // SAFETY: the type is that of pcap/pcap.h.
-            let filter = unsafe { *self._library.get::<OfflineFilter>(c"pcap_offline_filter")? };
+            let filter = unsafe { *self._library.get::<OfflineFilter>(b"pcap_offline_filter")? };
             self.with_compiled(expression, |raw| {
                 packets
                     .iter()

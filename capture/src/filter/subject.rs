@@ -116,10 +116,10 @@ impl Readable for Subject<'_> {
 fn rewrite(ip: &IpPacket, data: &[u8], header: usize, scratch: &mut Vec<u8>) {
     scratch.clear();
     scratch.extend(&data[..header.min(data.len())]);
-    if ip.version == 6
-        && let Some(next_header) = scratch.get_mut(6)
-    {
-        *next_header = ip.protocol;
+    if ip.version == 6 {
+        if let Some(next_header) = scratch.get_mut(6) {
+            *next_header = ip.protocol;
+        }
     }
     let row = Row::of(ip);
     if scratch.len() < header || row.breaks_off() {

@@ -182,9 +182,7 @@ struct Own {
 
 impl Own {
     fn refresh(&mut self, brokers: Option<&OwnTraffic>) {
-        if let Some(brokers) = brokers
-            && brokers.version() != self.version
-        {
+        if let Some(brokers) = brokers.filter(|brokers| brokers.version() != self.version) {
             self.version = brokers.version();
             self.endpoints = brokers.endpoints();
         }
@@ -430,11 +428,11 @@ impl CapturePublishing {
 
     /// Keeps what the interface had counted at a close that is published: what comes after a crash is missing from there on.
     fn keep(&self, counted: &InterfaceCount) {
-        if let Some(state) = &self.state
-            && let Err(error) = state.write(counted.packets, counted.at_ms)
-            && self.throttle.allow("state")
-        {
-            tracing::warn!("{error:#}: the next run will not know how much it missed");
+        let Some(state) = &self.state else { return };
+        if let Err(error) = state.write(counted.packets, counted.at_ms) {
+            if self.throttle.allow("state") {
+                tracing::warn!("{error:#}: the next run will not know how much it missed");
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::volume::Volume;
 /// The counters of one interval: one cell for each combination of labels, so that a packet is one addition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedCounters {
-    cells: Box<[Volume; CASTS.len() * KINDS * SIZES.len()]>,
+    cells: Box<[Volume; CELLS]>,
 }
 
 const CASTS: [&str; 3] = ["unicast", "multicast", "broadcast"];
@@ -16,6 +16,8 @@ const SIZES: [&str; 7] = ["64", "65-127", "128-255", "256-511", "512-1023", "102
 
 /// Protocols of either version of IP, and what is no IP.
 const KINDS: usize = 2 * PROTOCOLS.len() + 1;
+
+const CELLS: usize = CASTS.len() * KINDS * SIZES.len();
 
 /// The number of each protocol's label.
 const BY_PROTOCOL: [u8; 256] = {
@@ -49,7 +51,7 @@ const FCS_OCTETS: u32 = 4;
 
 impl Default for FixedCounters {
     fn default() -> FixedCounters {
-        FixedCounters { cells: Box::new([Volume::default(); _]) }
+        FixedCounters { cells: Box::new([Volume::default(); CELLS]) }
     }
 }
 

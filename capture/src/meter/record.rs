@@ -295,11 +295,11 @@ impl<K: Compact> Stored<K> {
 
     /// Keeps the first quoted flow.
     fn quote(&mut self, extras: &mut Extras, quoted: impl FnOnce() -> Option<Quoted>) {
-        if self.extra(extras).quoted == 0
-            && let Some(quoted) = quoted()
-        {
-            extras.quoted.push(quoted);
-            extras.extras[self.extra as usize].quoted = extras.quoted.len() as u32;
+        if self.extra(extras).quoted == 0 {
+            if let Some(quoted) = quoted() {
+                extras.quoted.push(quoted);
+                extras.extras[self.extra as usize].quoted = extras.quoted.len() as u32;
+            }
         }
     }
 }

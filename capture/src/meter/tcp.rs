@@ -129,22 +129,20 @@ impl Connection {
                 }
             }
             SYN_ACK => {
-                if let Handshake::Syn { from, at_ns, sequence } = self.handshake
-                    && from != sender
-                    && self.acknowledges(segment, sequence.wrapping_add(1), from)
-                {
-                    let acknowledges = segment.sequence.wrapping_add(1);
-                    self.handshake = Handshake::SynAck { from: sender, syn_at_ns: at_ns, acknowledges };
+                if let Handshake::Syn { from, at_ns, sequence } = self.handshake {
+                    if from != sender && self.acknowledges(segment, sequence.wrapping_add(1), from) {
+                        let acknowledges = segment.sequence.wrapping_add(1);
+                        self.handshake = Handshake::SynAck { from: sender, syn_at_ns: at_ns, acknowledges };
+                    }
                 }
             }
             tcp::ACK => {
-                if let Handshake::SynAck { from, syn_at_ns, acknowledges } = self.handshake
-                    && from != sender
-                    && self.acknowledges(segment, acknowledges, from)
-                {
-                    self.handshake = Handshake::None;
-                    // A handshake within less than a microsecond is still one that was seen.
-                    return Some(((time_ns - syn_at_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32);
+                if let Handshake::SynAck { from, syn_at_ns, acknowledges } = self.handshake {
+                    if from != sender && self.acknowledges(segment, acknowledges, from) {
+                        self.handshake = Handshake::None;
+                        // A handshake within less than a microsecond is still one that was seen.
+                        return Some(((time_ns - syn_at_ns) / 1000).clamp(1, i64::from(u32::MAX)) as u32);
+                    }
                 }
             }
             _ => {}

@@ -55,8 +55,9 @@ impl Checksum {
 }
 
 fn sum(data: &[u8]) -> u64 {
-    let (words, rest) = data.as_chunks::<4>();
-    let whole: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
+    let words = data.chunks_exact(4);
+    let rest = words.remainder();
+    let whole: u64 = words.map(|word| u64::from(u32::from_be_bytes(word.try_into().expect("4 octets")))).sum();
     let mut last = [0; 4];
     last[..rest.len()].copy_from_slice(rest);
     whole + u64::from(u32::from_be_bytes(last))

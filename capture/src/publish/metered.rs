@@ -79,10 +79,10 @@ impl Publisher {
     pub fn publish(&mut self, closing: &mut Closing, pace: &Pace, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let interval = &mut closing.interval;
         let start_ms = interval.start_ms;
-        if let Some(sets) = &interval.filter_sets
-            && !Arc::ptr_eq(sets, self.filters.sets())
-        {
-            self.filters = FilterCounts::new(Arc::clone(sets));
+        if let Some(sets) = &interval.filter_sets {
+            if !Arc::ptr_eq(sets, self.filters.sets()) {
+                self.filters = FilterCounts::new(Arc::clone(sets));
+            }
         }
         let mut here = Published::default();
 

@@ -15,8 +15,9 @@ use super::topic::{Topic, TopicMessage};
 use anyhow::{Context as _, bail};
 use flate2::Crc;
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -117,10 +118,13 @@ impl Spool {
         let path = folder.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let lock = lock.with_context(|| format!("cannot write {}", path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => bail!("another agent uses the spool {}", folder.display()),
-            Err(TryLockError::Error(error)) => return Err(error).context(format!("cannot lock {}", path.display())),
+        // SAFETY: the file is open while the call lasts.
+        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::WouldBlock {
+                bail!("another agent uses the spool {}", folder.display());
+            }
+            return Err(error).context(format!("cannot lock {}", path.display()));
         }
         let mut spool = Spool {
             _lock: lock,
@@ -320,18 +324,14 @@ impl Spool {
     pub(super) fn acknowledge(&mut self, place: SpoolPlace) {
         // One that was read twice is acknowledged twice.
         let segment = self.segments.iter_mut().find(|segment| segment.number == place.segment);
-        if let Some(segment) = segment
-            && segment.acknowledged < segment.read
-        {
+        if let Some(segment) = segment.filter(|segment| segment.acknowledged < segment.read) {
             segment.acknowledged += 1;
             self.delete_acknowledged();
         }
     }
 
     fn delete_acknowledged(&mut self) {
-        while let Some(first) = self.segments.front()
-            && first.acknowledged == first.messages
-        {
+        while let Some(first) = self.segments.front().filter(|first| first.acknowledged == first.messages) {
             // The last one is still written to; a new one begins with the next message.
             let path = self.path(first.number);
             if self.segments.len() == 1 {
@@ -388,10 +388,10 @@ impl Spool {
     /// # Errors
     /// What the system says.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.dirty)
-            && let Some(file) = &self.writer
-        {
-            file.sync_data()?;
+        if std::mem::take(&mut self.dirty) {
+            if let Some(file) = &self.writer {
+                file.sync_data()?;
+            }
         }
         Ok(())
     }

@@ -70,7 +70,7 @@ impl SourceConfig {
     /// # Errors
     /// Where a value is out of its range.
     pub fn check(&self) -> anyhow::Result<()> {
-        if !(LEAST_RING..=MOST_RING).contains(&self.ring) || !self.ring.is_multiple_of(1 << 20) {
+        if !(LEAST_RING..=MOST_RING).contains(&self.ring) || self.ring % (1 << 20) != 0 {
             bail!("source.ring must be whole MiB, from 4 MiB to 1 GiB");
         }
         Ok(())

@@ -98,7 +98,7 @@ fn parse(table: &[u8], name: &str) -> Option<InterfaceStatistics> {
     let mut lines = table.split(|&octet| octet == b'\n');
     let line = lines.find_map(|line| line.trim_ascii_start().strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
     let fields: ArrayVec<u64, 10> =
-        str::from_utf8(line).ok()?.split_whitespace().map_while(|field| field.parse().ok()).take(10).collect();
+        std::str::from_utf8(line).ok()?.split_whitespace().map_while(|field| field.parse().ok()).take(10).collect();
     let field = |index: usize| fields.get(index).copied();
     Some(InterfaceStatistics {
         rx_octets: field(0)?,

@@ -38,11 +38,11 @@ impl Offloads {
             offloads.call(ETHTOOL_SGRO, 0)?;
             offloads.gro_was = Some(gro);
         }
-        if let Ok(flags) = offloads.call(ETHTOOL_GFLAGS, 0)
-            && flags & FLAG_LRO != 0
-        {
-            offloads.call(ETHTOOL_SFLAGS, flags & !FLAG_LRO)?;
-            offloads.flags_were = Some(flags);
+        if let Ok(flags) = offloads.call(ETHTOOL_GFLAGS, 0) {
+            if flags & FLAG_LRO != 0 {
+                offloads.call(ETHTOOL_SFLAGS, flags & !FLAG_LRO)?;
+                offloads.flags_were = Some(flags);
+            }
         }
         Ok(offloads)
     }

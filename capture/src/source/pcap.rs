@@ -78,13 +78,15 @@ impl PcapReader {
             return Ok(None);
         }
         let header: &[u8; 16] = rest.first_chunk().ok_or(Broken::Cut { at })?;
-        let (fields, _) = header.as_chunks::<4>();
-        let field = |number: usize| match self.order {
-            Order::Big => u32::from_be_bytes(fields[number]),
-            Order::Little => u32::from_le_bytes(fields[number]),
+        let field = |at: usize| {
+            let octets = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            match self.order {
+                Order::Big => u32::from_be_bytes(octets),
+                Order::Little => u32::from_le_bytes(octets),
+            }
         };
-        let (seconds, fraction) = (field(0), field(1));
-        let (mut captured, mut length) = (field(2), field(3));
+        let (seconds, fraction) = (field(0), field(4));
+        let (mut captured, mut length) = (field(8), field(12));
         if self.swapped_lengths {
             (captured, length) = (length, captured);
         }

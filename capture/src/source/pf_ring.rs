@@ -134,7 +134,7 @@ impl Library {
         /// `F` must be the function's type.
         unsafe fn function<F: Copy>(handle: &Handle, name: &str) -> anyhow::Result<F> {
             // SAFETY: the caller's.
-            unsafe { handle.get::<F>(name) }
+            unsafe { handle.get::<F>(name.as_bytes()) }
                 .map(|symbol| *symbol)
                 .with_context(|| format!("the library has no {name}: it is not libpfring, or one older than version 6"))
         }

@@ -100,16 +100,16 @@ impl Stream {
             strange: None,
         };
         // What the header of a pcap file says holds for all packets: no need to wait for one.
-        if let Reader::Pcap(reader) = &stream.reader
-            && LinkType::from_number(reader.link).is_none()
-        {
-            return Err(OpenError::LinkType { path, name: LinkType::name(reader.link) });
+        if let Reader::Pcap(reader) = &stream.reader {
+            if LinkType::from_number(reader.link).is_none() {
+                return Err(OpenError::LinkType { path, name: LinkType::name(reader.link) });
+            }
         }
         stream.first = stream.piece();
-        if stream.packets == 0
-            && let Reader::Pcapng(reader) = &stream.reader
-        {
-            stream.strange = reader.links().find(|&link| LinkType::from_number(link).is_none());
+        if stream.packets == 0 {
+            if let Reader::Pcapng(reader) = &stream.reader {
+                stream.strange = reader.links().find(|&link| LinkType::from_number(link).is_none());
+            }
         }
         match stream.strange {
             Some(link) if !stream.understood => Err(OpenError::LinkType { path, name: LinkType::name(link) }),

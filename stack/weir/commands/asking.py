@@ -103,7 +103,7 @@ def nat(
     moment = nats.moment(at)
     answer = nats.ask(connect(configured(), "analyst"), wanted, moment)
     if as_json:
-        print(json.dumps({"known": answer.known, **vars(answer)}, indent=2))
+        print(json.dumps(answer.json(), indent=2))
     else:
         nats.show(console, wanted, moment, answer)
     raise typer.Exit(0 if answer.known else 1)

@@ -36,11 +36,11 @@ pub(super) fn records(
     let units = Units { flows: Some(count as u32), records: Some(count as u32) };
     let losses = &mut exporter.counts.losses;
     exporter.talks[at].counting.hear(Protocol::NetflowV5, sequence(data), units, moment.export_ms, losses);
-    let (whole, _) = records.as_chunks::<RECORD>();
-    if whole.len() < count {
+    if records.len() / RECORD < count {
         exporter.counts.count(Refusal::Truncated);
     }
-    for record in whole.iter().take(count) {
+    let whole = records.chunks_exact(RECORD).filter_map(|record| record.first_chunk());
+    for record in whole.take(count) {
         match self::record(record, sampling, moment, limits) {
             Ok((record, mended)) => {
                 if mended {

@@ -65,9 +65,8 @@ impl WaitingSet {
     /// Sheds those whose template did not come in time.
     #[inline]
     pub(super) fn expire(&mut self, now_ms: i64, exporters: &mut Exporters, limits: &DecodeLimits) {
-        while let Some(set) = self.sets.front()
-            && now_ms.saturating_sub(set.moment.received_ms).saturating_abs() > limits.waiting_ms
-        {
+        let waited = |from_ms| now_ms.saturating_sub(from_ms).saturating_abs();
+        while self.sets.front().is_some_and(|set| waited(set.moment.received_ms) > limits.waiting_ms) {
             if let Some(of) = self.pop() {
                 shed(&of, exporters);
             }
@@ -274,10 +273,10 @@ impl<T: Take> Message<'_, T> {
                 counts.count(Refusal::OptionsForgotten);
             }
             talk.boot_ms = i64::try_from(values.boot_ms).ok().filter(|&boot| boot > 0).or(talk.boot_ms);
-            if template.named
-                && let Some(name) = event::name(&template.fields, option)
-            {
-                self.take.name(info, &name);
+            if template.named {
+                if let Some(name) = event::name(&template.fields, option) {
+                    self.take.name(info, &name);
+                }
             }
         }
         template.records += u64::from(count);
@@ -315,12 +314,11 @@ impl<T: Take> Message<'_, T> {
         }
         let scopes = options.then_some(scopes);
         let now_ms = self.moment.received_ms;
-        if let Some(known) = self.exporter.talks[self.at].templates.get_mut(&id)
-            && known.fields == fields
-            && known.scopes == scopes
-        {
-            known.heard_ms = now_ms;
-            return;
+        if let Some(known) = self.exporter.talks[self.at].templates.get_mut(&id) {
+            if known.fields == fields && known.scopes == scopes {
+                known.heard_ms = now_ms;
+                return;
+            }
         }
         let made =
             if id < 256 { Err(Refusal::BadTemplate) } else { Template::new(fields, scopes, now_ms, self.limits) };
@@ -356,8 +354,13 @@ impl<T: Take> Message<'_, T> {
     /// Forgets templates.
     fn withdraw(&mut self, which: impl Fn(u16, &Template) -> bool) {
         let Exporter { talks, left_out, .. } = &mut *self.exporter;
-        let gone = talks[self.at].templates.extract_if(|&id, known| which(id, known));
-        gone.for_each(|(_, template)| left_out.add(&template));
+        talks[self.at].templates.retain(|&id, known| {
+            let gone = which(id, known);
+            if gone {
+                left_out.add(known);
+            }
+            !gone
+        });
     }
 }
 

@@ -217,12 +217,11 @@ fn gateway(words: &mut Words<'_>, route: &mut Route) -> Option<()> {
     for _ in 0..words.word()? {
         let (_kind, count) = (words.word()?, words.word()?);
         let path = words.octets(count.checked_mul(4)?)?;
-        let (systems, _) = path.as_chunks::<4>();
-        if let (true, Some(first)) = (is_first, systems.first()) {
+        if let (true, Some(first)) = (is_first, path.first_chunk()) {
             route.adjacent[1] = u32::from_be_bytes(*first);
             is_first = false;
         }
-        if let Some(last) = systems.last() {
+        if let Some(last) = path.last_chunk() {
             route.autonomous_systems[1] = u32::from_be_bytes(*last);
         }
     }

@@ -6,6 +6,7 @@ use crate::collect::element::values::{mapped, number, text};
 use crate::collect::exporter::ExporterInfo;
 use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{GivenName, Imported, InterfaceCounters, Named, NatEvent};
+use crate::packet::Address;
 
 /// What takes what is decoded.
 pub trait Take {
@@ -49,23 +50,26 @@ pub fn read<'a>(
     limits: &DecodeLimits,
 ) -> (NatEvent<'a>, bool) {
     let mut event = NatEvent::default();
-    let mut time_ms = None;
+    let (mut time_ms, mut began_ms, mut ended_ms) = (None, None, None);
     for (field, octets) in walk(fields, record).filter(|(field, _)| field.pen == 0) {
         let value = number(octets);
-        let v4 = || octets.try_into().map(mapped).unwrap_or_default();
-        let v6 = || octets.try_into().unwrap_or_default();
+        // Elements of the other version may be there, empty.
+        let set = |to: &mut Address| {
+            if octets.iter().any(|&octet| octet != 0) {
+                *to = match *octets {
+                    [a, b, c, d] => mapped([a, b, c, d]),
+                    _ => octets.try_into().unwrap_or_default(),
+                };
+            }
+        };
         match field.id {
             230 => event.nat_event = value as u8,
             233 | 40_005 => event.firewall_event = value as u8,
             4 => event.protocol = value as u8,
-            8 => event.addresses[0] = v4(),
-            12 => event.addresses[1] = v4(),
-            27 => event.addresses[0] = v6(),
-            28 => event.addresses[1] = v6(),
-            225 | 40_001 => event.translated[0] = v4(),
-            226 | 40_002 => event.translated[1] = v4(),
-            281 => event.translated[0] = v6(),
-            282 => event.translated[1] = v6(),
+            8 | 27 => set(&mut event.addresses[0]),
+            12 | 28 => set(&mut event.addresses[1]),
+            225 | 281 | 40_001 => set(&mut event.translated[0]),
+            226 | 282 | 40_002 => set(&mut event.translated[1]),
             7 => event.ports[0] = value as u16,
             11 => event.ports[1] = value as u16,
             227 | 40_003 => event.translated_ports[0] = value as u16,
@@ -78,12 +82,17 @@ pub fn read<'a>(
             235 => event.vrf[1] = value as u32,
             148 => event.connection = value,
             323 => time_ms = i64::try_from(value).ok(),
-            152 if time_ms.is_none() => time_ms = i64::try_from(value).ok(),
+            // Of a connection that ended, rather than when it began.
+            153 if value > 0 => ended_ms = i64::try_from(value).ok(),
+            152 => began_ms = i64::try_from(value).ok(),
             371 | 40_000 => event.user = text(octets),
             _ => {}
         }
     }
-    let (_, last_ms, mended) = moment.settle(None, time_ms.filter(|&ms| ms > 0), limits);
+    let is_end = matches!(event.nat_event, 2 | 5 | 7 | 9 | 11 | 15 | 17) || event.firewall_event == 2;
+    let by_flow = if is_end { ended_ms.or(began_ms) } else { began_ms };
+    let time_ms = time_ms.filter(|&ms| ms > 0).or(by_flow.filter(|&ms| ms > 0));
+    let (_, last_ms, mended) = moment.settle(None, time_ms, limits);
     event.time_ms = last_ms;
     (event, mended)
 }

@@ -127,11 +127,10 @@ impl<'a> Values<'a> {
             Meaning::Source6 => copy(&mut self.six[0], octets),
             Meaning::Destination6 => copy(&mut self.six[1], octets),
             Meaning::ApplicationTag => {
-                if let [NDPI_ENGINE, a, b, c, d, selector @ ..] = octets
-                    && u32::from_be_bytes([*a, *b, *c, *d]) == PEN_NTOP
-                    && record.application_id == 0
-                {
-                    record.application_id = u16::try_from(number(selector)).unwrap_or(0);
+                if let [NDPI_ENGINE, a, b, c, d, selector @ ..] = octets {
+                    if u32::from_be_bytes([*a, *b, *c, *d]) == PEN_NTOP && record.application_id == 0 {
+                        record.application_id = u16::try_from(number(selector)).unwrap_or(0);
+                    }
                 }
             }
             Meaning::ServerName => replace(&mut record.server_name, text(octets)),

@@ -82,8 +82,10 @@ impl Rates {
     /// Keeps a rate; `true` where the oldest had to be forgotten for it.
     pub fn set(&mut self, of: Of, rate: u32, heard_ms: i64, most: usize) -> bool {
         let full = !self.known.contains_key(&of) && self.known.len() >= most;
-        if full && let Some(oldest) = self.known.iter().min_by_key(|(_, known)| known.1).map(|(&of, _)| of) {
-            self.known.remove(&oldest);
+        if full {
+            if let Some(oldest) = self.known.iter().min_by_key(|(_, known)| known.1).map(|(&of, _)| of) {
+                self.known.remove(&oldest);
+            }
         }
         let before = self.known.insert(of, (rate, heard_ms)).map(|(rate, _)| rate);
         self.narrower |= matches!(of, Of::Interface(_) | Of::Template(_));

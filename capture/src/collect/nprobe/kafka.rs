@@ -189,11 +189,11 @@ pub(super) fn read(
         let throttle = Throttle::default();
         while !stop.load(Ordering::Relaxed) {
             let context = consumer.context();
-            if context.assigned.swap(false, Ordering::SeqCst)
-                && let Err(error) = begin(&consumer)
-            {
-                tracing::warn!("{from}: {error:#}; tried again");
-                context.assigned.store(true, Ordering::SeqCst);
+            if context.assigned.swap(false, Ordering::SeqCst) {
+                if let Err(error) = begin(&consumer) {
+                    tracing::warn!("{from}: {error:#}; tried again");
+                    context.assigned.store(true, Ordering::SeqCst);
+                }
             }
             let patience = if outbox.batch.is_empty() { PATIENCE } else { Duration::ZERO };
             let goes_on = match consumer.poll(patience) {

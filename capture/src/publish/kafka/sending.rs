@@ -222,10 +222,8 @@ impl Sending {
     }
 
     fn send_pending(&mut self) -> anyhow::Result<()> {
-        while !self.held
-            && self.shared.ready.load(Ordering::Acquire)
-            && let Some(outgoing) = self.pending.pop_front()
-        {
+        while !self.held && self.shared.ready.load(Ordering::Acquire) {
+            let Some(outgoing) = self.pending.pop_front() else { break };
             let name = &self.shared.topics[outgoing.message.topic as usize];
             let record = BaseRecord::<(), [u8], Box<Ticket>>::with_opaque_to(name, Box::new(outgoing.ticket))
                 .partition(outgoing.message.partition)
@@ -253,8 +251,9 @@ impl Sending {
             && self.pending.is_empty()
             && self.replays()
             && self.producer.in_flight_count() < REPLAYED_AT_ONCE
-            && let Some((place, message)) = self.spool.as_mut().and_then(|spool| spool.next(&mut shed))
         {
+            let next = self.spool.as_mut().and_then(|spool| spool.next(&mut shed));
+            let Some((place, message)) = next else { break };
             self.shared.queued.fetch_add(message.payload.len() as u64, Ordering::AcqRel);
             self.shared.outstanding.fetch_add(1, Ordering::AcqRel);
             let ticket = Ticket { number: self.next_number, place: Some(place) };

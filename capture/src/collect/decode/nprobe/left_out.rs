@@ -25,7 +25,8 @@ impl LeftOut {
     }
 
     pub(super) fn count(&mut self, name: &str) {
-        let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
+        let end = (0..=name.len().min(LONGEST_NAME)).rev().find(|&end| name.is_char_boundary(end));
+        let name = &name[..end.unwrap_or(0)];
         if let Some(count) = self.unknown.get_mut(name) {
             *count += 1;
         } else if self.unknown.len() < MOST_NAMES {

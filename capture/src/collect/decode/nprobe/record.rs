@@ -26,14 +26,12 @@ pub(super) enum NprobeValue<'a> {
 impl NprobeValue<'_> {
     /// As a number; text may hold one.
     fn number(&self) -> Option<u64> {
-        match self {
+        let whole = match self {
             NprobeValue::Number(number) => Some(*number),
-            NprobeValue::Float(_) | NprobeValue::Text(_) => match self {
-                NprobeValue::Text(text) if let Ok(number) = text.trim().parse() => Some(number),
-                _ => self.float().map(|float| float as u64),
-            },
-            NprobeValue::Other => None,
-        }
+            NprobeValue::Text(text) => text.trim().parse().ok(),
+            NprobeValue::Float(_) | NprobeValue::Other => None,
+        };
+        whole.or_else(|| self.float().map(|float| float as u64))
     }
 
     fn float(&self) -> Option<f64> {
@@ -287,15 +285,17 @@ fn milliseconds(time: u64) -> u64 {
 
 /// nDPI's number: of `7.126`, a protocol and the application within it, the application.
 fn application(value: &NprobeValue<'_>) -> Option<u64> {
-    let number = match value {
-        NprobeValue::Text(text) if let Some((protocol, application)) = text.split_once('.') => {
-            match application.trim().parse().ok()? {
-                0 => protocol.trim().parse().ok()?,
-                application => application,
-            }
-        }
+    let parts = match value {
+        NprobeValue::Text(text) => text.split_once('.'),
+        _ => None,
+    };
+    let number = match parts {
+        Some((protocol, application)) => match application.trim().parse().ok()? {
+            0 => protocol.trim().parse().ok()?,
+            application => application,
+        },
         // As a number its zeros at the end are gone: the protocol alone can be told.
-        _ => value.number()?,
+        None => value.number()?,
     };
     u16::try_from(number).ok().map(u64::from)
 }

@@ -399,7 +399,7 @@ proptest! {
             text.push(b'\n');
         }
         let mut decoder = Decoder::default();
-        let read = json(&mut decoder, str::from_utf8(&text).unwrap());
+        let read = json(&mut decoder, std::str::from_utf8(&text).unwrap());
         prop_assert_eq!(decoder.counts().causes.iter().sum::<u64>(), 0);
         prop_assert_eq!(read.len(), flows.len());
         for (flow, (info, record, server, query)) in flows.iter().zip(read) {

@@ -44,7 +44,7 @@ impl<'a> TlvOctets<'a> {
                 let octets = self.take(4)?.try_into().ok()?;
                 NprobeValue::Float(f64::from(f32::from_le_bytes(octets)))
             }
-            TEXT => NprobeValue::Text(Cow::Borrowed(str::from_utf8(self.text()?).unwrap_or_default())),
+            TEXT => NprobeValue::Text(Cow::Borrowed(std::str::from_utf8(self.text()?).unwrap_or_default())),
             // Blocks and lists have a key and no value; a record has none.
             0 | 12..=15 => NprobeValue::Other,
             _ => return None,

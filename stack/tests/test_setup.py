@@ -1,0 +1,41 @@
+"""What `stack/setup.sh` takes for missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Path:
+    """A folder of commands that go before the system's; with these, setup.sh installs nothing."""
+    for name in ("apt-cache", "apt-get", "sudo"):
+        command(tmp_path, name, "exit 1")
+    return tmp_path
+
+
+def command(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def setup(commands: Path) -> str:
+    """What setup.sh prints."""
+    path = f"{commands}:{os.environ['PATH']}"
+    run = [str(CHECKOUT / "stack/setup.sh")]
+    return subprocess.run(run, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False).stdout
+
+
+def test_it_wants_the_rust_that_the_agent_needs(commands: Path) -> None:
+    least = tomllib.loads((CHECKOUT / "capture/Cargo.toml").read_text())["package"]["rust-version"]
+    major, minor = least.split(".")
+    command(commands, "cargo", f"echo cargo {major}.{int(minor) - 1}.1")
+    assert f"cargo {least} or newer" in setup(commands)
+    command(commands, "cargo", f"echo cargo {least}.0")
+    assert "cargo" not in setup(commands)
