@@ -58,7 +58,7 @@ def _address(text: str) -> str:
 def told(stack: RunningStack) -> RunningStack:
     """A stack in which the reports are stored."""
     rows = ", ".join(
-        f"('2026-11-20 {at[:8]}', '2026-11-20 {at}', '{event}', '{_address(src)}', {src_port}, '{_address(post)}', {post_port},"
+        f"(now(), '2026-11-20 {at}', '{event}', '{_address(src)}', {src_port}, '{_address(post)}', {post_port},"
         f" {protocol}, '{_address(dst)}', {dst_port}, {end}, '{user}', '::ffff:192.0.2.254', 'cgn')"
         for at, event, src, src_port, post, post_port, protocol, dst, dst_port, end, user in REPORTS
     )

@@ -298,7 +298,7 @@ def seen(number: int) -> str:
 
 def row(number: int, one: Report) -> str:
     return (
-        f"('{one.at[:19]}', '{one.at}', '{one.event}', '{_address(one.src.replace('PUBLIC', seen(number)))}', {one.src_port}, '{_address(seen(number))}', {one.post_port},"
+        f"(now(), '{one.at}', '{one.event}', '{_address(one.src.replace('PUBLIC', seen(number)))}', {one.src_port}, '{_address(seen(number))}', {one.post_port},"
         f" {one.protocol}, '{_address(one.dst)}', {one.dst_port}, {one.end}, '{one.user}', '{_address(one.exporter)}', {one.vrf}, 'attack')"
     )
 
