@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -78,3 +79,8 @@ class ClickHouse:
 def connect(stack: Stack, user: str, patience: float | None = 130) -> ClickHouse:
     """Connect to the store of this stack, as one of the users of `clickhouse/access.yaml`."""
     return ClickHouse(stack.clickhouse_url, user, stack.password(user), stack.config.clickhouse.database, patience)
+
+
+def mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    """An address as columns of type IPv6 hold it: IPv4 mapped."""
+    return f"::ffff:{address}" if address.version == 4 else str(address)

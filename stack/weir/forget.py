@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from rich.table import Table
 
 from weir import kafka
-from weir.clickhouse import ClickHouse
+from weir.clickhouse import ClickHouse, mapped
 from weir.errors import WeirError
 from weir.stages import Stages
 
@@ -134,7 +134,7 @@ def elsewhere() -> list[str]:
 @contextmanager
 def _range(store: ClickHouse, wanted: Network) -> Iterator[None]:
     """The range of addresses as a table, while it is needed."""
-    first, last = (_mapped(address) for address in (wanted[0], wanted[-1]))
+    first, last = (mapped(address) for address in (wanted[0], wanted[-1]))
     _drop(store)
     store.execute(f"CREATE DATABASE {_RANGE} ENGINE = Atomic", database="", **_SETTINGS)
     try:
@@ -150,10 +150,6 @@ def _range(store: ClickHouse, wanted: Network) -> Iterator[None]:
 
 def _drop(store: ClickHouse) -> None:
     store.execute(f"DROP DATABASE IF EXISTS {_RANGE} SYNC", database="", **_SETTINGS)
-
-
-def _mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    return f"::ffff:{address}" if address.version == 4 else str(address)
 
 
 def _tables(store: ClickHouse) -> dict[str, list[Column]]:

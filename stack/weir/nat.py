@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from weir.clickhouse import ClickHouse
+from weir.clickhouse import ClickHouse, mapped
 from weir.errors import WeirError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -300,14 +300,14 @@ def _time(at: datetime) -> str:
 
 
 def _literal(address: Address) -> str:
-    return f"toIPv6('{'::ffff:' if address.version == 4 else ''}{address}')"
+    return f"toIPv6('{mapped(address)}')"
 
 
 def _plain(text: str) -> str:
     """An address as people write it; empty for none."""
     found = ipaddress.ip_address(text)
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return "" if int(found) == 0 else str(mapped or found)
+    four = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return "" if int(found) == 0 else str(four or found)
 
 
 def _embedded(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import functools
 import importlib
@@ -269,7 +268,7 @@ class RunningStack:
         if wait:
             self.supervisor.wait(one)
 
-    @contextlib.contextmanager
+    @contextmanager
     def without(self, service: str) -> Iterator[None]:
         """Stop a service for as long as the context lasts."""
         self.stop(service)

@@ -3,7 +3,7 @@
 
 use super::exporter::ExporterInfo;
 use super::record::{GivenName, InterfaceCounters, Named, NatEvent};
-use crate::packet::{Address, shortest};
+use crate::packet::{Address, stated};
 use crate::proto;
 use crate::proto::exporter_name::Kind;
 use crate::proto::nat_event::Event;
@@ -16,7 +16,7 @@ use std::hash::BuildHasher as _;
 const QUEUE: usize = 10_000;
 /// Interfaces whose counters and names are remembered; past it all are forgotten, which costs one delta of each.
 const INTERFACES: usize = 65_536;
-/// A name that stays as it was is told again after this time, ms.
+/// The collector publishes an unchanged name again after this time, ms.
 const NAME_AGAIN_MS: i64 = 3_600_000;
 /// Samples of counters further apart than this have no delta, ms.
 const LONGEST_SPAN_MS: i64 = 3_600_000;
@@ -72,7 +72,7 @@ impl Notices {
     /// An event of translation, or of a firewall. What was not translated is seen as it is.
     pub fn event(&mut self, from: &ExporterInfo, event: &NatEvent<'_>) {
         let either =
-            |after: &Address, before: &Address| octets(if *after == Address::default() { before } else { after });
+            |after: &Address, before: &Address| stated(if *after == Address::default() { before } else { after });
         let [src, dst] = &event.addresses;
         let [post_src, post_dst] = &event.translated;
         let port = |after: u16, before: u16| u32::from(if after == 0 { before } else { after });
@@ -83,7 +83,7 @@ impl Notices {
         };
         // An event of one port may name the block that the port is of.
         let of_blocks = matches!(event.nat_event, 16 | 17);
-        // A block of one port is told by its start alone; so is, by some, any block that is taken back.
+        // Exporters name a block of one port by its start alone; some name a freed block of any size so.
         let last = if event.nat_event == 16 && last == 0 { first } else { last };
         let is_block = of_blocks || (first > 0 && last > 0 && event.translated_ports[0] == 0);
         self.queue.push(Notice::Nat(proto::NatEvent {
@@ -91,11 +91,11 @@ impl Notices {
             event: what(event) as i32,
             nat_event: u32::from(event.nat_event),
             firewall_event: u32::from(event.firewall_event),
-            exporter_addr: octets(from.speaker()),
+            exporter_addr: stated(from.speaker()),
             protocol: u32::from(event.protocol),
-            src_addr: octets(src),
+            src_addr: stated(src),
             src_port: u32::from(event.ports[0]),
-            dst_addr: octets(dst),
+            dst_addr: stated(dst),
             dst_port: u32::from(event.ports[1]),
             post_src_addr: either(post_src, src),
             post_src_port: if is_block { u32::from(first) } else { port(event.translated_ports[0], event.ports[0]) },
@@ -128,7 +128,7 @@ impl Notices {
         let packets = |way: usize| now.packets[way].wrapping_sub(before.packets[way]) & 0xffff_ffff;
         let rare = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
         self.queue.push(Notice::Counters(proto::ExporterCounters {
-            exporter_addr: octets(from.speaker()),
+            exporter_addr: stated(from.speaker()),
             interface: now.index,
             speed: now.speed,
             status: now.status,
@@ -160,7 +160,7 @@ impl Notices {
         }
         self.names.insert(named, (hash, now_ms));
         self.queue.push(Notice::Name(proto::ExporterName {
-            exporter_addr: octets(from.speaker()),
+            exporter_addr: stated(from.speaker()),
             kind: kind as i32,
             number: name.number,
             name: text(name.name),
@@ -185,11 +185,6 @@ fn what(event: &NatEvent<'_>) -> Event {
         (0, 0) => Event::Unspecified,
         _ => Event::Other,
     }
-}
-
-/// An address as messages have it; empty for none.
-fn octets(address: &Address) -> Vec<u8> {
-    if *address == Address::default() { Vec::new() } else { shortest(address).to_vec() }
 }
 
 fn text(octets: &[u8]) -> String {

@@ -32,6 +32,12 @@ pub fn shortest(address: &Address) -> &[u8] {
     if address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] { &address[12..] } else { address }
 }
 
+/// The same as a field of a message: empty for the address that stands for none.
+#[must_use]
+pub fn stated(address: &Address) -> Vec<u8> {
+    if *address == Address::default() { Vec::new() } else { shortest(address).to_vec() }
+}
+
 /// An address as people write it.
 pub fn readable(address: &Address) -> IpAddr {
     Ipv6Addr::from(*address).to_canonical()

@@ -438,7 +438,7 @@ fn the_end_of_a_connection_is_an_event_and_a_flow() {
     let rows = [ends(1, 0), ends(5, 40), ends(2, 900), ends(3, 0)].concat();
     let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &rows)]));
     let events: Vec<u8> = read.events.iter().map(|(event, _)| event.firewall_event).collect();
-    // How a connection goes on is told by its flow alone.
+    // An update of a connection is a flow alone, not an event.
     assert_eq!(events, [1, 2, 3]);
     assert!(decoder.counts().records >= 1);
     assert_eq!(decoder.counts().events, 3);

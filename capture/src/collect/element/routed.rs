@@ -1,4 +1,4 @@
-//! What a router says of a record beside the flow: read where it is asked for, so that records pay nothing for it.
+//! The routing data that a router exports with a flow. It is decoded only when a caller reads it, so other records cost nothing more.
 
 use crate::collect::decode::sflow;
 use crate::collect::element::template::{TemplateField, walk};

@@ -319,7 +319,7 @@ impl Exporters {
         &mut self.slots[slot]
     }
 
-    /// As [`Exporters::get`]; its place, which is good until another is asked for.
+    /// As [`Exporters::get`], but returns the exporter's place, which is valid until the next call.
     pub fn place(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> usize {
         match self.by_info.get(info) {
             Some(&slot) => slot,

@@ -1,6 +1,6 @@
 //! A simulator of the collector: simulated exporters, a network that loses, repeats and reorders, and a clock, around the real
-//! decoder, table, splitting, listening, saved states and closing records. One seed is one schedule; an oracle says what has to
-//! come of it.
+//! decoder, table, splitting, listening, saved states and closing records. One seed is one schedule; an oracle states the
+//! expected result.
 //!
 //! `cargo test` runs a few hundred seeds, `make simulate-collector SEEDS=20000` more. A seed that fails prints how to repeat it
 //! and the least schedule that still fails, which then belongs into `tests/golden/collector`, where it is run for ever.

@@ -1,21 +1,17 @@
 //! What a router said of a flow, as a message.
 
 use crate::collect::element::routed::Route;
-use crate::packet::{Address, shortest};
+use crate::packet::stated;
 use crate::proto;
 
 /// The route as `flow.proto` has it.
 pub(super) fn message(route: &Route) -> proto::Routed {
-    let octets = |address: &Address| match *address == Address::default() {
-        true => Vec::new(),
-        false => shortest(address).to_vec(),
-    };
     let mac = |mac: [u8; 6]| mac.into_iter().fold(0, |number, octet| number << 8 | u64::from(octet));
     proto::Routed {
         src_as: route.autonomous_systems[0],
         dst_as: route.autonomous_systems[1],
-        next_hop: octets(&route.next_hop),
-        bgp_next_hop: octets(&route.bgp_next_hop),
+        next_hop: stated(&route.next_hop),
+        bgp_next_hop: stated(&route.bgp_next_hop),
         src_prefix_length: u32::from(route.prefix_lengths[0]),
         dst_prefix_length: u32::from(route.prefix_lengths[1]),
         ingress_vrf: route.vrf[0],
@@ -28,8 +24,8 @@ pub(super) fn message(route: &Route) -> proto::Routed {
         max_ttl: u32::from(route.ttl[1]),
         src_mac: mac(route.macs[0]),
         dst_mac: mac(route.macs[1]),
-        post_nat_src_addr: octets(&route.translated[0]),
-        post_nat_dst_addr: octets(&route.translated[1]),
+        post_nat_src_addr: stated(&route.translated[0]),
+        post_nat_dst_addr: stated(&route.translated[1]),
         post_nat_src_port: u32::from(route.translated_ports[0]),
         post_nat_dst_port: u32::from(route.translated_ports[1]),
         observation_point: route.observation_point,
