@@ -52,6 +52,7 @@ import java.util.TreeMap;
  *   15 to alpha/0 SECONDS                       the worker's open interval begins then, whatever the clock says
  *   16 behind alpha/0 N                         N messages come to the partition, and are not read
  *   50 now                                      time passes
+ *   51 stop-jobs                                the jobs stop, and start again from their state
  * </pre>
  *
  * A line whose action begins with {@code lost-} counts for the agent, but its message does not
@@ -65,8 +66,15 @@ final class Trace {
   private static final int INTERVAL_MS = 10_000;
   private static final long POLL_MS = 5_000;
 
-  /** Something that happens: a message or a list of probes; both null where only time passes. */
-  record Event(long at, RawMessage message, Enrolment enrolment) {}
+  /**
+   * Something that happens: a message, a list of probes or a restart of the jobs; where none of
+   * them, only time passes.
+   */
+  record Event(long at, RawMessage message, Enrolment enrolment, boolean restart) {
+    Event(long at, RawMessage message, Enrolment enrolment) {
+      this(at, message, enrolment, false);
+    }
+  }
 
   private static final class Worker {
     long epoch;
@@ -95,14 +103,19 @@ final class Trace {
   private long polled = Long.MIN_VALUE;
 
   static List<Event> read(Path file) throws IOException {
+    return read("" + file, Files.readAllLines(file));
+  }
+
+  /** The events of lines; {@code name} says in errors where they are from. */
+  static List<Event> read(String name, List<String> lines) throws IOException {
     Trace trace = new Trace();
-    for (String line : Files.readAllLines(file)) {
+    for (String line : lines) {
       String text = line.replaceAll("#.*", "").strip();
       if (!text.isEmpty()) {
         try {
           trace.line(text.split("\\s+"));
         } catch (RuntimeException | IOException e) {
-          throw new IOException(file + ": " + line, e);
+          throw new IOException(name + ": " + line, e);
         }
       }
     }
@@ -116,6 +129,10 @@ final class Trace {
     List<String> rest = Arrays.asList(words).subList(Math.min(3, words.length), words.length);
     if (action.equals("now")) {
       events.add(new Event(at, null, null));
+      return;
+    }
+    if (action.equals("stop-jobs")) {
+      events.add(new Event(at, null, null, true));
       return;
     }
     if (action.equals("prefix")) {

@@ -338,6 +338,9 @@ final class WorkerLedger {
       return changed;
     }
     Closed closed = run.closings.get(sequence);
+    if (closed == null) { // it came after so many later ones that the run does not keep it
+      return changed;
+    }
     Map.Entry<Long, Closed> before = run.closings.lowerEntry(sequence);
     boolean first = before == null;
     if (first && !run.fromStart) {

@@ -1,0 +1,759 @@
+package io.weir.jobs;
+
+import com.google.protobuf.ByteString;
+import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.jobs.Trace.Event;
+import io.weir.proto.ClosingRecord;
+import io.weir.proto.Flow;
+import io.weir.proto.FlowMessage;
+import io.weir.proto.Prefix;
+import io.weir.proto.Probe;
+import io.weir.proto.RecordKind;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.function.ToLongFunction;
+
+/**
+ * What the tables must hold when all is quiet, by plain sums over the messages that came: written
+ * from what the documents promise ({@code docs/explanation/windows.md}, {@code design.md}), with
+ * nothing of the jobs' own code.
+ *
+ * <p>A record that came within {@link #LATE_MS} of its window's end is in the window's rows. One
+ * that came later may be, or not: rows of its window lie between the two sums.
+ */
+final class Oracle {
+  static final long WINDOW_MS = 30_000;
+  static final long MIX_MS = 60_000;
+  static final int TOP = 3;
+
+  /** For how long after its end a window takes in what comes late. */
+  static final long LATE_MS = 300_000;
+
+  private static final String NATION = "";
+
+  private record FlowKey(String src, int srcPort, String dst, int dstPort, int protocol) {
+    /** The same for both directions. */
+    String eitherWay() {
+      String one = src + ":" + srcPort;
+      String other = dst + ":" + dstPort;
+      String first = one.compareTo(other) < 0 ? one : other;
+      return first + " " + (first.equals(one) ? other : one) + " " + protocol;
+    }
+
+    @Override
+    public String toString() {
+      return src + ":" + srcPort + ">" + dst + ":" + dstPort + "/" + protocol;
+    }
+  }
+
+  /** Sums of one flow in a window. */
+  private static final class Sum {
+    long fwdPackets;
+    long fwdOctets;
+    long revPackets;
+    long revOctets;
+    long rate = 1;
+
+    long octets() {
+      return fwdOctets + revOctets;
+    }
+
+    long packets() {
+      return fwdPackets + revPackets;
+    }
+  }
+
+  /** What one probe saw in one window. */
+  private static final class Seen {
+    final Map<FlowKey, Sum> flows = new LinkedHashMap<>();
+    long overflowPackets;
+    long overflowOctets;
+
+    /** Of all, what came later than windows promise to take. */
+    long lateOctets;
+
+    boolean isLate;
+
+    long octets() {
+      return flows.values().stream().mapToLong(Sum::octets).sum() + overflowOctets;
+    }
+  }
+
+  /** Sums of a host or a port. */
+  private static final class Ends {
+    long inOctets;
+    long inPackets;
+    long outOctets;
+    long outPackets;
+    final Set<FlowKey> flows = new HashSet<>();
+  }
+
+  /** What came of one interval of one worker. */
+  private static final class Part {
+    long batches;
+    long records;
+    long packets;
+    long octets;
+    ClosingRecord closing;
+    FlowMessage header;
+    boolean several;
+    final Set<Long> sequences = new TreeSet<>();
+  }
+
+  private final TreeMap<Long, TreeMap<String, Seen>> windows = new TreeMap<>();
+  private final Map<String, Part> intervals = new TreeMap<>();
+  private final Map<String, Map<Long, Set<Long>>> sequences = new HashMap<>();
+  private final List<String> flowRows = new ArrayList<>();
+  private final Map<String, Integer> customers = new TreeMap<>();
+  private final Map<String, String> sites = new TreeMap<>();
+  private final Map<String, String> siteOfProbe = new TreeMap<>();
+  private final Map<String, Integer> rankOfProbe = new TreeMap<>();
+  private final List<String> differences = new ArrayList<>();
+
+  Oracle(List<Event> events) throws InvalidProtocolBufferException {
+    for (Event event : events) {
+      if (event.message() != null) {
+        byte[] value = event.message().value();
+        switch (event.message().topic()) {
+          case "weir.prefixes" -> prefix(Prefix.parseFrom(value));
+          case "weir.probes" -> probe(Probe.parseFrom(value));
+          default -> message(event);
+        }
+      }
+    }
+  }
+
+  private void prefix(Prefix prefix) {
+    // Schedules declare /16 only.
+    String name = prefix.getPrefix().replaceAll("\\.0\\.0/16", ".");
+    customers.put(name, prefix.getCustomerId());
+    sites.put(name, prefix.getSite());
+  }
+
+  private void probe(Probe probe) {
+    siteOfProbe.put(probe.getName(), probe.getSite());
+    rankOfProbe.put(probe.getName(), probe.getRank());
+  }
+
+  private void message(Event event) {
+    FlowMessage message;
+    try {
+      message = FlowMessage.parseFrom(event.message().value());
+    } catch (InvalidProtocolBufferException e) {
+      return;
+    }
+    if (message.getMajor() != 1 || message.getBodyCase() == FlowMessage.BodyCase.BODY_NOT_SET) {
+      return;
+    }
+    String worker = message.getProbe() + "/" + message.getWorker();
+    Set<Long> seen =
+        sequences
+            .computeIfAbsent(worker, key -> new HashMap<>())
+            .computeIfAbsent(message.getEpoch(), key -> new HashSet<>());
+    if (!seen.add(message.getSequence())) {
+      return;
+    }
+    String interval =
+        "%s %d %s"
+            .formatted(message.getProbe(), message.getWorker(), time(message.getIntervalStartMs()));
+    Part part = intervals.computeIfAbsent(interval, key -> new Part());
+    part.several |= part.header != null && part.header.getEpoch() != message.getEpoch();
+    part.header = message;
+    if (message.hasClosing()) {
+      part.closing = message.getClosing();
+      return;
+    }
+    part.batches++;
+    part.sequences.add(message.getSequence());
+    long window = Math.floorDiv(message.getIntervalStartMs(), WINDOW_MS) * WINDOW_MS;
+    Seen into =
+        windows
+            .computeIfAbsent(window, key -> new TreeMap<>())
+            .computeIfAbsent(message.getProbe(), key -> new Seen());
+    boolean late = event.at() > window + WINDOW_MS + LATE_MS;
+    into.isLate |= late;
+    for (Flow flow : message.getBatch().getFlowsList()) {
+      part.records++;
+      part.packets += flow.getFwdPackets() + flow.getRevPackets();
+      part.octets += flow.getFwdOctets() + flow.getRevOctets();
+      add(message, flow, into, late);
+    }
+  }
+
+  private void add(FlowMessage message, Flow flow, Seen into, boolean late) {
+    long octets = flow.getFwdOctets() + flow.getRevOctets();
+    into.lateOctets += late ? octets : 0;
+    flowRows.add(
+        "%s %d %d %s %d,%d,%d,%d"
+            .formatted(
+                message.getProbe(),
+                message.getWorker(),
+                message.getIntervalStartMs() / 1000,
+                flow.getRecordKind() == RecordKind.RECORD_KIND_OVERFLOW ? "overflow" : key(flow),
+                flow.getFwdPackets(),
+                flow.getFwdOctets(),
+                flow.getRevPackets(),
+                flow.getRevOctets()));
+    if (flow.getRecordKind() == RecordKind.RECORD_KIND_OVERFLOW) {
+      into.overflowPackets += flow.getFwdPackets() + flow.getRevPackets();
+      into.overflowOctets += octets;
+      return;
+    }
+    Sum sum = into.flows.computeIfAbsent(key(flow), key -> new Sum());
+    sum.fwdPackets += flow.getFwdPackets();
+    sum.fwdOctets += flow.getFwdOctets();
+    sum.revPackets += flow.getRevPackets();
+    sum.revOctets += flow.getRevOctets();
+    sum.rate = Math.max(sum.rate, flow.getSamplingRate());
+  }
+
+  private static FlowKey key(Flow flow) {
+    return new FlowKey(
+        address(flow.getSrcAddr()),
+        flow.getSrcPort(),
+        address(flow.getDstAddr()),
+        flow.getDstPort(),
+        flow.getProtocol());
+  }
+
+  private static String address(ByteString octets) {
+    try {
+      return InetAddress.getByAddress(octets.toByteArray()).getHostAddress();
+    } catch (UnknownHostException e) {
+      throw new IllegalArgumentException(e);
+    }
+  }
+
+  private static String time(long ms) {
+    return Trace.seconds(ms);
+  }
+
+  private <T> T of(Map<String, T> byPrefix, String address, T otherwise) {
+    for (Map.Entry<String, T> entry : byPrefix.entrySet()) {
+      if (address.startsWith(entry.getKey())) {
+        return entry.getValue();
+      }
+    }
+    return otherwise;
+  }
+
+  private int customer(String address) {
+    return of(customers, address, 0);
+  }
+
+  // ---- comparing ----
+
+  /** Where the rows of a job are not what they must be. */
+  List<String> differences(String job, List<String> lines) {
+    differences.clear();
+    switch (job) {
+      case "ingest" -> {
+        flows(lines);
+        ledger(lines);
+      }
+      case "topn" -> topn(lines);
+      case "mixes" -> mixes(lines);
+      default -> throw new IllegalArgumentException(job);
+    }
+    return List.copyOf(differences);
+  }
+
+  /** A row as names and values; null where it is of another table. */
+  private static Map<String, String> row(String line, String table) {
+    if (!line.startsWith(table + " ")) {
+      return null;
+    }
+    Map<String, String> row = new HashMap<>();
+    for (String word : line.substring(table.length() + 1).split(" ")) {
+      int at = word.indexOf('=');
+      row.put(word.substring(0, at), word.substring(at + 1));
+    }
+    return row;
+  }
+
+  private static long number(Map<String, String> row, String column) {
+    return Long.parseLong(row.getOrDefault(column, "0"));
+  }
+
+  private static String text(Map<String, String> row, String... columns) {
+    StringBuilder text = new StringBuilder();
+    for (String column : columns) {
+      text.append(text.isEmpty() ? "" : " ").append(row.getOrDefault(column, "0"));
+    }
+    return text.toString();
+  }
+
+  /** The newest version of each row of a table, by key; of equal ones the last. */
+  private static Map<String, Map<String, String>> newest(
+      List<String> lines, String table, String... key) {
+    Map<String, Map<String, String>> newest = new TreeMap<>();
+    for (String line : lines) {
+      Map<String, String> row = row(line, table);
+      if (row != null) {
+        newest.merge(
+            text(row, key), row, (a, b) -> number(b, "version") >= number(a, "version") ? b : a);
+      }
+    }
+    return newest;
+  }
+
+  private void same(String what, Object had, Object wanted) {
+    if (!had.equals(wanted)) {
+      differences.add(what + ": " + had + " is to be " + wanted);
+    }
+  }
+
+  private void flows(List<String> lines) {
+    List<String> stored = new ArrayList<>();
+    for (String line : lines) {
+      Map<String, String> row = row(line, "flows");
+      if (row != null) {
+        FlowKey key =
+            new FlowKey(
+                row.getOrDefault("src_addr", ""),
+                (int) number(row, "src_port"),
+                row.getOrDefault("dst_addr", ""),
+                (int) number(row, "dst_port"),
+                (int) number(row, "protocol"));
+        stored.add(
+            "%s %d %s %s %d,%d,%d,%d"
+                .formatted(
+                    row.get("probe"),
+                    number(row, "worker"),
+                    row.get("ts"),
+                    row.containsKey("overflow_key") || row.containsKey("record_kind")
+                        ? "overflow"
+                        : key,
+                    number(row, "fwd_packets"),
+                    number(row, "fwd_octets"),
+                    number(row, "rev_packets"),
+                    number(row, "rev_octets")));
+      }
+    }
+    List<String> wanted = new ArrayList<>(flowRows);
+    wanted.sort(null);
+    stored.sort(null);
+    if (!stored.equals(wanted)) {
+      List<String> missing = new ArrayList<>(wanted);
+      stored.forEach(missing::remove);
+      List<String> more = new ArrayList<>(stored);
+      wanted.forEach(more::remove);
+      differences.add("flows: not stored " + missing + ", more than came " + more);
+    }
+  }
+
+  private void ledger(List<String> lines) {
+    Map<String, Map<String, String>> rows = newest(lines, "ledger", "probe", "worker", "ts");
+    intervals.forEach(
+        (key, part) -> {
+          Map<String, String> row = rows.get(key);
+          if (row == null) {
+            differences.add("ledger " + key + ": no row");
+            return;
+          }
+          same(
+              "ledger " + key + " received_batches", number(row, "received_batches"), part.batches);
+          same(
+              "ledger " + key + " received_records", number(row, "received_records"), part.records);
+          same(
+              "ledger " + key + " received_packets", number(row, "received_packets"), part.packets);
+          same("ledger " + key + " received_octets", number(row, "received_octets"), part.octets);
+          if (part.closing != null && !part.several) {
+            Map<Long, Set<Long>> worker =
+                sequences.get(key.split(" ")[0] + "/" + key.split(" ")[1]);
+            Set<Long> came = worker.get(part.header.getEpoch());
+            long first = part.closing.getFirstSequence();
+            long missing = 0;
+            for (int i = 0; i < part.closing.getBatches(); i++) {
+              missing += came.contains(first + i) ? 0 : 1;
+            }
+            same("ledger " + key + " missing_batches", number(row, "missing_batches"), missing);
+            same(
+                "ledger " + key + " published_records",
+                number(row, "published_records"),
+                part.closing.getRecords());
+            same(
+                "ledger " + key + " flow_packets",
+                number(row, "flow_packets"),
+                part.closing.getInterval().getInFlowRecords().getPackets());
+            same("ledger " + key + " state", row.get("state"), missing == 0 ? "1" : "2");
+          }
+        });
+  }
+
+  // ---- windows ----
+
+  /** The scopes of a window: name to flows, with the overflow and what was left out. */
+  private record Scope(
+      int kind, String probe, int customer, Map<FlowKey, Sum> flows, long[] overflow, long twice) {
+    String key(long window) {
+      return "%s %d %s %d".formatted(time(window), kind, probe.isEmpty() ? "0" : probe, customer);
+    }
+
+    long octets() {
+      return flows.values().stream().mapToLong(Sum::octets).sum() + overflow[1];
+    }
+
+    long packets() {
+      return flows.values().stream().mapToLong(Sum::packets).sum() + overflow[0];
+    }
+  }
+
+  private List<Scope> scopes(Map<String, Seen> probes) {
+    List<Scope> scopes = new ArrayList<>();
+    long[] overflow = new long[2];
+    long all = 0;
+    for (Map.Entry<String, Seen> entry : probes.entrySet()) {
+      Seen seen = entry.getValue();
+      long[] own = {seen.overflowPackets, seen.overflowOctets};
+      scopes.add(new Scope(1, entry.getKey(), 0, seen.flows, own, 0));
+      overflow[0] += own[0];
+      overflow[1] += own[1];
+      all += seen.octets();
+    }
+    Map<FlowKey, Sum> nation = nation(probes);
+    long counted = nation.values().stream().mapToLong(Sum::octets).sum() + overflow[1];
+    scopes.add(new Scope(2, NATION, 0, nation, overflow, all - counted));
+    for (int customer : new TreeSet<>(customers.values())) {
+      Map<FlowKey, Sum> own = new LinkedHashMap<>();
+      nation.forEach(
+          (key, sum) -> {
+            if (customer(key.src()) == customer || customer(key.dst()) == customer) {
+              own.put(key, sum);
+            }
+          });
+      if (!own.isEmpty()) {
+        scopes.add(new Scope(3, NATION, customer, own, new long[2], 0));
+      }
+    }
+    return scopes;
+  }
+
+  /** Each flow from the probe that is preferred. */
+  private Map<FlowKey, Sum> nation(Map<String, Seen> probes) {
+    record Observation(String probe, FlowKey key, long rate) {}
+    Map<String, List<Observation>> observed = new LinkedHashMap<>();
+    probes.forEach(
+        (probe, seen) ->
+            seen.flows.forEach(
+                (key, sum) ->
+                    observed
+                        .computeIfAbsent(key.eitherWay(), either -> new ArrayList<>())
+                        .add(new Observation(probe, key, sum.rate))));
+    Comparator<Observation> order =
+        Comparator.comparingLong(Observation::rate)
+            .thenComparing(o -> !site(o.key().src()).equals(siteOfProbe.get(o.probe())))
+            .thenComparing(o -> !site(o.key().dst()).equals(siteOfProbe.get(o.probe())))
+            .thenComparing(o -> rankOfProbe.get(o.probe()))
+            .thenComparing(Observation::probe);
+    Map<FlowKey, Sum> nation = new LinkedHashMap<>();
+    observed.forEach(
+        (either, all) -> {
+          String from = all.stream().min(order).orElseThrow().probe();
+          for (Observation one : all) {
+            if (one.probe().equals(from)) {
+              nation.put(one.key(), probes.get(from).flows.get(one.key()));
+            }
+          }
+        });
+    return nation;
+  }
+
+  private String site(String address) {
+    return of(sites, address, "none");
+  }
+
+  private void topn(List<String> lines) {
+    String[] flowKey = {"ts", "scope", "probe", "customer", "list", "rank"};
+    Map<String, Map<String, String>> flows = newest(lines, "top_flows", flowKey);
+    Map<String, Map<String, String>> talkers = newest(lines, "top_talkers", flowKey);
+    flows.values().removeIf(row -> number(row, "packets") == 0);
+    talkers.values().removeIf(row -> number(row, "packets") == 0);
+    Set<String> known = new TreeSet<>();
+    windows.forEach(
+        (window, probes) -> {
+          boolean anyLate = probes.values().stream().anyMatch(seen -> seen.isLate);
+          for (Scope scope : scopes(probes)) {
+            known.add(scope.key(window));
+            Seen own = probes.get(scope.probe());
+            if (own == null ? anyLate : own.isLate) {
+              bounds(window, scope, own, probes, flows);
+            } else {
+              flowLists(window, scope, flows);
+              talkerLists(window, scope, talkers);
+            }
+          }
+        });
+    for (Map<String, Map<String, String>> table : List.of(flows, talkers)) {
+      for (Map<String, String> row : table.values()) {
+        String key = text(row, "ts", "scope", "probe", "customer");
+        if (!known.contains(key)) {
+          differences.add("a row of nothing that came: " + row);
+        }
+      }
+    }
+  }
+
+  /** Rows of a window that something came too late for: between what had to be there and all. */
+  private void bounds(
+      long window,
+      Scope scope,
+      Seen own,
+      Map<String, Seen> probes,
+      Map<String, Map<String, String>> rows) {
+    if (scope.kind() == 3) {
+      return;
+    }
+    long late =
+        own != null
+            ? own.lateOctets
+            : probes.values().stream().mapToLong(seen -> seen.lateOctets).sum();
+    long all = scope.octets() + scope.twice();
+    Map<String, String> row = rows.get(scope.key(window) + " 1 1");
+    boolean inLists = row != null;
+    if (!inLists) {
+      if (all > late && !scope.flows().isEmpty() && late == 0) {
+        differences.add("window " + scope.key(window) + ": no rows");
+      }
+      return;
+    }
+    long had = number(row, "window_octets") + number(row, "duplicate_octets");
+    if (had < all - late || had > all) {
+      differences.add(
+          "window %s: %d octets are to be between %d and %d"
+              .formatted(scope.key(window), had, all - late, all));
+    }
+  }
+
+  private static boolean isOf(int list, int protocol) {
+    return switch ((list - 1) / 2) {
+      case 0 -> true;
+      case 1 -> protocol == 6;
+      case 2 -> protocol == 17;
+      default -> protocol == 1 || protocol == 58;
+    };
+  }
+
+  private void flowLists(long window, Scope scope, Map<String, Map<String, String>> rows) {
+    for (int list = 1; list <= 8; list++) {
+      int number = list;
+      ToLongFunction<FlowKey> value =
+          key ->
+              number % 2 == 1 ? scope.flows().get(key).octets() : scope.flows().get(key).packets();
+      List<Long> best =
+          scope.flows().keySet().stream()
+              .filter(key -> isOf(number, key.protocol()))
+              .map(value::applyAsLong)
+              .filter(size -> size > 0)
+              .sorted(Comparator.reverseOrder())
+              .limit(TOP)
+              .toList();
+      Set<FlowKey> listed = new HashSet<>();
+      for (int rank = 1; rank <= TOP; rank++) {
+        String where = "top_flows " + scope.key(window) + " list " + list + " rank " + rank;
+        Map<String, String> row = rows.get(scope.key(window) + " " + list + " " + rank);
+        if (rank > best.size()) {
+          if (row != null) {
+            differences.add(where + ": is to be nothing, not " + row);
+          }
+          continue;
+        }
+        if (row == null) {
+          differences.add(where + ": nothing, is to have " + best.get(rank - 1));
+          continue;
+        }
+        FlowKey key =
+            new FlowKey(
+                row.get("src_addr"),
+                (int) number(row, "src_port"),
+                row.get("dst_addr"),
+                (int) number(row, "dst_port"),
+                (int) number(row, "protocol"));
+        Sum sum = scope.flows().get(key);
+        if (sum == null || !listed.add(key)) {
+          differences.add(where + ": there is no such flow, or twice: " + row);
+          continue;
+        }
+        same(where, value.applyAsLong(key), best.get(rank - 1));
+        same(
+            where + " " + key,
+            text(row, "fwd_packets", "fwd_octets", "rev_packets", "rev_octets"),
+            "%d %d %d %d".formatted(sum.fwdPackets, sum.fwdOctets, sum.revPackets, sum.revOctets));
+        same(
+            where + " window",
+            text(
+                row,
+                "window_octets",
+                "window_packets",
+                "window_flows",
+                "overflow_octets",
+                "duplicate_octets"),
+            "%d %d %d %d %d"
+                .formatted(
+                    scope.octets(),
+                    scope.packets(),
+                    scope.flows().size(),
+                    scope.overflow()[1],
+                    scope.twice()));
+      }
+    }
+  }
+
+  private void talkerLists(long window, Scope scope, Map<String, Map<String, String>> rows) {
+    Map<String, Ends> hosts = new TreeMap<>();
+    Map<String, Ends> tcp = new TreeMap<>();
+    Map<String, Ends> udp = new TreeMap<>();
+    Map<String, Ends> whom = new TreeMap<>();
+    scope
+        .flows()
+        .forEach(
+            (key, sum) -> {
+              end(hosts, key.src(), key, sum, true);
+              end(hosts, key.dst(), key, sum, false);
+              if (key.protocol() == 6) {
+                end(tcp, "" + key.dstPort(), key, sum, false);
+              }
+              if (key.protocol() == 17) {
+                end(udp, "" + key.dstPort(), key, sum, false);
+              }
+              if (scope.kind() != 3 && customer(key.src()) != 0) {
+                end(whom, "" + customer(key.src()), key, sum, true);
+              }
+              if (scope.kind() != 3 && customer(key.dst()) != 0) {
+                end(whom, "" + customer(key.dst()), key, sum, false);
+              }
+            });
+    if (scope.kind() == 3) {
+      hosts.keySet().removeIf(host -> customer(host) != scope.customer());
+    }
+    talkers(window, scope, 1, hosts, ends -> ends.inOctets, "addr", rows);
+    talkers(window, scope, 2, hosts, ends -> ends.outOctets, "addr", rows);
+    ToLongFunction<Ends> both = ends -> ends.inOctets + ends.outOctets;
+    talkers(window, scope, 3, tcp, both, "number", rows);
+    talkers(window, scope, 4, udp, both, "number", rows);
+    talkers(window, scope, 6, whom, both, "number", rows);
+  }
+
+  private static void end(
+      Map<String, Ends> into, String name, FlowKey key, Sum sum, boolean source) {
+    Ends ends = into.computeIfAbsent(name, n -> new Ends());
+    ends.inOctets += source ? sum.revOctets : sum.fwdOctets;
+    ends.inPackets += source ? sum.revPackets : sum.fwdPackets;
+    ends.outOctets += source ? sum.fwdOctets : sum.revOctets;
+    ends.outPackets += source ? sum.fwdPackets : sum.revPackets;
+    ends.flows.add(key);
+  }
+
+  private void talkers(
+      long window,
+      Scope scope,
+      int list,
+      Map<String, Ends> all,
+      ToLongFunction<Ends> value,
+      String name,
+      Map<String, Map<String, String>> rows) {
+    List<Long> best =
+        all.values().stream()
+            .map(value::applyAsLong)
+            .filter(size -> size > 0)
+            .sorted(Comparator.reverseOrder())
+            .limit(TOP)
+            .toList();
+    Set<String> listed = new HashSet<>();
+    for (int rank = 1; rank <= TOP; rank++) {
+      String where = "top_talkers " + scope.key(window) + " list " + list + " rank " + rank;
+      Map<String, String> row = rows.get(scope.key(window) + " " + list + " " + rank);
+      if (rank > best.size()) {
+        if (row != null) {
+          differences.add(where + ": is to be nothing, not " + row);
+        }
+        continue;
+      }
+      if (row == null) {
+        differences.add(where + ": nothing, is to have " + best.get(rank - 1));
+        continue;
+      }
+      Ends ends = all.get(row.getOrDefault(name, "0"));
+      if (ends == null || !listed.add(row.get(name))) {
+        differences.add(where + ": there is no such one, or twice: " + row);
+        continue;
+      }
+      same(where, value.applyAsLong(ends), best.get(rank - 1));
+      same(
+          where + " " + row.get(name),
+          text(row, "in_octets", "in_packets", "out_octets", "out_packets", "flows"),
+          "%d %d %d %d %d"
+              .formatted(
+                  ends.inOctets,
+                  ends.inPackets,
+                  ends.outOctets,
+                  ends.outPackets,
+                  ends.flows.size()));
+      same(
+          where + " window",
+          text(row, "window_octets", "window_packets", "window_overflow_octets"),
+          "%d %d %d".formatted(scope.octets(), scope.packets(), scope.overflow()[1]));
+    }
+  }
+
+  /** Octets and packets of each longer window, in all directions together. */
+  private void mixes(List<String> lines) {
+    Map<String, Map<String, String>> rows =
+        newest(
+            lines, "mixes", "ts", "scope", "probe", "customer", "dimension", "direction", "rank");
+    Map<String, long[]> had = new TreeMap<>();
+    for (Map<String, String> row : rows.values()) {
+      if (number(row, "dimension") == 1) {
+        long[] sums =
+            had.computeIfAbsent(text(row, "ts", "scope", "probe", "customer"), key -> new long[2]);
+        sums[0] += number(row, "octets");
+        sums[1] += number(row, "packets");
+      }
+    }
+    Map<String, long[]> wanted = new TreeMap<>();
+    Set<String> late = new TreeSet<>();
+    windows.forEach(
+        (window, probes) -> {
+          long mix = Math.floorDiv(window, MIX_MS) * MIX_MS;
+          boolean anyLate = probes.values().stream().anyMatch(seen -> seen.isLate);
+          for (Scope scope : scopes(probes)) {
+            long[] sums = wanted.computeIfAbsent(scope.key(mix), key -> new long[2]);
+            sums[0] += scope.octets();
+            sums[1] += scope.packets();
+            Seen own = probes.get(scope.probe());
+            if (own == null ? anyLate : own.isLate) {
+              late.add(scope.key(mix));
+            }
+          }
+        });
+    wanted.forEach(
+        (key, sums) -> {
+          long[] mix = had.getOrDefault(key, new long[2]);
+          if (!late.contains(key) && (mix[0] != sums[0] || mix[1] != sums[1])) {
+            differences.add(
+                "mixes %s: %d octets, %d packets are to be %d and %d"
+                    .formatted(key, mix[0], mix[1], sums[0], sums[1]));
+          }
+          if (mix[0] > sums[0] && key.contains(" 1 ")) {
+            differences.add("mixes " + key + ": more than came");
+          }
+        });
+    had.keySet().removeAll(wanted.keySet());
+    had.forEach(
+        (key, sums) -> {
+          if (sums[0] != 0) {
+            differences.add("mixes " + key + ": of nothing that came");
+          }
+        });
+  }
+}

@@ -1,0 +1,202 @@
+package io.weir.jobs;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Locale;
+import java.util.Random;
+import java.util.TreeMap;
+
+/**
+ * What several agents, Kafka and a person with a hand on the switch may do to the jobs in some
+ * minutes, drawn from a seed and written as a {@link Trace}: probes of one or two workers, one flow
+ * seen by several of them, batches and closing records lost, late, repeated, workers held up for
+ * minutes and heard all at once, agents restarted or stopped, clocks that step, floods beyond what
+ * an agent keeps, messages that are none, and jobs stopped and started from their state at any
+ * moment. After it {@link #QUIET_S} pass in which nothing comes.
+ */
+final class Schedule {
+  /** For how long nothing comes at the end: longer than anything waits. */
+  static final int QUIET_S = 480;
+
+  private static final int INTERVAL_S = 10;
+
+  /** A line of the trace. {@code order} keeps what one worker sends in its order. */
+  private record Line(double at, long order, String text) {
+    @Override
+    public String toString() {
+      return String.format(Locale.ROOT, "%.3f %s", at, text);
+    }
+  }
+
+  private final Random random;
+  private final List<Line> lines = new ArrayList<>();
+  private final List<String> flows = new ArrayList<>();
+  private long order;
+
+  /** Messages lost so far, by partition: {@code late} names them by number. */
+  private final TreeMap<String, Integer> lost = new TreeMap<>();
+
+  private final TreeMap<String, Integer> sent = new TreeMap<>();
+
+  private Schedule(long seed) {
+    random = new Random(seed * 0x9E3779B97F4A7C15L);
+  }
+
+  /** The trace of a seed. */
+  static List<String> of(long seed) {
+    Schedule schedule = new Schedule(seed);
+    schedule.draw();
+    return schedule.text();
+  }
+
+  private List<String> text() {
+    lines.sort(Comparator.comparingDouble(Line::at).thenComparingLong(Line::order));
+    List<String> text = new ArrayList<>();
+    lines.forEach(line -> text.add(line.toString()));
+    return text;
+  }
+
+  private boolean chance(double probability) {
+    return random.nextDouble() < probability;
+  }
+
+  private void add(double at, String text) {
+    lines.add(new Line(at, order++, text));
+  }
+
+  private void draw() {
+    int probes = 1 + random.nextInt(3);
+    int intervals = 6 + random.nextInt(18);
+    for (int i = 0; i < 3 + random.nextInt(10); i++) {
+      flows.add(flow());
+    }
+    for (int probe = 1; probe <= probes; probe++) {
+      add(
+          0,
+          "prefix 10.%d.0.0/16 id=%d customer=%d site=s%d national"
+              .formatted(probe, probe, probe, probe));
+    }
+    for (int probe = 1; probe <= probes; probe++) {
+      String name = "p" + probe;
+      int workers = 1 + random.nextInt(2);
+      add(0, "declare %s site=s%d rank=%d".formatted(name, probe, 100 - random.nextInt(2)));
+      add(0, "probe %s workers=%d partitions=%d".formatted(name, workers, workers));
+      int rate = chance(0.2) ? 10 : 1;
+      for (int worker = 0; worker < workers; worker++) {
+        worker(name + "/" + worker, rate, intervals);
+      }
+    }
+    for (int i = random.nextInt(6); i > 0; i--) {
+      add(random.nextDouble() * (intervals * INTERVAL_S + QUIET_S), "stop-jobs");
+    }
+    add(intervals * INTERVAL_S + 300 + QUIET_S, "now");
+  }
+
+  /** One of the flows that probes see: between few hosts, so that they meet in lists. */
+  private String flow() {
+    int protocol = new int[] {6, 6, 6, 17, 17, 1}[random.nextInt(6)];
+    String from = address();
+    String to = address();
+    int port = protocol == 1 ? 0 : 1024 + random.nextInt(4);
+    int service = protocol == 1 ? 0 : new int[] {53, 80, 443}[random.nextInt(3)];
+    return "%s:%d>%s:%d/%d".formatted(from, port, to, service, protocol);
+  }
+
+  private String address() {
+    return chance(0.6)
+        ? "10.%d.0.%d".formatted(1 + random.nextInt(3), 1 + random.nextInt(3))
+        : "192.0.2." + (1 + random.nextInt(4));
+  }
+
+  /** What one worker sends. Its clock is the agent's; what is held up comes later. */
+  private void worker(String name, int rate, int intervals) {
+    double held = 0; // until then, nothing of this worker comes
+    boolean calm = chance(0.3);
+    double loss = calm ? 0 : 0.08;
+    int begin = chance(0.2) ? random.nextInt(4) : 0;
+    int end = chance(0.2) ? intervals - random.nextInt(4) : intervals;
+    int start = begin * INTERVAL_S;
+    // A clock that is wrong, seldom by much.
+    int offset = chance(0.1) ? INTERVAL_S * (random.nextInt(13) - 6) : 0;
+    boolean opened = false;
+    for (int interval = begin; interval < end; interval++, start += INTERVAL_S) {
+      if (!calm && chance(0.03)) {
+        held = Math.max(held, start + random.nextInt(chance(0.3) ? 400 : 60));
+      }
+      int batches = random.nextInt(4);
+      double at = start;
+      for (int batch = 0; batch < batches; batch++) {
+        at = Math.max(held, start + (batch + 1) * 2.0 + random.nextDouble());
+        if (!opened) {
+          add(at, "to %s %d".formatted(name, start + offset));
+          opened = true;
+        }
+        send(at, name, "batch", records(rate), loss);
+      }
+      if (!calm && chance(0.05)) {
+        at = Math.max(held, start + 9);
+        if (!opened) {
+          add(at, "to %s %d".formatted(name, start + offset));
+          opened = true;
+        }
+        send(at, name, "overflow", " %d,%d".formatted(1 + random.nextInt(50), 2000), loss);
+      }
+      at = Math.max(held, start + INTERVAL_S + random.nextDouble() * 2);
+      if (!opened) {
+        add(at, "to %s %d".formatted(name, start + offset));
+        opened = true;
+      }
+      if (!calm && interval < end - 1 && chance(0.02)) {
+        // Killed: the interval gets no closing record, and the next run begins with the next one.
+        add(at, "restart " + name);
+        add(at, "to %s %d".formatted(name, start + offset + INTERVAL_S));
+        continue;
+      }
+      boolean last = interval == end - 1 && chance(0.5);
+      send(at, name, "close", last ? " last" : "", loss);
+      if (!calm && chance(0.03) && sent.getOrDefault(name, 0) > 0) {
+        add(
+            at + random.nextInt(60),
+            "repeat %s %d".formatted(name, random.nextInt(sent.get(name))));
+      }
+      if (!calm && chance(0.02)) {
+        add(at, "raw %s %s".formatted(name, chance(0.5) ? "rubbish" : "major"));
+      }
+    }
+  }
+
+  /** A message, which may be lost; a lost one may come late. */
+  private void send(double at, String name, String action, String rest, double loss) {
+    if (!chance(loss)) {
+      add(at, "%s %s%s".formatted(action, name, rest));
+      sent.merge(name, 1, Integer::sum);
+      return;
+    }
+    add(at, "lost-%s %s%s".formatted(action, name, rest));
+    int number = lost.merge(name, 1, Integer::sum) - 1;
+    if (chance(0.7)) {
+      double later = at + 1 + random.nextInt(chance(0.2) ? 420 : 90);
+      add(later, "late %s %d".formatted(name, number));
+    }
+  }
+
+  private String records(int rate) {
+    StringBuilder records = new StringBuilder();
+    for (int i = 1 + random.nextInt(4); i > 0; i--) {
+      int forward = 1 + random.nextInt(20);
+      int reverse = chance(0.6) ? random.nextInt(20) : 0;
+      records.append(
+          " %s %d,%d,%d,%d%s%s"
+              .formatted(
+                  flows.get(random.nextInt(flows.size())),
+                  forward,
+                  forward * (40 + random.nextInt(1000)),
+                  reverse,
+                  reverse * (40 + random.nextInt(1000)),
+                  chance(0.5) ? ";new" : "",
+                  rate == 1 ? "" : ";sampled=" + rate));
+    }
+    return records.toString();
+  }
+}
