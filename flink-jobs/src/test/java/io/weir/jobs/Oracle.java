@@ -180,7 +180,7 @@ final class Oracle {
         windows
             .computeIfAbsent(window, key -> new TreeMap<>())
             .computeIfAbsent(message.getProbe(), key -> new Seen());
-    boolean late = event.at() > window + WINDOW_MS + LATE_MS;
+    boolean late = event.at() >= window + WINDOW_MS + LATE_MS;
     into.isLate |= late;
     for (Flow flow : message.getBatch().getFlowsList()) {
       part.records++;

@@ -149,6 +149,8 @@ final class Schedule {
       }
       if (!calm && interval < end - 1 && chance(0.02)) {
         // Killed: the interval gets no closing record, and the next run begins with the next one.
+        held = Math.max(held, at + 0.002); // an epoch is a time
+        at = held;
         add(at, "restart " + name);
         add(at, "to %s %d".formatted(name, start + offset + INTERVAL_S));
         continue;

@@ -227,7 +227,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         Log log = probe.getValue();
         boolean complete = known.complete(probe.getKey(), end);
         int reported = complete ? 1 : 0;
-        if (log.said.due(complete || waited, reported, now, AGAIN_MS)) {
+        boolean over = known.isOver(probe.getKey(), start / windowMs); // its flows are gone
+        if (!over && log.said.due(complete || waited, reported, now, AGAIN_MS)) {
           load(bucket, false, List.of(log), said(before, probe.getKey()));
           flows.settle(log);
           say(probe.getKey(), start, bucket, reported, 1, log.said, out);
@@ -263,7 +264,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
           && !window.all.changed
           && !probesChanged
           && !isOver(start, window, known)) {
-        if (now - window.touched >= KEEP_MS) {
+        if (now - Math.max(window.touched, whole) >= KEEP_MS) {
           end(start, window, known, now);
         } else {
           finished += window.entries();
