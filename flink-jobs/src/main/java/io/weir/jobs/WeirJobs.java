@@ -3,6 +3,8 @@ package io.weir.jobs;
 import io.weir.jobs.graph.Job;
 import io.weir.jobs.graph.Options;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -57,6 +59,7 @@ public final class WeirJobs {
     boolean local = environment instanceof LocalStreamEnvironment;
     if (local) {
       try {
+        checkOwnName();
         configureLocal(options, configuration);
       } catch (Options.BadOption | IOException e) {
         System.err.println("weir-flink-jobs: " + e.getMessage());
@@ -80,6 +83,18 @@ public final class WeirJobs {
       LOG.error("the job failed", e);
       System.err.println("weir-flink-jobs: the job failed: " + rootCause(e));
       System.exit(1);
+    }
+  }
+
+  /** Flink's cluster in this process asks for the address of the machine's own name. */
+  private static void checkOwnName() throws Options.BadOption {
+    try {
+      InetAddress.getLocalHost();
+    } catch (UnknownHostException e) {
+      String name = e.getMessage().replaceAll(":.*", "");
+      throw new Options.BadOption(
+          "Flink needs an address for the name of this machine, and '%s' has none: add the line '127.0.1.1 %s' to /etc/hosts"
+              .formatted(name, name));
     }
   }
 

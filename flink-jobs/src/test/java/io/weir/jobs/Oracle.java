@@ -486,7 +486,7 @@ final class Oracle {
           for (Scope scope : scopes(probes)) {
             known.add(scope.key(window));
             Seen own = probes.get(scope.probe());
-            if (own == null ? anyLate : own.isLate) {
+            if ((own == null ? anyLate : own.isLate) || isCoarse(flows, scope.key(window))) {
               bounds(window, scope, own, probes, flows);
             } else {
               flowLists(window, scope, flows);
@@ -504,7 +504,16 @@ final class Oracle {
     }
   }
 
-  /** Rows of a window that something came too late for: between what had to be there and all. */
+  /** Whether the rows say that they are not exact, because memory did not suffice. */
+  private static boolean isCoarse(Map<String, Map<String, String>> rows, String scope) {
+    Map<String, String> first = rows.get(scope + " 1 1");
+    return first != null && number(first, "error_octets") > 0;
+  }
+
+  /**
+   * Rows of a window that something came too late for, or that are not exact: between what had to
+   * be there and all.
+   */
   private void bounds(
       long window,
       Scope scope,

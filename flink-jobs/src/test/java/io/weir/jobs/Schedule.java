@@ -66,6 +66,9 @@ final class Schedule {
   }
 
   private void draw() {
+    if (chance(0.25)) {
+      add(0, "window-entries " + 64 * (16 + random.nextInt(100)));
+    }
     int probes = 1 + random.nextInt(3);
     int intervals = 6 + random.nextInt(18);
     for (int i = 0; i < 3 + random.nextInt(10); i++) {

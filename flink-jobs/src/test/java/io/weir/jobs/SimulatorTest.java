@@ -47,7 +47,7 @@ class SimulatorTest {
     List<Event> events = Trace.read(name, lines);
     List<String> rows;
     try {
-      rows = TraceJobs.run(events, TraceJobs.BY_FOLDER.get(job), Set.of());
+      rows = TraceJobs.run(lines, TraceJobs.BY_FOLDER.get(job), Set.of());
     } catch (Exception e) {
       return List.of("the job fell: " + e + " at " + e.getStackTrace()[0]);
     }

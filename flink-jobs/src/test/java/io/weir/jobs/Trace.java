@@ -51,6 +51,7 @@ import java.util.TreeMap;
  *   15 declare alpha [site=S] [rank=N] [one-way]                     what is said of a probe
  *   15 to alpha/0 SECONDS                       the worker's open interval begins then, whatever the clock says
  *   16 behind alpha/0 N                         N messages come to the partition, and are not read
+ *   0  window-entries N                         what windows hold at most, in all
  *   50 now                                      time passes
  *   51 stop-jobs                                the jobs stop, and start again from their state
  * </pre>
@@ -106,6 +107,17 @@ final class Trace {
     return read("" + file, Files.readAllLines(file));
   }
 
+  /** How many entries windows hold at most. */
+  static int windowEntries(List<String> lines) {
+    for (String line : lines) {
+      String[] words = line.split("\\s+");
+      if (words.length == 3 && words[1].equals("window-entries")) {
+        return Integer.parseInt(words[2]);
+      }
+    }
+    return 1_000_000;
+  }
+
   /** The events of lines; {@code name} says in errors where they are from. */
   static List<Event> read(String name, List<String> lines) throws IOException {
     Trace trace = new Trace();
@@ -127,7 +139,7 @@ final class Trace {
     poll(at);
     String action = words[1];
     List<String> rest = Arrays.asList(words).subList(Math.min(3, words.length), words.length);
-    if (action.equals("now")) {
+    if (action.equals("now") || action.equals("window-entries")) {
       events.add(new Event(at, null, null));
       return;
     }

@@ -50,30 +50,32 @@ final class TraceJobs {
   static final Map<String, Factory> BY_FOLDER =
       Map.of(
           "ingest",
-          Ingest::new,
+          entries -> new Ingest(),
           "topn",
-          () -> new Windowed(Topn.windowJob(WindowStages.WINDOW, 3)),
+          entries -> new Windowed(Topn.windowJob(WindowStages.WINDOW, 3), entries),
           "indicators",
-          () -> new Windowed(Indicators.windowJob(WindowStages.WINDOW, 3, 4)),
+          entries -> new Windowed(Indicators.windowJob(WindowStages.WINDOW, 3, 4), entries),
           "mixes",
-          () -> new Windowed(Mixes.windowJob(Duration.ofMinutes(1), 2, 1)),
+          entries -> new Windowed(Mixes.windowJob(Duration.ofMinutes(1), 2, 1), entries),
           "filters",
-          Filters::new,
+          entries -> new Filters(),
           "health",
-          Health::new);
+          entries -> new Health());
 
   interface Factory {
-    Job make() throws Exception;
+    /** Makes the job; its windows hold at most so many entries. */
+    Job make(int windowEntries) throws Exception;
   }
 
   /**
    * The lines of all events, with a restart before those of these numbers and where the trace has
    * one.
    */
-  static List<String> run(List<Event> events, Factory factory, Set<Integer> restarts)
+  static List<String> run(List<String> trace, Factory factory, Set<Integer> restarts)
       throws Exception {
+    List<Event> events = Trace.read("trace", trace);
     List<String> lines = new ArrayList<>();
-    try (Job job = factory.make()) {
+    try (Job job = factory.make(Trace.windowEntries(trace))) {
       for (int i = 0; i < events.size(); i++) {
         if (restarts.contains(i) || events.get(i).restart()) {
           job.restart(lines);
@@ -174,8 +176,8 @@ final class TraceJobs {
         Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
     private final WindowStages stages;
 
-    Windowed(WindowJob job) throws Exception {
-      stages = new WindowStages(job);
+    Windowed(WindowJob job, int entries) throws Exception {
+      stages = new WindowStages(job, entries);
     }
 
     @Override

@@ -26,9 +26,10 @@ import org.apache.flink.util.Collector;
  * is time: a probe's when all of the probe's workers have closed the window, the one over all when
  * all probes have, or {@code delay} after the window's end with what has come (for windows of the
  * past: after their first part came). What comes later is added, and the digests are handed on
- * again, at most every {@link #AGAIN_MS}, until nothing has come for the window in {@link #KEEP_MS}
- * or it makes room for newer ones; what comes then is counted and left out. The flows of the window
- * before are kept as long, for the answers to SYNs at its end.
+ * again, at most every {@link #AGAIN_MS}, until {@link #KEEP_MS} after the window's end, or after
+ * its last part where that came later; what comes then is counted and left out. To make room,
+ * smaller flows of finished windows are added up. The flows of the window before are kept as long,
+ * for the answers to SYNs at its end.
  *
  * <p>While a window is open its flows are only appended; they are added up when a digest is made.
  */
@@ -59,11 +60,17 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   /** For how long a window takes in what comes late. */
   static final long KEEP_MS = 300_000;
 
-  /** Entries of finished windows that a bucket keeps for what comes late; the oldest go first. */
-  static final int KEEP_ENTRIES = 1_000_000 / Buckets.COUNT;
+  /**
+   * Of the entries that a bucket may hold, what finished windows keep for what comes late: beyond
+   * it their smaller flows are added up, those of the oldest window first.
+   */
+  private static final int KEEP_SHARE = 4;
 
   /** Entries of one probe and window, beside those added up before, that are added up. */
   static final int COMPACT_ENTRIES = 50_000;
+
+  /** Entries of a probe in a finished window that are not worth adding up. */
+  private static final int LEAST_ENTRIES = 8;
 
   private static final long TICK_MS = 1_000;
 
@@ -210,7 +217,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       ordered.put(entry.getKey(), entry.getValue());
     }
     int finished = 0;
-    List<Long> droppable = new ArrayList<>();
+    List<Long> keptForLate = new ArrayList<>();
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long start = entry.getKey();
       long end = start + windowMs;
@@ -268,16 +275,27 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
           end(start, window, known, now);
         } else {
           finished += window.entries();
-          droppable.add(start);
+          keptForLate.add(start);
         }
       }
     }
-    for (long start : droppable) {
-      if (finished <= KEEP_ENTRIES) {
+    for (long start : keptForLate) {
+      if (finished <= maxEntries / KEEP_SHARE / Buckets.COUNT) {
         break;
       }
-      finished -= ordered.get(start).entries();
-      end(start, ordered.get(start), known, now);
+      WindowState window = ordered.get(start);
+      int before = window.entries();
+      for (Log log : window.probes.values()) {
+        if (log.entries > LEAST_ENTRIES) {
+          flows.compact(log, Buckets.number(bucket), Math.max(LEAST_ENTRIES, log.entries / 4));
+        }
+      }
+      int gone = before - window.entries();
+      if (gone > 0) {
+        coarsened.inc(gone);
+        finished -= gone;
+        windows.put(start, window);
+      }
     }
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long next = entry.getKey() + windowMs;

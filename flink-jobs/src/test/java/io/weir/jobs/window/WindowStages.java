@@ -22,12 +22,12 @@ public final class WindowStages implements AutoCloseable {
   private final Stage<WindowMessage, Digest> buckets;
   private final Stage<Digest, TableRow> merge;
 
-  public WindowStages(WindowJob job) throws Exception {
+  public WindowStages(WindowJob job, int maxEntries) throws Exception {
     buckets =
         Stage.keyed(
             () ->
                 new KeyedProcessOperator<>(
-                    new WindowFunction(WINDOW, DELAY, ANSWER, 1_000_000, List.of(job.digester()))),
+                    new WindowFunction(WINDOW, DELAY, ANSWER, maxEntries, List.of(job.digester()))),
             WindowMessage::bucket,
             Types.INT,
             Digest.TYPE);
