@@ -40,7 +40,8 @@ class JobTraceTest {
   @ParameterizedTest
   @MethodSource("traces")
   void theRowsAreThoseOfTheGoldenFile(Path trace) throws Exception {
-    List<String> lines = TraceJobs.run(Files.readAllLines(trace), factory(trace), new TreeSet<>());
+    List<String> lines =
+        TraceJobs.run(Files.readAllLines(trace), factory(trace), new TreeSet<>()).lines();
     assertFalse(lines.isEmpty());
     Golden.check(Path.of(trace.toString().replace(".trace", ".golden")), lines);
   }
@@ -51,17 +52,19 @@ class JobTraceTest {
   void theRowsAreTheSameAfterARestart(Path trace) throws Exception {
     List<String> events = Files.readAllLines(trace);
     TraceJobs.Factory factory = factory(trace);
-    String lines = String.join("\n", TraceJobs.run(events, factory, new TreeSet<>()));
+    String lines = run(events, factory, new TreeSet<>());
     TreeSet<Integer> all = new TreeSet<>();
     for (int at = 1; at < Trace.read("" + trace, events).size(); at++) {
       all.add(at);
-      String again = String.join("\n", TraceJobs.run(events, factory, new TreeSet<>(List.of(at))));
+      String again = run(events, factory, new TreeSet<>(List.of(at)));
       assertEquals(lines, again, "with a restart before event " + at);
     }
-    assertEquals(
-        lines,
-        String.join("\n", TraceJobs.run(events, factory, all)),
-        "with a restart before every event");
+    assertEquals(lines, run(events, factory, all), "with a restart before every event");
+  }
+
+  private static String run(List<String> trace, TraceJobs.Factory factory, Set<Integer> restarts)
+      throws Exception {
+    return String.join("\n", TraceJobs.run(trace, factory, restarts).lines());
   }
 
   private static TraceJobs.Factory factory(Path trace) {

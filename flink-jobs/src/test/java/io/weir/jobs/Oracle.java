@@ -84,6 +84,9 @@ final class Oracle {
 
     boolean isLate;
 
+    /** Messages that came after the window's end. */
+    long afterEnd;
+
     long octets() {
       return flows.values().stream().mapToLong(Sum::octets).sum() + overflowOctets;
     }
@@ -110,6 +113,11 @@ final class Oracle {
     final Set<Long> sequences = new TreeSet<>();
   }
 
+  /** A closing record: when it came, and until when its worker has closed windows. */
+  private record Mark(long at, long epoch, long until) {}
+
+  private final Map<String, List<Mark>> marks = new HashMap<>();
+  private final Map<String, Integer> workersOfProbe = new TreeMap<>();
   private final TreeMap<Long, TreeMap<String, Seen>> windows = new TreeMap<>();
   private final Map<String, Part> intervals = new TreeMap<>();
   private final Map<String, Map<Long, Set<Long>>> sequences = new HashMap<>();
@@ -171,6 +179,15 @@ final class Oracle {
     part.header = message;
     if (message.hasClosing()) {
       part.closing = message.getClosing();
+      workersOfProbe.put(message.getProbe(), message.getClosing().getWorkers());
+      long end = message.getIntervalStartMs() + message.getIntervalMs();
+      long until =
+          message.getClosing().getLast()
+              ? Math.floorDiv(end + WINDOW_MS - 1, WINDOW_MS) * WINDOW_MS
+              : Math.floorDiv(end, WINDOW_MS) * WINDOW_MS;
+      marks
+          .computeIfAbsent(worker, key -> new ArrayList<>())
+          .add(new Mark(event.at(), message.getEpoch(), until));
       return;
     }
     part.batches++;
@@ -182,6 +199,7 @@ final class Oracle {
             .computeIfAbsent(message.getProbe(), key -> new Seen());
     boolean late = event.at() >= window + WINDOW_MS + LATE_MS;
     into.isLate |= late;
+    into.afterEnd += event.at() >= window + WINDOW_MS ? 1 : 0;
     for (Flow flow : message.getBatch().getFlowsList()) {
       part.records++;
       part.packets += flow.getFwdPackets() + flow.getRevPackets();
@@ -254,8 +272,10 @@ final class Oracle {
   // ---- comparing ----
 
   /** Where the rows of a job are not what they must be. */
-  List<String> differences(String job, List<String> lines) {
+  List<String> differences(String job, TraceJobs.Outcome outcome) {
     differences.clear();
+    same(job + ": states kept in the end", outcome.kept(), 0);
+    List<String> lines = outcome.lines();
     switch (job) {
       case "ingest" -> {
         flows(lines);
@@ -489,6 +509,7 @@ final class Oracle {
             if ((own == null ? anyLate : own.isLate) || isCoarse(flows, scope.key(window))) {
               bounds(window, scope, own, probes, flows);
             } else {
+              reported(window, scope, flows, own);
               flowLists(window, scope, flows);
               talkerLists(window, scope, talkers);
             }
@@ -502,6 +523,62 @@ final class Oracle {
         }
       }
     }
+  }
+
+  /**
+   * That a probe's rows say that all of its workers have closed the window, if they have; and that
+   * a window's rows are not written again and again.
+   */
+  private void reported(long window, Scope scope, Map<String, Map<String, String>> rows, Seen own) {
+    Map<String, String> first = rows.get(scope.key(window) + " 1 1");
+    if (first == null) {
+      return;
+    }
+    long end = window + WINDOW_MS;
+    if (own != null) {
+      Boolean complete = complete(scope.probe(), end);
+      if (complete != null) {
+        same(
+            "window " + scope.key(window) + " probes_reported",
+            number(first, "probes_reported"),
+            complete ? 1L : 0L);
+      }
+    }
+    long changes = workersOfProbe.size() + afterEnd(window) + afterEnd(window - WINDOW_MS);
+    if (number(first, "version") > 1 + changes) {
+      differences.add(
+          "window "
+              + scope.key(window)
+              + ": version "
+              + first.get("version")
+              + " after "
+              + changes);
+    }
+  }
+
+  private long afterEnd(long window) {
+    return windows.getOrDefault(window, new TreeMap<>()).values().stream()
+        .mapToLong(seen -> seen.afterEnd)
+        .sum();
+  }
+
+  /** Whether all workers of a probe closed the window; null where the schedule leaves it open. */
+  private Boolean complete(String probe, long end) {
+    Boolean complete = true;
+    for (int worker = 0; worker < workersOfProbe.getOrDefault(probe, 1); worker++) {
+      List<Mark> marks = this.marks.getOrDefault(probe + "/" + worker, List.of());
+      if (marks.stream().map(Mark::epoch).distinct().count() > 1) {
+        return null;
+      }
+      boolean ever = marks.stream().anyMatch(mark -> mark.until() >= end);
+      boolean inTime =
+          marks.stream().anyMatch(mark -> mark.until() >= end && mark.at() < end + LATE_MS);
+      if (ever && !inTime) {
+        return null;
+      }
+      complete &= inTime;
+    }
+    return complete;
   }
 
   /** Whether the rows say that they are not exact, because memory did not suffice. */

@@ -45,13 +45,13 @@ class SimulatorTest {
   private static List<String> differences(String name, String job, List<String> lines)
       throws Exception {
     List<Event> events = Trace.read(name, lines);
-    List<String> rows;
+    TraceJobs.Outcome outcome;
     try {
-      rows = TraceJobs.run(lines, TraceJobs.BY_FOLDER.get(job), Set.of());
+      outcome = TraceJobs.run(lines, TraceJobs.BY_FOLDER.get(job), Set.of());
     } catch (Exception e) {
       return List.of("the job fell: " + e + " at " + e.getStackTrace()[0]);
     }
-    return new Oracle(events).differences(job, rows);
+    return new Oracle(events).differences(job, outcome);
   }
 
   /** The fewest lines, about, that still fail: halves are left out, then quarters, and so on. */

@@ -44,7 +44,15 @@ final class TraceJobs {
     void restart(List<String> out) throws Exception;
 
     void end(List<String> out) throws Exception;
+
+    /** States that are to be released in the end. */
+    default int kept() {
+      return 0;
+    }
   }
+
+  /** The lines that came out, and how many states were left that are to be released. */
+  record Outcome(List<String> lines, int kept) {}
 
   /** The jobs by the folders of their traces. */
   static final Map<String, Factory> BY_FOLDER =
@@ -71,8 +79,7 @@ final class TraceJobs {
    * The lines of all events, with a restart before those of these numbers and where the trace has
    * one.
    */
-  static List<String> run(List<String> trace, Factory factory, Set<Integer> restarts)
-      throws Exception {
+  static Outcome run(List<String> trace, Factory factory, Set<Integer> restarts) throws Exception {
     List<Event> events = Trace.read("trace", trace);
     List<String> lines = new ArrayList<>();
     try (Job job = factory.make(Trace.windowEntries(trace))) {
@@ -83,8 +90,8 @@ final class TraceJobs {
         job.event(events.get(i), lines);
       }
       job.end(lines);
+      return new Outcome(lines, job.kept());
     }
-    return lines;
   }
 
   private static Stage<RawMessage, Accepted> accept() throws Exception {
@@ -214,6 +221,11 @@ final class TraceJobs {
 
     @Override
     public void end(List<String> out) {}
+
+    @Override
+    public int kept() {
+      return stages.windowsKept();
+    }
 
     @Override
     public void close() throws Exception {

@@ -81,6 +81,14 @@ public final class WindowStages implements AutoCloseable {
     return parts(scatter.barrier());
   }
 
+  /** States of windows and of their rows: none where no window is kept. */
+  public int windowsKept() {
+    // Each bucket keeps how far probes have come.
+    return buckets.stateEntries()
+        - (buckets.stateEntries() == 0 ? 0 : Buckets.COUNT)
+        + merge.stateEntries();
+  }
+
   public void restart() throws Exception {
     scatter.restart();
     buckets.restart();
