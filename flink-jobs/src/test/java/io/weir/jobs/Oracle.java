@@ -41,7 +41,7 @@ final class Oracle {
 
   private static final String NATION = "";
 
-  private record FlowKey(String src, int srcPort, String dst, int dstPort, int protocol) {
+  record FlowKey(String src, int srcPort, String dst, int dstPort, int protocol) {
     /** The same for both directions. */
     String eitherWay() {
       String one = src + ":" + srcPort;
@@ -57,12 +57,23 @@ final class Oracle {
   }
 
   /** Sums of one flow in a window. */
-  private static final class Sum {
+  static final class Sum {
     long fwdPackets;
     long fwdOctets;
     long revPackets;
     long revOctets;
     long rate = 1;
+    long fwdSyn;
+    long revSyn;
+    long revSynack;
+    long fwdFin;
+    long revFin;
+    long fwdRst;
+    long revRst;
+    boolean guess = true;
+
+    /** When the flow was first seen in the window, ms from 1970. */
+    long firstMs = Long.MAX_VALUE;
 
     long octets() {
       return fwdOctets + revOctets;
@@ -74,7 +85,7 @@ final class Oracle {
   }
 
   /** What one probe saw in one window. */
-  private static final class Seen {
+  static final class Seen {
     final Map<FlowKey, Sum> flows = new LinkedHashMap<>();
     long overflowPackets;
     long overflowOctets;
@@ -139,6 +150,11 @@ final class Oracle {
         }
       }
     }
+  }
+
+  /** What each probe saw in each window. */
+  TreeMap<Long, TreeMap<String, Seen>> windows() {
+    return windows;
   }
 
   private void prefix(Prefix prefix) {
@@ -232,6 +248,15 @@ final class Oracle {
     sum.fwdOctets += flow.getFwdOctets();
     sum.revPackets += flow.getRevPackets();
     sum.revOctets += flow.getRevOctets();
+    sum.fwdSyn += flow.getFwdTcpSyn();
+    sum.revSyn += flow.getRevTcpSyn();
+    sum.revSynack += flow.getRevTcpSynack();
+    sum.fwdFin += flow.getFwdTcpFin();
+    sum.revFin += flow.getRevTcpFin();
+    sum.fwdRst += flow.getFwdTcpRst();
+    sum.revRst += flow.getRevTcpRst();
+    sum.guess &= flow.getInitiatorGuess();
+    sum.firstMs = Math.min(sum.firstMs, message.getIntervalStartMs() + flow.getFirstSeenOffsetMs());
     sum.rate = Math.max(sum.rate, flow.getSamplingRate());
   }
 
@@ -283,6 +308,11 @@ final class Oracle {
       }
       case "topn" -> topn(lines);
       case "mixes" -> mixes(lines);
+      case "indicators" ->
+          new IndicatorOracle(this)
+              .check(
+                  newest(
+                      lines, "top_indicators", "ts", "scope", "probe", "customer", "list", "rank"));
       default -> throw new IllegalArgumentException(job);
     }
     return List.copyOf(differences);
@@ -301,11 +331,11 @@ final class Oracle {
     return row;
   }
 
-  private static long number(Map<String, String> row, String column) {
+  static long number(Map<String, String> row, String column) {
     return Long.parseLong(row.getOrDefault(column, "0"));
   }
 
-  private static String text(Map<String, String> row, String... columns) {
+  static String text(Map<String, String> row, String... columns) {
     StringBuilder text = new StringBuilder();
     for (String column : columns) {
       text.append(text.isEmpty() ? "" : " ").append(row.getOrDefault(column, "0"));
@@ -327,7 +357,7 @@ final class Oracle {
     return newest;
   }
 
-  private void same(String what, Object had, Object wanted) {
+  void same(String what, Object had, Object wanted) {
     if (!had.equals(wanted)) {
       differences.add(what + ": " + had + " is to be " + wanted);
     }
@@ -414,7 +444,7 @@ final class Oracle {
   // ---- windows ----
 
   /** The scopes of a window: name to flows, with the overflow and what was left out. */
-  private record Scope(
+  record Scope(
       int kind, String probe, int customer, Map<FlowKey, Sum> flows, long[] overflow, long twice) {
     String key(long window) {
       return "%s %d %s %d".formatted(time(window), kind, probe.isEmpty() ? "0" : probe, customer);
@@ -429,7 +459,7 @@ final class Oracle {
     }
   }
 
-  private List<Scope> scopes(Map<String, Seen> probes) {
+  List<Scope> scopes(Map<String, Seen> probes) {
     List<Scope> scopes = new ArrayList<>();
     long[] overflow = new long[2];
     long all = 0;

@@ -189,19 +189,33 @@ final class Schedule {
   private String records(int rate) {
     StringBuilder records = new StringBuilder();
     for (int i = 1 + random.nextInt(4); i > 0; i--) {
+      String flow = flows.get(random.nextInt(flows.size()));
       int forward = 1 + random.nextInt(20);
       int reverse = chance(0.6) ? random.nextInt(20) : 0;
       records.append(
-          " %s %d,%d,%d,%d%s%s"
+          " %s %d,%d,%d,%d%s%s%s"
               .formatted(
-                  flows.get(random.nextInt(flows.size())),
+                  flow,
                   forward,
                   forward * (40 + random.nextInt(1000)),
                   reverse,
                   reverse * (40 + random.nextInt(1000)),
                   chance(0.5) ? ";new" : "",
-                  rate == 1 ? "" : ";sampled=" + rate));
+                  rate == 1 ? "" : ";sampled=" + rate,
+                  flow.endsWith("/6") ? tcp() : ""));
     }
     return records.toString();
+  }
+
+  /** What a record of TCP says more. */
+  private String tcp() {
+    StringBuilder more = new StringBuilder();
+    more.append(chance(0.3) ? ";syn=" + random.nextInt(4) + ",0" : "");
+    more.append(chance(0.4) ? ";synack=0,1" : "");
+    more.append(chance(0.2) ? ";fin=1,1" : "");
+    more.append(chance(0.1) ? ";rst=0,1" : "");
+    more.append(chance(0.05) ? ";guess" : "");
+    more.append(chance(0.3) ? ";at=" + random.nextInt(10_000) : "");
+    return more.toString();
   }
 }

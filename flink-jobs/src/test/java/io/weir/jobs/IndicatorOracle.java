@@ -1,0 +1,177 @@
+package io.weir.jobs;
+
+import io.weir.jobs.Oracle.FlowKey;
+import io.weir.jobs.Oracle.Scope;
+import io.weir.jobs.Oracle.Seen;
+import io.weir.jobs.Oracle.Sum;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.function.ToLongFunction;
+
+/**
+ * What {@code top_indicators} must hold: the senders of SYNs, and the hosts whose first contacts
+ * failed. A SYN is judged in the window in which the time for its answer ends; the answer may come
+ * until the end of that window ({@code docs/explanation/windows.md}, Unanswered SYNs).
+ */
+final class IndicatorOracle {
+  private static final long ANSWER_MS = 10_000;
+
+  /** The ids of the lists, and of what is summed in them. */
+  private static final int SYN_SENDERS = 1;
+
+  private static final int SCAN_FAILURES = 7;
+
+  private static final class Host {
+    long synSent;
+    long finReceived;
+    long rstReceived;
+    long tcpPackets;
+    long failed;
+    long answered;
+  }
+
+  private final Oracle oracle;
+
+  IndicatorOracle(Oracle oracle) {
+    this.oracle = oracle;
+  }
+
+  /** Compares the rows, by window, scope, probe, customer, list and rank. */
+  void check(Map<String, Map<String, String>> rows) {
+    TreeMap<Long, TreeMap<String, Seen>> windows = oracle.windows();
+    windows.forEach(
+        (window, probes) -> {
+          for (Scope scope : oracle.scopes(probes)) {
+            if (scope.kind() == 3 || isOpen(window, scope) || isOpen(window - 30_000, scope)) {
+              continue;
+            }
+            Map<String, Host> hosts = new TreeMap<>();
+            scope.flows().forEach((key, sum) -> count(hosts, key, sum));
+            judge(window, scope, hosts);
+            list(window, scope, SYN_SENDERS, hosts, host -> host.synSent, rows);
+            list(window, scope, SCAN_FAILURES, hosts, host -> host.failed - host.answered, rows);
+          }
+        });
+  }
+
+  /** Whether something of the scope came too late to say what its rows are. */
+  private boolean isOpen(long window, Scope scope) {
+    Map<String, Seen> probes = oracle.windows().getOrDefault(window, new TreeMap<>());
+    Seen own = probes.get(scope.probe());
+    return scope.kind() == 1
+        ? own != null && own.isLate
+        : probes.values().stream().anyMatch(seen -> seen.isLate);
+  }
+
+  private static void count(Map<String, Host> hosts, FlowKey key, Sum sum) {
+    Host src = hosts.computeIfAbsent(key.src(), name -> new Host());
+    Host dst = hosts.computeIfAbsent(key.dst(), name -> new Host());
+    if (key.protocol() != 6) {
+      return;
+    }
+    src.synSent += sum.fwdSyn;
+    dst.synSent += sum.revSyn;
+    src.finReceived += sum.revFin;
+    dst.finReceived += sum.fwdFin;
+    src.rstReceived += sum.revRst;
+    dst.rstReceived += sum.fwdRst;
+    src.tcpPackets += sum.packets();
+    dst.tcpPackets += sum.packets();
+  }
+
+  /** Counts the destinations that were tried, and are judged in this window. */
+  private void judge(long window, Scope scope, Map<String, Host> hosts) {
+    Map<String, Map<String, Boolean>> contacts = new HashMap<>();
+    for (long tried : new long[] {window - Oracle.WINDOW_MS, window}) {
+      Map<String, Seen> probes = oracle.windows().getOrDefault(tried, new TreeMap<>());
+      for (String probe : scope.kind() == 1 ? Set.of(scope.probe()) : probes.keySet()) {
+        Seen seen = probes.get(probe);
+        if (seen == null) {
+          continue;
+        }
+        seen.flows.forEach(
+            (key, sum) -> {
+              boolean now = sum.firstMs - tried < Oracle.WINDOW_MS - ANSWER_MS;
+              if (key.protocol() != 6 || sum.fwdSyn == 0 || sum.guess || now != (tried == window)) {
+                return;
+              }
+              boolean answered =
+                  isAnswered(tried, scope, key) || (!now && isAnswered(window, scope, key));
+              contacts
+                  .computeIfAbsent(key.src(), name -> new HashMap<>())
+                  .merge(key.dst(), answered, Boolean::logicalOr);
+            });
+      }
+    }
+    contacts.forEach(
+        (name, peers) -> {
+          Host host = hosts.computeIfAbsent(name, n -> new Host());
+          host.failed = peers.values().stream().filter(answered -> !answered).count();
+          host.answered = peers.size() - host.failed;
+        });
+  }
+
+  private boolean isAnswered(long window, Scope scope, FlowKey key) {
+    Map<String, Seen> probes = oracle.windows().getOrDefault(window, new TreeMap<>());
+    for (Map.Entry<String, Seen> entry : probes.entrySet()) {
+      Sum sum = entry.getValue().flows.get(key);
+      if (sum != null
+          && sum.revSynack > 0
+          && (scope.kind() != 1 || entry.getKey().equals(scope.probe()))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private void list(
+      long window,
+      Scope scope,
+      int list,
+      Map<String, Host> hosts,
+      ToLongFunction<Host> value,
+      Map<String, Map<String, String>> rows) {
+    List<Long> best =
+        hosts.values().stream()
+            .map(value::applyAsLong)
+            .filter(size -> size > 0)
+            .sorted(Comparator.reverseOrder())
+            .limit(Oracle.TOP)
+            .toList();
+    Set<String> listed = new HashSet<>();
+    for (int rank = 1; rank <= Oracle.TOP; rank++) {
+      String where = "top_indicators " + scope.key(window) + " list " + list + " rank " + rank;
+      Map<String, String> row = rows.get(scope.key(window) + " " + list + " " + rank);
+      if (row != null && Oracle.number(row, "value") == 0) {
+        row = null;
+      }
+      if (row == null || rank > best.size()) {
+        oracle.same(where, row == null ? 0L : row, rank > best.size() ? 0L : best.get(rank - 1));
+        continue;
+      }
+      Host host = hosts.get(row.get("addr"));
+      if (host == null || !listed.add(row.get("addr"))) {
+        oracle.same(where, row, "another host, of those " + new TreeSet<>(hosts.keySet()));
+        continue;
+      }
+      oracle.same(where, value.applyAsLong(host), best.get(rank - 1));
+      oracle.same(
+          where + " " + row.get("addr") + " syn_sent fin_recv rst_recv tcp_packets failed answered",
+          Oracle.text(row, "syn_sent", "fin_recv", "rst_recv", "tcp_packets", "failed", "answered"),
+          "%d %d %d %d %d %d"
+              .formatted(
+                  host.synSent,
+                  host.finReceived,
+                  host.rstReceived,
+                  host.tcpPackets,
+                  host.failed,
+                  host.answered));
+    }
+  }
+}
