@@ -90,10 +90,19 @@ final class Schedule {
         worker(name + "/" + worker, rate, intervals);
       }
     }
-    for (int i = random.nextInt(6); i > 0; i--) {
-      add(random.nextDouble() * (intervals * INTERVAL_S + QUIET_S), "stop-jobs");
+    int end = intervals * INTERVAL_S;
+    int down = 0;
+    if (chance(0.4)) {
+      double crash = random.nextDouble() * end;
+      down = random.nextInt(chance(0.3) ? 1200 : 60);
+      add(Math.max(0, crash - random.nextInt(30)), "checkpoint");
+      add(crash, "crash " + down);
+    } else {
+      for (int i = random.nextInt(6); i > 0; i--) {
+        add(random.nextDouble() * (end + QUIET_S), "stop-jobs");
+      }
     }
-    add(intervals * INTERVAL_S + 300 + QUIET_S, "now");
+    add(end + down + 300 + QUIET_S, "now");
   }
 
   /** One of the flows that probes see: between few hosts, so that they meet in lists. */

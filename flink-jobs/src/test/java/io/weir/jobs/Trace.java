@@ -54,6 +54,8 @@ import java.util.TreeMap;
  *   0  window-entries N                         what windows hold at most, in all
  *   50 now                                      time passes
  *   51 stop-jobs                                the jobs stop, and start again from their state
+ *   52 checkpoint                               from which the next crash starts them
+ *   53 crash SECONDS                            the jobs end, and are back after these
  * </pre>
  *
  * A line whose action begins with {@code lost-} counts for the agent, but its message does not
@@ -64,16 +66,26 @@ final class Trace {
   /** 2026-01-01T00:00:00Z. */
   static final long BASE_MS = 1_767_225_600_000L;
 
+  private static final Map<String, Stop> STOPS =
+      Map.of("stop-jobs", Stop.ORDERLY, "checkpoint", Stop.CHECKPOINT, "crash", Stop.CRASH);
+
   private static final int INTERVAL_MS = 10_000;
   private static final long POLL_MS = 5_000;
 
+  /** How jobs stop. */
+  enum Stop {
+    ORDERLY,
+    CHECKPOINT,
+    CRASH
+  }
+
   /**
-   * Something that happens: a message, a list of probes or a restart of the jobs; where none of
-   * them, only time passes.
+   * Something that happens: a message, a list of probes or a stop of the jobs, with the time until
+   * they are back; where none of them, only time passes.
    */
-  record Event(long at, RawMessage message, Enrolment enrolment, boolean restart) {
+  record Event(long at, RawMessage message, Enrolment enrolment, Stop stop, long downMs) {
     Event(long at, RawMessage message, Enrolment enrolment) {
-      this(at, message, enrolment, false);
+      this(at, message, enrolment, null, 0);
     }
   }
 
@@ -143,8 +155,10 @@ final class Trace {
       events.add(new Event(at, null, null));
       return;
     }
-    if (action.equals("stop-jobs")) {
-      events.add(new Event(at, null, null, true));
+    Stop stop = STOPS.get(action);
+    if (stop != null) {
+      long down = stop == Stop.CRASH ? Long.parseLong(words[2]) * 1000 : 0;
+      events.add(new Event(at, null, null, stop, down));
       return;
     }
     if (action.equals("prefix")) {

@@ -1,6 +1,7 @@
 package io.weir.jobs;
 
 import io.weir.jobs.Trace.Event;
+import io.weir.jobs.Trace.Stop;
 import io.weir.jobs.enrich.DeclaredLookups;
 import io.weir.jobs.enrich.Enrich;
 import io.weir.jobs.filters.CounterRows;
@@ -23,11 +24,16 @@ import io.weir.jobs.window.WindowJob;
 import io.weir.jobs.window.WindowStages;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
+import java.util.TreeMap;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.apache.flink.streaming.api.operators.StreamFlatMap;
 
@@ -38,16 +44,42 @@ final class TraceJobs {
   private TraceJobs() {}
 
   /** A job: takes events, gives lines. */
-  interface Job extends AutoCloseable {
-    void event(Event event, List<String> out) throws Exception;
+  abstract static class Job implements AutoCloseable {
+    /** Rows that are put in order in the end. */
+    final List<String> rows = new ArrayList<>();
 
-    void restart(List<String> out) throws Exception;
+    abstract List<Stage<?, ?>> stages();
 
-    void end(List<String> out) throws Exception;
+    abstract void event(Event event, List<String> out) throws Exception;
+
+    /** What a checkpoint's barrier drives out. */
+    void barrier(List<String> out) throws Exception {}
 
     /** States that are to be released in the end. */
-    default int kept() {
+    int kept() {
       return 0;
+    }
+
+    List<OperatorSubtaskState> save(List<String> out) throws Exception {
+      barrier(out);
+      List<OperatorSubtaskState> states = new ArrayList<>();
+      for (Stage<?, ?> stage : stages()) {
+        states.add(stage.save());
+      }
+      return states;
+    }
+
+    void load(List<OperatorSubtaskState> states, long ms) throws Exception {
+      for (int i = 0; i < states.size(); i++) {
+        stages().get(i).load(states.get(i), ms);
+      }
+    }
+
+    @Override
+    public void close() throws Exception {
+      for (Stage<?, ?> stage : stages()) {
+        stage.close();
+      }
     }
   }
 
@@ -76,22 +108,69 @@ final class TraceJobs {
   }
 
   /**
-   * The lines of all events, with a restart before those of these numbers and where the trace has
-   * one.
+   * What comes of a trace, with a restart before the events of these numbers and where the trace
+   * has one.
    */
   static Outcome run(List<String> trace, Factory factory, Set<Integer> restarts) throws Exception {
     List<Event> events = Trace.read("trace", trace);
     List<String> lines = new ArrayList<>();
     try (Job job = factory.make(Trace.windowEntries(trace))) {
       for (int i = 0; i < events.size(); i++) {
-        if (restarts.contains(i) || events.get(i).restart()) {
-          job.restart(lines);
+        Event event = events.get(i);
+        if (restarts.contains(i) || event.stop() == Stop.ORDERLY) {
+          job.load(job.save(lines), event.at());
         }
-        job.event(events.get(i), lines);
+        if (event.stop() == Stop.CHECKPOINT) {
+          i = crash(job, events, i, lines);
+        } else {
+          job.event(event, lines);
+        }
       }
-      job.end(lines);
+      job.barrier(lines);
+      lines.addAll(job.rows);
       return new Outcome(lines, job.kept());
     }
+  }
+
+  /**
+   * From a checkpoint on to the next crash; what came out since is not stored. Then the jobs start
+   * from the checkpoint and read at once what has come meanwhile: each partition in its order, one
+   * ahead of another. Returns the number of the last event that was read so.
+   */
+  private static int crash(Job job, List<Event> events, int checkpoint, List<String> lines)
+      throws Exception {
+    List<OperatorSubtaskState> state = job.save(lines);
+    int committed = lines.size();
+    int committedRows = job.rows.size();
+    int at = checkpoint + 1;
+    for (; events.get(at).stop() != Stop.CRASH; at++) {
+      job.event(events.get(at), lines);
+    }
+    lines.subList(committed, lines.size()).clear();
+    job.rows.subList(committedRows, job.rows.size()).clear();
+    long back = events.get(at).at() + events.get(at).downMs();
+    Map<String, Deque<Event>> partitions = new TreeMap<>();
+    int last = checkpoint;
+    while (last + 1 < events.size() && events.get(last + 1).at() < back) {
+      Event event = events.get(++last);
+      if (event.message() != null) {
+        String partition = event.message().topic() + "/" + event.message().partition();
+        partitions
+            .computeIfAbsent(partition, key -> new ArrayDeque<>())
+            .add(new Event(back, event.message(), null));
+      }
+    }
+    job.load(state, back);
+    Random random = new Random(back);
+    List<Deque<Event>> left = new ArrayList<>(partitions.values());
+    while (!left.isEmpty()) {
+      Deque<Event> partition = left.get(random.nextInt(left.size()));
+      for (int n = 1 + random.nextInt(40); n > 0 && !partition.isEmpty(); n--) {
+        job.event(partition.poll(), lines);
+      }
+      left.removeIf(Deque::isEmpty);
+    }
+    return last;
   }
 
   private static Stage<RawMessage, Accepted> accept() throws Exception {
@@ -99,7 +178,7 @@ final class TraceJobs {
   }
 
   /** ingest: the rows of flows, the ledger and the dead letters. */
-  private static final class Ingest implements Job {
+  private static final class Ingest extends Job {
     private final Stage<RawMessage, Accepted> accept = accept();
     private final DeclaredLookups known = new DeclaredLookups();
     private final Stage<Accepted, Accepted> enrich =
@@ -108,13 +187,10 @@ final class TraceJobs {
     private final Stage<LedgerEvent, TableRow> ledger =
         Stage.keyed(LedgerStages::operator, LedgerEvent::probe, Types.STRING, TableRow.TYPE);
 
-    /** Rows wait for a barrier, so they are put in order at the end. */
-    private final List<String> rows = new ArrayList<>();
-
     Ingest() throws Exception {}
 
     @Override
-    public void event(Event event, List<String> out) throws Exception {
+    void event(Event event, List<String> out) throws Exception {
       ledger.time(event.at());
       if (event.enrolment() != null) {
         for (LedgerEvent enrolled : LedgerStages.enrolled(event.enrolment())) {
@@ -152,31 +228,18 @@ final class TraceJobs {
     }
 
     @Override
-    public void restart(List<String> out) throws Exception {
+    void barrier(List<String> out) throws Exception {
       blocks(flows.barrier());
-      accept.restart();
-      enrich.restart();
-      flows.restart();
-      ledger.restart();
     }
 
     @Override
-    public void end(List<String> out) throws Exception {
-      blocks(flows.barrier());
-      out.addAll(rows);
-    }
-
-    @Override
-    public void close() throws Exception {
-      accept.close();
-      enrich.close();
-      flows.close();
-      ledger.close();
+    List<Stage<?, ?>> stages() {
+      return List.of(accept, enrich, flows, ledger);
     }
   }
 
   /** topn, indicators, mixes: the rows of all their tables. */
-  private static final class Windowed implements Job {
+  private static final class Windowed extends Job {
     private final Stage<RawMessage, Accepted> accept = accept();
     private final DeclaredLookups known = new DeclaredLookups();
     private final Stage<Accepted, Accepted> enrich =
@@ -188,7 +251,7 @@ final class TraceJobs {
     }
 
     @Override
-    public void event(Event event, List<String> out) throws Exception {
+    void event(Event event, List<String> out) throws Exception {
       lines(stages.time(event.at()), out);
       if (event.enrolment() != null) {
         lines(stages.enrolment(event.enrolment()), out);
@@ -212,40 +275,34 @@ final class TraceJobs {
     }
 
     @Override
-    public void restart(List<String> out) throws Exception {
+    void barrier(List<String> out) throws Exception {
       lines(stages.barrier(), out);
-      accept.restart();
-      enrich.restart();
-      stages.restart();
     }
 
     @Override
-    public void end(List<String> out) {}
+    List<Stage<?, ?>> stages() {
+      List<Stage<?, ?>> all = new ArrayList<>(List.of(accept, enrich));
+      all.addAll(stages.all());
+      return all;
+    }
 
     @Override
-    public int kept() {
+    int kept() {
       return stages.windowsKept();
-    }
-
-    @Override
-    public void close() throws Exception {
-      accept.close();
-      enrich.close();
-      stages.close();
     }
   }
 
   /** filters: the rows of counters and of their means. */
-  private static final class Filters implements Job {
+  private static final class Filters extends Job {
     private final Stage<RawMessage, Accepted> accept = accept();
-    private final Stage<Accepted, TableRow> rows =
+    private final Stage<Accepted, TableRow> counters =
         Stage.of(() -> new StreamFlatMap<>(new CounterRows()), TableRow.TYPE);
     private final MeansStages means = new MeansStages();
 
     Filters() throws Exception {}
 
     @Override
-    public void event(Event event, List<String> out) throws Exception {
+    void event(Event event, List<String> out) throws Exception {
       lines("means ", means.time(event.at()), out);
       if (event.enrolment() != null) {
         lines("means ", means.enrolment(event.enrolment()), out);
@@ -254,7 +311,7 @@ final class TraceJobs {
         return;
       }
       for (Accepted message : accept.give(event.message())) {
-        lines("counters ", rows.give(message), out);
+        lines("counters ", counters.give(message), out);
         lines("means ", means.message(message), out);
       }
       for (DeadLetter letter : accept.aside(Accept.DEAD_LETTERS)) {
@@ -270,25 +327,13 @@ final class TraceJobs {
     }
 
     @Override
-    public void restart(List<String> out) throws Exception {
-      accept.restart();
-      rows.restart();
-      means.restart();
-    }
-
-    @Override
-    public void end(List<String> out) {}
-
-    @Override
-    public void close() throws Exception {
-      accept.close();
-      rows.close();
-      means.close();
+    List<Stage<?, ?>> stages() {
+      return List.of(accept, counters, means.all().get(0));
     }
   }
 
   /** health: the rows of alerts. */
-  private static final class Health implements Job {
+  private static final class Health extends Job {
     private final Stage<RawMessage, Accepted> accept = accept();
     private final Stage<LedgerEvent, HealthAlert> health =
         Stage.keyed(HealthStages::operator, LedgerEvent::probe, Types.STRING, HealthAlert.TYPE);
@@ -296,7 +341,7 @@ final class TraceJobs {
     Health() throws Exception {}
 
     @Override
-    public void event(Event event, List<String> out) throws Exception {
+    void event(Event event, List<String> out) throws Exception {
       lines(health.time(event.at()), out);
       if (event.enrolment() != null) {
         for (LedgerEvent enrolled : LedgerStages.enrolled(event.enrolment())) {
@@ -318,18 +363,8 @@ final class TraceJobs {
     }
 
     @Override
-    public void restart(List<String> out) throws Exception {
-      accept.restart();
-      health.restart();
-    }
-
-    @Override
-    public void end(List<String> out) {}
-
-    @Override
-    public void close() throws Exception {
-      accept.close();
-      health.close();
+    List<Stage<?, ?>> stages() {
+      return List.of(accept, health);
     }
   }
 }

@@ -12,7 +12,7 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 
 /** The operators of the means one behind the other. */
-public final class MeansStages implements AutoCloseable {
+public final class MeansStages {
   private static final Duration DELAY = Duration.ofSeconds(15);
 
   private final Stage<MeansMessage, TableRow> means =
@@ -48,12 +48,7 @@ public final class MeansStages implements AutoCloseable {
     return rows;
   }
 
-  public void restart() throws Exception {
-    means.restart();
-  }
-
-  @Override
-  public void close() throws Exception {
-    means.close();
+  public List<Stage<?, ?>> all() {
+    return List.of(means);
   }
 }

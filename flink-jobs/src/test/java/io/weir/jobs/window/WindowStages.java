@@ -12,7 +12,7 @@ import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.apache.flink.util.Collector;
 
 /** The operators of one job that looks at windows, one behind the other. */
-public final class WindowStages implements AutoCloseable {
+public final class WindowStages {
   public static final Duration WINDOW = Duration.ofSeconds(30);
   private static final Duration DELAY = Duration.ofSeconds(15);
   private static final Duration ANSWER = Duration.ofSeconds(10);
@@ -89,10 +89,8 @@ public final class WindowStages implements AutoCloseable {
         + merge.stateEntries();
   }
 
-  public void restart() throws Exception {
-    scatter.restart();
-    buckets.restart();
-    merge.restart();
+  public List<Stage<?, ?>> all() {
+    return List.of(scatter, buckets, merge);
   }
 
   private List<TableRow> parts(List<WindowMessage> messages) throws Exception {
@@ -109,12 +107,5 @@ public final class WindowStages implements AutoCloseable {
       rows.addAll(merge.give(digest));
     }
     return rows;
-  }
-
-  @Override
-  public void close() throws Exception {
-    scatter.close();
-    buckets.close();
-    merge.close();
   }
 }
