@@ -64,7 +64,7 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       told = known.names;
       tell(context);
     }
-    out.collect(new Accepted(message, null, enrichment(message, known)));
+    out.collect(new Accepted(message, null, enrichment(message, known), accepted.appended()));
   }
 
   private void tell(Context context) {

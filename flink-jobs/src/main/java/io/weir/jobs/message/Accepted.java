@@ -15,8 +15,10 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param flow of a flows topic, else null
  * @param counter of a counters topic, else null
  * @param enrichment of the records of a batch, else null
+ * @param appended when the broker took the message in, see {@link RawMessage#appended}
  */
-public record Accepted(FlowMessage flow, CounterMessage counter, Enrichment enrichment) {
+public record Accepted(
+    FlowMessage flow, CounterMessage counter, Enrichment enrichment, long appended) {
   public static final WireType<Accepted> TYPE = new WireType<>(Accepted.class, new Serializer());
 
   /** Writes an {@link Accepted} as it came; only used where operators are not chained. */
@@ -25,6 +27,7 @@ public record Accepted(FlowMessage flow, CounterMessage counter, Enrichment enri
 
     @Override
     public void write(Accepted message, DataOutputView out) throws IOException {
+      out.writeLong(message.appended);
       out.writeBoolean(message.flow != null);
       byte[] bytes =
           message.flow != null ? message.flow.toByteArray() : message.counter.toByteArray();
@@ -38,14 +41,15 @@ public record Accepted(FlowMessage flow, CounterMessage counter, Enrichment enri
 
     @Override
     public Accepted read(DataInputView in) throws IOException {
+      long appended = in.readLong();
       boolean flow = in.readBoolean();
       byte[] bytes = new byte[in.readInt()];
       in.readFully(bytes);
       Enrichment enrichment = in.readBoolean() ? Enrichment.read(in) : null;
       try {
         return flow
-            ? new Accepted(FlowMessage.parseFrom(bytes), null, enrichment)
-            : new Accepted(null, CounterMessage.parseFrom(bytes), null);
+            ? new Accepted(FlowMessage.parseFrom(bytes), null, enrichment, appended)
+            : new Accepted(null, CounterMessage.parseFrom(bytes), null, appended);
       } catch (InvalidProtocolBufferException e) {
         throw new IOException(e);
       }

@@ -85,7 +85,7 @@ final class Checks {
       }
       default -> throw new Refused("no_body: neither a batch nor a closing record");
     }
-    return new Accepted(message, null, null);
+    return new Accepted(message, null, null, raw.appended());
   }
 
   static Accepted counters(RawMessage raw) throws Refused {
@@ -102,7 +102,7 @@ final class Checks {
         throw new Refused("bad_record: a set or label of more than " + MAX_NAME + " characters");
       }
     }
-    return new Accepted(null, message, null);
+    return new Accepted(null, message, null, raw.appended());
   }
 
   private static String firstSentence(String text) {

@@ -87,7 +87,11 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
       merge(all(), out);
     }
     if (forgetAt.value() != null) {
-      if (timestamp >= forgetAt.value()) {
+      if (WindowFunction.wereAway(timestamp, context.timerService().currentProcessingTime())) {
+        long again = context.timerService().currentProcessingTime() + KEEP_MS;
+        forgetAt.update(again);
+        context.timerService().registerProcessingTimeTimer(again);
+      } else if (timestamp >= forgetAt.value()) {
         parts.clear();
         written.clear();
         forgetAt.clear();

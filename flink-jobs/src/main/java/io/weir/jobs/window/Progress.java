@@ -1,6 +1,7 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.message.RangeSet;
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.serde.Longs;
 import io.weir.jobs.serde.StateSerializer;
 import java.io.IOException;
@@ -16,13 +17,26 @@ import org.apache.flink.core.memory.DataOutputView;
 final class Progress {
   private static final int MAX_RANGES = 1000;
 
+  /** What is read so much later than it came is of a backlog. */
+  private static final long BEHIND_MS = 15_000;
+
+  /** For how long a worker is waited for that is not heard. */
+  private static final long SILENT_MS = 15_000;
+
+  /** Numbers of a worker, after its run. */
+  private static final int UNTIL = 1;
+
+  private static final int CAME = 2;
+  private static final int READ = 3;
+
   /**
-   * A probe: how many workers it has, and for each the run and the end of its last closed window.
+   * A probe: how many workers it has, and for each the run, the end of its last closed window, when
+   * the broker took in the record that says so, and when it was read.
    */
   private static final class Probe {
     int workers;
     long epoch;
-    final Map<Integer, long[]> until = new TreeMap<>(); // worker: epoch, until
+    final Map<Integer, long[]> until = new TreeMap<>();
   }
 
   private final Map<String, Probe> probes = new TreeMap<>();
@@ -32,22 +46,74 @@ final class Progress {
 
   int expected;
 
+  /** The time that windows go by, see {@link #advance}; 0 before the first look. */
+  private long clock;
+
+  /** Until when, by the clock on the wall, workers that are not heard are waited for. */
+  private long waitingUntil;
+
+  /** Whether some worker's records are read later than they came. */
+  private boolean behind;
+
   /**
    * A worker has closed its intervals until {@code until}. What an older run says is of no interest
    * any more.
    */
-  void mark(String name, int worker, int workers, long epoch, long until) {
+  void mark(String name, int worker, int workers, long epoch, long until, long appended, long now) {
     Probe probe = probes.computeIfAbsent(name, key -> new Probe());
     if (epoch >= probe.epoch) {
       probe.epoch = epoch;
       probe.workers = Math.max(1, workers);
     }
+    long came = appended == RawMessage.NO_TIME ? now : appended;
+    behind |= now - came > BEHIND_MS;
     long[] known = probe.until.get(worker);
     if (known == null || epoch > known[0]) {
-      probe.until.put(worker, new long[] {epoch, until});
-    } else if (epoch == known[0]) {
-      known[1] = Math.max(known[1], until);
+      probe.until.put(worker, new long[] {epoch, until, came, now});
+      return;
     }
+    if (epoch == known[0]) {
+      known[UNTIL] = Math.max(known[UNTIL], until);
+    }
+    known[CAME] = Math.max(known[CAME], came);
+    known[READ] = now;
+  }
+
+  /**
+   * Moves the time that windows go by, and returns it: the clock on the wall, but while records are
+   * read later than they came, the time at which they came; of several workers, that of the one
+   * furthest behind. So a backlog makes the windows that live reading would have made. After the
+   * jobs were away, the time stands still until all known workers were heard, or some seconds have
+   * passed; a worker that is silent for as long is not waited for. It never goes back.
+   */
+  long advance(long now) {
+    if (clock == 0) {
+      clock = now;
+    }
+    if (waitingUntil == 0 && now - clock > BEHIND_MS + SILENT_MS && !behind) {
+      waitingUntil = now + SILENT_MS;
+    }
+    boolean waiting = now < waitingUntil;
+    long to = now;
+    if (waiting || behind) {
+      behind = false;
+      for (Probe probe : probes.values()) {
+        for (long[] worker : probe.until.values()) {
+          boolean heard = worker[READ] >= waitingUntil - SILENT_MS || !waiting;
+          if (!heard) {
+            to = Math.min(to, worker[CAME]);
+          } else if (now - worker[READ] <= SILENT_MS && worker[READ] - worker[CAME] > BEHIND_MS) {
+            to = Math.min(to, worker[CAME]);
+            behind = true;
+          }
+        }
+      }
+    }
+    if (!waiting) {
+      waitingUntil = 0;
+    }
+    clock = Math.max(clock, to);
+    return clock;
   }
 
   /** Whether every worker of the probe has closed its intervals until {@code end}. */
@@ -58,7 +124,7 @@ final class Progress {
     }
     for (int worker = 0; worker < probe.workers; worker++) {
       long[] until = probe.until.get(worker);
-      if (until == null || until[1] < end) {
+      if (until == null || until[UNTIL] < end) {
         return false;
       }
     }
@@ -86,6 +152,9 @@ final class Progress {
   private Progress copy() {
     Progress copy = new Progress();
     copy.expected = expected;
+    copy.clock = clock;
+    copy.waitingUntil = waitingUntil;
+    copy.behind = behind;
     probes.forEach(
         (name, probe) -> {
           Probe other = new Probe();
@@ -110,6 +179,7 @@ final class Progress {
     @Override
     public void write(Progress progress, DataOutputView out) throws IOException {
       out.writeInt(progress.expected);
+      out.writeLong(progress.clock);
       out.writeInt(progress.probes.size());
       for (Map.Entry<String, Probe> entry : progress.probes.entrySet()) {
         Probe probe = entry.getValue();
@@ -119,8 +189,9 @@ final class Progress {
         out.writeInt(probe.until.size());
         for (Map.Entry<Integer, long[]> worker : probe.until.entrySet()) {
           out.writeInt(worker.getKey());
-          out.writeLong(worker.getValue()[0]);
-          out.writeLong(worker.getValue()[1]);
+          for (long number : worker.getValue()) {
+            out.writeLong(number);
+          }
         }
       }
       out.writeInt(progress.over.size());
@@ -135,13 +206,16 @@ final class Progress {
     public Progress read(DataInputView in) throws IOException {
       Progress progress = new Progress();
       progress.expected = in.readInt();
+      progress.clock = in.readLong();
       for (int left = in.readInt(); left > 0; left--) {
         Probe probe = new Probe();
         progress.probes.put(in.readUTF(), probe);
         probe.workers = in.readInt();
         probe.epoch = in.readLong();
         for (int workers = in.readInt(); workers > 0; workers--) {
-          probe.until.put(in.readInt(), new long[] {in.readLong(), in.readLong()});
+          probe.until.put(
+              in.readInt(),
+              new long[] {in.readLong(), in.readLong(), in.readLong(), in.readLong()});
         }
       }
       for (int left = in.readInt(); left > 0; left--) {

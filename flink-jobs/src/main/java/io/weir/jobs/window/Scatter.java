@@ -89,7 +89,7 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
       return;
     }
     if (message.hasClosing()) {
-      close(message, message.getClosing());
+      close(message, message.getClosing(), element.getValue().appended());
     } else {
       add(message, element.getValue().enrichment());
     }
@@ -201,7 +201,7 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
     return (count & ~MAX_COUNT) == 0 ? count : MAX_COUNT;
   }
 
-  private void close(FlowMessage message, ClosingRecord closing) {
+  private void close(FlowMessage message, ClosingRecord closing, long appended) {
     long end = message.getIntervalStartMs() + message.getIntervalMs();
     // After its last interval a worker has nothing to add to the window that it stopped in.
     long until =
@@ -225,7 +225,8 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
               message.getWorker(),
               closing.getWorkers(),
               message.getEpoch(),
-              until));
+              until,
+              appended));
     }
   }
 

@@ -119,6 +119,9 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     String key = context.getCurrentKey();
     long start = Long.parseLong(key.substring(0, key.indexOf('/')));
     window.timer = 0;
+    if (WindowFunction.wereAway(timestamp, now)) {
+      window.touched = now;
+    }
     look(key, window, start, now, out);
     if (!window.changed && now - window.touched >= KEEP_MS) {
       state.clear();

@@ -74,6 +74,9 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
 
   private static final long TICK_MS = 1_000;
 
+  /** Timers that are so late were due while the jobs were away. */
+  private static final long AWAY_MS = 30_000;
+
   private final long windowMs;
   private final long delayMs;
   private final long answerMs;
@@ -150,15 +153,16 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         if (known.isOver("", message.window() / windowMs)) {
           late.inc(message.entries()); // too late for what is over all
         }
-        add(message, context.getCurrentKey(), now);
+        add(message, context.getCurrentKey(), known.advance(now));
       }
       case MARK -> {
-        known.mark(message.probe(), (int) data[0], (int) data[1], data[2], data[3]);
+        known.mark(message.probe(), (int) data[0], (int) data[1], data[2], data[3], data[4], now);
         progress.update(known);
         tick(known, now, context.getCurrentKey(), out);
       }
       case ENROLLED -> {
         known.expected = (int) data[0];
+        known.advance(now);
         progress.update(known);
       }
     }
@@ -174,6 +178,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     schedule(context, now);
   }
 
+  /** Whether the jobs were away when a timer was due: what it was to end may be about to go on. */
+  static boolean wereAway(long due, long now) {
+    return now - due > AWAY_MS;
+  }
+
   private void schedule(Context context, long now) throws Exception {
     if (timer.value() == null && !windows.isEmpty()) {
       long next = (now / TICK_MS + 1) * TICK_MS;
@@ -182,13 +191,13 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
   }
 
-  private void add(WindowMessage message, int bucket, long now) throws Exception {
+  private void add(WindowMessage message, int bucket, long clock) throws Exception {
     WindowState window = windows.get(message.window());
     if (window == null) {
       window = new WindowState();
-      window.began = now;
+      window.began = clock;
     }
-    window.touched = now;
+    window.touched = clock;
     Log log = window.probes.computeIfAbsent(message.probe(), key -> new Log());
     log.rank = message.rank();
     log.add(message.data(), message.entries());
@@ -212,6 +221,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
 
   /** Hands on every digest that is due, and drops windows that are over. */
   private void tick(Progress known, long now, int bucket, Collector<Digest> out) throws Exception {
+    long clock = known.advance(now);
     TreeMap<Long, WindowState> ordered = new TreeMap<>();
     for (Map.Entry<Long, WindowState> entry : windows.entries()) {
       ordered.put(entry.getKey(), entry.getValue());
@@ -227,7 +237,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       // A clock that is far ahead is not waited for.
       boolean ahead = end - window.began > windowMs + KEEP_MS;
       long whole = ahead ? window.began + windowMs : Math.max(end, window.began);
-      boolean waited = now >= whole + delayMs;
+      boolean waited = clock >= whole + delayMs;
       boolean said = false;
       boolean probesChanged = false;
       for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
@@ -271,8 +281,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
           && !window.all.changed
           && !probesChanged
           && !isOver(start, window, known)) {
-        if (now - Math.max(window.touched, whole) >= KEEP_MS) {
-          end(start, window, known, now);
+        if (clock - Math.max(window.touched, whole) >= KEEP_MS) {
+          end(start, window, known, clock);
         } else {
           finished += window.entries();
           keptForLate.add(start);
@@ -301,7 +311,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       long next = entry.getKey() + windowMs;
       WindowState after = ordered.get(next);
       boolean needless =
-          after == null ? now - entry.getValue().touched >= KEEP_MS : isOver(next, after, known);
+          after == null ? clock - entry.getValue().touched >= KEEP_MS : isOver(next, after, known);
       if (needless && isOver(entry.getKey(), entry.getValue(), known)) {
         windows.remove(entry.getKey());
       }
@@ -379,8 +389,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /** Ends a window; one that is yet to come by the clock is not over for those who are on time. */
-  private void end(long start, WindowState window, Progress known, long now) throws Exception {
-    if (start + windowMs > now) {
+  private void end(long start, WindowState window, Progress known, long clock) throws Exception {
+    if (start + windowMs > clock) {
       windows.remove(start);
       return;
     }

@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.serde.WireType;
 
 /**
@@ -31,7 +32,10 @@ record WindowMessage(
   enum Kind {
     /** Flows of one probe and window, {@link Packed}. */
     PART,
-    /** A worker has closed its intervals: worker, workers of the probe, epoch, until when (ms). */
+    /**
+     * A worker has closed its intervals: worker, workers of the probe, epoch, until when (ms), and
+     * when the broker took that in, see {@link RawMessage#appended}.
+     */
     MARK,
     /** How many probes are enrolled. */
     ENROLLED
