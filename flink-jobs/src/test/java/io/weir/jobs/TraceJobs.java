@@ -60,6 +60,13 @@ final class TraceJobs {
       return 0;
     }
 
+    void restart(List<String> out) throws Exception {
+      barrier(out);
+      for (Stage<?, ?> stage : stages()) {
+        stage.restart();
+      }
+    }
+
     List<OperatorSubtaskState> save(List<String> out) throws Exception {
       barrier(out);
       List<OperatorSubtaskState> states = new ArrayList<>();
@@ -118,7 +125,7 @@ final class TraceJobs {
       for (int i = 0; i < events.size(); i++) {
         Event event = events.get(i);
         if (restarts.contains(i) || event.stop() == Stop.ORDERLY) {
-          job.load(job.save(lines), event.at());
+          job.restart(lines);
         }
         if (event.stop() == Stop.CHECKPOINT) {
           i = crash(job, events, i, lines);

@@ -94,20 +94,24 @@ final class Progress {
       waitingUntil = now + SILENT_MS;
     }
     boolean waiting = now < waitingUntil;
+    boolean missing = probes.size() < expected;
     long to = now;
     if (waiting || behind) {
       behind = false;
       for (Probe probe : probes.values()) {
+        missing |= probe.until.size() < probe.workers;
         for (long[] worker : probe.until.values()) {
-          boolean heard = worker[READ] >= waitingUntil - SILENT_MS || !waiting;
-          if (!heard) {
-            to = Math.min(to, worker[CAME]);
-          } else if (now - worker[READ] <= SILENT_MS && worker[READ] - worker[CAME] > BEHIND_MS) {
+          boolean heard = !waiting || worker[READ] >= waitingUntil - SILENT_MS;
+          missing |= !heard;
+          if (heard && now - worker[READ] <= SILENT_MS && worker[READ] - worker[CAME] > BEHIND_MS) {
             to = Math.min(to, worker[CAME]);
             behind = true;
           }
         }
       }
+    }
+    if (waiting && missing) {
+      to = clock;
     }
     if (!waiting) {
       waitingUntil = 0;
