@@ -127,6 +127,7 @@ def parts(what: str) -> list[Part]:
     if what == "long":
         return [
             Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], select),
+            Part("jobs", ".", ["make simulate SEEDS=20000"], nice=5),
             Part("collector", ".", ["make simulate-collector SEEDS=20000"], nice=5),
             Part("captures", ".", ["make check-captures"]),
             Part("exports", ".", ["make check-exports"]),

@@ -98,6 +98,9 @@ final class Oracle {
     /** Messages that came after the window's end. */
     long afterEnd;
 
+    /** The number of the event that brought the last one. */
+    int lastEvent;
+
     long octets() {
       return flows.values().stream().mapToLong(Sum::octets).sum() + overflowOctets;
     }
@@ -125,7 +128,13 @@ final class Oracle {
   }
 
   /** A closing record: when it came, and until when its worker has closed windows. */
-  private record Mark(long at, long epoch, long until) {}
+  private record Mark(long at, int event, long epoch, long until) {}
+
+  /** Of the event that is read. */
+  private int number;
+
+  /** Whether the jobs stopped. */
+  private boolean stops;
 
   private final Map<String, List<Mark>> marks = new HashMap<>();
   private final Map<String, Integer> workersOfProbe = new TreeMap<>();
@@ -141,6 +150,8 @@ final class Oracle {
 
   Oracle(List<Event> events) throws InvalidProtocolBufferException {
     for (Event event : events) {
+      number++;
+      stops |= event.stop() != null;
       if (event.message() != null) {
         byte[] value = event.message().value();
         switch (event.message().topic()) {
@@ -203,7 +214,7 @@ final class Oracle {
               : Math.floorDiv(end, WINDOW_MS) * WINDOW_MS;
       marks
           .computeIfAbsent(worker, key -> new ArrayList<>())
-          .add(new Mark(event.at(), message.getEpoch(), until));
+          .add(new Mark(event.at(), number, message.getEpoch(), until));
       return;
     }
     part.batches++;
@@ -215,6 +226,7 @@ final class Oracle {
             .computeIfAbsent(message.getProbe(), key -> new Seen());
     boolean late = event.at() >= window + WINDOW_MS + LATE_MS;
     into.isLate |= late;
+    into.lastEvent = number;
     into.afterEnd += event.at() >= window + WINDOW_MS ? 1 : 0;
     for (Flow flow : message.getBatch().getFlowsList()) {
       part.records++;
@@ -343,7 +355,7 @@ final class Oracle {
     return text.toString();
   }
 
-  /** The newest version of each row of a table, by key; of equal ones the last. */
+  /** The newest version of each row of a table, by key; of equal ones the first. */
   private static Map<String, Map<String, String>> newest(
       List<String> lines, String table, String... key) {
     Map<String, Map<String, String>> newest = new TreeMap<>();
@@ -351,7 +363,7 @@ final class Oracle {
       Map<String, String> row = row(line, table);
       if (row != null) {
         newest.merge(
-            text(row, key), row, (a, b) -> number(b, "version") >= number(a, "version") ? b : a);
+            text(row, key), row, (a, b) -> number(b, "version") > number(a, "version") ? b : a);
       }
     }
     return newest;
@@ -574,6 +586,9 @@ final class Oracle {
             complete ? 1L : 0L);
       }
     }
+    if (own != null && isSaidOnce(window, scope.probe())) {
+      same("window " + scope.key(window) + " version", number(first, "version"), 1L);
+    }
     long changes = workersOfProbe.size() + afterEnd(window) + afterEnd(window - WINDOW_MS);
     if (number(first, "version") > 1 + changes) {
       differences.add(
@@ -584,6 +599,39 @@ final class Oracle {
               + " after "
               + changes);
     }
+  }
+
+  /**
+   * Whether a probe's window and the one before were closed in time, after all that came of them:
+   * then there is one version, which has it all.
+   */
+  private boolean isSaidOnce(long window, String probe) {
+    if (stops) {
+      return false;
+    }
+    for (long start : new long[] {window - WINDOW_MS, window}) {
+      Seen seen = windows.getOrDefault(start, new TreeMap<>()).get(probe);
+      if (seen == null) {
+        continue;
+      }
+      long end = start + WINDOW_MS;
+      for (int worker = 0; worker < workersOfProbe.getOrDefault(probe, 1); worker++) {
+        List<Mark> own = marks.getOrDefault(probe + "/" + worker, List.of());
+        boolean closed =
+            own.stream()
+                .anyMatch(
+                    mark ->
+                        mark.until() >= end
+                            && mark.at() < end + 10_000
+                            && mark.event() > seen.lastEvent);
+        boolean before =
+            own.stream().anyMatch(mark -> mark.until() >= end && mark.event() < seen.lastEvent);
+        if (!closed || before || complete(probe, end) == null) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   private long afterEnd(long window) {
@@ -831,13 +879,15 @@ final class Oracle {
     for (Map<String, String> row : rows.values()) {
       if (number(row, "dimension") == 1) {
         long[] sums =
-            had.computeIfAbsent(text(row, "ts", "scope", "probe", "customer"), key -> new long[2]);
+            had.computeIfAbsent(text(row, "ts", "scope", "probe", "customer"), key -> new long[3]);
         sums[0] += number(row, "octets");
         sums[1] += number(row, "packets");
+        sums[2] = number(row, "probes_reported");
       }
     }
     Map<String, long[]> wanted = new TreeMap<>();
     Set<String> late = new TreeSet<>();
+    Map<String, Boolean> closed = new TreeMap<>();
     windows.forEach(
         (window, probes) -> {
           long mix = Math.floorDiv(window, MIX_MS) * MIX_MS;
@@ -850,6 +900,10 @@ final class Oracle {
             if (own == null ? anyLate : own.isLate) {
               late.add(scope.key(mix));
             }
+            if (own != null) {
+              Boolean complete = complete(scope.probe(), window + WINDOW_MS);
+              closed.merge(scope.key(mix), Boolean.TRUE.equals(complete), Boolean::logicalAnd);
+            }
           }
         });
     wanted.forEach(
@@ -859,6 +913,9 @@ final class Oracle {
             differences.add(
                 "mixes %s: %d octets, %d packets are to be %d and %d"
                     .formatted(key, mix[0], mix[1], sums[0], sums[1]));
+          }
+          if (!late.contains(key) && closed.getOrDefault(key, false)) {
+            same("mixes " + key + " probes_reported", mix.length == 3 ? mix[2] : -1, 1L);
           }
           if (mix[0] > sums[0] && key.contains(" 1 ")) {
             differences.add("mixes " + key + ": more than came");

@@ -17,7 +17,7 @@ import java.util.TreeMap;
  */
 final class Schedule {
   /** For how long nothing comes at the end: longer than anything waits. */
-  static final int QUIET_S = 480;
+  static final int QUIET_S = 900;
 
   private static final int INTERVAL_S = 10;
 
@@ -102,7 +102,8 @@ final class Schedule {
         add(random.nextDouble() * (end + QUIET_S), "stop-jobs");
       }
     }
-    add(end + down + 300 + QUIET_S, "now");
+    double last = lines.stream().mapToDouble(Line::at).max().orElse(0);
+    add(Math.max(last, end + down) + QUIET_S, "now");
   }
 
   /** One of the flows that probes see: between few hosts, so that they meet in lists. */

@@ -24,7 +24,13 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
   /** How long the other buckets are waited for when one has given another digest. */
   static final long SETTLE_MS = 2_000;
 
-  private static final long KEEP_MS = WindowFunction.KEEP_MS + 60_000;
+  /**
+   * Digests are kept for so many minutes after the last one, counted one by one while the jobs run:
+   * a downtime counts as one.
+   */
+  static final int KEEP_MINUTES = (int) (WindowFunction.KEEP_MS / 60_000) + 2;
+
+  static final long MINUTE_MS = 60_000;
 
   private final long windowMs;
   private final RowMaker maker;
@@ -35,8 +41,10 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
   /** When the digests are to be merged again. */
   private transient ValueState<Long> mergeAt;
 
-  /** When the window is forgotten. */
-  private transient ValueState<Long> forgetAt;
+  /** When the next minute without a digest is over, and how many are left then. */
+  private transient ValueState<Long> minuteAt;
+
+  private transient ValueState<Integer> minutesLeft;
 
   MergeFunction(Duration window, RowMaker maker) {
     windowMs = window.toMillis();
@@ -56,7 +64,9 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
             new MapStateDescriptor<>("parts", IntSerializer.INSTANCE, Digest.TYPE.serializer()));
     written = runtime.getState(new ValueStateDescriptor<>("written", new Lists.Serializer()));
     mergeAt = runtime.getState(new ValueStateDescriptor<>("merge-at", LongSerializer.INSTANCE));
-    forgetAt = runtime.getState(new ValueStateDescriptor<>("forget-at", LongSerializer.INSTANCE));
+    minuteAt = runtime.getState(new ValueStateDescriptor<>("minute-at", LongSerializer.INSTANCE));
+    minutesLeft =
+        runtime.getState(new ValueStateDescriptor<>("minutes-left", IntSerializer.INSTANCE));
   }
 
   @Override
@@ -64,10 +74,11 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
       throws Exception {
     long now = context.timerService().currentProcessingTime();
     parts.put(digest.bucket(), digest);
-    if (forgetAt.value() == null) {
-      context.timerService().registerProcessingTimeTimer(now + KEEP_MS);
+    minutesLeft.update(KEEP_MINUTES);
+    if (minuteAt.value() == null) {
+      minuteAt.update(now + MINUTE_MS);
+      context.timerService().registerProcessingTimeTimer(now + MINUTE_MS);
     }
-    forgetAt.update(now + KEEP_MS);
     if (written.value() == null) {
       Map<Integer, Digest> all = all();
       if (all.size() == Buckets.COUNT) {
@@ -86,18 +97,20 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
       mergeAt.clear();
       merge(all(), out);
     }
-    if (forgetAt.value() != null) {
-      if (WindowFunction.wereAway(timestamp, context.timerService().currentProcessingTime())) {
-        long again = context.timerService().currentProcessingTime() + KEEP_MS;
-        forgetAt.update(again);
-        context.timerService().registerProcessingTimeTimer(again);
-      } else if (timestamp >= forgetAt.value()) {
-        parts.clear();
-        written.clear();
-        forgetAt.clear();
-      } else {
-        context.timerService().registerProcessingTimeTimer(forgetAt.value());
-      }
+    if (minuteAt.value() == null || timestamp < minuteAt.value()) {
+      return;
+    }
+    int left = minutesLeft.value() - 1;
+    if (left == 0) {
+      parts.clear();
+      written.clear();
+      minuteAt.clear();
+      minutesLeft.clear();
+    } else {
+      long next = context.timerService().currentProcessingTime() + MINUTE_MS;
+      minutesLeft.update(left);
+      minuteAt.update(next);
+      context.timerService().registerProcessingTimeTimer(next);
     }
   }
 

@@ -20,13 +20,12 @@ import org.apache.flink.util.Collector;
  * Adds up the buckets' sums of short windows in a longer one, for one probe or over all, and makes
  * its rows: when every bucket has spoken of the last short window, or {@code delay} after the end
  * with what has come (for windows of the past: after their first part came); and again with the
- * next version when more comes, until nothing has come for {@link #KEEP_MS}.
+ * next version when more comes, until nothing has come for {@link MergeFunction#KEEP_MINUTES}.
  */
 final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private static final long serialVersionUID = 1;
 
   private static final long AGAIN_MS = WindowFunction.AGAIN_MS;
-  private static final long KEEP_MS = WindowFunction.KEEP_MS + 60_000;
 
   private final long shortMs;
   private final long windowMs;
@@ -52,6 +51,9 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     long said;
     boolean changed;
     long timer;
+
+    /** Minutes without a digest, counted while the jobs run. */
+    int idle;
 
     Window(int stride) {
       sums = new Sums(stride - Sums.KEY);
@@ -88,6 +90,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     long start = Math.floorDiv(digest.window(), windowMs) * windowMs;
     window.sums.addAll(digest.data(), 0, digest.data().length, 1);
     window.touched = now;
+    window.idle = 0;
     window.changed = true;
     long[] report =
         window.reports.computeIfAbsent(digest.window(), key -> new long[] {Long.MAX_VALUE, 0, 0});
@@ -119,11 +122,8 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     String key = context.getCurrentKey();
     long start = Long.parseLong(key.substring(0, key.indexOf('/')));
     window.timer = 0;
-    if (WindowFunction.wereAway(timestamp, now)) {
-      window.touched = now;
-    }
     look(key, window, start, now, out);
-    if (!window.changed && now - window.touched >= KEEP_MS) {
+    if (!window.changed && ++window.idle > MergeFunction.KEEP_MINUTES) {
       state.clear();
       return;
     }
@@ -162,7 +162,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   }
 
   private void schedule(Context context, Window window, long start, long now) {
-    long next = window.touched + KEEP_MS;
+    long next = now + MergeFunction.MINUTE_MS;
     if (window.changed) {
       next =
           window.said == 0
@@ -193,6 +193,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       copy.said = from.said;
       copy.changed = from.changed;
       copy.timer = from.timer;
+      copy.idle = from.idle;
       return copy;
     }
 
@@ -213,6 +214,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       out.writeLong(window.said);
       out.writeBoolean(window.changed);
       out.writeLong(window.timer);
+      out.writeInt(window.idle);
     }
 
     @Override
@@ -230,6 +232,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       window.said = in.readLong();
       window.changed = in.readBoolean();
       window.timer = in.readLong();
+      window.idle = in.readInt();
       return window;
     }
   }

@@ -57,8 +57,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   /** Least time between two digests of one window. */
   static final long AGAIN_MS = 5_000;
 
-  /** For how long a window takes in what comes late. */
-  static final long KEEP_MS = 300_000;
+  /**
+   * For how long a window takes in what comes late: five minutes, and what may pass before it is
+   * noticed that records are read later than they came.
+   */
+  static final long KEEP_MS = 330_000;
 
   /**
    * Of the entries that a bucket may hold, what finished windows keep for what comes late: beyond
@@ -73,9 +76,6 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private static final int LEAST_ENTRIES = 8;
 
   private static final long TICK_MS = 1_000;
-
-  /** Timers that are so late were due while the jobs were away. */
-  private static final long AWAY_MS = 30_000;
 
   private final long windowMs;
   private final long delayMs;
@@ -176,11 +176,6 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     timer.clear();
     tick(progress.value(), now, context.getCurrentKey(), out);
     schedule(context, now);
-  }
-
-  /** Whether the jobs were away when a timer was due: what it was to end may be about to go on. */
-  static boolean wereAway(long due, long now) {
-    return now - due > AWAY_MS;
   }
 
   private void schedule(Context context, long now) throws Exception {
