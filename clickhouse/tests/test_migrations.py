@@ -221,16 +221,19 @@ def test_exporters_are_shown_one_by_one(server: Server, weir: str) -> None:
         exporter_records="map('netflow9 192.0.2.1 domain 7', 5, 'sflow 2001:db8:0:0:0:0:0:1 domain 0', 2)",
         exporter_lost="map('netflow9 192.0.2.1 domain 7, datagrams', 3)",
         exporter_without_sampling_rate="map('sflow 2001:db8:0:0:0:0:0:1 domain 0', 1)",
+        # A router that was restarted within the interval; an sFlow agent of which no record came.
+        exporter_sampling="map('netflow9 192.0.2.1 domain 7, expected', 3, 'netflow9 192.0.2.1 domain 7, not_understood', 2,"
+        " 'sflow 2001:db8:0:0:0:0:0:1 domain 0, expected', 0)",
         exporter_refused="map('netflow9 192.0.2.1 domain 7, truncated', 1, 'netflow9 192.0.2.1 domain 7, no_address', 2,"
         " 'unknown ? domain 0, socket_full', 9)",
     )
     _ledger(server, weir, worker=1)
-    columns = "protocol, exporter, domain, records, lost, lost_unit, without_sampling_rate, refused, refused_causes"
+    columns = "protocol, exporter, domain, records, lost, lost_unit, without_sampling_rate, sampling, refused, refused_causes"
     shown = server.sql(f"SELECT {columns} FROM {weir}.v_exporters WHERE ts = '{TS}' AND probe = 'p' ORDER BY protocol")
     assert shown.splitlines() == [
-        "netflow9\t192.0.2.1\t7\t5\t3\tdatagrams\t0\t3\t{'no_address':2,'truncated':1}",
-        "sflow\t2001:db8::1\t0\t2\t0\t\t1\t0\t{}",
-        "unknown\t\t0\t0\t0\t\t0\t9\t{'socket_full':9}",
+        "netflow9\t192.0.2.1\t7\t5\t3\tdatagrams\t0\tnot_understood\t3\t{'no_address':2,'truncated':1}",
+        "sflow\t2001:db8::1\t0\t2\t0\t\t1\texpected\t0\t{}",
+        "unknown\t\t0\t0\t0\t\t0\t\t9\t{'socket_full':9}",
     ]
 
 

@@ -12,6 +12,7 @@ CREATE OR REPLACE VIEW v_exporters
     lost UInt64 COMMENT 'What it sent and did not come, by its sequence numbers, in units of lost_unit',
     lost_unit LowCardinality(String) COMMENT 'What its sequence numbers count: records, datagrams, samples, messages; empty where nothing was lost',
     without_sampling_rate UInt64 COMMENT 'Of records, those that came before it said its sampling rate: they are counted as they came',
+    sampling LowCardinality(String) COMMENT 'Its sampling rate where that is not settled. expected: announced, and not yet received; not_understood: announced in a form that gives no rate. In both cases octets and packets of records without a rate (sampling_rate 0) are as exported. Empty: known, or never announced',
     refused UInt64 COMMENT 'What of it could not be read',
     refused_causes Map(String, UInt64) COMMENT 'The same, by cause'
 )
@@ -25,6 +26,8 @@ AS SELECT
     sumIf(said.3, said.1 = 'lost') AS lost,
     anyIf(words[5], said.1 = 'lost') AS lost_unit,
     sumIf(said.3, said.1 = 'without_sampling_rate') AS without_sampling_rate,
+    -- Of two runs in one interval the graver state, which is the later in the alphabet, too.
+    maxIf(words[5], said.1 = 'sampling') AS sampling,
     sumIf(said.3, said.1 = 'refused') AS refused,
     sumMapIf(map(words[5], said.3), said.1 = 'refused') AS refused_causes
 FROM (SELECT * FROM ledger FINAL) AS l
@@ -33,7 +36,8 @@ ARRAY JOIN arrayConcat(
     arrayMap((name, n) -> ('lost', toString(name), n), mapKeys(l.exporter_lost), mapValues(l.exporter_lost)),
     arrayMap((name, n) -> ('without_sampling_rate', toString(name), n),
         mapKeys(l.exporter_without_sampling_rate), mapValues(l.exporter_without_sampling_rate)),
-    arrayMap((name, n) -> ('refused', toString(name), n), mapKeys(l.exporter_refused), mapValues(l.exporter_refused))
+    arrayMap((name, n) -> ('refused', toString(name), n), mapKeys(l.exporter_refused), mapValues(l.exporter_refused)),
+    arrayMap((name, n) -> ('sampling', toString(name), n), mapKeys(l.exporter_sampling), mapValues(l.exporter_sampling))
 ) AS said
 -- Names such as `netflow9 192.0.2.1 domain 7, datagrams`.
 ARRAY JOIN [splitByRegexp('[ ,]+', said.2)] AS words

@@ -26,7 +26,7 @@ CREATE OR REPLACE VIEW v_ledger
     LIKE ledger (gap_packets, interface_packets, interface_octets, clock_offset_us, agent_version),
     source LowCardinality(String) COMMENT 'What the agent captured or collects: af_packet:eth0, file:/path, collect:netflow=…',
     LIKE ledger (time_shift_ms, cpu_permille, rss_octets, close_stall_us, exporter_records, exporter_lost,
-        exporter_without_sampling_rate, exporter_refused, updated_at)
+        exporter_without_sampling_rate, exporter_refused, exporter_sampling, updated_at)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
@@ -54,6 +54,7 @@ AS SELECT
     l.time_shift_ms AS time_shift_ms, l.cpu_permille AS cpu_permille, l.rss_octets AS rss_octets,
     l.close_stall_us AS close_stall_us, l.exporter_records AS exporter_records, l.exporter_lost AS exporter_lost,
     l.exporter_without_sampling_rate AS exporter_without_sampling_rate, l.exporter_refused AS exporter_refused,
+    l.exporter_sampling AS exporter_sampling,
     l.updated_at AS updated_at
 FROM (SELECT * FROM ledger FINAL) AS l
 LEFT JOIN

@@ -19,7 +19,7 @@ _FIELDS = """
     late_packets, published_batches, published_records, published_packets, published_octets, received_batches,
     received_records, received_packets, repeated_batches, missing_batches, missing_sequences, stored_records,
     stored_packets, stored_octets, lost_packets, lost_octets, gap_packets, interface_packets, source,
-    exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused
+    exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused, exporter_sampling
 """
 
 
@@ -125,8 +125,14 @@ _EXPORTERS = (
         "{name}: {count:,} records arrived without a sampling rate and are counted unscaled",
         False,
     ),
+    ("exporter_sampling", "{name}: {count:,} records arrived while its sampling rate was {detail}", False),
     ("exporter_refused", "{name}: {count:,} were unreadable ({detail})", True),
 )
+#: What `exporter_sampling` means.
+_SAMPLING = {
+    "expected": "{name}: its sampling rate is announced, and has not arrived yet; {count:,} records are as exported",
+    "not_understood": "{name}: its sampling rate is in a form that Weir cannot read; {count:,} records are as exported",
+}
 #: Causes in `exporter_refused` for which nothing is missing: the record was taken, or another one says the same.
 _TAKEN = {
     "time_clamped": "{name}: {count:,} records were stored at the time of their export: theirs was impossible",
@@ -147,7 +153,7 @@ def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
                 sums[row["probe"], name] = (first, before + count)
         for (probe, label), (row, count) in sorted(sums.items()):
             name, _, detail = label.partition(", ")
-            taken = _TAKEN.get(detail) if column == "exporter_refused" else None
+            taken = {"exporter_refused": _TAKEN, "exporter_sampling": _SAMPLING}.get(column, {}).get(detail)
             said = (taken or text).format(name=name, count=count, detail=detail.replace("_", " "))
             found.append(Finding(row["time"], probe, row["worker"], said, loss and not taken))
     return found

@@ -21,12 +21,21 @@ final class Exporters {
   /** Named with the cause: {@code netflow9 192.0.2.1 domain 7, truncated}. */
   final Map<String, Long> refused = new TreeMap<>();
 
+  /**
+   * Records that came while the sampling rate was not settled, 0 among them; named with the state:
+   * {@code netflow9 192.0.2.1 domain 7, expected}.
+   */
+  final Map<String, Long> sampling = new TreeMap<>();
+
   void add(List<Exporter> exporters) {
     for (Exporter exporter : exporters) {
       String name = name(exporter);
       add(records, name, exporter.getRecords());
       add(lost, name + ", " + exporter.getLostUnit(), exporter.getLost());
       add(withoutSamplingRate, name, exporter.getWithoutSamplingRate());
+      if (!exporter.getSampling().isEmpty()) {
+        sampling.merge(name + ", " + exporter.getSampling(), exporter.getRecords(), Long::sum);
+      }
       exporter.getRefusedMap().forEach((cause, count) -> add(refused, name + ", " + cause, count));
     }
   }

@@ -225,6 +225,7 @@ final class ProbeLedger {
       exporters.lost,
       exporters.withoutSamplingRate,
       exporters.refused,
+      exporters.sampling,
       now
     };
     return new TableRow(Table.LEDGER, cells);

@@ -151,6 +151,7 @@ class ProbeLedgerTest {
             .setLostUnit("packets")
             .setWithoutSamplingRate(3)
             .putRefused("truncated", 1)
+            .setSampling("not_understood")
             .build();
     ClosingRecord next =
         ClosingRecord.newBuilder()
@@ -205,6 +206,9 @@ class ProbeLedgerTest {
       assertEquals(
           last ? Map.of(name + ", truncated", 1L) : Map.of(),
           row[Table.LEDGER.index("exporter_refused")]);
+      assertEquals(
+          last ? Map.of(name + ", not_understood", 3L) : Map.of(),
+          row[Table.LEDGER.index("exporter_sampling")]);
     }
   }
 }
