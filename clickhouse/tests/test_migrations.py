@@ -73,6 +73,38 @@ def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server,
     assert server.sql(f"SELECT count() FROM {database}.v_flows") == "2001"
 
 
+def test_reports_of_translators_outlive_their_new_partitions(server: Server, database: str) -> None:
+    """0029 makes nat_events anew: a row keeps its age, but none is of the future."""
+    server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
+    first, again = (
+        [one for file in files.migrations() if (file.name >= "0029") == later for one in statements_of(file)] for later in (False, True)
+    )
+    for statement in first:
+        server.sql(statement, database=database)
+    server.sql(
+        f"INSERT INTO {database}.nat_events (ts, probe, event_at, event, src_addr, post_src_addr, post_src_port) SELECT"
+        " now() - number * 86400 AS t, 'cgn', t, 'create', '::ffff:100.64.0.1', '::ffff:198.51.100.1', number FROM numbers(181)"
+        " SETTINGS max_partitions_per_insert_block = 0"
+    )
+    server.sql(f"INSERT INTO {database}.nat_events (ts, probe) VALUES (now() + 86400 * 900, 'ahead')")
+    asked = f"SELECT ts, probe, event_at, event, src_addr, post_src_addr, post_src_port FROM {database}.nat_events ORDER BY ALL"
+    rows = server.sql(asked)
+    for _ in range(2):
+        for statement in (*again, *files.renewed().values()):
+            server.sql(statement, database=database)
+        assert server.sql(asked) == rows
+        assert server.sql(f"SELECT count() FROM {database}.nat_events WHERE probe = 'cgn' AND kept_from = ts") == "181"
+        assert server.sql(f"SELECT count() FROM {database}.nat_events WHERE probe = 'ahead' AND kept_from <= now()") == "1"
+
+
+def test_a_collectors_clock_does_not_move_what_the_law_keeps(server: Server, weir: str) -> None:
+    rows = {"right": "now()", "spooled": "now() - 86400", "slow": "now() - 86400 * 400", "fast": "now() + 86400 * 400"}
+    for probe, ts in rows.items():
+        server.sql(f"INSERT INTO {weir}.nat_events (ts, probe) VALUES ({ts}, '{probe}')")
+    asked = f"SELECT probe, dateDiff('day', kept_from, now()), _partition_id = toString(toYYYYMMDD(kept_from)) FROM {weir}.nat_events"
+    assert sorted(server.sql(asked).splitlines()) == ["fast\t0\t1", "right\t0\t1", "slow\t3\t1", "spooled\t1\t1"]
+
+
 @pytest.mark.embedded
 def test_the_reference_names_every_column() -> None:
     text = tables(FOLDER / "migrations")

@@ -159,6 +159,7 @@ class JobTraceTest {
     @Override
     public void event(Event event, List<String> out) throws Exception {
       ledger.time(event.at());
+      flows.time(event.at());
       if (event.enrolment() != null) {
         for (LedgerEvent enrolled : LedgerStages.enrolled(event.enrolment())) {
           lines(ledger.give(enrolled), out);
