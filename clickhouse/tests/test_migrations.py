@@ -256,17 +256,56 @@ def test_exporters_are_shown_one_by_one(server: Server, weir: str) -> None:
         # A router that was restarted within the interval; an sFlow agent of which no record came.
         exporter_sampling="map('netflow9 192.0.2.1 domain 7, expected', 3, 'netflow9 192.0.2.1 domain 7, not_understood', 2,"
         " 'sflow 2001:db8:0:0:0:0:0:1 domain 0, expected', 0)",
+        exporter_reports="map('netflow9 192.0.2.1 domain 7, nat_events', 6, 'netflow9 192.0.2.1 domain 7, names', 2,"
+        " 'reports 192.0.2.9 domain 0, interface_counters', 8)",
         exporter_refused="map('netflow9 192.0.2.1 domain 7, truncated', 1, 'netflow9 192.0.2.1 domain 7, no_address', 2,"
         " 'unknown ? domain 0, socket_full', 9)",
     )
     _ledger(server, weir, worker=1)
-    columns = "protocol, exporter, domain, records, lost, lost_unit, without_sampling_rate, sampling, refused, refused_causes"
+    columns = (
+        "protocol, exporter, domain, records, lost, lost_unit, without_sampling_rate, sampling, nat_events, interface_counters,"
+        " names, refused, refused_causes"
+    )
     shown = server.sql(f"SELECT {columns} FROM {weir}.v_exporters WHERE ts = '{TS}' AND probe = 'p' ORDER BY protocol")
     assert shown.splitlines() == [
-        "netflow9\t192.0.2.1\t7\t5\t3\tdatagrams\t0\tnot_understood\t3\t{'no_address':2,'truncated':1}",
-        "sflow\t2001:db8::1\t0\t2\t0\t\t1\texpected\t0\t{}",
-        "unknown\t\t0\t0\t0\t\t0\t\t9\t{'socket_full':9}",
+        "netflow9\t192.0.2.1\t7\t5\t3\tdatagrams\t0\tnot_understood\t6\t0\t2\t3\t{'no_address':2,'truncated':1}",
+        "reports\t192.0.2.9\t0\t0\t0\t\t0\t\t0\t8\t0\t0\t{}",
+        "sflow\t2001:db8::1\t0\t2\t0\t\t1\texpected\t0\t0\t0\t0\t{}",
+        "unknown\t\t0\t0\t0\t\t0\t\t0\t0\t0\t9\t{'socket_full':9}",
     ]
+
+
+def test_what_comes_beside_flows_is_counted_from_its_rows(server: Server, weir: str) -> None:
+    """Two batches, one of events and one of events and counters, beside two of flows; and names, which others replace."""
+    _insert(server, weir, received_nat_events=4, received_interface_counters=1, received_names=1)
+    own = f"'{TS}', 10000, 'p', 0, 7"
+    server.sql(
+        f"INSERT INTO {weir}.nat_events (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 10), ({own}, 10), ({own}, 11)"
+    )
+    server.sql(f"INSERT INTO {weir}.interface_counters (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 11)")
+    server.sql(f"INSERT INTO {weir}.exporter_names (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 12)")
+    columns = (
+        "stored_batches, stored_records, received_nat_events, stored_nat_events, received_interface_counters, stored_interface_counters"
+    )
+    asked = f"SELECT {columns} FROM {weir}.v_ledger WHERE ts = '{TS}' AND probe = 'p'"
+    assert server.sql(asked) == "4\t4\t4\t3\t1\t1"
+    for table in ("nat_events", "interface_counters"):
+        server.sql(f"OPTIMIZE TABLE {weir}.{table} FINAL")
+    assert server.sql(asked) == "4\t4\t4\t3\t1\t1"
+
+
+@pytest.mark.parametrize("table", ["nat_events", "interface_counters"])
+def test_what_comes_beside_flows_is_not_read_for_the_ledger(server: Server, weir: str, table: str) -> None:
+    server.sql(
+        f"INSERT INTO {weir}.{table} (ts, probe, worker, epoch, sequence) SELECT toDateTime('{TS}') + intDiv(number, 1000) * 10,"
+        " 'p' || toString(number % 2), 0, 1, intDiv(number, 500) FROM numbers(200000)"
+    )
+    plan = server.sql(
+        f"EXPLAIN indexes = 1, projections = 1 SELECT sum(stored_nat_events + stored_interface_counters) FROM {weir}.v_ledger"
+        f" WHERE ts = '{TS}' AND probe = 'p1'"
+    )
+    assert "(stored)" in plan
+    assert f"({weir}.{table})" not in plan, plan
 
 
 def test_a_condition_reaches_the_projection(server: Server, weir: str) -> None:

@@ -18,7 +18,8 @@ _FIELDS = """
     carried_in_packets, carried_out_packets, flow_packets, overflow_packets, not_metered_packets, not_metered,
     late_packets, published_batches, published_records, published_packets, published_octets, received_batches,
     received_records, received_packets, repeated_batches, missing_batches, missing_sequences, stored_records,
-    stored_packets, stored_octets, lost_packets, lost_octets, gap_packets, interface_packets, source,
+    stored_packets, stored_octets, received_nat_events, stored_nat_events, received_interface_counters,
+    stored_interface_counters, lost_packets, lost_octets, gap_packets, interface_packets, source,
     exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused, exporter_sampling
 """
 
@@ -97,6 +98,14 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
             say(f"{lost:,} packets ({row['lost_octets']:,} bytes) were published but are not stored")
         if lost < 0 and row["published_batches"]:
             say(f"{-lost:,} stored packets were never published")
+        for name, words in _BESIDE.items():
+            unstored = row[f"received_{name}"] - row[f"stored_{name}"]
+            if unstored > 0:
+                say(
+                    f"{unstored:,} {words} arrived but are not stored: the jobs or the store lost them, or retention dropped them"
+                )
+            if unstored < 0:
+                say(f"{-unstored:,} stored {words} never arrived: some are stored twice")
         if row["dropped_packets"]:
             causes = ", ".join(f"{cause} {count:,}" for cause, count in row["dropped"].items() if count)
             say(f"{row['dropped_packets']:,} packets were dropped before the agent ({causes})")
@@ -116,6 +125,9 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
             say(f"the agent's own sums do not balance: {balance:+,} packets")
     return [*found, *_of_exporters(rows)]
 
+
+#: What collectors report beside flow records, counted by the jobs as it arrived and by the store from its rows.
+_BESIDE = {"nat_events": "events of translators and firewalls", "interface_counters": "samples of interface counters"}
 
 #: A collector's counts per exporter: the column, its meaning in words, whether it means a loss.
 _EXPORTERS = (
