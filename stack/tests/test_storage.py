@@ -141,7 +141,9 @@ def test_what_the_law_leaves_is_stated() -> None:
 
 
 def test_columns_that_say_what_the_law_keeps_go_at_its_age() -> None:
-    held = {("flows", name): {"post_nat_src_addr", "post_nat_dst_port"} for name in ("20261101", "20261120", "20310101")}
+    held = {
+        ("flows", name): {"post_nat_src_addr", "post_nat_dst_port"} for name in ("20261101", "20261120", "20310101")
+    }
     found = [
         _partition("flows", "20261101"),
         _partition("flows", "20261102"),  # emptied before

@@ -130,7 +130,11 @@ def row(**changed: Any) -> dict[str, Any]:
         ({"captured_packets": 12}, "do not balance", True),
         ({"exporter_lost": {"sflow 192.0.2.1 domain 0, samples": 2}}, "domain 0: 2 samples were sent", True),
         ({"exporter_without_sampling_rate": {"ipfix 192.0.2.1 domain 7": 9}}, "9 records arrived without", False),
-        ({"exporter_sampling": {"ipfix 192.0.2.1 domain 7, not_understood": 3}}, "a form that Weir cannot read; 3", False),
+        (
+            {"exporter_sampling": {"ipfix 192.0.2.1 domain 7, not_understood": 3}},
+            "a form that Weir cannot read; 3",
+            False,
+        ),
         ({"exporter_refused": {"ipfix 192.0.2.1 domain 7, bad_length": 1}}, "unreadable (bad length)", True),
     ],
 )

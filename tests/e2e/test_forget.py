@@ -228,14 +228,19 @@ def test_what_the_law_orders_to_keep_goes_by_name_alone(stack: RunningStack, sto
 
     def left() -> list[int]:
         condition = f"WHERE src_addr = toIPv6('::ffff:{gone}')"
-        return [store.rows(f"SELECT count() AS n FROM {table} {condition}")[0]["n"] for table in ("flows", "nat_events")]
+        return [
+            store.rows(f"SELECT count() AS n FROM {table} {condition}")[0]["n"] for table in ("flows", "nat_events")
+        ]
 
     dry = stack.weir("forget", gone, "--dry-run", "--nat")
     assert "weir.nat_events" in dry.out
     assert "because the law orders" not in dry.out
     done = stack.weir("forget", gone, "--yes")
     assert (done.status, left()) == (0, [0, 1]), done.err
-    assert "weir.nat_events: 1 rows that name it stay, because the law orders to keep them (storage.nat_days: 180)" in done.out
+    assert (
+        "weir.nat_events: 1 rows that name it stay, because the law orders to keep them (storage.nat_days: 180)"
+        in done.out
+    )
     again = stack.weir("forget", gone, "--yes")
     assert "No other stored row names 10.66.8.8" in again.out
     named = stack.weir("forget", gone, "--yes", "--nat")

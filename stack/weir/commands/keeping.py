@@ -59,7 +59,8 @@ def forget(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the rows that would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     nat: Annotated[
-        bool, typer.Option("--nat", help="Also remove reports of translators (nat_events), which the law orders to keep.")
+        bool,
+        typer.Option("--nat", help="Also remove reports of translators (nat_events), which the law orders to keep."),
     ] = False,
 ) -> None:
     """Remove an address from everything in the store, and search for it again. This cannot be undone.

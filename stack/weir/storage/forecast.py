@@ -69,7 +69,6 @@ def law_first(tiers: list[TierSize], allowed: int) -> Law:
     return Law(law, max(allowed - law, 0), asked)
 
 
-
 def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[TierSize]:
     """Each tier. A day's growth is that of the last week, or of the time there is: a month's
     partition of a store that is a day old holds one day."""
