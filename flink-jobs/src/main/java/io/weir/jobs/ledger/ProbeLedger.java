@@ -244,6 +244,11 @@ final class ProbeLedger {
     private static final long serialVersionUID = 1;
 
     @Override
+    protected String form() {
+      return "2"; // 1 knew nothing of what comes beside flow records
+    }
+
+    @Override
     public ProbeLedger copy(ProbeLedger from) {
       ProbeLedger copy = super.copy(from);
       from.workers.forEach(

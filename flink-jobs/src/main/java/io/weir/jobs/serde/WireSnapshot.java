@@ -9,7 +9,7 @@ import org.apache.flink.core.memory.DataOutputView;
 
 /** Remembers in a checkpoint which {@link WireSerializer} wrote it, and in which form. */
 public final class WireSnapshot<T> implements TypeSerializerSnapshot<T> {
-  private static final int VERSION = 3;
+  private static final int VERSION = 2;
 
   private WireSerializer<T> serializer;
   private String form;
