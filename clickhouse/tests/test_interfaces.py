@@ -29,7 +29,9 @@ def test_an_hour_of_counters_is_spread_over_the_hour(server: Server, weir: str) 
         f"INSERT INTO {weir}.flows (ts, interval_ms, probe, exporter_addr, input_interface, fwd_packets, fwd_octets)"
         f" SELECT toDateTime('2026-11-20 10:02:00', 'UTC') + number * 10, 10000, 'p', '{EXPORTER}', 7, 10, 9000 FROM numbers(360)"
     )
-    shown = [row.split("\t") for row in _shown(server, weir, "ts, counted_s, in_packets, flow_in_packets, in_difference, in_errors")]
+    shown = [
+        row.split("\t") for row in _shown(server, weir, "ts, counted_s, in_packets, flow_in_packets, in_difference, in_errors")
+    ]
     assert len(shown) == 13
     assert shown[0] == ["2026-11-20 10:00:00", "180", "180", "180", "0", "1"]
     assert {tuple(row[1:]) for row in shown[1:-1]} == {("300", "300", "300", "0", "0")}

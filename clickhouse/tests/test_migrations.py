@@ -77,7 +77,8 @@ def test_reports_of_translators_outlive_their_new_partitions(server: Server, dat
     """0029 makes nat_events anew: a row keeps its age, but none is of the future."""
     server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
     first, again = (
-        [one for file in files.migrations() if (file.name >= "0029") == later for one in statements_of(file)] for later in (False, True)
+        [one for file in files.migrations() if (file.name >= "0029") == later for one in statements_of(file)]
+        for later in (False, True)
     )
     for statement in first:
         server.sql(statement, database=database)
@@ -101,7 +102,9 @@ def test_a_collectors_clock_does_not_move_what_the_law_keeps(server: Server, wei
     rows = {"right": "now()", "spooled": "now() - 86400", "slow": "now() - 86400 * 400", "fast": "now() + 86400 * 400"}
     for probe, ts in rows.items():
         server.sql(f"INSERT INTO {weir}.nat_events (ts, probe) VALUES ({ts}, '{probe}')")
-    asked = f"SELECT probe, dateDiff('day', kept_from, now()), _partition_id = toString(toYYYYMMDD(kept_from)) FROM {weir}.nat_events"
+    asked = (
+        f"SELECT probe, dateDiff('day', kept_from, now()), _partition_id = toString(toYYYYMMDD(kept_from)) FROM {weir}.nat_events"
+    )
     assert sorted(server.sql(asked).splitlines()) == ["fast\t0\t1", "right\t0\t1", "slow\t3\t1", "spooled\t1\t1"]
 
 
@@ -284,9 +287,7 @@ def test_what_comes_beside_flows_is_counted_from_its_rows(server: Server, weir: 
     )
     server.sql(f"INSERT INTO {weir}.interface_counters (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 11)")
     server.sql(f"INSERT INTO {weir}.exporter_names (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 12)")
-    columns = (
-        "stored_batches, stored_records, received_nat_events, stored_nat_events, received_interface_counters, stored_interface_counters"
-    )
+    columns = "stored_batches, stored_records, received_nat_events, stored_nat_events, received_interface_counters, stored_interface_counters"
     asked = f"SELECT {columns} FROM {weir}.v_ledger WHERE ts = '{TS}' AND probe = 'p'"
     assert server.sql(asked) == "4\t4\t4\t3\t1\t1"
     for table in ("nat_events", "interface_counters"):
