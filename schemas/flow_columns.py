@@ -22,7 +22,7 @@ MIGRATIONS = FOLDER.parent / "clickhouse/migrations"
 #: The messages whose fields are columns of each table; those of messages within Flow are, too.
 TABLES = {
     "flows": ("FlowMessage", "Flow", "Known"),
-    "nat_events": ("FlowMessage", "NatEvent"),
+    "nat_events": ("FlowMessage", "NatEvent", "Kept"),
     "interface_counters": ("FlowMessage", "ExporterCounters"),
     "exporter_names": ("FlowMessage", "ExporterName"),
 }

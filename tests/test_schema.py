@@ -24,7 +24,7 @@ for statement in statements(Path(sys.argv[1])):
     connection.query(statement)
 question = (
     "SELECT table, name, type, compression_codec AS codec, comment FROM system.columns "
-    "WHERE database = 'weir' AND default_kind = ''"
+    "WHERE database = 'weir' AND default_kind IN ('', 'DEFAULT')"
 )
 print(connection.query(question, "JSONEachRow").bytes().decode())
 """

@@ -73,6 +73,41 @@ def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server,
     assert server.sql(f"SELECT count() FROM {database}.v_flows") == "2001"
 
 
+def test_reports_of_translators_outlive_their_new_partitions(server: Server, database: str) -> None:
+    """0029 makes nat_events anew: a row keeps its age, but none is of the future."""
+    server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
+    first, again = (
+        [one for file in files.migrations() if (file.name >= "0029") == later for one in statements_of(file)]
+        for later in (False, True)
+    )
+    for statement in first:
+        server.sql(statement, database=database)
+    server.sql(
+        f"INSERT INTO {database}.nat_events (ts, probe, event_at, event, src_addr, post_src_addr, post_src_port) SELECT"
+        " now() - number * 86400 AS t, 'cgn', t, 'create', '::ffff:100.64.0.1', '::ffff:198.51.100.1', number FROM numbers(181)"
+        " SETTINGS max_partitions_per_insert_block = 0"
+    )
+    server.sql(f"INSERT INTO {database}.nat_events (ts, probe) VALUES (now() + 86400 * 900, 'ahead')")
+    asked = f"SELECT ts, probe, event_at, event, src_addr, post_src_addr, post_src_port FROM {database}.nat_events ORDER BY ALL"
+    rows = server.sql(asked)
+    for _ in range(2):
+        for statement in (*again, *files.renewed().values()):
+            server.sql(statement, database=database)
+        assert server.sql(asked) == rows
+        assert server.sql(f"SELECT count() FROM {database}.nat_events WHERE probe = 'cgn' AND kept_from = ts") == "181"
+        assert server.sql(f"SELECT count() FROM {database}.nat_events WHERE probe = 'ahead' AND kept_from <= now()") == "1"
+
+
+def test_a_collectors_clock_does_not_move_what_the_law_keeps(server: Server, weir: str) -> None:
+    rows = {"right": "now()", "spooled": "now() - 86400", "slow": "now() - 86400 * 400", "fast": "now() + 86400 * 400"}
+    for probe, ts in rows.items():
+        server.sql(f"INSERT INTO {weir}.nat_events (ts, probe) VALUES ({ts}, '{probe}')")
+    asked = (
+        f"SELECT probe, dateDiff('day', kept_from, now()), _partition_id = toString(toYYYYMMDD(kept_from)) FROM {weir}.nat_events"
+    )
+    assert sorted(server.sql(asked).splitlines()) == ["fast\t0\t1", "right\t0\t1", "slow\t3\t1", "spooled\t1\t1"]
+
+
 @pytest.mark.embedded
 def test_the_reference_names_every_column() -> None:
     text = tables(FOLDER / "migrations")
@@ -221,17 +256,57 @@ def test_exporters_are_shown_one_by_one(server: Server, weir: str) -> None:
         exporter_records="map('netflow9 192.0.2.1 domain 7', 5, 'sflow 2001:db8:0:0:0:0:0:1 domain 0', 2)",
         exporter_lost="map('netflow9 192.0.2.1 domain 7, datagrams', 3)",
         exporter_without_sampling_rate="map('sflow 2001:db8:0:0:0:0:0:1 domain 0', 1)",
+        # A router that was restarted within the interval; an sFlow agent of which no record came.
+        exporter_sampling="map('netflow9 192.0.2.1 domain 7, expected', 3, 'netflow9 192.0.2.1 domain 7, not_understood', 2,"
+        " 'sflow 2001:db8:0:0:0:0:0:1 domain 0, expected', 0)",
+        exporter_reports="map('netflow9 192.0.2.1 domain 7, nat_events', 6, 'netflow9 192.0.2.1 domain 7, names', 2,"
+        " 'reports 192.0.2.9 domain 0, interface_counters', 8)",
         exporter_refused="map('netflow9 192.0.2.1 domain 7, truncated', 1, 'netflow9 192.0.2.1 domain 7, no_address', 2,"
         " 'unknown ? domain 0, socket_full', 9)",
     )
     _ledger(server, weir, worker=1)
-    columns = "protocol, exporter, domain, records, lost, lost_unit, without_sampling_rate, refused, refused_causes"
+    columns = (
+        "protocol, exporter, domain, records, lost, lost_unit, without_sampling_rate, sampling, nat_events, interface_counters,"
+        " names, refused, refused_causes"
+    )
     shown = server.sql(f"SELECT {columns} FROM {weir}.v_exporters WHERE ts = '{TS}' AND probe = 'p' ORDER BY protocol")
     assert shown.splitlines() == [
-        "netflow9\t192.0.2.1\t7\t5\t3\tdatagrams\t0\t3\t{'no_address':2,'truncated':1}",
-        "sflow\t2001:db8::1\t0\t2\t0\t\t1\t0\t{}",
-        "unknown\t\t0\t0\t0\t\t0\t9\t{'socket_full':9}",
+        "netflow9\t192.0.2.1\t7\t5\t3\tdatagrams\t0\tnot_understood\t6\t0\t2\t3\t{'no_address':2,'truncated':1}",
+        "reports\t192.0.2.9\t0\t0\t0\t\t0\t\t0\t8\t0\t0\t{}",
+        "sflow\t2001:db8::1\t0\t2\t0\t\t1\texpected\t0\t0\t0\t0\t{}",
+        "unknown\t\t0\t0\t0\t\t0\t\t0\t0\t0\t9\t{'socket_full':9}",
     ]
+
+
+def test_what_comes_beside_flows_is_counted_from_its_rows(server: Server, weir: str) -> None:
+    """Two batches, one of events and one of events and counters, beside two of flows; and names, which others replace."""
+    _insert(server, weir, received_nat_events=4, received_interface_counters=1, received_names=1)
+    own = f"'{TS}', 10000, 'p', 0, 7"
+    server.sql(
+        f"INSERT INTO {weir}.nat_events (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 10), ({own}, 10), ({own}, 11)"
+    )
+    server.sql(f"INSERT INTO {weir}.interface_counters (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 11)")
+    server.sql(f"INSERT INTO {weir}.exporter_names (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 12)")
+    columns = "stored_batches, stored_records, received_nat_events, stored_nat_events, received_interface_counters, stored_interface_counters"
+    asked = f"SELECT {columns} FROM {weir}.v_ledger WHERE ts = '{TS}' AND probe = 'p'"
+    assert server.sql(asked) == "4\t4\t4\t3\t1\t1"
+    for table in ("nat_events", "interface_counters"):
+        server.sql(f"OPTIMIZE TABLE {weir}.{table} FINAL")
+    assert server.sql(asked) == "4\t4\t4\t3\t1\t1"
+
+
+@pytest.mark.parametrize("table", ["nat_events", "interface_counters"])
+def test_what_comes_beside_flows_is_not_read_for_the_ledger(server: Server, weir: str, table: str) -> None:
+    server.sql(
+        f"INSERT INTO {weir}.{table} (ts, probe, worker, epoch, sequence) SELECT toDateTime('{TS}') + intDiv(number, 1000) * 10,"
+        " 'p' || toString(number % 2), 0, 1, intDiv(number, 500) FROM numbers(200000)"
+    )
+    plan = server.sql(
+        f"EXPLAIN indexes = 1, projections = 1 SELECT sum(stored_nat_events + stored_interface_counters) FROM {weir}.v_ledger"
+        f" WHERE ts = '{TS}' AND probe = 'p1'"
+    )
+    assert "(stored)" in plan
+    assert f"({weir}.{table})" not in plan, plan
 
 
 def test_a_condition_reaches_the_projection(server: Server, weir: str) -> None:

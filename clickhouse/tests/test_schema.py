@@ -59,3 +59,11 @@ def test_every_table_has_one_tier(server: Server, weir: str) -> None:
     listed = sorted(table for tier in retention.tiers().values() for table in tier.tables)
     # `weir migrate` makes the one that notes what was applied.
     assert listed == sorted([*made.split(), "schema_migrations"])
+
+
+def test_what_the_law_limits_is_there(server: Server, weir: str) -> None:
+    named = [(table, column) for tier in retention.tiers().values() for table, own in tier.columns.items() for column in own]
+    assert named
+    for table, column in named:
+        there = f"SELECT count() FROM system.columns WHERE database = '{weir}' AND table = '{table}' AND name = '{column}'"
+        assert server.sql(there) == "1", (table, column)

@@ -1,5 +1,8 @@
 -- What an exporter's interface counted beside what its sampled flows add up to. A router sends flows where the packets came in
 -- (input_interface); the answer of a flow came in where it left.
+--
+-- A sample counts since the one before, up to an hour earlier: it is spread evenly over the five minutes that it lasted, remainders
+-- exact, as flows are. `back` is how many of them before its end: a branch each, so that a condition on ts reaches the table.
 CREATE OR REPLACE VIEW v_interfaces
 (
     ts DateTime('UTC') COMMENT 'Start of the five minutes',
@@ -8,7 +11,7 @@ CREATE OR REPLACE VIEW v_interfaces
     name String COMMENT 'Name of the interface, empty where the device gave none',
     description String COMMENT 'What operators wrote about it',
     LIKE interface_counters (speed, status),
-    counted_s UInt32 COMMENT 'Seconds that the interface''s counters are of, 0 where it sent none',
+    counted_s UInt32 COMMENT 'Seconds of these five minutes that samples of the interface''s counters are of, 0 where it sent none',
     LIKE interface_counters (in_octets, in_packets, in_errors, in_discards, out_octets, out_packets, out_errors, out_discards),
     flow_in_octets UInt64 COMMENT 'Layer-3 octets that flows brought in by it, scaled by their sampling rates',
     flow_in_packets UInt64 COMMENT 'Packets of those flows',
@@ -20,30 +23,77 @@ CREATE OR REPLACE VIEW v_interfaces
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
     ts, replaceOne(toString(exporter_addr), '::ffff:', '') AS exporter, interface, n.name AS name, n.description AS description,
-    max(s.speed) AS speed, toUInt8(groupBitOr(s.status)) AS status, toUInt32(sum(s.span_ms) / 1000) AS counted_s,
-    sum(s.in_octets) AS in_octets, sum(s.in_packets) AS in_packets, sum(s.in_errors) AS in_errors, sum(s.in_discards) AS in_discards,
-    sum(s.out_octets) AS out_octets, sum(s.out_packets) AS out_packets, sum(s.out_errors) AS out_errors, sum(s.out_discards) AS out_discards,
-    sum(s.flow_in[1]) AS flow_in_octets, sum(s.flow_in[2]) AS flow_in_packets,
-    sum(s.flow_out[1]) AS flow_out_octets, sum(s.flow_out[2]) AS flow_out_packets,
+    i.speed AS speed, i.status AS status, toUInt32(i.counted_ms / 1000) AS counted_s,
+    i.counted[1] AS in_octets, i.counted[2] AS in_packets, i.counted[3] AS in_errors, i.counted[4] AS in_discards,
+    i.counted[5] AS out_octets, i.counted[6] AS out_packets, i.counted[7] AS out_errors, i.counted[8] AS out_discards,
+    i.flows[1] AS flow_in_octets, i.flows[2] AS flow_in_packets, i.flows[3] AS flow_out_octets, i.flows[4] AS flow_out_packets,
     if(in_packets = 0, NULL, flow_in_packets / in_packets - 1) AS in_difference,
     if(out_packets = 0, NULL, flow_out_packets / out_packets - 1) AS out_difference
 FROM
 (
-    SELECT toStartOfFiveMinutes(ts) AS ts, exporter_addr, interface, speed, status, span_ms, in_octets, in_packets, in_errors, in_discards,
-        out_octets, out_packets, out_errors, out_discards,
-        CAST([0, 0], 'Array(UInt64)') AS flow_in, CAST([0, 0], 'Array(UInt64)') AS flow_out
-    FROM interface_counters
-    UNION ALL
-    SELECT toStartOfFiveMinutes(ts), exporter_addr, way.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, way.2, way.3
-    FROM flows
-    -- By interface: octets and packets in, and out.
-    ARRAY JOIN [
-        (input_interface, [fwd_octets, fwd_packets], [rev_octets, rev_packets]),
-        (output_interface, [rev_octets, rev_packets], [fwd_octets, fwd_packets])
-    ] AS way
-    WHERE exporter_addr != toIPv6('::') AND way.1 != 0
-) AS s
+    -- Of a device that several collectors hear, the one that heard most counts.
+    SELECT ts, exporter_addr, interface, max(p.speed) AS speed, groupBitOr(p.status) AS status, max(p.ms) AS counted_ms,
+        argMax(p.counts, p.ms) AS counted, argMax(p.flow_counts, p.flow_counts[2] + p.flow_counts[4]) AS flows
+    FROM
+    (
+        SELECT ts, exporter_addr, interface, probe, max(r.speed) AS speed, groupBitOr(r.status) AS status, sum(r.ms) AS ms,
+            sumForEach(r.counts) AS counts, sumForEach(r.flow_counts) AS flow_counts
+        FROM
+        (
+            SELECT
+                toStartOfFiveMinutes(c.ts) - 300 * back AS ts, exporter_addr, interface, probe, speed, status,
+                -- The milliseconds before the sample that are of these five minutes: from the first number to the second.
+                least(greatest(span_ms, 1), if(back = 0, 0, 1000 * (toUnixTimestamp(c.ts) % 300) + 300000 * (back - 1))) AS later,
+                least(greatest(span_ms, 1), 1000 * (toUnixTimestamp(c.ts) % 300) + 300000 * back) AS earlier,
+                toUInt64(earlier - later) AS ms,
+                arrayMap(
+                    n -> toUInt64(intDiv(toUInt128(n) * earlier, greatest(span_ms, 1)) - intDiv(toUInt128(n) * later, greatest(span_ms, 1))),
+                    [in_octets, in_packets, in_errors, in_discards, out_octets, out_packets, out_errors, out_discards]
+                ) AS counts,
+                CAST([0, 0, 0, 0], 'Array(UInt64)') AS flow_counts
+            FROM
+            (
+                SELECT *, 0 AS back FROM interface_counters
+                UNION ALL
+                SELECT *, 1 AS back FROM interface_counters
+                UNION ALL
+                SELECT *, 2 AS back FROM interface_counters WHERE span_ms > 300000
+                UNION ALL
+                SELECT *, 3 AS back FROM interface_counters WHERE span_ms > 600000
+                UNION ALL
+                SELECT *, 4 AS back FROM interface_counters WHERE span_ms > 900000
+                UNION ALL
+                SELECT *, 5 AS back FROM interface_counters WHERE span_ms > 1200000
+                UNION ALL
+                SELECT *, 6 AS back FROM interface_counters WHERE span_ms > 1500000
+                UNION ALL
+                SELECT *, 7 AS back FROM interface_counters WHERE span_ms > 1800000
+                UNION ALL
+                SELECT *, 8 AS back FROM interface_counters WHERE span_ms > 2100000
+                UNION ALL
+                SELECT *, 9 AS back FROM interface_counters WHERE span_ms > 2400000
+                UNION ALL
+                SELECT *, 10 AS back FROM interface_counters WHERE span_ms > 2700000
+                UNION ALL
+                SELECT *, 11 AS back FROM interface_counters WHERE span_ms > 3000000
+                UNION ALL
+                SELECT *, 12 AS back FROM interface_counters WHERE span_ms > 3300000
+            ) AS c
+            WHERE earlier > later
+            UNION ALL
+            SELECT toStartOfFiveMinutes(ts), exporter_addr, way.1, probe, 0, 0, 0, 0, 0, CAST([0, 0, 0, 0, 0, 0, 0, 0], 'Array(UInt64)'), way.2
+            FROM flows
+            -- By interface: octets and packets in, and out.
+            ARRAY JOIN [
+                (input_interface, [fwd_octets, fwd_packets, rev_octets, rev_packets]),
+                (output_interface, [rev_octets, rev_packets, fwd_octets, fwd_packets])
+            ] AS way
+            WHERE exporter_addr != toIPv6('::') AND way.1 != 0
+        ) AS r
+        GROUP BY ts, exporter_addr, interface, probe
+    ) AS p
+    GROUP BY ts, exporter_addr, interface
+) AS i
 LEFT JOIN (SELECT exporter_addr, number, name, description FROM exporter_names FINAL WHERE kind = 'interface') AS n
-    ON n.exporter_addr = s.exporter_addr AND n.number = s.interface
-GROUP BY ts, exporter_addr, interface, name, description
+    ON n.exporter_addr = i.exporter_addr AND n.number = i.interface
 COMMENT 'Interfaces of exporters in five minutes: what their counters said beside what their sampled flows add up to; give a range of ts';

@@ -17,16 +17,19 @@ CREATE OR REPLACE VIEW v_ledger
     published_octets UInt64 COMMENT 'Layer-3 octets in the records the agent says it published',
     LIKE ledger (received_batches, received_records, received_packets, received_octets, repeated_batches, missing_batches,
         missing_sequences),
-    stored_batches UInt64 COMMENT 'Distinct batches whose records are in the table flows now',
+    LIKE ledger (received_nat_events, received_interface_counters, received_names),
+    stored_batches UInt64 COMMENT 'Distinct batches of which rows are in the tables flows, nat_events and interface_counters now. One of names alone is not counted: newer names replace its rows',
     stored_records UInt64 COMMENT 'Records in the table flows now, counted from the rows themselves',
     stored_packets UInt64 COMMENT 'Packets in them',
     stored_octets UInt64 COMMENT 'Layer-3 octets in them',
+    stored_nat_events UInt64 COMMENT 'Events of translators and firewalls in the table nat_events now, counted from the rows themselves',
+    stored_interface_counters UInt64 COMMENT 'Samples in the table interface_counters now, counted likewise',
     lost_packets Int64 COMMENT 'Published packets that are not stored; where the closing record is missing, received ones that are not. Below 0: something is stored twice',
     lost_octets Int64 COMMENT 'Layer-3 octets likewise',
     LIKE ledger (gap_packets, interface_packets, interface_octets, clock_offset_us, agent_version),
     source LowCardinality(String) COMMENT 'What the agent captured or collects: af_packet:eth0, file:/path, collect:netflow=…',
     LIKE ledger (time_shift_ms, cpu_permille, rss_octets, close_stall_us, exporter_records, exporter_lost,
-        exporter_without_sampling_rate, exporter_refused, updated_at)
+        exporter_without_sampling_rate, exporter_refused, exporter_sampling, exporter_reports, updated_at)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
@@ -46,7 +49,10 @@ AS SELECT
     l.received_batches AS received_batches, l.received_records AS received_records,
     l.received_packets AS received_packets, l.received_octets AS received_octets,
     l.repeated_batches AS repeated_batches, l.missing_batches AS missing_batches, l.missing_sequences AS missing_sequences,
-    s.batches AS stored_batches, s.records AS stored_records, s.packets AS stored_packets, s.octets AS stored_octets,
+    l.received_nat_events AS received_nat_events, l.received_interface_counters AS received_interface_counters,
+    l.received_names AS received_names,
+    s.batches + length(r.batches) AS stored_batches, s.records AS stored_records, s.packets AS stored_packets, s.octets AS stored_octets,
+    r.nat_events AS stored_nat_events, r.interface_counters AS stored_interface_counters,
     toInt64(greatest(l.flow_packets + l.overflow_packets, l.received_packets)) - toInt64(s.packets) AS lost_packets,
     toInt64(greatest(l.flow_octets + l.overflow_octets, l.received_octets)) - toInt64(s.octets) AS lost_octets,
     l.gap_packets AS gap_packets, l.interface_packets AS interface_packets, l.interface_octets AS interface_octets,
@@ -54,6 +60,7 @@ AS SELECT
     l.time_shift_ms AS time_shift_ms, l.cpu_permille AS cpu_permille, l.rss_octets AS rss_octets,
     l.close_stall_us AS close_stall_us, l.exporter_records AS exporter_records, l.exporter_lost AS exporter_lost,
     l.exporter_without_sampling_rate AS exporter_without_sampling_rate, l.exporter_refused AS exporter_refused,
+    l.exporter_sampling AS exporter_sampling, l.exporter_reports AS exporter_reports,
     l.updated_at AS updated_at
 FROM (SELECT * FROM ledger FINAL) AS l
 LEFT JOIN
@@ -64,5 +71,22 @@ LEFT JOIN
     FROM flows
     GROUP BY probe, worker, ts
 ) AS s ON s.probe = l.probe AND s.worker = l.worker AND s.ts = l.ts
+LEFT JOIN
+(
+    -- Likewise, each by the projection of its own table. A batch may bring events and counters, but no flows beside them.
+    SELECT probe, worker, ts, sum(n * (of = 'nat_events')) AS nat_events, sum(n * (of = 'interface_counters')) AS interface_counters,
+        groupUniqArrayArray(which) AS batches
+    FROM
+    (
+        SELECT 'nat_events' AS of, probe, worker, ts, count() AS n, groupUniqArray((epoch, sequence)) AS which
+        FROM nat_events
+        GROUP BY probe, worker, ts
+        UNION ALL
+        SELECT 'interface_counters', probe, worker, ts, count(), groupUniqArray((epoch, sequence))
+        FROM interface_counters
+        GROUP BY probe, worker, ts
+    )
+    GROUP BY probe, worker, ts
+) AS r ON r.probe = l.probe AND r.worker = l.worker AND r.ts = l.ts
 SETTINGS join_use_nulls = 0
 COMMENT 'The ledger, beside what is stored: for each probe, worker and interval, what was on the wire, what can be queried, and where the difference went';

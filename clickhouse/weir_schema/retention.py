@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -15,14 +15,24 @@ class Tier:
     """Tables that are kept equally long.
 
     days: the key of the configuration that says so; None: for ever. law: neither shorter for want of disk, nor longer.
+    columns: by table, columns of other tiers' tables that say the same, and are emptied at this tier's age.
     """
 
     tables: tuple[str, ...]
     days: str | None
     law: bool = False
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def tiers(file: Path = FILE) -> dict[str, Tier]:
     """The tiers by name, in the order in which people meet them."""
     tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return {name: Tier(tuple(body["tables"]), body.get("days"), body.get("law", False)) for name, body in tree.items()}
+    return {
+        name: Tier(
+            tuple(body["tables"]),
+            body.get("days"),
+            body.get("law", False),
+            {table: tuple(columns) for table, columns in body.get("columns", {}).items()},
+        )
+        for name, body in tree.items()
+    }

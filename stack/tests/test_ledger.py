@@ -19,6 +19,7 @@ def test_what_was_taken_is_no_loss() -> None:
             "worker": 0,
             "exporter_lost": nothing,
             "exporter_without_sampling_rate": nothing,
+            "exporter_sampling": nothing,
             "exporter_refused": counts,
         }
         for counts in (refused, {"ipfix 192.0.2.1 domain 0, repeated": 5})

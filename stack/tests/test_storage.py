@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime
 import pytest
 
 from weir.config import octets
-from weir.storage.forecast import full_day, show_octets, sizes
-from weir.storage.partitions import Partition, due, span
+from weir.storage.forecast import full_day, law_first, show_octets, sizes
+from weir.storage.partitions import Partition, due, due_columns, span
 from weir.storage.times import DAY_S
 
 NOW = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
@@ -108,6 +108,55 @@ def test_beyond_the_budget_the_oldest_go_whatever_their_tier() -> None:
         ("flows", "20261121"),
         ("flows", "20261122"),
     ]
+
+
+def test_what_the_law_keeps_has_its_room_first() -> None:
+    found = [
+        _partition("nat_events", "20260601", 300),
+        _partition("nat_events", "20260801", 300),
+        *(_partition("flows", f"202611{day}") for day in (15, 16, 21, 22)),
+    ]
+    days = DAYS | {"nat": 150.0}
+    assert [(one.partition.name, one.why) for one in due(found, days, 10**9, NOW)] == [("20260601", "age")]
+    # 300 are the law's: of 500 the flows have 200.
+    assert [one.partition.name for one in due(found, days, 500, NOW)] == ["20260601", "20261115", "20261116"]
+    # The law's own go by their age alone, and the present stays, however small the budget.
+    assert [one.partition.name for one in due(found, days, 0, NOW)] == ["20260601", "20261115", "20261116"]
+
+
+def test_what_the_law_leaves_is_stated() -> None:
+    days = DAYS | {"nat": 180.0}
+    flows = [_partition("flows", f"202611{day:02}", 1000) for day in range(15, 22)]
+    reports = [_partition("nat_events", f"202611{day:02}", 100) for day in range(15, 22)]
+    law = law_first(sizes([*flows, *reports], days, NOW), 40_000)
+    assert (law.octets, law.left, law.asked, law.short) == (18_000, 22_000, 14_000, False)
+    assert law.says(14) == ""
+    tight = law_first(sizes([*flows, *reports], days, NOW), 20_000)
+    assert (tight.left, tight.short) == (2_000, True)
+    assert tight.says(14) == (
+        "What the law keeps takes 18.0 kB at today's rate and leaves 2.0 kB of the budget; the other tiers ask for 14.0 kB:"
+        " flows are kept for less than 14 days."
+    )
+    assert not law_first(sizes(flows, days, NOW), 100).short, "no law is the reason"
+
+
+def test_columns_that_say_what_the_law_keeps_go_at_its_age() -> None:
+    held = {
+        ("flows", name): {"post_nat_src_addr", "post_nat_dst_port"} for name in ("20261101", "20261120", "20310101")
+    }
+    found = [
+        _partition("flows", "20261101"),
+        _partition("flows", "20261102"),  # emptied before
+        _partition("flows", "20261120"),
+        _partition("flows", "20310101", written=NOW - 20 * DAY_S),  # of a clock that is years ahead
+        _partition("flows_hourly", "2026-10-26"),
+    ]
+    gone = due_columns(found, held, DAYS | {"nat": 10.0}, NOW)
+    assert [(one.partition.name, one.columns) for one in gone] == [
+        ("20261101", ("post_nat_dst_port", "post_nat_src_addr")),
+        ("20310101", ("post_nat_dst_port", "post_nat_src_addr")),
+    ]
+    assert due_columns(found, held, DAYS, NOW) == []
 
 
 def test_the_forecast_knows_that_tiers_stop_growing() -> None:

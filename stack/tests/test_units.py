@@ -107,6 +107,8 @@ def row(**changed: Any) -> dict[str, Any]:
         "repeated_batches": 0, "missing_batches": 0, "missing_sequences": [], "stored_records": 2, "stored_packets": 9,
         "stored_octets": 900, "lost_packets": 0, "lost_octets": 0, "gap_packets": 0, "interface_packets": 10, "source": "file:x",
         "exporter_records": {}, "exporter_lost": {}, "exporter_without_sampling_rate": {}, "exporter_refused": {},
+        "exporter_sampling": {}, "received_nat_events": 5, "stored_nat_events": 5, "received_interface_counters": 2,
+        "stored_interface_counters": 2,
     }  # fmt: skip
     return sound | changed
 
@@ -120,11 +122,19 @@ def row(**changed: Any) -> dict[str, Any]:
         ({"lost_packets": 3, "lost_octets": 300}, "3 packets", True),
         ({"lost_packets": -3}, "never published", True),
         ({"dropped_packets": 4, "dropped": {"kernel": 4}}, "kernel 4", True),
+        ({"stored_nat_events": 3}, "2 events of translators and firewalls arrived but are not stored", True),
+        ({"stored_nat_events": 10}, "5 stored events of translators and firewalls never arrived", True),
+        ({"received_interface_counters": 3}, "1 samples of interface counters arrived but", True),
         ({"gap_packets": 5}, "while no agent ran", True),
         ({"repeated_batches": 2}, "arrived again", False),
         ({"captured_packets": 12}, "do not balance", True),
         ({"exporter_lost": {"sflow 192.0.2.1 domain 0, samples": 2}}, "domain 0: 2 samples were sent", True),
         ({"exporter_without_sampling_rate": {"ipfix 192.0.2.1 domain 7": 9}}, "9 records arrived without", False),
+        (
+            {"exporter_sampling": {"ipfix 192.0.2.1 domain 7, not_understood": 3}},
+            "a form that Weir cannot read; 3",
+            False,
+        ),
         ({"exporter_refused": {"ipfix 192.0.2.1 domain 7, bad_length": 1}}, "unreadable (bad length)", True),
     ],
 )

@@ -2,7 +2,8 @@
 
 The engine, not a list, tells which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays, maps
 and tuples of them). In texts every notation counts: IPv4, IPv6 short or long, mapped, with hyphens as in host names,
-reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are kept.
+reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are kept, and so is what the law orders to
+keep (`law` in `clickhouse/retention.yaml`), unless it is asked for by name.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rich.table import Table
 from weir import kafka
 from weir.clickhouse import ClickHouse, mapped
 from weir.errors import WeirError
+from weir.schema import retention
 from weir.stages import Stages
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -25,6 +27,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 #: Table of the wanted range while statements need it, so that no statement, log or list of mutations names it.
 _RANGE = "weir_forget"
 _FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
+#: Tables that the law orders to keep.
+_LAW = frozenset(table for tier in retention.tiers().values() if tier.law for table in tier.tables)
 #: No log records any of this; a removal waits for its end on every replica. Tables of the system's logs have a hundred
 #: columns.
 _SETTINGS = {
@@ -59,6 +63,11 @@ class Found:
     table: str
     rows: int
     columns: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def law(self) -> bool:
+        """Whether the law orders to keep the table's rows."""
+        return self.table.rpartition(".")[2].removesuffix("_local") in _LAW
 
 
 def network(text: str) -> Network:
@@ -95,7 +104,8 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
             store.execute(f"ALTER TABLE {one.table} DELETE WHERE {condition}", database="", **_SETTINGS)
         stages.done("remove", f"{sum(one.rows for one in found):,} rows of {len(found)} tables")
         store.execute("SYSTEM RELOAD DICTIONARIES", database="")
-        left = list(_search(store, tables, stages, "search again"))
+        asked = {one.table for one in found}
+        left = [one for one in _search(store, tables, stages, "search again") if not one.law or one.table in asked]
     if left:
         names = ", ".join(one.table for one in left)
         raise WeirError(f"still named in {names}: new rows arrived meanwhile", hint="run the command again", status=1)
@@ -109,6 +119,18 @@ def table(found: list[Found]) -> Table:
     for one in found:
         drawn.add_row(one.table, f"{one.rows:,}", ", ".join(f"{column} {n:,}" for column, n in one.columns.items()))
     return drawn
+
+
+def kept(found: list[Found], days: float) -> str:
+    """One sentence on the rows that the law orders to keep; empty for none."""
+    if not found:
+        return ""
+    tables = ", ".join(one.table for one in found)
+    rows = sum(one.rows for one in found)
+    return (
+        f"{tables}: {rows:,} rows that name it stay, because the law orders to keep them (storage.nat_days: {days:g})."
+        " --nat removes them, too."
+    )
 
 
 def elsewhere() -> list[str]:

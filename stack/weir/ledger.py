@@ -18,8 +18,9 @@ _FIELDS = """
     carried_in_packets, carried_out_packets, flow_packets, overflow_packets, not_metered_packets, not_metered,
     late_packets, published_batches, published_records, published_packets, published_octets, received_batches,
     received_records, received_packets, repeated_batches, missing_batches, missing_sequences, stored_records,
-    stored_packets, stored_octets, lost_packets, lost_octets, gap_packets, interface_packets, source,
-    exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused
+    stored_packets, stored_octets, received_nat_events, stored_nat_events, received_interface_counters,
+    stored_interface_counters, lost_packets, lost_octets, gap_packets, interface_packets, source,
+    exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused, exporter_sampling
 """
 
 
@@ -97,6 +98,14 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
             say(f"{lost:,} packets ({row['lost_octets']:,} bytes) were published but are not stored")
         if lost < 0 and row["published_batches"]:
             say(f"{-lost:,} stored packets were never published")
+        for name, words in _BESIDE.items():
+            unstored = row[f"received_{name}"] - row[f"stored_{name}"]
+            if unstored > 0:
+                say(
+                    f"{unstored:,} {words} arrived but are not stored: the jobs or the store lost them, or retention dropped them"
+                )
+            if unstored < 0:
+                say(f"{-unstored:,} stored {words} never arrived: some are stored twice")
         if row["dropped_packets"]:
             causes = ", ".join(f"{cause} {count:,}" for cause, count in row["dropped"].items() if count)
             say(f"{row['dropped_packets']:,} packets were dropped before the agent ({causes})")
@@ -117,6 +126,9 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
     return [*found, *_of_exporters(rows)]
 
 
+#: What collectors report beside flow records, counted by the jobs as it arrived and by the store from its rows.
+_BESIDE = {"nat_events": "events of translators and firewalls", "interface_counters": "samples of interface counters"}
+
 #: A collector's counts per exporter: the column, its meaning in words, whether it means a loss.
 _EXPORTERS = (
     ("exporter_lost", "{name}: {count:,} {detail} were sent but did not arrive", True),
@@ -125,8 +137,14 @@ _EXPORTERS = (
         "{name}: {count:,} records arrived without a sampling rate and are counted unscaled",
         False,
     ),
+    ("exporter_sampling", "{name}: {count:,} records arrived while its sampling rate was {detail}", False),
     ("exporter_refused", "{name}: {count:,} were unreadable ({detail})", True),
 )
+#: What `exporter_sampling` means.
+_SAMPLING = {
+    "expected": "{name}: its sampling rate is announced, and has not arrived yet; {count:,} records are as exported",
+    "not_understood": "{name}: its sampling rate is in a form that Weir cannot read; {count:,} records are as exported",
+}
 #: Causes in `exporter_refused` for which nothing is missing: the record was taken, or another one says the same.
 _TAKEN = {
     "time_clamped": "{name}: {count:,} records were stored at the time of their export: theirs was impossible",
@@ -147,7 +165,7 @@ def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
                 sums[row["probe"], name] = (first, before + count)
         for (probe, label), (row, count) in sorted(sums.items()):
             name, _, detail = label.partition(", ")
-            taken = _TAKEN.get(detail) if column == "exporter_refused" else None
+            taken = {"exporter_refused": _TAKEN, "exporter_sampling": _SAMPLING}.get(column, {}).get(detail)
             said = (taken or text).format(name=name, count=count, detail=detail.replace("_", " "))
             found.append(Finding(row["time"], probe, row["worker"], said, loss and not taken))
     return found

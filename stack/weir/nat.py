@@ -3,6 +3,9 @@
 A translator reports when it gives a port, a block of ports or a whole address to a subscriber, and when it takes it back
 (RFC 8158; Cisco's NSEL). `judge` reads those reports one after the other. It names somebody only where the stored reports leave
 no other: where two could have had the port, or the beginning is not stored, it names nobody.
+
+An address may also be mapped inwards: a connection from outside to it goes to a server within, the destination after translation.
+Reports of such connections name that server, for as long as one of them lasts.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -38,6 +41,8 @@ _BACK = timedelta(days=31)
 #: Reports of either kind that are read before and after the moment, the nearest first. Where more of them fall into the last
 #: LONGEST before the moment, nobody is named.
 _READ = 20_000
+#: What is read: reports on single ports, on blocks and addresses, and on connections from outside.
+_READS: tuple[Literal["port", "block", "inwards"], ...] = ("port", "block", "inwards")
 PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "sctp": 132}
 
 
@@ -70,6 +75,9 @@ class Report:
     vrf: int
     user: str
     exporter: str
+    #: The address is the destination that was asked for, and the subscriber the server that it was mapped to; then
+    #: `destination` is who asked.
+    inwards: bool = False
 
     @property
     def begins(self) -> bool:
@@ -88,7 +96,10 @@ class Report:
         """Whether it ends what that one began: whatever it leaves open it does not restrict."""
         return (
             not self.begins
-            and self.who == begun.who
+            and self.inwards == begun.inwards
+            # The end of a connection from outside may leave the server open; clients have many at once.
+            and (self.who == begun.who or (self.inwards and not self.subscriber))
+            and (not self.inwards or self.destination_port in (0, begun.destination_port))
             and (self.form == begun.form or self.form == "address")
             and (self.protocol == begun.protocol or 0 in (self.protocol, begun.protocol))
             and (self.subscriber_port == begun.subscriber_port or 0 in (self.subscriber_port, begun.subscriber_port))
@@ -99,7 +110,7 @@ class Report:
         """Whether it gives to another what that one gave: then that one's end was lost. One port may be shared by several
         sessions to different destinations or of different protocols; whose block it is excludes all others.
         """
-        if not self.begins or self.who == begun.who:
+        if not self.begins or self.who == begun.who or self.inwards != begun.inwards:
             return False
         if self.form != "port":
             return True
@@ -193,7 +204,8 @@ def judge(before: list[Report], after: list[Report], at: datetime) -> Answer:
 
     def lasts(one: Report) -> bool:
         """Whether its subscriber's next report tells its end, so that it lasted until after the moment."""
-        following = next((report for report in after if report.who == one.who and report.form == one.form), None)
+        own = (report for report in after if report.who == one.who and report.inwards == one.inwards)
+        following = next((report for report in own if report.form == one.form), None)
         return following is not None and following.ends(one)
 
     for report in before:
@@ -224,27 +236,30 @@ def _again(report: Report, before: Report) -> bool:
 def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
     """Who had it. A moment without a fraction is the whole second: whoever had it in a part of it counts."""
     until = at if at.microsecond else at + timedelta(milliseconds=999)
-    ports, blocks = (_read(store, wanted, form, f"<= {_time(until)}", "DESC", at - _BACK) for form in (True, False))
-    reports = sorted([*reversed(blocks), *reversed(ports)], key=lambda one: (one.at, one.begins))
-    later = [
-        one for form in (True, False) for one in _read(store, wanted, form, f"> {_time(until)}", "ASC", at - _BACK)
-    ]
+    read = [_read(store, wanted, form, f"<= {_time(until)}", "DESC", at - _BACK) for form in _READS]
+    reports = sorted((one for some in read for one in reversed(some)), key=lambda one: (one.at, one.begins))
+    later = [one for form in _READS for one in _read(store, wanted, form, f"> {_time(until)}", "ASC", at - _BACK)]
     later.sort(key=lambda one: one.at)
     early = [one for one in reports if one.at <= at]
     # Within the second, it may have been given to another.
     ends = sorted({len(early), *range(len(early), len(reports) + 1)})
     answers = [judge(reports[:end], [*reports[end:], *later], at) for end in ends[:200]]
     holders = list(dict.fromkeys(one for answer in answers for one in answer.holders))
-    far = all(len(read) < _READ or read[-1].at < at - LONGEST for read in (ports, blocks))
+    far = all(len(some) < _READ or some[-1].at < at - LONGEST for some in read)
     before, after = reports[-1] if reports else None, later[0] if later else None
     return Answer(holders, answers[0].superseded, before, after, complete=far and len(ends) <= 200)
 
 
-def _read(store: ClickHouse, wanted: Who, ports: bool, when: str, order: str, back: datetime) -> list[Report]:
-    """The nearest reports on single ports, or on blocks and addresses, that cover the port, the nearest first. One of nothing
-    translated says of nobody who he was.
+def _read(
+    store: ClickHouse, wanted: Who, form: Literal["port", "block", "inwards"], when: str, order: str, back: datetime
+) -> list[Report]:
+    """The nearest reports on single ports, or on blocks and addresses, that cover the port, or on connections from outside to
+    it; the nearest first. One of nothing translated says of nobody who he was.
     """
     port = wanted.port
+    ports = form == "port"
+    if form == "inwards":
+        return _read_inwards(store, wanted, when, order, back)
     covers = (
         f"event IN ('create', 'delete') AND post_src_port = {port} AND {port} > 0 AND event_at >= {_time(back)}"
         if ports
@@ -295,6 +310,49 @@ def _read(store: ClickHouse, wanted: Who, ports: bool, when: str, order: str, ba
     ]
 
 
+def _read_inwards(store: ClickHouse, wanted: Who, when: str, order: str, back: datetime) -> list[Report]:
+    """The nearest reports on connections from outside to the address and port, which a translator gave to a server within.
+    Its index on dst_addr finds them.
+    """
+    translated = "post_dst_addr != toIPv6('::') AND (post_dst_addr, post_dst_port) != (dst_addr, dst_port)"
+    parts = [
+        f"dst_addr = {_literal(wanted.address)}",
+        f"dst_port = {wanted.port} AND {wanted.port} > 0",
+        "event IN ('create', 'delete')",
+        f"(event = 'delete' OR {translated})",
+        f"event_at >= {_time(back)}",
+        f"event_at {when}",
+    ]
+    if wanted.protocol is not None:
+        parts.append(f"protocol IN (0, {wanted.protocol})")
+    if wanted.to is not None:
+        parts.append(f"src_addr IN ({_literal(wanted.to)}, toIPv6('::'))")
+    rows = store.rows(
+        f"SELECT toUnixTimestamp64Milli(event_at) AS ms, toString(event) AS event, protocol, toString(if({translated}, post_dst_addr, toIPv6('::'))) AS server,"
+        f" if({translated}, post_dst_port, 0) AS server_port, toString(src_addr) AS client, src_port, egress_vrf, user_name, toString(exporter_addr) AS exporter"
+        f" FROM nat_events WHERE {' AND '.join(parts)} ORDER BY event_at {order} LIMIT {_READ}"
+    )
+    return [
+        Report(
+            datetime.fromtimestamp(row["ms"] / 1000, UTC),
+            row["event"],
+            row["protocol"],
+            _plain(row["server"]),
+            row["server_port"],
+            wanted.port,
+            0,
+            _plain(row["client"]),
+            row["src_port"],
+            row["egress_vrf"],
+            row["user_name"],
+            _plain(row["exporter"]),
+            inwards=True,
+        )
+        for row in rows
+        if 0 <= row["ms"] < 4_000_000_000_000
+    ]
+
+
 def _time(at: datetime) -> str:
     return f"toDateTime64('{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}', 3, 'UTC')"
 
@@ -329,7 +387,8 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
         own = f", port {one.subscriber_port}" if one.subscriber_port else ""
         vrf = f" in VRF {one.vrf}" if one.vrf else ""
         user = f" ({one.user})" if one.user else ""
-        console.print(f"{name}: [bold]{one.subscriber}[/bold]{own}{vrf}{user}", highlight=False)
+        inwards = ", to which connections from outside were mapped" if one.inwards else ""
+        console.print(f"{name}: [bold]{one.subscriber}[/bold]{own}{vrf}{user}{inwards}", highlight=False)
     elif answer.holders:
         console.print(f"{name}: not known: several may have had it; --protocol or --to may tell which", highlight=False)
     else:

@@ -155,7 +155,8 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
         INSERT INTO ledger (ts, interval_ms, probe, worker, version, state, epoch, epochs, on_interface_packets, captured_packets,
             captured_octets, dropped, flow_packets, flow_octets, not_metered_packets, published_batches, published_records,
             received_batches, received_records, received_packets, received_octets, missing_batches, agent_version, source, cpu_permille,
-            rss_octets, exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused, updated_at)
+            rss_octets, exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused,
+            exporter_sampling, updated_at)
         SELECT ts, {INTERVAL * 1000}, probe, 0, 1,
             multiIf(silent, 'closing_missing', short, 'batches_missing', 'closed'), 1, 1,
             if(silent, 0, p + lost + ring + card + 3), if(silent, 0, p + lost + 3), o,
@@ -166,6 +167,7 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
             if(routers AND back % 20 = 0, map('netflow9 192.0.2.1 domain 7, datagrams', 3), map()),
             if(routers, map('ipfix 2001:db8:0:0:0:0:0:1 domain 0', n), map()),
             if(routers AND back % 30 = 0, map('netflow9 192.0.2.1 domain 7, unknown_template', 2, 'unknown ? domain 0, socket_full', 40), map()),
+            if(routers, map('ipfix 2001:db8:0:0:0:0:0:1 domain 0, not_understood', n), map()),
             toDateTime64(ts, 3) + {INTERVAL} + 11 + cityHash64(ts, probe) % 40 / 10
         FROM
         (

@@ -218,6 +218,36 @@ def test_random_addresses_are_judged_as_pythons_library_does(store: ClickHouse) 
         assert store.rows("SELECT count() AS n FROM scratch")[0]["n"] == len(rows)
 
 
+def test_what_the_law_orders_to_keep_goes_by_name_alone(stack: RunningStack, store: ClickHouse) -> None:
+    gone = "10.66.8.8"
+    store.execute(
+        f"INSERT INTO nat_events (ts, src_addr, post_src_addr) VALUES (now(), '::ffff:{gone}', '::ffff:198.51.100.1'),"
+        " (now(), '::ffff:10.66.8.9', '::ffff:198.51.100.1')"
+    )
+    store.execute(f"INSERT INTO flows (ts, probe, src_addr) VALUES (now(), 'law', '::ffff:{gone}')")
+
+    def left() -> list[int]:
+        condition = f"WHERE src_addr = toIPv6('::ffff:{gone}')"
+        return [
+            store.rows(f"SELECT count() AS n FROM {table} {condition}")[0]["n"] for table in ("flows", "nat_events")
+        ]
+
+    dry = stack.weir("forget", gone, "--dry-run", "--nat")
+    assert "weir.nat_events" in dry.out
+    assert "because the law orders" not in dry.out
+    done = stack.weir("forget", gone, "--yes")
+    assert (done.status, left()) == (0, [0, 1]), done.err
+    assert (
+        "weir.nat_events: 1 rows that name it stay, because the law orders to keep them (storage.nat_days: 180)"
+        in done.out
+    )
+    again = stack.weir("forget", gone, "--yes")
+    assert "No other stored row names 10.66.8.8" in again.out
+    named = stack.weir("forget", gone, "--yes", "--nat")
+    assert (named.status, left()) == (0, [0, 0]), named.err
+    assert store.rows("SELECT count() AS n FROM nat_events") == [{"n": 1}]
+
+
 @contextmanager
 def scratch(store: ClickHouse, columns: str, table: str = "scratch") -> Iterator[None]:
     """A table of the database, with a number `n` and further columns."""

@@ -69,6 +69,21 @@ def told(stack: RunningStack) -> RunningStack:
     return stack
 
 
+@pytest.fixture(scope="module")
+def inwards(stack: RunningStack) -> RunningStack:
+    """A stack in which reports on connections from outside are stored."""
+    rows = ", ".join(
+        f"(now(), '2026-11-20 {at}', '{event}', 6, '{_address(client)}', {client_port}, '{_address(client)}', {client_port},"
+        f" '{_address(asked)}', {port}, '{_address(server)}', {server_port}, '::ffff:192.0.2.254', 'cgn')"
+        for at, event, client, client_port, asked, port, server, server_port in INWARDS
+    )
+    connect(stack.stack, "admin").execute(
+        "INSERT INTO nat_events (ts, event_at, event, protocol, src_addr, src_port, post_src_addr, post_src_port, dst_addr,"
+        f" dst_port, post_dst_addr, post_dst_port, exporter_addr, probe) VALUES {rows}"
+    )
+    return stack
+
+
 @pytest.mark.parametrize(
     ("who", "at", "options", "subscribers", "known"),
     [
@@ -104,6 +119,50 @@ def test_who_had_it(
     answer = json.loads(done.out)
     assert answer["known"] is known
     assert sorted({row["subscriber"] for row in answer["holders"]}) == subscribers
+
+
+#: Connections from outside: time, event, client, its port, the address and port that it asked for, the server within, its port.
+INWARDS = [
+    ("10:00:00.000", "create", "203.0.113.7", 5000, "198.51.100.30", 443, "10.0.0.5", 8443),
+    ("10:01:00.000", "create", "203.0.113.7", 5001, "198.51.100.30", 443, "10.0.0.5", 8443),
+    # The end of the first leaves the server open.
+    ("10:02:00.000", "delete", "203.0.113.7", 5000, "198.51.100.30", 443, "198.51.100.30", 443),
+    ("10:03:00.000", "delete", "203.0.113.7", 5001, "198.51.100.30", 443, "10.0.0.5", 8443),
+    # One port before two servers.
+    ("11:00:00.000", "create", "203.0.113.7", 5002, "198.51.100.30", 443, "10.0.0.5", 8443),
+    ("11:00:00.000", "create", "203.0.113.8", 5002, "198.51.100.30", 443, "10.0.0.6", 8443),
+    # Refused, and not translated: nobody is behind it.
+    ("12:00:00.000", "deny", "203.0.113.7", 5003, "198.51.100.30", 22, "10.0.0.5", 22),
+    ("12:00:00.000", "create", "203.0.113.7", 5003, "198.51.100.30", 23, "198.51.100.30", 23),
+]
+
+
+@pytest.mark.parametrize(
+    ("who", "at", "options", "servers", "known"),
+    [
+        ("198.51.100.30:443", "09:59:59", [], [], False),
+        ("198.51.100.30:443", "10:00:30", [], ["10.0.0.5"], True),
+        ("198.51.100.30:443", "10:02:30", [], ["10.0.0.5"], True),
+        ("198.51.100.30:443", "10:03:30", [], [], False),
+        ("198.51.100.30:443", "10:00:30", ["--protocol", "udp"], [], False),
+        ("198.51.100.30:443", "11:00:30", [], ["10.0.0.5", "10.0.0.6"], False),
+        ("198.51.100.30:443", "11:00:30", ["--to", "203.0.113.8"], ["10.0.0.6"], True),
+        ("198.51.100.30:22", "12:00:30", [], [], False),
+        ("198.51.100.30:23", "12:00:30", [], [], False),
+        # The client is nobody's subscriber.
+        ("203.0.113.7:5000", "10:00:30", [], [], False),
+    ],
+)
+def test_who_is_behind_an_address_that_is_mapped_inwards(
+    inwards: RunningStack, who: str, at: str, options: list[str], servers: list[str], known: bool
+) -> None:
+    done = inwards.weir("nat", who, "--at", f"2026-11-20T{at}Z", "--json", *options)
+    assert done.status == (0 if known else 1), done.err
+    answer = json.loads(done.out)
+    assert (answer["known"], sorted({row["subscriber"] for row in answer["holders"]})) == (known, servers)
+    assert all(row["inwards"] and row["subscriber_port"] == 8443 for row in answer["holders"])
+    shown = inwards.weir("nat", who, "--at", f"2026-11-20T{at}Z", *options).out
+    assert ("to which connections from outside were mapped" in shown) is known
 
 
 def test_a_session_without_an_end_is_not_believed_for_ever(told: RunningStack) -> None:

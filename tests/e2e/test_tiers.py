@@ -153,6 +153,41 @@ def test_storage_shows_tiers_and_a_forecast(stack: RunningStack) -> None:
     assert "of a budget of" in text
 
 
+def test_what_the_law_keeps_goes_by_its_own_age(stack: RunningStack, store: ClickHouse) -> None:
+    for days in (3, 5, 30):
+        store.execute(
+            "INSERT INTO flows (ts, probe, post_nat_src_addr, post_nat_src_port, post_nat_dst_addr, post_nat_dst_port)"
+            f" SELECT now() - 86400 * {days}, 'law', '::ffff:198.51.100.1', 4000, '::ffff:203.0.113.7', 443 FROM numbers(100)"
+        )
+    # Of a collector whose clock is years off: stored now, so kept as long as what is reported now.
+    for ts, kept_from in (
+        ("now() - 86400 * 400", "DEFAULT"),
+        ("now() + 86400 * 400", "DEFAULT"),
+        ("now() - 86400 * 30",) * 2,
+    ):
+        store.execute(f"INSERT INTO nat_events (ts, kept_from, probe) VALUES ({ts}, {kept_from}, 'law')")
+    chosen = yaml.safe_load((stack.home / "weir.yaml").read_text())
+    chosen |= {"storage": {"nat_days": 10, "raw_days": 400, "budget": "1kB"}}
+    (stack.home / "law.yaml").write_text(yaml.safe_dump(chosen))
+    shown = stack.weir("--config", str(stack.home / "law.yaml"), "storage").out
+    assert "What the law keeps takes" in shown
+    assert "flows are kept for less than 400 days" in shown
+    chosen["storage"]["budget"] = "1TB"
+    (stack.home / "law.yaml").write_text(yaml.safe_dump(chosen))
+    config = ("--config", str(stack.home / "law.yaml"), "storage")
+    assert "What the law keeps" not in stack.weir(*config).out
+    said = stack.weir(*config, "keep").out
+    assert said.count("older than the law keeps them") == 1, said
+    assert "dropped nat_events" in said
+    assert store.rows("SELECT count() AS n FROM nat_events WHERE probe = 'law'") == [{"n": 2}]
+    named = "post_nat_src_addr != '::' OR post_nat_src_port > 0 OR post_nat_dst_addr != '::' OR post_nat_dst_port > 0"
+    asked = f"SELECT dateDiff('day', ts, now()) AS days, count() AS n, countIf({named}) AS named FROM flows WHERE probe = 'law'"
+    assert store.rows(f"{asked} GROUP BY days ORDER BY days") == [
+        {"days": days, "n": 100, "named": 0 if days == 30 else 100} for days in (3, 5, 30)
+    ]
+    assert "nothing to do" in stack.weir(*config, "keep").out
+
+
 def test_room_is_made_by_budget_and_by_age(stack: RunningStack, store: ClickHouse) -> None:
     def keep(**settings: object) -> str:
         chosen = yaml.safe_load((stack.home / "weir.yaml").read_text()) | {"storage": settings}

@@ -40,6 +40,7 @@ public final class FlowCode {
   private final FileDescriptor flows;
   private final Descriptor message;
   private final Descriptor known;
+  private final Descriptor kept;
 
   /** What a batch holds, and the constant of Table that names the table of it. */
   private enum Filled {
@@ -128,6 +129,7 @@ public final class FlowCode {
     flows = file(all, "flow.proto", columns);
     message = flows.findMessageTypeByName("FlowMessage");
     known = columns.findMessageTypeByName("Known");
+    kept = columns.findMessageTypeByName("Kept");
   }
 
   public static void main(String[] args) throws Exception {
@@ -157,6 +159,8 @@ public final class FlowCode {
       }
       if (table == Filled.FLOWS) {
         all.addAll(fields(known, "", ""));
+      } else if (table == Filled.NAT_EVENTS) {
+        all.addAll(fields(kept, "", ""));
       }
       String lines =
           all.stream()

@@ -94,7 +94,8 @@ def nat(
 ) -> None:
     """Tell who had an address and port at a moment, by the reports of translators (NAT) and firewalls.
 
-    One answer or "not known", with the reports before and after. The exit status is 1 if it is not known.
+    Where a translator maps the address and port inwards, the answer is the server behind it. One answer or "not known",
+    with the reports before and after. The exit status is 1 if it is not known.
 
     Example: weir nat 192.0.2.7:4711 --at 2026-11-22T18:30:05Z --protocol tcp
     """

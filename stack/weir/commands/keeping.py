@@ -58,17 +58,28 @@ def forget(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="An address, or a prefix: all addresses in it.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the rows that would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    nat: Annotated[
+        bool,
+        typer.Option("--nat", help="Also remove reports of translators (nat_events), which the law orders to keep."),
+    ] = False,
 ) -> None:
     """Remove an address from everything in the store, and search for it again. This cannot be undone.
+
+    Reports of translators stay, because the law orders to keep them; the command counts those that name the address.
 
     Example: weir forget 192.0.2.7 --dry-run
     """
     stack = configured()
     store, wanted = connect(stack, "admin", patience=None), forgetting.network(address)
     with Stages(console) as stages:
-        found = forgetting.search(store, wanted, stages)
+        everything = forgetting.search(store, wanted, stages)
+    found = [one for one in everything if nat or not one.law]
+    stays = forgetting.kept([one for one in everything if one not in found], stack.config.storage.nat_days)
     name = wanted[0] if wanted.num_addresses == 1 else wanted
-    console.print(forgetting.table(found) if found else f"No stored row names {name}.", highlight=False)
+    none = f"No {'other ' if stays else ''}stored row names {name}."
+    console.print(forgetting.table(found) if found else none, highlight=False)
+    if stays:
+        console.print(stays, style="yellow", highlight=False, soft_wrap=True)
     if found and not dry_run:
         if not yes:
             if not sys.stdin.isatty():

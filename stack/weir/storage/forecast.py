@@ -19,7 +19,7 @@ from weir.storage.times import DAY_S, iso
 @dataclass(frozen=True)
 class TierSize:
     """A tier: its size, its first moment (seconds, 0 for an empty one), its growth per day, its retention in days
-    (None: for ever).
+    (None: for ever), and whether the law says how long.
     """
 
     tier: str
@@ -28,6 +28,45 @@ class TierSize:
     oldest: int
     octets_per_day: float
     days: float | None
+    law: bool = False
+
+    @property
+    def octets_at_age(self) -> float:
+        """Octets once the oldest rows are as old as they may become, at today's rate."""
+        return self.octets if self.days is None else max(self.octets, self.octets_per_day * self.days)
+
+
+@dataclass(frozen=True)
+class Law:
+    """What the law keeps at its full age, at today's rate, and what that leaves of the budget for the other tiers, which would
+    take `asked` at theirs. All in octets.
+    """
+
+    octets: int
+    left: int
+    asked: int
+
+    @property
+    def short(self) -> bool:
+        """Whether the law is why other tiers are kept for fewer days than they ask for, or one of the reasons."""
+        return self.octets > 0 and self.asked > self.left
+
+    def says(self, raw_days: float | None) -> str:
+        """One sentence on that; empty where the others have room."""
+        if not self.short:
+            return ""
+        flows = f"flows are kept for less than {raw_days:g} days" if raw_days else "flows are dropped earlier"
+        return (
+            f"What the law keeps takes {show_octets(self.octets)} at today's rate and leaves {show_octets(self.left)} of the"
+            f" budget; the other tiers ask for {show_octets(self.asked)}: {flows}."
+        )
+
+
+def law_first(tiers: list[TierSize], allowed: int) -> Law:
+    """The budget as the tiers share it: what the law keeps goes first."""
+    law = round(sum(tier.octets_at_age for tier in tiers if tier.law))
+    asked = round(sum(tier.octets_at_age for tier in tiers if not tier.law))
+    return Law(law, max(allowed - law, 0), asked)
 
 
 def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[TierSize]:
@@ -52,6 +91,7 @@ def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[Ti
                 min(dated, default=0),
                 per_day,
                 days.get(tier),
+                TIERS[tier].law,
             )
         )
     return out
@@ -94,6 +134,15 @@ class Survey:
         """Used part of the budget."""
         return self.used / max(self.budget, 1)
 
+    @property
+    def law(self) -> Law:
+        """What the law keeps, and what it leaves."""
+        return law_first(self.tiers, self.budget)
+
+    def law_says(self) -> str:
+        """One sentence where what the law keeps leaves flows less than they ask for; else empty."""
+        return self.law.says(next((tier.days for tier in self.tiers if tier.tier == "raw"), None))
+
     def as_json(self) -> dict[str, Any]:
         """The state for programs; times in ISO 8601."""
         return {
@@ -114,6 +163,7 @@ class Survey:
             "disk": asdict(self.disk),
             "budget": self.budget,
             "used": self.used,
+            "law": {**asdict(self.law), "short": self.law.short},
             "budget_spent_on": self.full.isoformat() if self.full else None,
         }
 
@@ -145,6 +195,8 @@ class Survey:
             soft_wrap=True,
         )
         console.print(self.forecast(), highlight=False, soft_wrap=True)
+        if self.law_says():
+            console.print(self.law_says(), style="yellow", highlight=False, soft_wrap=True)
 
     def forecast(self) -> str:
         """One sentence on when the budget is spent."""

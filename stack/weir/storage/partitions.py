@@ -58,6 +58,14 @@ class Dropped:
     why: str
 
 
+@dataclass(frozen=True)
+class Emptied:
+    """Columns of a partition that may be kept no longer, although its rows are."""
+
+    partition: Partition
+    columns: tuple[str, ...]
+
+
 def partitions(admin: ClickHouse) -> list[Partition]:
     """Every partition of every table of the database, oldest first."""
     rows = admin.rows(
@@ -111,8 +119,8 @@ def kept_days(stack: Stack) -> dict[str, float]:
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
     """The partitions to drop: first by age, then the oldest until the rest fits into `allowed` octets.
 
-    The present and the last day are never among them, so that too small a budget does not stop the present; nor is what the
-    law keeps among those that go for the budget.
+    The present and the last day are never among them, so that too small a budget does not stop the present. What the law
+    keeps is none of them either: it has its room first, and the others share what is left.
     """
     out, left = [], []
     for one in found:
@@ -121,7 +129,8 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
             out.append(Dropped(one, "age"))
         else:
             left.append(one)
-    over = sum(one.octets for one in left) - allowed
+    law = sum(one.octets for one in left if one.law)
+    over = sum(one.octets for one in left if not one.law) - max(allowed - law, 0)
     for one in left:
         if over <= 0:
             break
@@ -131,7 +140,43 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
     return out
 
 
+def due_columns(
+    found: list[Partition], held: dict[tuple[str, str], set[str]], days: dict[str, float], now: float
+) -> list[Emptied]:
+    """Columns that say what the law keeps for fewer days than the rows they stand in; `held`: by `columns_held`."""
+    out = []
+    for name, tier in TIERS.items():
+        for one in found:
+            # A partition of the future, of a clock that is wrong, is as old as its last change.
+            if name in days and one.end and now - min(one.end, one.changed) > days[name] * DAY_S:
+                columns = held.get((one.table, one.name), set()).intersection(tier.columns.get(one.table, ()))
+                if columns:
+                    out.append(Emptied(one, tuple(sorted(columns))))
+    return out
+
+
+def columns_held(admin: ClickHouse) -> dict[tuple[str, str], set[str]]:
+    """Those columns that `due_columns` may ask for, by table and partition, where a part holds values of them."""
+    wanted = {(table, column) for tier in TIERS.values() for table, own in tier.columns.items() for column in own}
+    pairs = ", ".join(f"('{table}', '{column}')" for table, column in sorted(wanted))
+    rows = admin.rows(
+        "SELECT table, partition, groupUniqArray(column) AS columns FROM system.parts_columns"
+        f" WHERE database = '{admin.database}' AND active AND (table, column) IN ({pairs}) GROUP BY table, partition"
+    )
+    return {(row["table"], row["partition"]): set(row["columns"]) for row in rows}
+
+
+def empty(admin: ClickHouse, due: Emptied) -> None:
+    """Empty columns of a partition. The engine links the files of the others, and rewrites small parts alone."""
+    name = _literal(due.partition)
+    commands = ", ".join(f"CLEAR COLUMN {column} IN PARTITION {name}" for column in due.columns)
+    admin.execute(f"ALTER TABLE {due.partition.table} {commands}", mutations_sync="2")
+
+
+def _literal(one: Partition) -> str:
+    return one.name if one.name.isdigit() else f"'{one.name}'"
+
+
 def drop(admin: ClickHouse, one: Partition) -> None:
     """Drop a partition, whatever its size."""
-    name = one.name if one.name.isdigit() else f"'{one.name}'"
-    admin.execute(f"ALTER TABLE {one.table} DROP PARTITION {name}", max_partition_size_to_drop="0")
+    admin.execute(f"ALTER TABLE {one.table} DROP PARTITION {_literal(one)}", max_partition_size_to_drop="0")

@@ -15,7 +15,17 @@ from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.storage.forecast import show_octets, survey
-from weir.storage.partitions import budget, disk, drop, due, kept_days, partitions
+from weir.storage.partitions import (
+    budget,
+    columns_held,
+    disk,
+    drop,
+    due,
+    due_columns,
+    empty,
+    kept_days,
+    partitions,
+)
 from weir.storage.rollup import roll_up
 from weir.storage.times import iso, seconds
 
@@ -37,11 +47,25 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
             yield f"rolled up {day} into {table}: {rows:,} rows"
         found = partitions(admin)
         allowed = budget(stack, disk(admin), sum(one.octets for one in found))
-        for gone in due(found, kept_days(stack), allowed, moment):
+        days = kept_days(stack)
+        law = sum(one.octets for one in found if one.law)
+        spent = f"the oldest while the budget is spent{_of_which(law)}"
+        gone_of = due(found, days, allowed, moment)
+        for gone in gone_of:
             one = gone.partition
             drop(admin, one)
-            why = "older than its tier is kept" if gone.why == "age" else "the oldest while the budget is spent"
+            why = "older than its tier is kept" if gone.why == "age" else spent
             yield f"dropped {one.table} {one.name}: {one.rows:,} rows, {show_octets(one.octets)}, {why}"
+        dropped = {gone.partition for gone in gone_of}
+        rest = [one for one in found if one not in dropped]
+        for old in due_columns(rest, columns_held(admin), days, moment):
+            empty(admin, old)
+            names = ", ".join(old.columns)
+            yield f"emptied {names} of {old.partition.table} {old.partition.name}: older than the law keeps them"
+
+
+def _of_which(law: int) -> str:
+    return f" ({show_octets(law)} of it for what the law keeps)" if law else ""
 
 
 _SIZE = prometheus_client.Gauge("weir_storage_octets", "Bytes that a tier takes on disk", ["tier"])

@@ -199,6 +199,7 @@ final class TraceJobs {
     @Override
     void event(Event event, List<String> out) throws Exception {
       ledger.time(event.at());
+      flows.time(event.at());
       if (event.enrolment() != null) {
         for (LedgerEvent enrolled : LedgerStages.enrolled(event.enrolment())) {
           lines(ledger.give(enrolled), out);

@@ -39,6 +39,14 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
   private static final int NATION_DIRECTION = Table.FLOWS.index("nation_direction");
   private static final int SERVICE = Table.FLOWS.index("service");
 
+  private static final int KEPT_FROM = Table.NAT_EVENTS.index("kept_from");
+
+  /**
+   * A report that comes so much later than its interval is believed, seconds: Kafka keeps messages
+   * for three days.
+   */
+  private static final long BELIEVED_S = 3 * 86_400;
+
   /** Where the columns stand that a batch gives to all of its records. */
   private record Header(
       Table table, int ts, int intervalMs, int probe, int worker, int epoch, int sequence) {
@@ -70,8 +78,11 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
       write(enrichment, record++, row);
       added();
     }
+    long keptFrom = keptFrom(message.getIntervalStartMs() / 1000);
     for (NatEvent event : batch.getNatEventsList()) {
-      NatEventWriter.write(event, row(NAT_EVENTS, message, probe));
+      BlockBuilder row = row(NAT_EVENTS, message, probe, keptFrom);
+      NatEventWriter.write(event, row);
+      row.set(KEPT_FROM, keptFrom);
       added();
     }
     for (ExporterCounters counters : batch.getInterfaceCountersList()) {
@@ -84,11 +95,25 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
     }
   }
 
+  /**
+   * From when on the age of what the law keeps counts, seconds: a collector's clock that is wrong
+   * by years neither throws its reports away nor keeps them for ever. Said once, when the rows are
+   * made: an insert that is tried again must bring the same rows.
+   */
+  private long keptFrom(long ts) {
+    long now = getProcessingTimeService().getCurrentProcessingTime() / 1000;
+    return Math.max(Math.min(ts, now), now - BELIEVED_S);
+  }
+
   private BlockBuilder row(Header header, FlowMessage message, byte[] probe) {
-    long ts = message.getIntervalStartMs() / 1000;
-    BlockBuilder row = builder(header.table, ts);
+    return row(header, message, probe, message.getIntervalStartMs() / 1000);
+  }
+
+  /** A row in the partition of {@code day}, a moment in seconds. */
+  private BlockBuilder row(Header header, FlowMessage message, byte[] probe, long day) {
+    BlockBuilder row = builder(header.table, day);
     row.addRow();
-    row.set(header.ts, ts);
+    row.set(header.ts, message.getIntervalStartMs() / 1000);
     row.set(header.intervalMs, message.getIntervalMs());
     row.setString(header.probe, probe);
     row.set(header.worker, message.getWorker());

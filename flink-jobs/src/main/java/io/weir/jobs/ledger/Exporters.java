@@ -1,8 +1,8 @@
 package io.weir.jobs.ledger;
 
+import io.weir.jobs.message.Reports;
 import io.weir.proto.Exporter;
-import java.net.InetAddress;
-import java.net.UnknownHostException;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -21,12 +21,51 @@ final class Exporters {
   /** Named with the cause: {@code netflow9 192.0.2.1 domain 7, truncated}. */
   final Map<String, Long> refused = new TreeMap<>();
 
+  /**
+   * Records that came while the sampling rate was not settled, 0 among them; named with the state:
+   * {@code netflow9 192.0.2.1 domain 7, expected}.
+   */
+  final Map<String, Long> sampling = new TreeMap<>();
+
+  /**
+   * Rows that came beside flow records, named with the table: {@code ipfix 192.0.2.1 domain 7,
+   * nat_events}. Batches name no domain: they are given to the first that closing records have of
+   * that address; where they have none, the name is {@code reports 192.0.2.1 domain 0}.
+   */
+  final Map<String, Long> reports = new TreeMap<>();
+
+  /** The first name of an address in closing records. */
+  private final Map<String, String> named = new HashMap<>();
+
+  long natEvents;
+  long interfaceCounters;
+  long names;
+
+  void add(Reports came) {
+    came.each(
+        (address, counts) -> {
+          String name = named.getOrDefault(address, "reports " + address + " domain 0");
+          add(reports, name + ", nat_events", counts.natEvents);
+          add(reports, name + ", interface_counters", counts.interfaceCounters);
+          add(reports, name + ", names", counts.names);
+          natEvents += counts.natEvents;
+          interfaceCounters += counts.interfaceCounters;
+          names += counts.names;
+        });
+  }
+
   void add(List<Exporter> exporters) {
     for (Exporter exporter : exporters) {
-      String name = name(exporter);
+      String address = Reports.address(exporter.getAddr());
+      String domain = Integer.toUnsignedString(exporter.getDomain());
+      String name = exporter.getProtocol() + " " + address + " domain " + domain;
+      named.merge(address, name, (one, other) -> one.compareTo(other) < 0 ? one : other);
       add(records, name, exporter.getRecords());
       add(lost, name + ", " + exporter.getLostUnit(), exporter.getLost());
       add(withoutSamplingRate, name, exporter.getWithoutSamplingRate());
+      if (!exporter.getSampling().isEmpty()) {
+        sampling.merge(name + ", " + exporter.getSampling(), exporter.getRecords(), Long::sum);
+      }
       exporter.getRefusedMap().forEach((cause, count) -> add(refused, name + ", " + cause, count));
     }
   }
@@ -35,19 +74,5 @@ final class Exporters {
     if (count != 0) {
       to.merge(name, count, Long::sum);
     }
-  }
-
-  private static String name(Exporter exporter) {
-    String address;
-    try {
-      address = InetAddress.getByAddress(exporter.getAddr().toByteArray()).getHostAddress();
-    } catch (UnknownHostException e) { // of another length: a newer agent's
-      address = "?";
-    }
-    return exporter.getProtocol()
-        + " "
-        + address
-        + " domain "
-        + Integer.toUnsignedString(exporter.getDomain());
   }
 }

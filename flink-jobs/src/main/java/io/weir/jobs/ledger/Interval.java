@@ -1,5 +1,6 @@
 package io.weir.jobs.ledger;
 
+import io.weir.jobs.message.Reports;
 import io.weir.jobs.serde.Longs;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
@@ -18,6 +19,9 @@ final class Interval {
     long packets;
     long octets;
     long repeated;
+
+    /** What batches brought beside flow records. */
+    final Reports reports = new Reports();
 
     /** Sequence of the highest batch, -1 where none came. */
     long highest = -1;
@@ -116,6 +120,7 @@ final class Interval {
       out.writeLong(part.packets);
       out.writeLong(part.octets);
       out.writeLong(part.repeated);
+      Bytes.write(part.reports.toBytes(), out);
       out.writeLong(part.highest);
       Bytes.write(part.closing == null ? null : part.closing.toByteArray(), out);
       Bytes.write(part.inferred == null ? null : part.inferred.toByteArray(), out);
@@ -144,6 +149,7 @@ final class Interval {
       part.packets = in.readLong();
       part.octets = in.readLong();
       part.repeated = in.readLong();
+      part.reports.add(Bytes.read(in));
       part.highest = in.readLong();
       byte[] closing = Bytes.read(in);
       part.closing = closing == null ? null : ClosingRecord.parseFrom(closing);

@@ -4,6 +4,7 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.ledger.Interval.Part;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.NewestRun;
+import io.weir.jobs.message.Reports;
 import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
@@ -134,6 +135,7 @@ final class ProbeLedger {
     long newest = 0;
     int epochs = 0;
     Exporters exporters = new Exporters();
+    Reports reports = new Reports();
     ClosingRecord last = ClosingRecord.getDefaultInstance();
     for (Map.Entry<Long, Part> entry : interval.parts.entrySet()) {
       Part part = entry.getValue();
@@ -170,6 +172,7 @@ final class ProbeLedger {
       packets += part.packets;
       octets += part.octets;
       repeated += part.repeated;
+      reports.add(part.reports);
       missing += part.missing;
       missingSequences = missingSequences.length == 0 ? part.missingSequences : missingSequences;
       interfacePackets += part.interfacePackets;
@@ -177,6 +180,7 @@ final class ProbeLedger {
       newest = Math.max(newest, entry.getKey());
       epochs++;
     }
+    exporters.add(reports); // once all closing records have named theirs
     Object[] cells = {
       start / 1000,
       interval.length,
@@ -225,6 +229,11 @@ final class ProbeLedger {
       exporters.lost,
       exporters.withoutSamplingRate,
       exporters.refused,
+      exporters.sampling,
+      exporters.reports,
+      exporters.natEvents,
+      exporters.interfaceCounters,
+      exporters.names,
       now
     };
     return new TableRow(Table.LEDGER, cells);
@@ -233,6 +242,11 @@ final class ProbeLedger {
   /** Writes a {@link ProbeLedger}. */
   public static final class Serializer extends StateSerializer<ProbeLedger> {
     private static final long serialVersionUID = 1;
+
+    @Override
+    protected String form() {
+      return "2"; // 1 knew nothing of what comes beside flow records
+    }
 
     @Override
     public ProbeLedger copy(ProbeLedger from) {

@@ -120,6 +120,7 @@ final class WorkerLedger {
     part.records += event.records();
     part.packets += event.packets();
     part.octets += event.octets();
+    part.reports.add(event.body());
     part.highest = Math.max(part.highest, event.sequence());
     changed(event.interval(), interval);
     if (part.closing != null) {

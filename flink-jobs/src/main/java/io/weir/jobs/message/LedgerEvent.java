@@ -23,7 +23,7 @@ import org.apache.flink.util.Collector;
  * @param records of a batch
  * @param packets of a batch, both directions
  * @param octets of a batch, both directions
- * @param body a ClosingRecord or an {@link Enrolment}, else empty
+ * @param body a ClosingRecord, an {@link Enrolment}, or the {@link Reports} of a batch; else empty
  */
 public record LedgerEvent(
     Kind kind,

@@ -103,7 +103,7 @@ public final class RecordSerializer<T extends Record> extends WireSerializer<T> 
 
   /** The components with their types. */
   @Override
-  String form() {
+  protected String form() {
     return form(type);
   }
 

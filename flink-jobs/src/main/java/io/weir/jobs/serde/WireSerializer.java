@@ -79,7 +79,7 @@ public abstract class WireSerializer<T> extends TypeSerializer<T> {
   /**
    * What it writes, in words that are others when that changes: state in another form is refused.
    */
-  String form() {
+  protected String form() {
     return "1";
   }
 

@@ -4,6 +4,7 @@ import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.DeadLetter;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;
+import io.weir.jobs.message.Reports;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.source.SeenSequences.Worker;
 import io.weir.proto.Flow;
@@ -144,6 +145,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
       body = isNew ? message.getClosing().toByteArray() : EMPTY;
     } else {
       kind = isNew ? LedgerEvent.Kind.BATCH : LedgerEvent.Kind.REPEAT;
+      body = isNew ? Reports.of(message.getBatch()) : EMPTY;
       for (Flow flow : message.getBatch().getFlowsList()) {
         packets += flow.getFwdPackets() + flow.getRevPackets();
         octets += flow.getFwdOctets() + flow.getRevOctets();

@@ -107,7 +107,9 @@ public final class Table {
               .add(UINT32, "cpu_permille")
               .add(UINT64, "rss_octets", "close_stall_us")
               .add(MAP, "exporter_records", "exporter_lost")
-              .add(MAP, "exporter_without_sampling_rate", "exporter_refused")
+              .add(MAP, "exporter_without_sampling_rate", "exporter_refused", "exporter_sampling")
+              .add(MAP, "exporter_reports")
+              .add(UINT64, "received_nat_events", "received_interface_counters", "received_names")
               .add(DATE_TIME64, "updated_at")
               .list);
 

@@ -6,14 +6,17 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.message.Reports;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
 import io.weir.proto.Exporter;
+import io.weir.proto.FlowBatch;
 import io.weir.proto.LateInterval;
 import io.weir.proto.Volume;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -103,6 +106,37 @@ class ProbeLedgerTest {
         body);
   }
 
+  /** A batch with an event of each of these exporters, 192.0.2.N, and a name by the last. */
+  private static byte[] reports(int... exporters) {
+    FlowBatch.Builder batch = FlowBatch.newBuilder();
+    for (int last : exporters) {
+      batch.addNatEventsBuilder().setExporterAddr(address(last));
+    }
+    batch.addNamesBuilder().setExporterAddr(address(exporters[exporters.length - 1]));
+    return Reports.of(batch.build());
+  }
+
+  private static ByteString address(int last) {
+    return ByteString.copyFrom(new byte[] {(byte) 192, 0, 2, (byte) last});
+  }
+
+  @Test
+  void exportersBeyondTheBoundCountTogether() {
+    Reports reports = new Reports();
+    for (int i = 0; i < 40; i++) {
+      FlowBatch.Builder batch = FlowBatch.newBuilder();
+      for (int j = 0; j < 256; j++) {
+        byte[] octets = {10, 0, (byte) i, (byte) j};
+        batch.addInterfaceCountersBuilder().setExporterAddr(ByteString.copyFrom(octets));
+      }
+      reports.add(Reports.of(batch.build()));
+    }
+    Map<String, Long> counted = new HashMap<>();
+    reports.each((exporter, counts) -> counted.put(exporter, counts.interfaceCounters));
+    assertEquals(10_001, counted.size());
+    assertEquals(240L, counted.get(Reports.UNKNOWN));
+  }
+
   private static Volume volume(long packets) {
     return Volume.newBuilder().setPackets(packets).setOctets(packets * 100).build();
   }
@@ -143,7 +177,7 @@ class ProbeLedgerTest {
             .build();
     Exporter exporter =
         Exporter.newBuilder()
-            .setAddr(ByteString.copyFrom(new byte[] {(byte) 192, 0, 2, 9}))
+            .setAddr(address(9))
             .setProtocol("netflow9")
             .setDomain(7)
             .setRecords(3)
@@ -151,6 +185,7 @@ class ProbeLedgerTest {
             .setLostUnit("packets")
             .setWithoutSamplingRate(3)
             .putRefused("truncated", 1)
+            .setSampling("not_understood")
             .build();
     ClosingRecord next =
         ClosingRecord.newBuilder()
@@ -170,7 +205,7 @@ class ProbeLedgerTest {
             event(LedgerEvent.Kind.CLOSING, 1, BASE, 0, first.toByteArray()),
             event(LedgerEvent.Kind.BATCH, 2, BASE - 10_000, 30, none),
             event(LedgerEvent.Kind.BATCH, 3, BASE, 2, none),
-            event(LedgerEvent.Kind.BATCH, 4, second, 7, none),
+            event(LedgerEvent.Kind.BATCH, 4, second, 7, reports(9, 9, 77)),
             event(LedgerEvent.Kind.CLOSING, 5, second, 0, next.toByteArray()));
     for (LedgerEvent event : events) {
       ledger.accept(event, BASE, GRACE, false, rows::add);
@@ -205,6 +240,23 @@ class ProbeLedgerTest {
       assertEquals(
           last ? Map.of(name + ", truncated", 1L) : Map.of(),
           row[Table.LEDGER.index("exporter_refused")]);
+      assertEquals(
+          last ? Map.of(name + ", not_understood", 3L) : Map.of(),
+          row[Table.LEDGER.index("exporter_sampling")]);
+      assertEquals(
+          last
+              ? Map.of(
+                  name + ", nat_events",
+                  2L,
+                  "reports 192.0.2.77 domain 0, nat_events",
+                  1L,
+                  "reports 192.0.2.77 domain 0, names",
+                  1L)
+              : Map.of(),
+          row[Table.LEDGER.index("exporter_reports")]);
+      assertEquals(last ? 3L : 0L, row[Table.LEDGER.index("received_nat_events")]);
+      assertEquals(0L, row[Table.LEDGER.index("received_interface_counters")]);
+      assertEquals(last ? 1L : 0L, row[Table.LEDGER.index("received_names")]);
     }
   }
 }
