@@ -336,6 +336,20 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
+/// A flow of tests: the ends of an HTTPS connection, and no packets yet.
+#[cfg(test)]
+pub(super) fn https() -> proto::Flow {
+    proto::Flow {
+        src_addr: vec![192, 0, 2, 1],
+        dst_addr: vec![198, 51, 100, 2],
+        src_port: 40_000,
+        dst_port: 443,
+        protocol: 6,
+        ip_version: 4,
+        ..proto::Flow::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,12 +400,6 @@ mod tests {
     #[test]
     fn a_biflow_is_two_ways_or_one() {
         let flow = proto::Flow {
-            src_addr: vec![192, 0, 2, 1],
-            dst_addr: vec![192, 0, 2, 2],
-            src_port: 40_000,
-            dst_port: 80,
-            protocol: 6,
-            ip_version: 4,
             fwd_packets: 4,
             fwd_octets: 400,
             rev_packets: 3,
@@ -401,13 +409,13 @@ mod tests {
             rev_tcp_rst: 1,
             first_seen_offset_ms: -5,
             last_seen_offset_ms: 10,
-            ..proto::Flow::default()
+            ..https()
         };
         let both = View::both(&flow, 1000);
         assert_eq!((both.seen_ms, both.flags, both.initiator), ([995, 1005], [SYN | ACK, SYN | RST | ACK], 1));
         let ways: Vec<View<'_>> = both.one_way().collect();
         assert_eq!(ways.iter().map(|way| way.packets).collect::<Vec<_>>(), [[4, 0], [3, 0]]);
-        assert_eq!((ways[1].ports, ways[1].octets, ways[1].initiator), ([80, 40_000], [3000, 0], 2));
+        assert_eq!((ways[1].ports, ways[1].octets, ways[1].initiator), ([443, 40_000], [3000, 0], 2));
         assert_eq!(ways[1].addresses, [both.addresses[1], both.addresses[0]]);
         let lone = proto::Flow { rev_packets: 0, rev_octets: 0, ..flow };
         assert_eq!(View::both(&lone, 1000).one_way().count(), 1);

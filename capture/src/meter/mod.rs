@@ -23,7 +23,7 @@ use crate::volume::Volume;
 use counters::FixedCounters;
 use fragments::{FragmentCounts, FragmentPlace, Fragments, Waiting};
 use interval::IntervalLength;
-use key::{Compact as _, End, V4, V6};
+use key::{Compact, End, V4, V6};
 use overflow::{Network, Overflow, OverflowRecord};
 use record::Records;
 use std::sync::Arc;
@@ -56,6 +56,18 @@ pub struct MeterOptions {
     pub filters: Arc<FilterSets>,
     /// How applications are detected.
     pub applications: AppOptions,
+}
+
+impl MeterOptions {
+    /// Room for the flows of one IP version and their records, beside those of the other version.
+    #[inline]
+    fn room_beside<K: Compact>(&self, other: &FlowTable<K>, records: usize) -> Room<impl Fn() -> usize> {
+        let flow_memory = self.flow_memory;
+        Room {
+            flows: move || flow_memory.saturating_sub(other.octets()),
+            records: self.max_records.saturating_sub(records),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -441,23 +453,14 @@ impl Meter {
             start_ms: open.records.start_ms(),
             layer3,
         };
-        let (max_records, flow_memory) = (self.options.max_records, self.options.flow_memory);
         let counted = match &step.going {
             Going::Nowhere => return,
             Going::V4(key, hash) => {
-                let v6 = &self.v6;
-                let room = Room {
-                    flows: || flow_memory.saturating_sub(v6.octets()),
-                    records: max_records.saturating_sub(open.records.v6.len()),
-                };
+                let room = self.options.room_beside(&self.v6, open.records.v6.len());
                 self.v4.count((key, *hash, step.likely), &arriving, open.records.v4_mut(), room, &mut self.apps)
             }
             Going::V6(key, hash) => {
-                let v4 = &self.v4;
-                let room = Room {
-                    flows: || flow_memory.saturating_sub(v4.octets()),
-                    records: max_records.saturating_sub(open.records.v4.len()),
-                };
+                let room = self.options.room_beside(&self.v4, open.records.v4.len());
                 self.v6.count((key, *hash, step.likely), &arriving, open.records.v6_mut(), room, &mut self.apps)
             }
         };

@@ -373,21 +373,15 @@ mod tests {
         flow.fwd_class_of_service = u32::from(fwd.class_of_service);
         flow.rev_class_of_service = u32::from(rev.class_of_service);
         let (fwd, rev) = (&fwd.events, &rev.events);
-        flow.fwd_tcp_syn = u64::from(fwd.syn);
-        flow.rev_tcp_syn = u64::from(rev.syn);
-        flow.fwd_tcp_synack = u64::from(fwd.synack);
-        flow.rev_tcp_synack = u64::from(rev.synack);
-        flow.fwd_tcp_fin = u64::from(fwd.fin);
-        flow.rev_tcp_fin = u64::from(rev.fin);
-        flow.fwd_tcp_rst = u64::from(fwd.rst);
-        flow.rev_tcp_rst = u64::from(rev.rst);
-        flow.fwd_tcp_retransmissions = u64::from(fwd.retransmissions);
-        flow.rev_tcp_retransmissions = u64::from(rev.retransmissions);
-        flow.fwd_tcp_out_of_order = u64::from(fwd.out_of_order);
-        flow.rev_tcp_out_of_order = u64::from(rev.out_of_order);
+        (flow.fwd_tcp_syn, flow.rev_tcp_syn) = (fwd.syn.into(), rev.syn.into());
+        (flow.fwd_tcp_synack, flow.rev_tcp_synack) = (fwd.synack.into(), rev.synack.into());
+        (flow.fwd_tcp_fin, flow.rev_tcp_fin) = (fwd.fin.into(), rev.fin.into());
+        (flow.fwd_tcp_rst, flow.rev_tcp_rst) = (fwd.rst.into(), rev.rst.into());
+        (flow.fwd_tcp_retransmissions, flow.rev_tcp_retransmissions) =
+            (fwd.retransmissions.into(), rev.retransmissions.into());
+        (flow.fwd_tcp_out_of_order, flow.rev_tcp_out_of_order) = (fwd.out_of_order.into(), rev.out_of_order.into());
         flow.tcp_handshake_rtt_us = record.handshake_rtt_us;
-        flow.fwd_icmp_errors = u64::from(fwd.icmp_errors);
-        flow.rev_icmp_errors = u64::from(rev.icmp_errors);
+        (flow.fwd_icmp_errors, flow.rev_icmp_errors) = (fwd.icmp_errors.into(), rev.icmp_errors.into());
         flow.icmp_quoted_flow = record.quoted.map(|quoted| {
             let octets = |address: Address| (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec();
             QuotedFlow {

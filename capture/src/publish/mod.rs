@@ -115,13 +115,9 @@ pub struct Published {
 impl Published {
     /// What was published since `earlier`; the longest stall stays that of the whole run.
     pub fn since(&self, earlier: &Published) -> Published {
-        let volume = |now: Volume, then: Volume| Volume {
-            packets: now.packets - then.packets,
-            octets: now.octets - then.octets,
-        };
         Published {
-            flow: volume(self.flow, earlier.flow),
-            overflow: volume(self.overflow, earlier.overflow),
+            flow: self.flow - earlier.flow,
+            overflow: self.overflow - earlier.overflow,
             flow_records: self.flow_records - earlier.flow_records,
             overflow_records: self.overflow_records - earlier.overflow_records,
             batches: self.batches - earlier.batches,

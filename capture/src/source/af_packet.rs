@@ -212,20 +212,9 @@ impl AfPacket {
 
     /// The kernel's count since the ring was opened.
     fn count(&mut self) -> Witness {
-        // SAFETY: tpacket_stats_v3 is plain old data; all zeros is a valid one.
-        let mut statistics: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
-        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
-        // SAFETY: the option is of this type, and `length` says so.
-        let got = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut length,
-            )
-        };
-        if got == 0 {
+        // SAFETY: tpacket_stats_v3 is plain old data.
+        let got = unsafe { get::<libc::tpacket_stats_v3>(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS) };
+        if let Ok(statistics) = got {
             // Reading resets the kernel's counters; its packets include its drops.
             self.witness.offered += u64::from(statistics.tp_packets);
             self.witness.dropped += u64::from(statistics.tp_drops);
@@ -244,18 +233,8 @@ impl AfPacket {
             }
         }
         if poll.revents & libc::POLLERR != 0 {
-            let mut code = 0i32;
-            let mut length = size_of::<i32>() as libc::socklen_t;
-            // SAFETY: SO_ERROR is an int, and `length` says so.
-            unsafe {
-                libc::getsockopt(
-                    self.socket.as_raw_fd(),
-                    libc::SOL_SOCKET,
-                    libc::SO_ERROR,
-                    (&raw mut code).cast(),
-                    &raw mut length,
-                );
-            }
+            // SAFETY: SO_ERROR is an int.
+            let code = unsafe { get::<i32>(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR) }.unwrap_or(0);
             if code != 0 {
                 // An interface that is down answers at once every time: do not spin.
                 std::thread::sleep(patience);
@@ -281,19 +260,9 @@ impl ClosedPacketRing {
             let program = by_address_pair(*link);
             set(socket, PACKET_FANOUT_DATA, &program_of(&program))?;
         }
-        let mut joined = 0u32;
-        let mut length = size_of::<u32>() as libc::socklen_t;
-        // SAFETY: the option is of this type, and `length` says so.
-        let got = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_FANOUT,
-                (&raw mut joined).cast(),
-                &raw mut length,
-            )
-        };
-        if got == 0 { Ok(joined as u16) } else { Err(io::Error::last_os_error()) }
+        // SAFETY: PACKET_FANOUT is an int.
+        let joined = unsafe { get::<u32>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT) }?;
+        Ok(joined as u16)
     }
 }
 
@@ -394,6 +363,19 @@ pub(super) fn set_level<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A socket option's value; fields that an older kernel does not know stay 0.
+///
+/// # Safety
+/// `T` is plain old data, of which all zeros is a valid value.
+pub(super) unsafe fn get<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
+    // SAFETY: all zeros is a valid value, as the caller sees to.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the value has room for what `length` says.
+    let got = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length) };
+    if got == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Attaches a classic BPF program; the octets that it keeps of a packet are what the ring gets, 0 for no packet at all.

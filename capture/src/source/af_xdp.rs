@@ -388,16 +388,9 @@ fn set<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
     super::af_packet::set_level(socket, libc::SOL_XDP, option, value)
 }
 
-/// An option's value; fields that an older kernel does not know stay 0.
 fn get<T: Copy>(socket: &OwnedFd, option: c_int) -> io::Result<T> {
-    // SAFETY: the callers ask for plain old data, of which all zeros is a valid one.
-    let mut value: T = unsafe { std::mem::zeroed() };
-    let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the value has room for what `length` says.
-    let got = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, (&raw mut value).cast(), &raw mut length)
-    };
-    if got == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+    // SAFETY: the callers ask for plain old data.
+    unsafe { super::af_packet::get(socket, libc::SOL_XDP, option) }
 }
 
 impl Source for AfXdp {

@@ -3,10 +3,6 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-const CONTROL: u16 = 0x10;
-const GET_FAMILY: u8 = 3;
-const FAMILY_NAME: u16 = 2;
-const FAMILY_ID: u16 = 1;
 const GET_DEVICE: u8 = 1;
 const DEVICE_INDEX: u16 = 1;
 const DEVICE_XDP_FEATURES: u16 = 3;
@@ -46,7 +42,9 @@ fn features(index: i32) -> io::Result<Option<u64>> {
         }
         OwnedFd::from_raw_fd(fd)
     };
-    let family = ask(&socket, CONTROL, GET_FAMILY, FAMILY_NAME, b"netdev\0", FAMILY_ID)?;
+    let [control, name, id] =
+        [libc::GENL_ID_CTRL, libc::CTRL_ATTR_FAMILY_NAME, libc::CTRL_ATTR_FAMILY_ID].map(|number| number as u16);
+    let family = ask(&socket, control, libc::CTRL_CMD_GETFAMILY as u8, name, b"netdev\0", id)?;
     let Some(&[low, high, ..]) = family.as_deref() else { return Ok(None) };
     let family = u16::from_ne_bytes([low, high]);
     let features = ask(&socket, family, GET_DEVICE, DEVICE_INDEX, &index.to_ne_bytes(), DEVICE_XDP_FEATURES)?;
