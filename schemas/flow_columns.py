@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,23 +46,21 @@ class Column:
         )
 
 
-def pool() -> descriptor_pool.DescriptorPool:
-    """Every schema, its options included. Raises SystemExit where one does not compile."""
+def compiled(option: str) -> Iterable[descriptor_pb2.FileDescriptorProto]:
+    """Every schema, compiled with this option of protoc. Raises SystemExit where one does not compile."""
     names = sorted(path.name for path in FOLDER.glob("*.proto"))
+    include = Path(protoc.__file__).parent / "_proto"
     with tempfile.NamedTemporaryFile() as file:
-        include = Path(protoc.__file__).parent / "_proto"
-        arguments = [
-            "protoc",
-            f"-I{FOLDER}",
-            f"-I{include}",
-            "--include_imports",
-            f"--descriptor_set_out={file.name}",
-        ]
-        if protoc.main([*arguments, *names]):
+        arguments = [f"-I{FOLDER}", f"-I{include}", option, f"--descriptor_set_out={file.name}"]
+        if protoc.main(["protoc", *arguments, *names]):
             raise SystemExit("the schemas do not compile")
-        files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
+        return descriptor_pb2.FileDescriptorSet.FromString(file.read()).file
+
+
+def pool() -> descriptor_pool.DescriptorPool:
+    """Every schema, its options included."""
     made = descriptor_pool.DescriptorPool()
-    for one in files.file:
+    for one in compiled("--include_imports"):
         made.Add(one)
     return made
 
