@@ -1,4 +1,4 @@
-//! Records as nProbe's JSON: one object a record, with both directions, keyed by numbers of elements or their names.
+//! Records as nProbe's JSON: one object per record, with both directions, keyed by element numbers or names.
 
 use super::elements::{Element, ElementValue, ExportTemplate, NTOP, View};
 use serde::ser::{SerializeMap as _, Serializer as _};

@@ -1,4 +1,5 @@
-//! What a driver can do with XDP, by the generic netlink family `netdev` (Linux 6.3, `Documentation/netlink/specs/netdev.yaml`).
+//! Queries a driver's XDP features through the generic netlink family `netdev` (Linux 6.3,
+//! `Documentation/netlink/specs/netdev.yaml`).
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -10,14 +11,14 @@ const DEVICE_XDP_FEATURES: u16 = 3;
 const REDIRECT: u64 = 1 << 1;
 const ZERO_COPY: u64 = 1 << 3;
 
-/// How AF_XDP works on an interface.
+/// The mode of AF_XDP on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpSupport {
     /// Packets are read where the network card puts them.
     ZeroCopy,
     /// The driver runs XDP programs; packets are copied.
     Copy,
-    /// The kernel runs them after the driver, at no gain over AF_PACKET.
+    /// The kernel runs XDP programs after the driver, with no gain over AF_PACKET.
     Generic,
     /// The kernel is older than 6.3 and does not say.
     Unknown,

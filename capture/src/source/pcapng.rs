@@ -15,11 +15,11 @@ pub struct PcapngReader {
     offset: usize,
     order: Order,
     interfaces: Vec<DescribedInterface>,
-    /// Simple packet blocks have no time: they get that of the packet before.
+    /// Simple packet blocks have no time: they get that of the previous packet.
     last_ns: i64,
 }
 
-/// What an interface description block says.
+/// The content of an interface description block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DescribedInterface {
     link: u32,
@@ -100,7 +100,7 @@ impl PcapngReader {
         self.offset
     }
 
-    /// The next call gets the octets without so many that were read.
+    /// Says that the next call gets the octets without the first `read` ones.
     pub(super) fn rewind(&mut self, octets: usize) {
         self.offset -= octets;
     }
