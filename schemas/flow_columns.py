@@ -1,4 +1,4 @@
-"""The columns of the tables that batches fill, as the options of `flow.proto` and `columns.proto` declare them.
+"""The columns of the tables that batches fill, as declared by the options of `flow.proto` (see `columns.proto`).
 
 `python schemas/flow_columns.py` prints those of `flows` as ClickHouse's column list (`--table` those of another table); with
 `--migration` the statement that adds those no migration names yet, to be saved as the next file of `clickhouse/migrations`.
@@ -20,7 +20,7 @@ from grpc_tools import protoc
 
 FOLDER = Path(__file__).resolve().parent
 MIGRATIONS = FOLDER.parent / "clickhouse/migrations"
-#: The messages whose fields are columns of each table; those of messages within Flow are, too.
+#: The messages whose fields are columns of each table; so are those of messages within Flow.
 TABLES = {
     "flows": ("FlowMessage", "Flow", "Known"),
     "nat_events": ("FlowMessage", "NatEvent"),
@@ -39,7 +39,7 @@ class Column:
     comment: str
 
     def definition(self) -> str:
-        """What stands in CREATE TABLE or after ADD COLUMN."""
+        """The column's definition for CREATE TABLE or ADD COLUMN."""
         comment = self.comment.replace("\\", "\\\\").replace("'", "''")
         return f"{self.name} {self.type} COMMENT '{comment}'" + (
             f" CODEC({self.codec})" if self.codec else ""
@@ -104,7 +104,7 @@ def declared(table: str = "flows") -> list[Column]:
 
 
 def migration(columns: list[Column], table: str = "flows") -> str:
-    """The statement that adds the columns which no migration of the table names; empty where there are none."""
+    """The statement that adds the columns that no migration of the table names; empty if there are none."""
     text = "".join(path.read_text() for path in sorted(MIGRATIONS.glob("[0-9]*.sql")))
     text = "".join(
         statement
@@ -122,7 +122,7 @@ def migration(columns: list[Column], table: str = "flows") -> str:
 
 
 def main() -> None:
-    """Print what was asked for."""
+    """Print the columns or the migration."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

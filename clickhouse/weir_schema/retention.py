@@ -14,7 +14,8 @@ FILE = Path(__file__).resolve().parent.parent / "retention.yaml"
 class Tier:
     """Tables that are kept equally long.
 
-    days: the key of the configuration that says so; None: for ever. law: neither shorter for want of disk, nor longer.
+    days: the key of the configuration with the time; None: for ever. law: kept for exactly this time, whatever the
+    disk's budget.
     """
 
     tables: tuple[str, ...]

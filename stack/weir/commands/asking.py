@@ -92,9 +92,9 @@ def nat(
     to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The destination that saw it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell who had an address and port at a moment, by the reports of translators (NAT) and firewalls.
+    """Find who had an address and port at a moment, from the reports of translators (NAT) and firewalls.
 
-    One answer or "not known", with the reports before and after. The exit status is 1 if it is not known.
+    Prints one answer or "not known", with the reports before and after. The exit status is 1 if it is not known.
 
     Example: weir nat 192.0.2.7:4711 --at 2026-11-22T18:30:05Z --protocol tcp
     """
