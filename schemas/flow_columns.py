@@ -47,7 +47,7 @@ class Column:
 
 
 def compiled(option: str) -> Iterable[descriptor_pb2.FileDescriptorProto]:
-    """Every schema, compiled with this option of protoc. Raises SystemExit where one does not compile."""
+    """Every schema, compiled with this option of protoc. Raises SystemExit if one does not compile."""
     names = sorted(path.name for path in FOLDER.glob("*.proto"))
     include = Path(protoc.__file__).parent / "_proto"
     with tempfile.NamedTemporaryFile() as file:

@@ -130,7 +130,7 @@ impl ApplicationsConfig {
     /// Settings of application detection for one worker.
     ///
     /// # Errors
-    /// Where nDPI is asked for and the agent was built without it.
+    /// If nDPI is asked for and the agent was built without it.
     pub fn options(&self) -> anyhow::Result<AppOptions> {
         let ndpi = match self.ndpi {
             UseNdpi::On if !cfg!(ndpi) => {
@@ -239,7 +239,7 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// Where it cannot be read, or a line of it is wrong: with the line.
+    /// If it cannot be read, or a line is wrong; the message quotes the line.
     pub fn read(path: &Path) -> anyhow::Result<Config> {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Config::parse(&text).with_context(|| format!("{} is wrong", path.display()))
@@ -256,7 +256,7 @@ impl Config {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// Where a line of it is wrong.
+    /// If a line of it is wrong.
     pub fn parse(text: &str) -> anyhow::Result<Config> {
         let mut config: Config = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -361,7 +361,7 @@ impl Config {
 /// Checks a probe's name, which is part of its topics' names.
 ///
 /// # Errors
-/// Where it is none.
+/// If it is invalid.
 pub fn check_probe(name: &str) -> anyhow::Result<()> {
     let good = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit();
     let octets = name.as_bytes();

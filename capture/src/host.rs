@@ -29,7 +29,7 @@ pub fn peak_resident_octets() -> u64 {
     fs::read_to_string("/proc/self/status").ok().as_deref().and_then(line).and_then(kibibytes).unwrap_or(0) * 1024
 }
 
-/// Processor time of the calling thread, ns; 0 where not known.
+/// Processor time of the calling thread, ns; 0 if unknown.
 pub fn thread_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -53,7 +53,7 @@ impl ThreadLoad {
     }
 }
 
-/// Processor time of this process, ns; 0 where not known.
+/// Processor time of this process, ns; 0 if unknown.
 pub fn process_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -121,7 +121,7 @@ pub fn yield_to_others() -> io::Result<()> {
     }
 }
 
-/// Offset of the clock from true time, µs, where something disciplines it (adjtimex); `None` where nothing does.
+/// Offset of the clock from true time, µs, where something disciplines it (adjtimex); `None` if nothing does.
 pub fn clock_offset_us() -> Option<i64> {
     // SAFETY: timex is plain old data; all zeros asks for nothing to be changed.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };

@@ -90,7 +90,7 @@ impl Metrics {
     /// The metrics of the probe of this name, served where an address is given.
     ///
     /// # Errors
-    /// Where the address cannot be bound.
+    /// If the address cannot be bound.
     pub fn open(probe: &str, listen: Option<SocketAddr>) -> anyhow::Result<Metrics> {
         let metrics = Metrics::new(probe);
         if let Some(listen) = listen {
@@ -137,7 +137,7 @@ impl Metrics {
     /// Answers `GET /metrics` on `listen` from a thread of its own until the process ends; returns the address bound.
     ///
     /// # Errors
-    /// Where the address cannot be bound.
+    /// If the address cannot be bound.
     pub fn serve(&self, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
         let listener = TcpListener::bind(listen)
             .with_context(|| format!("cannot listen on {listen} for metrics: see [metrics] listen"))?;

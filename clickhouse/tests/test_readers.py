@@ -1,7 +1,7 @@
 """Statements that `analyst` and `dashboard` may not send: the store refuses each with ClickHouse's error.
 
-164 READONLY, 344 SUPPORT_IS_DISABLED, 497 ACCESS_DENIED; 158, 159, 241 and 396 are limits, 201 the quota. The tricks that hide such statements
-are in test_refused.py, customers' users in test_customers.py.
+164 READONLY, 344 SUPPORT_IS_DISABLED, 497 ACCESS_DENIED; 158, 159, 241 and 396 are limits, 201 the quota.
+test_refused.py tests tricks that hide such statements, test_customers.py the users of customers.
 """
 
 from __future__ import annotations

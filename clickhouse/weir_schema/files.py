@@ -5,8 +5,8 @@ A migration makes or changes tables, dictionaries and functions; it is applied o
 `views/NAME.sql`, and is created again whenever its statement changes. So is `lists/TABLE.sql`, written by flink-jobs
 from its declarations: it gives a table of windows the names of all its lists.
 
-The columns of a view that mean what those of a table or of another view mean are declared by their names alone,
-`LIKE table (column, …)`: type and comment are the other's.
+`LIKE table (column, …)` declares columns of a view that have the meaning of another table's or view's columns: they
+take type and comment from there.
 """
 
 from __future__ import annotations

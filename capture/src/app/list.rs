@@ -19,7 +19,7 @@ pub struct Application {
 /// Every application that records may state, by number.
 ///
 /// # Errors
-/// Where the agent was built without nDPI, or it does not start.
+/// If the agent was built without nDPI, or it does not start.
 pub fn applications() -> anyhow::Result<Vec<Application>> {
     Ok(Ndpi::new(1)?.protocols())
 }

@@ -107,7 +107,7 @@ impl NotInspected {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct NdpiVerdict {
-    /// The protocol that carries the application, such as TLS; 0 where it is the application itself.
+    /// The protocol that carries the application, such as TLS; 0 if it is the application itself.
     master: u16,
     app: u16,
 }
@@ -279,8 +279,8 @@ impl Apps {
     /// An instance for one worker.
     ///
     /// # Errors
-    /// Where nDPI is asked for and the agent was built without it, or for another version of it. If initialisation
-    /// fails later, the agent logs it and inspects no flows.
+    /// If nDPI is required and the agent was built without it, or for another version of it. If initialisation fails
+    /// later, the agent logs it and inspects no flows.
     pub fn new(options: &AppOptions) -> anyhow::Result<Apps> {
         if options.ndpi {
             Ndpi::check()?;

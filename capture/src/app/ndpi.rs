@@ -67,7 +67,7 @@ impl Module {
     /// A module that knows every protocol.
     ///
     /// # Errors
-    /// As [`Ndpi::check`], and where there is no memory.
+    /// As [`Ndpi::check`], and if there is no memory.
     pub fn new() -> anyhow::Result<Module> {
         Ndpi::check()?;
         let _one = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,7 +227,7 @@ impl Ndpi {
     /// Whether there is an nDPI to use; none is made.
     ///
     /// # Errors
-    /// Where the library that was loaded is another version than the agent was built for.
+    /// If the library that was loaded is another version than the agent was built for.
     pub fn check() -> anyhow::Result<()> {
         // SAFETY: takes nothing and reads constants of the library.
         if unsafe { weir_ndpi_matches() } == 0 {
@@ -243,7 +243,7 @@ impl Ndpi {
     /// An own module, and room for `flows` flows.
     ///
     /// # Errors
-    /// As [`Module::new`], and where there is no memory for so many flows.
+    /// As [`Module::new`], and if there is no memory for so many flows.
     pub fn new(flows: u16) -> anyhow::Result<Ndpi> {
         let mut ndpi = Ndpi { module: Module::new()?, pool: Pool::new(flows)?, by_protocol: [0; 256] };
         ndpi.by_protocol = std::array::from_fn(|protocol| ndpi.ask_of_protocol(protocol as u8));
@@ -253,7 +253,7 @@ impl Ndpi {
     /// A state for a flow; another that is idle may lose it.
     ///
     /// # Errors
-    /// Where every state is taken by a flow that is not idle.
+    /// If every state is taken by a flow that is not idle.
     pub fn begin(&mut self, time_ms: u64) -> Result<Handle, NotInspected> {
         self.pool.take(time_ms as u32).ok_or(NotInspected::PoolFull)
     }

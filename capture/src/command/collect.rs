@@ -84,7 +84,7 @@ pub struct CollectArgs {
 /// Collects until it is asked to stop.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
+/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] if a worker failed or Kafka did not take everything.
 pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     args.instead.put_into(&mut config).map_err(Failure::start)?;

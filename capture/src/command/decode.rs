@@ -34,7 +34,7 @@ const UDP_HEADER: usize = 8;
 /// standard error.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where a file cannot be read.
+/// [`Exit::CannotStart`] if a file cannot be read.
 pub fn decode(args: &DecodeArgs) -> Result<Exit, Failure> {
     let DecodeArgs { files, ports } = args;
     let files: Vec<CaptureFile> =

@@ -50,7 +50,7 @@ const CAPABILITIES: [(&str, u32, &str); 4] = [
 /// Prints the list.
 ///
 /// # Errors
-/// Where the system's list of interfaces cannot be read, or the output not be written.
+/// If reading the system's list of interfaces or writing the output fails.
 pub fn interfaces(args: &InterfacesArgs) -> Result<Exit, Failure> {
     let rows: Vec<InterfaceRow> = list()?.into_iter().map(InterfaceRow::of).collect();
     let pf_ring = pf_ring_state();

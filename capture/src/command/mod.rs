@@ -44,7 +44,7 @@ pub fn end(program: &str, done: Result<Exit, Failure>) -> ExitCode {
 /// Writes to standard output; a reader may close it early.
 ///
 /// # Errors
-/// Where it cannot be written to.
+/// If it cannot be written to.
 pub fn print(text: &[u8]) -> Result<Exit, Failure> {
     match std::io::stdout().write_all(text) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),

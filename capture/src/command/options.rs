@@ -24,7 +24,7 @@ impl Instead {
     /// Applies them to a configuration.
     ///
     /// # Errors
-    /// Where the probe's name is none.
+    /// If the probe's name is invalid.
     pub fn put_into(&self, config: &mut Config) -> anyhow::Result<()> {
         if let Some(probe) = &self.probe {
             check_probe(probe)?;

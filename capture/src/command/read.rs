@@ -95,7 +95,7 @@ pub struct ReadArgs {
 /// Reads files, or the standard input, from the first to the last packet.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where a file cannot be read at all, before anything is metered; [`Exit::Failed`] where records
+/// [`Exit::CannotStart`] if a file cannot be read at all, before anything is metered; [`Exit::Failed`] if records
 /// could not be brought to their target. A file that breaks off is none: [`Exit::BrokenFile`].
 pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;

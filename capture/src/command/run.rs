@@ -68,7 +68,7 @@ const PATIENCE_OF_EXPORTS: Duration = Duration::from_secs(5);
 /// Captures until it is asked to stop.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
+/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] if a worker failed or Kafka did not take everything.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     run_with(args, Config::read(&args.config).map_err(Failure::start)?)
 }

@@ -50,7 +50,7 @@ impl ExportConfig {
     /// Checks whatever needs no connection.
     ///
     /// # Errors
-    /// Where an address or template is wrong.
+    /// If an address or template is wrong.
     pub fn check(&self) -> anyhow::Result<()> {
         self.build().map(drop).with_context(|| format!("export {:?}", self.name()))
     }

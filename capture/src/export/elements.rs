@@ -130,7 +130,7 @@ fn is_icmp(protocol: u8) -> bool {
     matches!(protocol, 1 | 58)
 }
 
-/// Type * 256 + code of the answer to a request of ICMP; 0 where there is none, for the record does not say what the
+/// Type * 256 + code of the answer to a request of ICMP; 0 if there is none, for the record does not say what the
 /// other side sent.
 fn answer(protocol: u8, type_and_code: u16) -> u16 {
     match (protocol, type_and_code >> 8) {
@@ -237,7 +237,7 @@ fn v4(address: &[u8; 16]) -> Ipv4Addr {
     Ipv4Addr::new(address[0], address[1], address[2], address[3])
 }
 
-/// Name and category of an application; empty where the agent was built without nDPI.
+/// Name and category of an application; empty if the agent was built without nDPI.
 fn names(application: u16) -> (&'static str, &'static str) {
     static LIST: OnceLock<HashMap<u16, (String, String)>> = OnceLock::new();
     let list = LIST.get_or_init(|| {

@@ -67,7 +67,7 @@ impl Exports {
     /// Starts the exports. With `wait`, as for replays, every receiver must be reachable at once.
     ///
     /// # Errors
-    /// Where an export is wrong, or (with `wait`) cannot be reached.
+    /// If an export is wrong, or (with `wait`) cannot be reached.
     pub fn start(
         configs: &[ExportConfig],
         wait: bool,
@@ -120,7 +120,7 @@ impl Exports {
     /// dropped before.
     ///
     /// # Errors
-    /// Where records were given up, with their number.
+    /// If records were given up, with their number.
     pub fn finish(self, patience: Option<Duration>) -> anyhow::Result<()> {
         let deadline = patience.map(|patience| Instant::now() + patience);
         let mut lost = Vec::new();

@@ -106,7 +106,7 @@ impl Test {
 }
 
 impl Operation {
-    /// The result; `None` where a division by zero ends the program.
+    /// The result; `None` if a division by zero ends the program.
     pub fn apply(self, a: u32, operand: u32) -> Option<u32> {
         Some(match self {
             Operation::Add => a.wrapping_add(operand),

@@ -41,7 +41,7 @@ impl<'a> Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// The value of a field; `None` where it was not captured.
+    /// The value of a field; `None` if it was not captured.
     pub fn read(&self, field: Field) -> Option<u32> {
         self.value(Place::of(field))
     }
@@ -84,7 +84,7 @@ impl Place {
 /// Something that fields have values in.
 #[warn(missing_docs)]
 pub trait Readable {
-    /// The value of the field at a place; `None` where it was not captured.
+    /// The value of the field at a place; `None` if it was not captured.
     fn value(&self, place: Place) -> Option<u32>;
     /// The packet to run programs on, built in `buffer` if necessary.
     fn subject<'a>(&'a self, buffer: &'a mut Buffer) -> Subject<'a>;
@@ -133,7 +133,7 @@ fn rewrite(ip: &IpPacket, data: &[u8], header: usize, scratch: &mut Vec<u8>) {
     }
 }
 
-/// The transport header and what follows; `None` where it was not captured.
+/// The transport header and the rest; `None` if it was not captured.
 fn behind_extensions<'a>(ip: &IpPacket, data: &'a [u8]) -> Option<&'a [u8]> {
     let mut next = *data.get(6)?;
     let mut rest = data.get(40..)?;

@@ -88,7 +88,7 @@ pub type CaptureWorker = Worker<bool, Outcome>;
 /// Starts a worker.
 ///
 /// # Errors
-/// Where a thread cannot be started.
+/// If a thread cannot be started.
 pub fn start<S>(source: S, sink: Box<dyn Sink>, mut options: CaptureOptions) -> anyhow::Result<CaptureWorker>
 where
     S: Source + Send + 'static,
@@ -122,7 +122,7 @@ where
 /// Waits for the end of a worker.
 ///
 /// # Errors
-/// Where the sink failed, or a thread did.
+/// If the sink failed, or a thread did.
 pub fn join(worker: CaptureWorker) -> anyhow::Result<Outcome> {
     let (gone, outcome) = worker.join()?;
     Ok(Outcome { gone, ..outcome })

@@ -30,7 +30,7 @@ impl<T: Send + 'static, P: Send + 'static> Worker<T, P> {
     /// published buffers back to refill them.
     ///
     /// # Errors
-    /// Where a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn start<W: Send + 'static, B: Send + 'static>(
         (name, number): (&str, u32),
         take: impl FnOnce(Sender<W>, Receiver<B>) -> anyhow::Result<T> + Send + 'static,
@@ -52,7 +52,7 @@ impl<T: Send + 'static, P: Send + 'static> Worker<T, P> {
     /// Waits for the end.
     ///
     /// # Errors
-    /// Where a thread failed.
+    /// If a thread failed.
     pub fn join(self) -> anyhow::Result<(T, P)> {
         let failed = |_| anyhow!("a worker failed; the message above says where");
         let taken = self.taking.join().map_err(failed)?;

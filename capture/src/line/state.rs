@@ -72,7 +72,7 @@ impl StateFile {
     /// Saves the interface's counters at a close, and its time, ms from the Unix epoch.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, packets: u64, closed_ms: i64) -> anyhow::Result<()> {
         let state = LastClose { packets, closed_ms, ..self.fixed.clone() };
         let new = self.path.with_extension("new");

@@ -64,7 +64,7 @@ pub struct Record<'a> {
     pub last_ms: i64,
     /// What each end of the key sent.
     pub sent: [Sent; 2],
-    /// From SYN to the ACK of its SYN-ACK, microseconds; 0 where not seen in this interval.
+    /// From SYN to the ACK of its SYN-ACK, microseconds; 0 if not seen in this interval.
     pub handshake_rtt_us: u32,
     /// The flow that the first of the ICMP errors quotes.
     pub quoted: Option<Quoted>,

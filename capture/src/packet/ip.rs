@@ -13,7 +13,7 @@ const MAX_EXTENSIONS: usize = 16;
 /// the field is 0 (segments that the kernel merged).
 ///
 /// # Errors
-/// [`Cause::Truncated`] where the fixed header was not captured, [`Cause::Malformed`] where it is none.
+/// [`Cause::Truncated`] if the fixed header was not captured, [`Cause::Malformed`] if it is invalid.
 #[inline]
 pub(super) fn parse(data: &[u8], available: usize, ip: &mut IpPacket) -> Result<u32, Cause> {
     match data.first().map(|first| first >> 4) {

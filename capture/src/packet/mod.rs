@@ -200,7 +200,7 @@ pub struct Quoted {
     pub src: Address,
     /// Its destination.
     pub dst: Address,
-    /// Its source port, 0 where not quoted.
+    /// Its source port, 0 if not quoted.
     pub src_port: u16,
     /// Its destination port; for ICMP the request's type * 256 + code.
     pub dst_port: u16,

@@ -54,7 +54,7 @@ impl Messages {
     /// Sends the batch, whose records are of the interval that starts then.
     ///
     /// # Errors
-    /// Where the sink cannot go on.
+    /// If the sink cannot go on.
     pub fn send_batch(&mut self, start_ms: u64, sink: &mut dyn Sink) -> anyhow::Result<()> {
         self.number(start_ms);
         let records = self.batch.len();
@@ -66,7 +66,7 @@ impl Messages {
     /// record; this adds the sums of the messages and the worker's identity.
     ///
     /// # Errors
-    /// Where the sink cannot go on.
+    /// If the sink cannot go on.
     pub fn close(
         &mut self,
         start_ms: u64,

@@ -75,7 +75,7 @@ impl Publisher {
     /// can no longer be read.
     ///
     /// # Errors
-    /// Where the sink cannot go on.
+    /// If the sink cannot go on.
     pub fn publish(&mut self, closing: &mut Closing, pace: &Pace, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let interval = &mut closing.interval;
         let start_ms = interval.start_ms;

@@ -35,7 +35,7 @@ pub trait Sink: Send {
     /// Takes a batch or a closing record.
     ///
     /// # Errors
-    /// Where the sink cannot go on at all.
+    /// If the sink cannot go on at all.
     fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()>;
 
     /// Takes the counters of an interval.

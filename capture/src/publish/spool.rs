@@ -111,7 +111,7 @@ impl Spool {
     /// Opens a folder, made where it is missing, with what an earlier run left in it; torn tails are cut off.
     ///
     /// # Errors
-    /// Where the folder cannot be used, or another process uses it.
+    /// If the folder cannot be used, or another process uses it.
     pub(super) fn open(options: SpoolOptions) -> anyhow::Result<Spool> {
         let folder = &options.folder;
         fs::create_dir_all(folder).with_context(|| format!("cannot make the spool's folder {}", folder.display()))?;
@@ -184,7 +184,7 @@ impl Spool {
     /// Appends a message; adds the messages dropped to make room to `shed`.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub(super) fn push(&mut self, message: &TopicMessage, shed: &mut Amount) -> io::Result<()> {
         encode(message, &mut self.frame)?;
         self.make_room(self.frame.len() as u64, shed)?;

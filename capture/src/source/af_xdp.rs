@@ -215,7 +215,7 @@ pub fn open(interface: &Interface, promiscuous: bool, workers: u32) -> anyhow::R
     (0..queues).map(one).collect()
 }
 
-/// Retries while another process still holds the interface, as long as a finished one may.
+/// Retries while another process holds the interface, as long as an ended one may still do so.
 fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let start = Instant::now();
     loop {
@@ -255,7 +255,7 @@ impl ClosedXdpRing {
     /// Lets packets in.
     ///
     /// # Errors
-    /// Where the interface does not take the program.
+    /// If the interface does not take the program.
     pub fn admit(self) -> anyhow::Result<AfXdp> {
         let ClosedXdpRing(ring) = self;
         let name = &ring.redirect.interface.name;

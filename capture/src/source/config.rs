@@ -68,7 +68,7 @@ impl SourceConfig {
     /// Checks values beyond their syntax.
     ///
     /// # Errors
-    /// Where a value is out of its range.
+    /// If a value is out of its range.
     pub fn check(&self) -> anyhow::Result<()> {
         if !(LEAST_RING..=MOST_RING).contains(&self.ring) || self.ring % (1 << 20) != 0 {
             bail!("source.ring must be whole MiB, from 4 MiB to 1 GiB");

@@ -30,7 +30,7 @@ fn call<const N: usize>(interface: &str, command: u32) -> io::Result<CommandWord
     }
 }
 
-/// Speed in Mbit/s, where it is known.
+/// Speed in Mbit/s, if known.
 pub fn speed(interface: &str) -> Option<u32> {
     // `struct ethtool_cmd`: the speed's lower half follows three words, its upper half six.
     let words: CommandWords<11> = call(interface, GET_SETTINGS).ok()?;

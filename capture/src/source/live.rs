@@ -150,7 +150,7 @@ impl Closed {
     /// Lets packets in.
     ///
     /// # Errors
-    /// Where the system refuses.
+    /// If the system refuses.
     pub fn admit(self) -> anyhow::Result<Live> {
         Ok(match self {
             Closed::AfPacket(ring) => {
@@ -210,7 +210,7 @@ impl Source for Live {
 /// decides, or else `otherwise`.
 ///
 /// # Errors
-/// Where the configuration's two numbers do not agree, or a processor is not there.
+/// If the configuration's two numbers do not agree, or a processor is not there.
 pub fn placement(
     device: &Device,
     configured: u32,

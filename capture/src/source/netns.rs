@@ -13,7 +13,7 @@ pub struct Entered {
 /// Enters the namespace of this name (as `ip netns` knows it) or path; an empty name stays where it is.
 ///
 /// # Errors
-/// Where there is none, or entering is not allowed: it needs CAP_SYS_ADMIN.
+/// If there is none, or entering is not allowed: it needs CAP_SYS_ADMIN.
 pub fn enter(name: &str) -> anyhow::Result<Entered> {
     if name.is_empty() {
         return Ok(Entered { home: None });

@@ -47,7 +47,7 @@ impl Order {
 }
 
 impl PcapReader {
-    /// Reads the file header; `None` where this is no pcap file.
+    /// Reads the file header; `None` if this is no pcap file.
     pub fn new(file: &[u8]) -> Option<PcapReader> {
         let (order, unit_ns, record_header) = match file.get(..4)? {
             [0xa1, 0xb2, 0xc3, 0xd4] => (Order::Big, 1000, 16),
@@ -69,7 +69,7 @@ impl PcapReader {
     /// The next packet; `Ok(None)` at the end.
     ///
     /// # Errors
-    /// Where the file ends within a packet, or cannot be right.
+    /// If the file ends within a packet, or is malformed.
     #[inline]
     pub fn next<'a>(&mut self, file: &'a [u8]) -> Result<Option<RawPacket<'a>>, Broken> {
         let at = self.offset;

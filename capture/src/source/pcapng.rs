@@ -30,7 +30,7 @@ struct DescribedInterface {
 }
 
 impl PcapngReader {
-    /// A reader of `file`; `None` where this is no pcapng file.
+    /// A reader of `file`; `None` if this is no pcapng file.
     pub fn new(file: &[u8]) -> Option<PcapngReader> {
         let order = section_order(file, 0)?;
         (Order::Big.u32(file, 0)? == SECTION).then_some(PcapngReader {
@@ -44,7 +44,7 @@ impl PcapngReader {
     /// The next packet; `Ok(None)` at the end.
     ///
     /// # Errors
-    /// Where the file ends within a block, or cannot be right.
+    /// If the file ends within a block, or is malformed.
     pub fn next<'a>(&mut self, file: &'a [u8]) -> Result<Option<RawPacket<'a>>, Broken> {
         loop {
             let at = self.offset;

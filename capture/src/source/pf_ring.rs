@@ -63,7 +63,7 @@ struct PfRingHeader {
     microseconds: i64,
     captured: u32,
     length: u32,
-    /// First of the extension; 0 where the device tells no such time.
+    /// First field of the extension; 0 if the device has no such time.
     timestamp_ns: u64,
     _rest: [u8; 224],
 }
@@ -102,7 +102,7 @@ impl Library {
     /// Loads the library at `path`, or else the one that is installed.
     ///
     /// # Errors
-    /// Where there is none, or it is not libpfring: one line that says what to do.
+    /// If there is none, or it is not libpfring: one line that says what to do.
     pub fn load(path: Option<&Path>) -> anyhow::Result<Library> {
         for name in PCAP_NAMES {
             // SAFETY: libpcap has no initialisation that could go wrong for us.
@@ -177,7 +177,7 @@ impl PfRingDevice {
     /// The device of this name, as libpfring takes it.
     ///
     /// # Errors
-    /// Where the number of its queue is none.
+    /// If its queue number is invalid.
     pub fn new(name: &str) -> anyhow::Result<PfRingDevice> {
         if name.is_empty() {
             bail!("source.interface names no PF_RING device: such as pfring:eth0 or zc:eth1");
@@ -220,7 +220,7 @@ impl PfRingDevice {
     /// Opens the rings of all workers. Those that have no queue of their own share the packets by their addresses.
     ///
     /// # Errors
-    /// Where PF_RING refuses: one line that says what to do.
+    /// If PF_RING refuses: one line that says what to do.
     pub fn open(&self, library: &Arc<Library>, promiscuous: bool, workers: u32) -> anyhow::Result<Vec<ClosedPfRing>> {
         let shared = workers > 1 && !self.has_queue() && !self.is_zero_copy();
         let mut flags = TIMESTAMP;
@@ -281,7 +281,7 @@ impl ClosedPfRing {
     /// Lets packets in.
     ///
     /// # Errors
-    /// Where PF_RING refuses.
+    /// If PF_RING refuses.
     pub fn admit(self) -> anyhow::Result<PfRing> {
         let ClosedPfRing(mut ring) = self;
         // Excludes packets that the device counted before.

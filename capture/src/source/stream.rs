@@ -65,7 +65,7 @@ impl Stream {
     /// Reads up to the first packets.
     ///
     /// # Errors
-    /// Where this is no capture, or its first packets are of a link type that is not understood.
+    /// If this is no capture, or its first packets are of a link type that is not understood.
     pub fn open(mut input: Box<dyn Read + Send>) -> Result<Stream, OpenError> {
         let path = Path::new("-").to_owned();
         let unreadable = |error| OpenError::Unreadable { path: path.clone(), error };
@@ -184,7 +184,7 @@ impl Stream {
     /// Starts reading the rest. `progress` is set to the octets read; reading ends early once `stop` is set.
     ///
     /// # Errors
-    /// Where a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn start(
         mut self,
         workers: u32,

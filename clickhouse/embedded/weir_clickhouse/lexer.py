@@ -173,7 +173,7 @@ class _Heredocs:
         self._last = {found[1]: found.start() for found in _TAG.finditer(text)}
 
     def end(self, at: int) -> int:
-        """The end of the heredoc whose first dollar is at `at`; 0 where the dollar stands for itself."""
+        """The end of the heredoc whose first dollar is at `at`; 0 if the dollar stands for itself."""
         found = _TAG.match(self._text, at)
         if found is None or self._last[found[1]] < at + len(found[1]):
             return 0

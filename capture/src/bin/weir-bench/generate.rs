@@ -85,7 +85,7 @@ const SERVICES: [(u16, u8, u32); 8] =
 /// Writes the records and prints exactly what was written.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] for wrong options or missing topics; [`Exit::Failed`] where Kafka did not take everything.
+/// [`Exit::CannotStart`] for wrong options or missing topics; [`Exit::Failed`] if Kafka did not take everything.
 pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
     for probe in &args.probes {
         check_probe(probe).map_err(Failure::start)?;

@@ -67,7 +67,7 @@ impl Sink for Encode {
 /// Meters the captures several times, each time with a fresh meter, and prints one JSON object.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where a capture cannot be read.
+/// [`Exit::CannotStart`] if a capture cannot be read.
 pub fn meter(args: &MeterArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     config.interval = args.interval.unwrap_or(config.interval);

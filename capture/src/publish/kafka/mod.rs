@@ -57,7 +57,7 @@ impl Kafka {
     /// both while messages queue.
     ///
     /// # Errors
-    /// Where a property is wrong, or (with `wait`) a topic is missing.
+    /// If a property is wrong, or (with `wait`) a topic is missing.
     pub fn start(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> anyhow::Result<Kafka> {
         let shared = Arc::new(KafkaShared::new(options, metrics, asked));
         let producer = producer(&shared)?;
@@ -97,7 +97,7 @@ impl Kafka {
     /// must be dropped before.
     ///
     /// # Errors
-    /// Where messages remain, with their number; [`Refused`] if Kafka will never accept them.
+    /// If messages remain, with their number; [`Refused`] if Kafka will never accept them.
     pub fn finish(mut self, patience: Option<Duration>) -> anyhow::Result<()> {
         drop(self.queue.take());
         let deadline = patience.map(|patience| Instant::now() + patience);

@@ -71,7 +71,7 @@ const SPREAD: u32 = 0x9e37_79b1;
 /// Sends, and prints one JSON object: how many packets in how many seconds.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where the interface cannot be sent on, [`Exit::Failed`] where sending ends early.
+/// [`Exit::CannotStart`] if the interface cannot be sent on, [`Exit::Failed`] if sending ends early.
 pub fn blast(args: &BlastArgs) -> Result<Exit, Failure> {
     let peer = args.peer.as_deref().map(xdp::Peer::find).transpose().map_err(Failure::start)?;
     let _inside = netns::enter(&args.netns).map_err(Failure::start)?;

@@ -58,7 +58,7 @@ impl Peer {
     /// Of the form `NETNS/INTERFACE`, or `INTERFACE` alone in this namespace.
     ///
     /// # Errors
-    /// Where there is no such interface.
+    /// If there is no such interface.
     pub fn find(name: &str) -> anyhow::Result<Peer> {
         let (netns, interface) = name.rsplit_once('/').unwrap_or(("", name));
         let _inside = netns::enter(netns)?;
@@ -99,7 +99,7 @@ impl Generator {
     /// Sends the first frame, to see whether that works.
     ///
     /// # Errors
-    /// Where the kernel, or the interface's driver, cannot.
+    /// If the kernel, or the interface's driver, cannot.
     pub fn start(
         interface: &Interface,
         peer: Option<Peer>,
@@ -133,7 +133,7 @@ impl Generator {
     /// Sends the other frames.
     ///
     /// # Errors
-    /// Where the kernel ends it early.
+    /// If the kernel ends it early.
     pub fn send(mut self) -> anyhow::Result<BlastSent> {
         // Every call waits for RCU twice, some 10 ms, so there is only one call, which a signal ends.
         signal_hook::flag::register(libc::SIGUSR1, Arc::new(AtomicBool::new(false)))?;
