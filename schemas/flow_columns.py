@@ -54,7 +54,10 @@ def compiled(option: str) -> Iterable[descriptor_pb2.FileDescriptorProto]:
         arguments = [f"-I{FOLDER}", f"-I{include}", option, f"--descriptor_set_out={file.name}"]
         if protoc.main(["protoc", *arguments, *names]):
             raise SystemExit("the schemas do not compile")
-        return descriptor_pb2.FileDescriptorSet.FromString(file.read()).file
+        files: Iterable[descriptor_pb2.FileDescriptorProto] = (
+            descriptor_pb2.FileDescriptorSet.FromString(file.read()).file
+        )
+    return files
 
 
 def pool() -> descriptor_pool.DescriptorPool:
