@@ -42,7 +42,7 @@ fn ndpi() {
             .includes(&library.include_paths)
             .define("WEIR_NDPI_INPUT_INFO", *input_info)
             .define("WEIR_NDPI_GUESS_FLOW", *guess_flow)
-            // A function that this nDPI lacks is an error here and not one of the linker.
+            // Reports a function that this nDPI lacks here, not in the linker.
             .flag("-Werror=implicit-function-declaration")
             .cargo_warnings(false)
             .try_compile("weir_ndpi")
@@ -60,7 +60,7 @@ fn ndpi() {
     println!("cargo:rustc-env=WEIR_NDPI=nDPI {}", library.version);
 }
 
-/// Has the next build look again once something was installed where `pkg-config` searches.
+/// Runs again when something is installed where `pkg-config` searches.
 fn watch_for_ndpi() {
     let asked = std::process::Command::new("pkg-config").args(["--variable", "pc_path", "pkg-config"]).output();
     let path = asked.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();

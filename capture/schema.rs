@@ -1,5 +1,5 @@
-//! Part of the build script: writes the function that states a record in a line of JSON, from the options of
-//! `schemas/columns.proto`. A field's key is its `json_name`; the option `line` says when it is stated.
+//! Part of the build script: generates the function that writes a record as a line of JSON, from the options of
+//! `schemas/columns.proto`. A field's key is its `json_name`; the option `line` says when to write it.
 
 use protox::prost_reflect::{
     DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor, Value,
@@ -31,9 +31,9 @@ struct Options {
 }
 
 impl Options {
-    /// States every field of `message`, which the expression `value` holds.
+    /// Writes every field of `message`, whose value is the expression `value`.
     fn fields(&self, text: &mut String, message: &MessageDescriptor, value: &str) {
-        // In the order of the file, which is that of the line.
+        // In the order of the file, which is also the order of a JSON line.
         for declared in &message.descriptor_proto().field {
             let field = message.get_field_by_name(declared.name()).expect("it is declared");
             self.field(text, &field, value);

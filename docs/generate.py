@@ -11,13 +11,11 @@ import html
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 from google.protobuf import descriptor_pb2
-from grpc_tools import protoc
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(CHECKOUT / "schemas"))
@@ -33,21 +31,9 @@ TYPES = {
 
 def schemas() -> str:
     """The page of messages: every message and field, with its comment."""
-    names = sorted(path.name for path in (CHECKOUT / "schemas").glob("*.proto"))
-    with tempfile.NamedTemporaryFile() as file:
-        arguments = [
-            "protoc",
-            f"-I{CHECKOUT / 'schemas'}",
-            f"-I{Path(protoc.__file__).parent / '_proto'}",
-            "--include_source_info",
-            f"--descriptor_set_out={file.name}",
-        ]
-        if protoc.main([*arguments, *names]):
-            raise SystemExit("the schemas do not compile")
-        files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
     columns = flow_columns.by_field()
     text = NOTE.format("schemas/*.proto") + "# Messages\n\nWhat travels over Kafka, as protobuf (package `weir.v1`).\n"
-    for one in files.file:
+    for one in flow_columns.compiled("--include_source_info"):
         comments = {
             tuple(place.path): (place.leading_comments or place.trailing_comments).strip()
             for place in one.source_code_info.location

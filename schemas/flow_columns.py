@@ -1,4 +1,4 @@
-"""The columns of the tables that batches fill, as the options of `flow.proto` and `columns.proto` declare them.
+"""The columns of the tables that batches fill, as declared by the options of `flow.proto` (see `columns.proto`).
 
 `python schemas/flow_columns.py` prints those of `flows` as ClickHouse's column list (`--table` those of another table); with
 `--migration` the statement that adds those no migration names yet, to be saved as the next file of `clickhouse/migrations`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from grpc_tools import protoc
 
 FOLDER = Path(__file__).resolve().parent
 MIGRATIONS = FOLDER.parent / "clickhouse/migrations"
-#: The messages whose fields are columns of each table; those of messages within Flow are, too.
+#: The messages whose fields are columns of each table; so are those of messages within Flow.
 TABLES = {
     "flows": ("FlowMessage", "Flow", "Known"),
     "nat_events": ("FlowMessage", "NatEvent", "Kept"),
@@ -38,30 +39,31 @@ class Column:
     comment: str
 
     def definition(self) -> str:
-        """What stands in CREATE TABLE or after ADD COLUMN."""
+        """The column's definition for CREATE TABLE or ADD COLUMN."""
         comment = self.comment.replace("\\", "\\\\").replace("'", "''")
         return f"{self.name} {self.type} COMMENT '{comment}'" + (
             f" CODEC({self.codec})" if self.codec else ""
         )
 
 
-def pool() -> descriptor_pool.DescriptorPool:
-    """Every schema, its options included. Raises SystemExit where one does not compile."""
+def compiled(option: str) -> Iterable[descriptor_pb2.FileDescriptorProto]:
+    """Every schema, compiled with this option of protoc. Raises SystemExit if one does not compile."""
     names = sorted(path.name for path in FOLDER.glob("*.proto"))
+    include = Path(protoc.__file__).parent / "_proto"
     with tempfile.NamedTemporaryFile() as file:
-        include = Path(protoc.__file__).parent / "_proto"
-        arguments = [
-            "protoc",
-            f"-I{FOLDER}",
-            f"-I{include}",
-            "--include_imports",
-            f"--descriptor_set_out={file.name}",
-        ]
-        if protoc.main([*arguments, *names]):
+        arguments = [f"-I{FOLDER}", f"-I{include}", option, f"--descriptor_set_out={file.name}"]
+        if protoc.main(["protoc", *arguments, *names]):
             raise SystemExit("the schemas do not compile")
-        files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
+        files: Iterable[descriptor_pb2.FileDescriptorProto] = (
+            descriptor_pb2.FileDescriptorSet.FromString(file.read()).file
+        )
+    return files
+
+
+def pool() -> descriptor_pool.DescriptorPool:
+    """Every schema, its options included."""
     made = descriptor_pool.DescriptorPool()
-    for one in files.file:
+    for one in compiled("--include_imports"):
         made.Add(one)
     return made
 
@@ -105,7 +107,7 @@ def declared(table: str = "flows") -> list[Column]:
 
 
 def migration(columns: list[Column], table: str = "flows") -> str:
-    """The statement that adds the columns which no migration of the table names; empty where there are none."""
+    """The statement that adds the columns that no migration of the table names; empty if there are none."""
     text = "".join(path.read_text() for path in sorted(MIGRATIONS.glob("[0-9]*.sql")))
     text = "".join(
         statement
@@ -123,7 +125,7 @@ def migration(columns: list[Column], table: str = "flows") -> str:
 
 
 def main() -> None:
-    """Print what was asked for."""
+    """Print the columns or the migration."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

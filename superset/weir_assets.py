@@ -1,9 +1,9 @@
 """Converts the tree assets/, written for people, to the bundle of files that Superset imports.
 
 In the tree files refer to each other by file name: a chart says `dataset: traffic`, the dashboard `chart: top_flows`. A
-dataset with a `.sql` beside it is virtual. This module turns the names into UUIDs (version 5, of one namespace, so that
-they are the same everywhere and for ever), and adds the settings that every dataset and chart shares. It imports
-nothing of Superset.
+dataset with a `.sql` beside it is virtual, and so is one with `customers_of`, which takes another's SQL. This module
+turns the names into UUIDs (version 5, of one namespace, so that they are the same everywhere and for ever), and adds the
+settings that every dataset and chart shares. It imports nothing of Superset.
 """
 
 from __future__ import annotations
@@ -146,8 +146,29 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _dataset(path: Path) -> dict[str, Any]:
+def _sources(path: Path) -> tuple[dict[str, Any], str | None]:
+    """A dataset as its file describes it, and its SQL, None if it is a view.
+
+    With `customers_of: talkers` it has the SQL, the metrics and the columns of `talkers`, but for columns that it
+    describes itself or lists in `without`. In that SQL `of_customers` is then true: one row for each customer.
+    """
     dataset = _read(path)
+    if "customers_of" not in dataset:
+        sql = path.with_suffix(".sql")
+        return dataset, sql.read_text() if sql.exists() else None
+    base, sql_of_base = _sources(path.with_name(f"{dataset.pop('customers_of')}.yaml"))
+    own = {column["column_name"]: column for column in dataset["columns"]}
+    kept = {column["column_name"]: column for column in base["columns"]}
+    for name in dataset.pop("without"):
+        del kept[name]
+    return (
+        {**base, **dataset, "columns": list({**kept, **own}.values())},
+        f"{{% set of_customers = true -%}}\n{sql_of_base}",
+    )
+
+
+def _dataset(path: Path) -> dict[str, Any]:
+    dataset, sql = _sources(path)
     columns = [
         {"is_dttm": False, "is_active": True, "groupby": True, "filterable": True, **column}
         for column in dataset["columns"]
@@ -169,12 +190,11 @@ def _dataset(path: Path) -> dict[str, Any]:
                 "description": "Time, UTC",
             }
         )
-    sql = path.with_suffix(".sql")
     return {
         **dataset,
         "columns": columns,
         "metrics": [{"extra": None, **metric} for metric in dataset["metrics"]],
-        "sql": sql.read_text() if sql.exists() else None,
+        "sql": sql,
         "schema": "weir",
         "main_dttm_col": "time" if timed else None,
         "filter_select_enabled": True,

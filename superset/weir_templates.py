@@ -52,6 +52,30 @@ def until_sql(until_text: str | None) -> str:
     return f"least({int(until.timestamp())}, {newest})" if until else newest
 
 
+def point(column: str) -> str:
+    """SQL for the beginning of the point of `bucket_s` seconds that the time `column` belongs to."""
+    return f"toDateTime(intDiv(toUnixTimestamp({column}), bucket_s) * bucket_s, 'UTC')"
+
+
+def within(column: str, since_text: str | None, until_text: str | None) -> str:
+    """SQL for the condition that the time `column` is in the time range; two conditions, joined by AND."""
+    return _between(column, since_text, until_sql(until_text))
+
+
+def within_points(column: str, since_text: str | None, until_text: str | None) -> str:
+    """The condition `within`, for a time series in points of `bucket_s` seconds: it leaves out an incomplete last point."""
+    return _between(column, since_text, f"intDiv({until_sql(until_text)}, bucket_s) * bucket_s")
+
+
+def _between(column: str, since_text: str | None, until: str) -> str:
+    return f"{column} >= toDateTime({since_sql(since_text)}, 'UTC') AND {column} < toDateTime({until}, 'UTC')"
+
+
+def last_second(until_text: str | None) -> str:
+    """SQL for the last second of the time range: the time of rows that have none of their own, so that they are in it."""
+    return f"toDateTime({until_sql(until_text)} - 1, 'UTC')"
+
+
 def scope_of(filter_values: Callable[..., list[Any]]) -> str:
     """The lists to read: those of the chosen probes or customers, else those over all probes."""
     if filter_values("probe"):
@@ -117,7 +141,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "host_link": host_link,
     "host_lists": host_lists,
     "is_long": is_long,
+    "last_second": last_second,
+    "point": point,
     "scope_of": scope_of,
     "since": since_sql,
     "until": until_sql,
+    "within": within,
+    "within_points": within_points,
 }

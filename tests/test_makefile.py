@@ -11,7 +11,7 @@ import pytest
 
 from harness import CHECKOUT
 
-#: What the targets of `make build` are made from, as far as make looks for it.
+#: The prerequisites of the targets of `make build` that make looks for.
 NEEDED = [
     "Makefile",
     "clickhouse/embedded/requirements.txt",
@@ -23,7 +23,7 @@ NEEDED = [
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A Makefile in a path of which make would see three words, the first of them a folder of somebody's."""
+    """A Makefile in a path that make would split into three words, the first of which is an existing folder."""
     folder = tmp_path / "my weir ø" / "weir"
     folder.mkdir(parents=True)
     for name in NEEDED:
@@ -37,7 +37,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def make(folder: Path, *words: str) -> str:
-    """What make prints."""
+    """The output of make."""
     return subprocess.run(["make", *words], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 

@@ -11,7 +11,7 @@ import pytest
 import flow_columns
 from harness import BUILT, CHECKOUT, run
 
-#: What the engine has after every migration; ALIAS columns are computed, not declared.
+#: The engine's columns after every migration; ALIAS columns are computed, not declared.
 ASK = """
 import json, sys
 from pathlib import Path
@@ -43,7 +43,7 @@ def stored() -> dict[tuple[str, str], dict[str, Any]]:
 @pytest.mark.parametrize("table", flow_columns.TABLES)
 def test_the_table_has_the_declared_columns(stored: dict[tuple[str, str], dict[str, Any]], table: str) -> None:
     left = {name for of, name in stored if of == table}
-    # What the comments of a batch's own columns call a flow is an event or a sample in other tables.
+    # In other tables, what the comments of the batch's own columns call a flow is an event or a sample.
     header = set() if table == "flows" else {column.name for column in flow_columns.of_message("FlowMessage")}
     for column in flow_columns.declared(table):
         assert column.name in left, (

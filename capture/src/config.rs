@@ -1,5 +1,5 @@
-//! The agent's configuration: one TOML file, every key of which has a default but the interface. Each part has the type
-//! of its section beside it; here they are put together, and the memory is shared out among them.
+//! The agent's configuration: one TOML file in which every key except the interface has a default. Each part declares
+//! the type of its own section; this file combines them and divides the memory among them.
 
 #![warn(missing_docs)]
 
@@ -52,7 +52,7 @@ pub struct Config {
     /// Networks that packets come *in* to.
     #[serde(deserialize_with = "parsed_list")]
     pub local_networks: Vec<Network>,
-    /// Where packets come from.
+    /// The source of packets.
     pub source: SourceConfig,
     /// How packets are read.
     pub packets: PacketsConfig,
@@ -127,10 +127,10 @@ impl Default for ApplicationsConfig {
 }
 
 impl ApplicationsConfig {
-    /// What a worker keeps to.
+    /// Settings of application detection for one worker.
     ///
     /// # Errors
-    /// Where nDPI is asked for and the agent was built without it.
+    /// If nDPI is asked for and the agent was built without it.
     pub fn options(&self) -> anyhow::Result<AppOptions> {
         let ndpi = match self.ndpi {
             UseNdpi::On if !cfg!(ndpi) => {
@@ -180,7 +180,7 @@ pub struct Limits {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpoolConfig {
-    /// The folder that has one for each probe; empty: `spool` in `state_dir`.
+    /// The folder of all probes' spools; empty: `spool` in `state_dir`.
     pub dir: PathBuf,
     /// Octets on disk at most; 0: no spool.
     #[serde(deserialize_with = "octets")]
@@ -239,7 +239,7 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// Where it cannot be read, or a line of it is wrong: with the line.
+    /// If it cannot be read, or a line is wrong; the message quotes the line.
     pub fn read(path: &Path) -> anyhow::Result<Config> {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Config::parse(&text).with_context(|| format!("{} is wrong", path.display()))
@@ -256,7 +256,7 @@ impl Config {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// Where a line of it is wrong.
+    /// If a line of it is wrong.
     pub fn parse(text: &str) -> anyhow::Result<Config> {
         let mut config: Config = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -288,10 +288,10 @@ impl Config {
         }
     }
 
-    /// How a worker meters: the bounds are shared out evenly.
+    /// Metering options of one worker: an even share of all bounds.
     ///
     /// # Errors
-    /// Where the memory is too little for rings and a table at all, or a filter set is wrong.
+    /// If the memory does not suffice for rings and a flow table, or a filter set is wrong.
     pub fn meter(&self, workers: u32, live: bool) -> anyhow::Result<MeterOptions> {
         let ring = if self.source.interface.starts_with("xdp:") {
             af_xdp::RING_OCTETS
@@ -307,7 +307,7 @@ impl Config {
                 (rings + LEAST_SHARE * u64::from(workers)) * 4 / 3 + 1
             );
         }
-        // An eighth is for what flows have beside their records: names, nDPI's states, fragments that wait.
+        // An eighth is for names, nDPI's states and waiting fragments.
         let part = (share / 24) as usize;
         let applications = self.applications.options()?;
         Ok(MeterOptions {
@@ -326,20 +326,20 @@ impl Config {
         })
     }
 
-    /// Where messages wait while Kafka does not take them; `None`: in memory alone.
+    /// Where messages wait while Kafka does not accept them; `None`: only in memory.
     pub fn spool(&self) -> Option<SpoolOptions> {
         let SpoolConfig { dir, max } = &self.spool;
         let folder = if dir.as_os_str().is_empty() { self.state_dir.join("spool") } else { dir.clone() };
         (*max > 0).then(|| SpoolOptions { folder: folder.join(&self.probe), max_octets: *max })
     }
 
-    /// What the messages of one of `workers` say of it.
+    /// The identity that the messages of one of `workers` carry.
     pub fn identity(&self, worker: u32, workers: u32, epoch: u64, source: String) -> Identity {
         let interval_ms = self.interval.ms();
         Identity { probe: self.probe.clone(), worker, workers, epoch, interval_ms, source, ..Identity::default() }
     }
 
-    /// How to reach Kafka; what is live is not held up, and has its spool.
+    /// How to reach Kafka; a live capture never blocks, and has a spool.
     pub fn kafka_options(&self, workers: u32, live: bool) -> KafkaOptions {
         KafkaOptions {
             brokers: self.kafka.brokers.clone(),
@@ -361,7 +361,7 @@ impl Config {
 /// Checks a probe's name, which is part of its topics' names.
 ///
 /// # Errors
-/// Where it is none.
+/// If it is invalid.
 pub fn check_probe(name: &str) -> anyhow::Result<()> {
     let good = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit();
     let octets = name.as_bytes();

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The host's boot: two runs with the same one read counters that were not reset in between.
+/// The host's boot id: between two runs with the same id, counters were not reset.
 pub fn boot_id() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
 }
@@ -14,7 +14,7 @@ pub fn wall_clock_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Resident memory of this process, octets; 0 where not known.
+/// Resident memory of this process, octets; 0 if unknown.
 pub fn resident_octets() -> u64 {
     let pages = || fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().nth(1)?.parse::<u64>().ok();
     // SAFETY: plain call without memory of ours.
@@ -22,14 +22,14 @@ pub fn resident_octets() -> u64 {
     pages().unwrap_or(0) * u64::try_from(page).unwrap_or(0)
 }
 
-/// Most memory that this process ever had, octets; 0 where not known.
+/// Peak resident memory of this process, octets; 0 if unknown.
 pub fn peak_resident_octets() -> u64 {
     let line = |status: &str| status.lines().find_map(|line| line.strip_prefix("VmHWM:").map(str::to_owned));
     let kibibytes = |line: String| line.trim().trim_end_matches(" kB").parse::<u64>().ok();
     fs::read_to_string("/proc/self/status").ok().as_deref().and_then(line).and_then(kibibytes).unwrap_or(0) * 1024
 }
 
-/// Processor time of the calling thread, ns; 0 where not known.
+/// Processor time of the calling thread, ns; 0 if unknown.
 pub fn thread_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -45,7 +45,7 @@ impl ThreadLoad {
         ThreadLoad { cpu_ns: thread_cpu_ns() }
     }
 
-    /// Per mille of a processor since this was last asked, over an interval of this length.
+    /// Per mille of a processor since the last call, over an interval of this length.
     pub fn permille(&mut self, interval_ms: u32) -> u32 {
         let cpu_ns = thread_cpu_ns();
         let used_ns = cpu_ns.saturating_sub(std::mem::replace(&mut self.cpu_ns, cpu_ns));
@@ -53,7 +53,7 @@ impl ThreadLoad {
     }
 }
 
-/// Processor time of this process, ns; 0 where not known.
+/// Processor time of this process, ns; 0 if unknown.
 pub fn process_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -89,10 +89,10 @@ pub fn effective_capabilities() -> u64 {
     field.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Keeps the calling thread on one processor.
+/// Pins the calling thread to one processor.
 ///
 /// # Errors
-/// Where there is none of this number that the process may run on.
+/// If the process may not run on a processor of this number.
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
     if cpu >= libc::CPU_SETSIZE as usize {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -108,7 +108,7 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
     }
 }
 
-/// Has the calling thread wait for a processor (SCHED_BATCH): when it wakes, it does not preempt the thread that runs there.
+/// Makes the calling thread wait for a processor (SCHED_BATCH): when it wakes, it does not preempt the running thread.
 ///
 /// # Errors
 /// What the system says.
@@ -121,7 +121,7 @@ pub fn yield_to_others() -> io::Result<()> {
     }
 }
 
-/// Offset of the clock from true time, µs, where something disciplines it (adjtimex); `None` where nothing does.
+/// Offset of the clock from true time, µs, where something disciplines it (adjtimex); `None` if nothing does.
 pub fn clock_offset_us() -> Option<i64> {
     // SAFETY: timex is plain old data; all zeros asks for nothing to be changed.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };

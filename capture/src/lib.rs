@@ -34,15 +34,15 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Done = 0,
-    /// Something failed on the way.
+    /// Something failed while running.
     Failed = 1,
-    /// It could not start.
+    /// The command could not start.
     CannotStart = 2,
-    /// A capture file breaks off; what is whole was metered.
+    /// A capture file is truncated; the agent metered its whole packets.
     BrokenFile = 3,
 }
 
-/// What a person reads when a command ends early, and the exit status.
+/// The message for a person when a command ends early, and the exit status.
 #[derive(Debug)]
 pub struct Failure {
     pub error: anyhow::Error,

@@ -44,7 +44,7 @@ impl<M: Clone + Default, const LABELS: usize> By<M, LABELS> {
 pub type CounterBy<const LABELS: usize> = By<Counter, LABELS>;
 pub type GaugeBy<const LABELS: usize> = By<Gauge, LABELS>;
 
-/// Labels that the metrics registered with them have in common.
+/// Labels shared by the metrics registered with them.
 #[derive(Clone, Copy)]
 pub struct Labelled<'a, const LABELS: usize> {
     metrics: &'a Metrics,
@@ -77,7 +77,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The metrics of the probe of this name: those of its parts are yet to be registered.
+    /// The metrics of this probe; its parts register theirs.
     pub fn new(probe: &str) -> Metrics {
         let registered = Registered { registry: Registry::with_prefix(PREFIX), list: Vec::new() };
         let metrics = Metrics(Arc::new(Mutex::new(registered)));
@@ -90,7 +90,7 @@ impl Metrics {
     /// The metrics of the probe of this name, served where an address is given.
     ///
     /// # Errors
-    /// Where the address cannot be bound.
+    /// If the address cannot be bound.
     pub fn open(probe: &str, listen: Option<SocketAddr>) -> anyhow::Result<Metrics> {
         let metrics = Metrics::new(probe);
         if let Some(listen) = listen {
@@ -137,7 +137,7 @@ impl Metrics {
     /// Answers `GET /metrics` on `listen` from a thread of its own until the process ends; returns the address bound.
     ///
     /// # Errors
-    /// Where the address cannot be bound.
+    /// If the address cannot be bound.
     pub fn serve(&self, listen: SocketAddr) -> anyhow::Result<SocketAddr> {
         let listener = TcpListener::bind(listen)
             .with_context(|| format!("cannot listen on {listen} for metrics: see [metrics] listen"))?;
@@ -145,7 +145,7 @@ impl Metrics {
         let metrics = self.clone();
         std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                // One at a time, each within a second: a scraper that hangs keeps others waiting no longer.
+                // One request at a time, each within a second: a scraper that hangs delays others no longer than that.
                 let _ = metrics.answer(&stream);
             }
         })?;

@@ -1,4 +1,4 @@
-//! Whose packets are the agent's own: those it exchanges with Kafka and with the receivers of its exports.
+//! Recognises the agent's own packets: those it exchanges with Kafka and with the receivers of its exports.
 
 use crate::packet::{self, Address};
 use std::net::ToSocketAddrs;
@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// The protocol above IP of connections to brokers.
 pub const TCP: u8 = 6;
 
-/// Addresses and ports of the brokers, and of whom records are exported to: traffic with them is the agent's own.
+/// Addresses and ports of the brokers and of the receivers of exports: traffic with them is the agent's own.
 #[derive(Clone, Default)]
 pub struct OwnTraffic(Arc<KnownEndpoints>);
 
@@ -41,7 +41,7 @@ impl OwnTraffic {
         }
     }
 
-    /// Takes what is exchanged with another endpoint for the agent's own, too.
+    /// Also counts traffic with this endpoint as the agent's own.
     pub fn add(&self, host_and_port: impl ToSocketAddrs, protocol: u8) {
         // A name that does not resolve (yet) adds nothing; librdkafka says what it cannot reach.
         let Ok(found) = host_and_port.to_socket_addrs() else { return };

@@ -1,6 +1,6 @@
 //! Hints to the processor about memory that will be needed soon.
 
-/// Asks for the memory of something that will be needed soon.
+/// Prefetches a value that will be needed soon.
 #[inline]
 pub fn prefetch<T>(of: &T) {
     let at = std::ptr::from_ref(of).cast::<u8>();
@@ -10,7 +10,7 @@ pub fn prefetch<T>(of: &T) {
     }
 }
 
-/// Asks for the memory around an address.
+/// Prefetches the memory around an address.
 #[inline]
 pub fn prefetch_octets(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

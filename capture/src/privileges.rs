@@ -1,11 +1,11 @@
-//! Least privilege: once its sources are open, the agent gives up what it does not need to go on.
+//! Least privilege: once its sources are open, the agent drops the privileges that it no longer needs.
 
 use anyhow::Context as _;
 use caps::{CapSet, Capability, CapsHashSet};
 use std::io;
 
-/// Has the calling thread, and those it starts from now on, keep none but these capabilities, of those it has, and never
-/// gain others; what it keeps. Threads that run already are as before.
+/// Restricts the calling thread, and threads it starts later, to these capabilities for good; returns those it keeps.
+/// Threads already running do not change.
 ///
 /// # Errors
 /// What the system says.
@@ -16,8 +16,8 @@ pub fn keep_only(wanted: &[Capability]) -> anyhow::Result<CapsHashSet> {
         return Err(io::Error::last_os_error()).context("cannot give up new privileges");
     }
     let permitted = caps::read(None, CapSet::Permitted).context(what)?;
-    // These sets say what programs started from here could gain. The bounding set needs CAP_SETPCAP; without it, there is
-    // nothing to be gained all the same, as no new privileges are.
+    // These sets limit programs started from here. Clearing the bounding set needs CAP_SETPCAP; without it,
+    // no_new_privs still prevents any gain.
     if permitted.contains(&Capability::CAP_SETPCAP) {
         caps::clear(None, CapSet::Bounding).context(what)?;
     }

@@ -6,11 +6,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Flags that signals set: the first SIGTERM or SIGINT asks to stop, the next one not to wait.
+/// Flags that signals set: the first SIGTERM or SIGINT asks the agent to stop, the next one not to wait.
 #[derive(Clone, Default)]
 pub struct Asked {
     pub stop: Arc<AtomicBool>,
-    /// To wait for nothing.
+    /// Stop without waiting.
     pub give_up: Arc<AtomicBool>,
 }
 

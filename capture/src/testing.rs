@@ -12,7 +12,7 @@ pub fn frame(kind: u16, payload: &[u8]) -> Vec<u8> {
     ethernet([2, 0, 0, 0, 0, 1], kind, payload)
 }
 
-/// What follows the EtherType 0x8100 or 0x88a8.
+/// The octets after EtherType 0x8100 or 0x88a8.
 pub fn tagged(vlan: u16, kind: u16, payload: &[u8]) -> Vec<u8> {
     [&vlan.to_be_bytes()[..], &kind.to_be_bytes(), payload].concat()
 }

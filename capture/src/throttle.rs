@@ -1,22 +1,22 @@
-//! One line per cause and interval: whatever repeats is said again only after a while.
+//! Limits repeated log lines: one line per cause and period.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What was said when.
+/// The time of the last line, by cause.
 pub struct Throttle {
     said: Mutex<HashMap<String, Instant>>,
     every: Duration,
 }
 
 impl Throttle {
-    /// Lets each cause be said once in `every`.
+    /// Allows each cause once in `every`.
     pub fn new(every: Duration) -> Throttle {
         Throttle { said: Mutex::new(HashMap::new()), every }
     }
 
-    /// Whether a cause may be said now.
+    /// Whether a cause may be logged now.
     pub fn allow(&self, cause: &str) -> bool {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -33,7 +33,7 @@ BodyLike = bytes | str | Iterable[bytes] | None
 
 @dataclass
 class Answer:
-    """What a server answered."""
+    """A server's answer."""
 
     status: int
     headers: dict[str, str]
@@ -157,7 +157,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def own_server() -> Iterator[Callable[..., Server]]:
-    """Starts embedded servers that the test alone uses; what still runs at its end is stopped."""
+    """Starts embedded servers for one test, and stops those that still run at its end."""
     running: list[Server] = []
     with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
 
@@ -201,7 +201,7 @@ def database(server: Server) -> Iterator[str]:
 
 
 def eventually(check: Callable[[], bool], seconds: float = 30) -> bool:
-    """Whether something comes true within a generous time."""
+    """Whether a condition becomes true within a generous time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if check():

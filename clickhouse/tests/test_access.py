@@ -1,4 +1,4 @@
-"""access.yaml: what is wrong in it is said; what is right is compiled."""
+"""access.yaml: errors are reported; a valid file compiles."""
 
 from __future__ import annotations
 

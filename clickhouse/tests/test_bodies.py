@@ -1,4 +1,4 @@
-"""Bodies: compressed, chunked, cut, framed; what is sent is compared with what is stored."""
+"""Bodies: compressed, chunked, truncated, framed; the tests compare stored rows with those sent."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_client_that_goes_away_in_mid_body(server: Server, table: str, chunked
         )
         rows = _tsv(0, 5000)
         raw.sendall(b"%x\r\n%s\r\n" % (len(rows), rows) if chunked else rows)
-    # The next statement comes later than the end of that one: it stops at the end of its input.
+    # The next statement comes after the end of this one, which stops at the end of its input.
     import time
 
     time.sleep(0.5)

@@ -14,7 +14,7 @@ from weir_schema.cluster import Cluster, on_cluster
 
 
 def _parsed(server: Server, statement: str) -> str:
-    """The statement as the engine's parser understood it; fails where it did not."""
+    """The statement as the engine's parser reads it; fails if it cannot."""
     escaped = statement.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
     return server.sql("SELECT formatQuerySingleLine({q:String}) FORMAT TSVRaw", param_q=escaped)
 

@@ -1,4 +1,4 @@
-"""Users who see their own customer's rows alone: that they see those, and every way to the others'."""
+"""Users who see only their own customer's rows: they see those, and no trick reaches others'."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weir_clickhouse.docs import statements
 
 pytestmark = pytest.mark.embedded
 
-#: Hosts by whose they are: the source of a flow to nobody, and of one between both customers.
+#: Hosts by owner: the source of a flow to nobody, and of a flow between both customers.
 FJORD, OTHER, NOBODY = "10.1.0.1", "10.2.0.1", "10.3.0.1"
 OTHERS = ("10.2.0.1", "10.2.0.9", "Other", "secret-tag")
 
@@ -113,7 +113,7 @@ def test_every_listed_view_is_filtered_and_has_rows(server: Server) -> None:
 
 
 def test_every_view_that_names_customers_is_listed() -> None:
-    """A view with such columns that customers may not read is an omission."""
+    """A view with such columns must be readable for customers."""
     listed = yaml.safe_load((FOLDER / "access.yaml").read_text())["roles"]["customer"]["rows"]
     checked = 0
     for statement in statements(FOLDER / "migrations"):
@@ -122,14 +122,15 @@ def test_every_view_that_names_customers_is_listed() -> None:
         name = "weir." + statement.split()[4].split("(")[0]
         head = statement.split("\nAS ")[0]
         named = [line.split()[0] for line in head.splitlines() if " String COMMENT" in line and "customer" in line.split()[0]]
-        # Records of one address are for those who investigate; nobody has granted customers them.
+        # Records of one address are for investigators; customers have no grant on them.
         if named and name != "weir.v_records":
             assert set(listed.get(name, ())) == set(named), name
             checked += 1
     assert checked > 10
 
 
-#: What a customer's user must be refused, with ClickHouse's error: 497 not granted, 164 read-only, 344 disabled, 60 and
+#: Statements that the store must refuse to a customer's user, with ClickHouse's error: 497 not granted, 164 read-only,
+#: 344 disabled, 60 and
 #: 46 not there, 43 and 182 not possible.
 REFUSED = {
     "a table": ("SELECT * FROM weir.flows", 497),
@@ -215,7 +216,7 @@ ASKED = {
 
 @pytest.mark.parametrize("sql", ASKED.values(), ids=ASKED.keys())
 def test_other_rows_are_not_told(server: Server, sql: str) -> None:
-    # What another has asked, with what must not be told in it.
+    # Another user's query, with a secret in it.
     server.ask("SELECT throwIf(dst = '10.2.0.9', 'secret-tag') FROM weir.v_flows", user="other")
     answer = server.sql(sql, user="fjord", database="weir")
     assert "10.2.0.9" not in answer
@@ -223,7 +224,7 @@ def test_other_rows_are_not_told(server: Server, sql: str) -> None:
     assert "Other 'n'" not in answer.replace("\\", "")
 
 
-#: Conditions that would fail, and so tell, where a hidden row met them.
+#: Conditions that would fail, and so leak, if a hidden row met them.
 TELLING = {
     "throwIf": "SELECT count() FROM weir.v_flows WHERE throwIf(dst = '10.2.0.9') = 0",
     "throwIf with a range of time": "SELECT count() FROM weir.v_flows WHERE ts > now() - 9999 AND throwIf(dst = '10.2.0.9') = 0",
@@ -248,7 +249,7 @@ def test_conditions_are_not_computed_on_hidden_rows(server: Server, sql: str) ->
         assert server.ask(sql, user="other").status >= 400, "the condition tells nothing, even where it may"
 
 
-#: Tables of the system that a customer's user reads: nothing in them is of others. A new one is looked at, then added here
+#: System tables that a customer's user reads: they show nothing of other users. Review a new one, then add it here
 #: or to HIDDEN_SYSTEM_TABLES.
 OPEN = set(
     """aggregate_function_combinators build_options certificates clusters codecs collations columns completions contributors

@@ -1,4 +1,4 @@
-"""Nobody keeps others out: not with connections, nor with bodies that do not come, nor with texts that are hard to read."""
+"""No client can block others: not with connections, unfinished bodies, or statements that are slow to parse."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _head(user: str, length: int = 100, password: str | None = None) -> bytes:
 
 
 def _answered(raw: socket.socket, seconds: float) -> bytes:
-    """What has come of the first line of an answer."""
+    """The received part of an answer's first line."""
     raw.settimeout(seconds)
     try:
         return raw.recv(12)
@@ -67,7 +67,7 @@ def test_bodies_half_sent_keep_no_insert_out(with_table: Callable[..., Server]) 
     server = with_table()
     with ExitStack() as held:
         half = [held.enter_context(_send(server, _head("analyst") + b"S")) for _ in range(40)]
-        # Those beyond the user's bound are answered, without the rest of their bodies.
+        # The server answers statements beyond the user's bound without reading the rest of their bodies.
         time.sleep(1)
         refused = [raw for raw in half if _answered(raw, 0.05) == b"HTTP/1.1 503"]
         assert len(refused) >= 30
@@ -88,7 +88,7 @@ def test_slow_statements_keep_no_insert_out(with_table: Callable[..., Server]) -
         assert eventually(lambda: "in_flight 6.0" in server.ask(path="/metrics", method="GET").text)
         for _ in range(20):
             assert server.ask("INSERT INTO weir.t VALUES (1)", user="writer").status == 200
-        # Two places are for those who write: no reader has them.
+        # Two places are reserved for writers.
         assert server.ask("SELECT 1", user="analyst").code == 202
         assert server.ask("SELECT 1", user="dashboard").code == 202
 
@@ -108,7 +108,7 @@ def test_a_user_has_no_more_than_its_places(own_server: Callable[..., Server]) -
 
 @pytest.mark.parametrize("part", [b"", b"POST / HTTP/1.1\r\nX: ", b"POST /ping HTTP/1.1\r\nContent-Length: 100\r\n\r\nx"])
 def test_connections_without_a_login_keep_nobody_out(own_server: Callable[..., Server], part: bytes) -> None:
-    """Six hundred, of any kind: more than there are workers, and than are held at once."""
+    """Six hundred, of any kind: more than there are workers, and more than the server holds at once."""
     server = own_server()
     with ExitStack() as held:
         for _ in range(600):
@@ -131,7 +131,7 @@ def test_the_login_comes_before_the_body(server: Server) -> None:
 
 
 def test_a_refused_body_costs_no_worker(own_server: Callable[..., Server]) -> None:
-    """A stranger's body is not waited for, and the answer arrives although it was not read."""
+    """The server does not wait for a stranger's body, and the answer arrives although the body was not read."""
     server = own_server()
     with ExitStack() as held:
         strangers = [held.enter_context(_send(server, _head("writer", 1 << 30, "wrong") + bytes(100_000))) for _ in range(100)]
@@ -170,7 +170,7 @@ HARD = {
 
 @pytest.mark.parametrize("shape", HARD)
 def test_reading_a_statement_takes_linear_time(shape: str) -> None:
-    """A quarter MiB of what is hardest to read, which took minutes where it was read over and over."""
+    """A quarter MiB of the slowest text to parse, which would take minutes if it were parsed repeatedly."""
     begun = time.process_time()
     try:
         refuse_dangerous(parse(HARD[shape], complete=True), {"a": "x"})
@@ -227,7 +227,7 @@ def test_metrics_ask_the_engine_seldom() -> None:
     sizes = metrics.Sizes(ask)
     first = threading.Thread(target=sizes.refresh)
     first.start()
-    # Nobody waits for the one who asks.
+    # No other client waits for this one.
     assert eventually(lambda: bool(asked))
     for _ in range(100):
         sizes.refresh()
@@ -247,7 +247,7 @@ def test_metrics_ask_the_engine_seldom() -> None:
 
 @pytest.fixture
 def listen() -> Iterator[Callable[..., Server]]:
-    """A listener without an engine: what it would ask is never asked."""
+    """A listener without an engine, since no request reaches it."""
     with ExitStack() as ends:
 
         def begin(**limits: float) -> Server:
@@ -265,7 +265,7 @@ def listen() -> Iterator[Callable[..., Server]]:
 
 
 def _dripped(raw: socket.socket, drop: bytes, every: float) -> tuple[bytes, float]:
-    """Send a bit again and again until there is an answer, or the end; the answer and the time."""
+    """Send small pieces until an answer or the end; returns the answer and the time."""
     begun = time.monotonic()
     raw.settimeout(every)
     while time.monotonic() - begun < 30:
@@ -295,7 +295,7 @@ def test_a_head_must_come_in_time(listen: Callable[..., Server]) -> None:
         answer, took = _dripped(_send(server, part), b"x" if part else b"", 0.1)
         assert answer == b""
         assert 0.5 < took < 10
-    # One that is kept has as long from the first octet of the next request on.
+    # A kept connection has the same time from the first octet of the next request.
     ping = b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n"
     raw = _send(server, ping)
     assert _until(raw, b"Ok.\n").startswith(b"HTTP/1.1 200")

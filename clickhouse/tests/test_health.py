@@ -30,7 +30,7 @@ def test_the_baseline_is_of_the_same_hour_and_counts_what_is_absent_as_0(server:
     for weeks, rate in ((1, 10.0), (2, 20.0), (3, 90.0)):
         _mean(server, weir, hour - timedelta(weeks=weeks), "in", rate)
     _mean(server, weir, hour - timedelta(weeks=1), "out", 5)
-    # Too long ago, too little of it came, and another hour.
+    # Too long ago, too few of its rows, and another hour.
     _mean(server, weir, hour - timedelta(weeks=5), "in", 1000)
     _mean(server, weir, hour - timedelta(weeks=1) + timedelta(minutes=5), "in", 1000, seen=14)
     _mean(server, weir, hour - timedelta(weeks=1, hours=-1), "in", 1000)

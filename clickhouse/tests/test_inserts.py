@@ -1,4 +1,4 @@
-"""What is acknowledged is stored, once: by many at a time, sent again, and after kill -9."""
+"""Acknowledged rows are stored exactly once: with concurrent inserts, repeats, and kill -9."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_token_holds_for_the_targets_of_views(server: Server, database: str) -
 
 @pytest.mark.embedded
 def test_blocks_do_not_depend_on_the_pieces_of_a_body(server: Server, database: str) -> None:
-    """A body of several blocks that is sent again in other pieces is still recognised, block by block."""
+    """The server recognises a repeated body of several blocks, block by block, even in other pieces."""
     table = f"{database}.t"
     server.sql(
         f"CREATE TABLE {table} (a UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100"
@@ -115,8 +115,9 @@ def test_a_token_whose_part_a_kill_prevented_is_free_again(own_server: Callable[
 
 @pytest.mark.embedded
 def test_kill_9_keeps_every_acknowledged_row(own_server: Callable[..., Server]) -> None:
-    """Three times: inserts from four threads, kill -9 in the middle, start again; what was not acknowledged is sent
-    again with its token, and in the end everything is there once."""
+    """Three times: inserts from four threads, kill -9 in the middle, start again; the test repeats unacknowledged
+    inserts with their tokens, and in the end every row is stored once.
+    """
     server = own_server()
     server.sql("CREATE DATABASE d")
     server.sql(

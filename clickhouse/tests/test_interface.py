@@ -92,7 +92,7 @@ def test_formats_by_clause_header_and_parameter(server: Server) -> None:
 
 @pytest.mark.parametrize("name", ["JSON", "CSVWithNames", "TSVWithNamesAndTypes", "RowBinaryWithNamesAndTypes", "XML", "Native"])
 def test_a_streamed_result_has_one_header(server: Server, name: str) -> None:
-    """What is answered in pieces equals what is answered whole."""
+    """An answer in pieces equals the whole answer."""
     sql = f"SELECT number, toString(number) AS text FROM numbers(300000) FORMAT {name} SETTINGS max_threads = 1, output_format_write_statistics = 0"
     streamed = server.ask(sql, ok=True)
     whole = server.ask(sql, wait_end_of_query=1, ok=True)

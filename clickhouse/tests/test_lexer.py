@@ -77,7 +77,7 @@ PIECES = [
 
 
 def _again(text: bytes) -> bytes:
-    """The text put together again from its tokens alone; what stood between two of them becomes one blank."""
+    """The text rebuilt from its tokens, with one blank between any two that were apart."""
     out, last = bytearray(), 0
     for token in tokens(text):
         if token.start > last:
@@ -142,7 +142,7 @@ def test_any_octets_end_in_tokens_or_an_error(data: bytes) -> None:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12))
 def test_a_text_read_in_two_parts_is_read_the_same(parts: list[str]) -> None:
-    """Whatever is cut off, the statement of an INSERT's head is found as soon as it is there, and not otherwise."""
+    """Wherever the text is cut, the parser finds the head of an INSERT as soon as it is complete, and never before."""
     data = b"INSERT INTO t FORMAT TSV\n" + "".join(parts).encode()
     whole = parse(data, complete=True)
     for cut in range(len(data)):
@@ -160,8 +160,8 @@ def test_a_text_read_in_two_parts_is_read_the_same(parts: list[str]) -> None:
 def test_the_engine_sees_the_same_tokens(server: Server, texts: list[str]) -> None:
     """normalizeQueryKeepNames runs the engine's lexer, drops comments and white space and writes `?` for literals.
 
-    Where this tokenizer takes a text, the text put together again from its tokens alone must read the same to the
-    engine, white space apart: no comment or string begins or ends elsewhere. The other way about it may refuse more.
+    If this tokenizer accepts a text, the engine must read the text rebuilt from its tokens the same, apart from white
+    space: no comment or string begins or ends elsewhere. The tokenizer may refuse more than the engine.
     """
     pairs = []
     for text in texts:

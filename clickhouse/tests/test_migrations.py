@@ -1,4 +1,4 @@
-"""The migrations, and what the ledger says of rows that the test inserts."""
+"""The migrations, and the ledger's rows for data that the test inserts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_table_knows_repeats(server: Server, weir: str) -> None:
 
 
 def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server, database: str) -> None:
-    """0014 makes flows anew: rows from before it, also one with a late packet, keep every value."""
+    """0014 recreates flows: earlier rows, including one with a late packet, keep every value."""
     server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
     after = [one for file in files.migrations() if file.name >= "0014" for one in statements_of(file)]
     before = [file for file in files.migrations() if file.name < "0014"]
@@ -67,7 +67,7 @@ def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server,
         for statement in (*after, *files.renewed().values()):
             server.sql(statement, database=database)
         assert server.sql(asked) == rows
-    # The views read the table that the name stands for now.
+    # The views read the table that has the name now.
     server.sql(f"INSERT INTO {database}.flows (ts, fwd_packets) VALUES ('{TS}', 5)")
     assert server.sql(f"SELECT sum(fwd_packets) FROM {database}.flows_hourly") == "5"
     assert server.sql(f"SELECT count() FROM {database}.v_flows") == "2001"
@@ -227,7 +227,7 @@ def test_the_newest_version_holds(server: Server, weir: str) -> None:
         published_batches=0,
         on_interface_packets=0,
     )
-    # Without the closing record, what Flink received is what must be stored.
+    # Without the closing record, the rows that Flink received must be stored.
     assert _row(server, weir, STORED) == "closing_missing\t0\t2\t4\t48\t4640\t0\t0"
     assert _row(server, weir, "workers_incomplete, completeness", "v_completeness") == "1\t0"
     _ledger(server, weir, version=2)
@@ -310,7 +310,7 @@ def test_what_comes_beside_flows_is_not_read_for_the_ledger(server: Server, weir
 
 
 def test_a_condition_reaches_the_projection(server: Server, weir: str) -> None:
-    """The ledger's question must not read the flows themselves, nor those of other days."""
+    """The ledger's query must not read the flows themselves, nor those of other days."""
     server.sql(
         f"INSERT INTO {weir}.flows (ts, probe, worker, sequence, fwd_packets) SELECT toDateTime('{TS}') + intDiv(number, 100) * 10,"
         " 'p' || toString(number % 2), 0, intDiv(number, 50), 1 FROM numbers(200000)"

@@ -1,7 +1,7 @@
-"""What `analyst` and `dashboard` cannot do: each tried, and refused with the error that ClickHouse has for it.
+"""Statements that `analyst` and `dashboard` may not send: the store refuses each with ClickHouse's error.
 
-164 READONLY, 344 SUPPORT_IS_DISABLED, 497 ACCESS_DENIED; 158, 159, 241 and 396 are limits, 201 the quota. The tricks that hide such statements
-are in test_refused.py, customers' users in test_customers.py.
+164 READONLY, 344 SUPPORT_IS_DISABLED, 497 ACCESS_DENIED; 158, 159, 241 and 396 are limits, 201 the quota.
+test_refused.py tests tricks that hide such statements, test_customers.py the users of customers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conftest import FOLDER, Server
 
 pytestmark = pytest.mark.embedded
 
-#: Refused to both, by what it would do.
+#: Refused to both, by their effect.
 REFUSED = {
     "read a file": ("SELECT * FROM file('/etc/passwd', 'LineAsString')", 344),
     "write a file by INTO OUTFILE": ("SELECT 1 INTO OUTFILE '/tmp/weir-refused'", 344),
@@ -116,7 +116,7 @@ def test_limits_of_an_analyst(server: Server, sql: str, settings: dict[str, Any]
 
 @pytest.fixture
 def frugal(tmp_path: Path, own_server: Callable[..., Server]) -> Server:
-    """A server where analysts may ask little in a day."""
+    """A server with a small daily quota for analysts."""
     tree = yaml.safe_load((FOLDER / "access.yaml").read_text())
     tree["roles"]["analyst"]["quota"] = [
         {"interval": "365 days", "queries": 6, "result_rows": 1000, "read_rows": 5000, "execution_time": 1000}

@@ -1,4 +1,4 @@
-"""What must be refused, with the tricks that try to hide it; and what looks like it and must not be."""
+"""Statements that the store must refuse, with tricks that hide them; and harmless ones that look alike."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ READONLY = [
     "SELECT * FROM (SELECT 1 SETTINGS query_plan_merge_filters) SETTINGS max_threads = 1",
 ]
 
-#: Things that only look like what is refused.
+#: Harmless statements that only look like refused ones.
 ALLOWED = [
     "SELECT 'INTO OUTFILE ''x''; DROP TABLE weir.flows'",
     "SELECT 1 -- ; SELECT 2",
@@ -337,14 +337,14 @@ def test_nothing_runs_behind_the_data_of_an_insert(server: Server, database: str
 )
 @pytest.mark.parametrize("how", ["VALUES (1, {})", "FORMAT Values (1, {})", "VALUES (1, 'x'), (2, {}), (3, 'y')"])
 def test_the_data_of_an_insert_open_no_files(server: Server, secret: Path, how: str, value: str) -> None:
-    """For the writer no value is an expression; the administrator's are looked through."""
+    """The writer's values are never expressions; the server checks the administrator's."""
     sql = f"INSERT INTO weir.applications (number, name) {how.format(value.format(file=secret))}"
     for user in ("writer", "admin"):
         for text, params in ((sql, {}), (sql.encode()[20:], {"query": sql[:20]})):
             answer = server.ask(text, user=user, **params)  # type: ignore[arg-type]
             assert answer.status >= 400, answer.text
             assert SECRET not in answer.text
-    # So many that they are not looked through.
+    # Too many for the server to check.
     many = "INSERT INTO weir.applications (number, name) VALUES " + "(1, 'x')," * 200_000 + value.format(file=secret)
     assert server.ask(many, user="admin").status >= 400
     assert server.sql(f"SELECT count() FROM weir.applications WHERE name LIKE '%{SECRET}%'") == "0"
@@ -369,7 +369,7 @@ def test_a_parameter_is_no_function(server: Server, secret: Path, value: str) ->
             answer = server.ask(sql.replace("{file}", str(secret)), user=user, param_p=value)
             assert answer.status >= 400
             assert SECRET not in answer.text
-    # One that the request does not give may stand in the session.
+    # A parameter that the request lacks may be in the session.
     server.ask("SET param_p = 'file'", session_id="parameter")
     server.ask("CREATE TEMPORARY TABLE held (a UInt8)", session_id="parameter")
     server.ask("SET param_p = 'file'", session_id="parameter")

@@ -1,4 +1,4 @@
-"""Roles of access.yaml: what each may read, however it asks."""
+"""Roles of access.yaml: the tables that each may read, in every form of query."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_system_tables_show_what_may_be_seen(server: Server) -> None:
     assert "v_flows" in seen
     assert "flows" not in seen
     columns = server.sql("SELECT DISTINCT table FROM system.columns WHERE database = 'weir'", user="dashboard").splitlines()
-    # A view with parameters has its columns once they are given.
+    # A view with parameters has columns only with their values.
     assert set(columns) == set(seen) - {"v_network"}
     assert server.sql("SHOW TABLES FROM weir", user="dashboard").splitlines() == seen
     assert "flows" in server.sql("SHOW TABLES FROM weir", user="analyst").splitlines()

@@ -1,4 +1,4 @@
-"""The files that say what the store consists of: nothing in two places, nothing forgotten, nothing edited afterwards."""
+"""The files that define the store: nothing in two places, nothing forgotten, nothing edited afterwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_views_stand_in_files_of_their_own() -> None:
     for name, statement in found.items():
         assert statement.startswith(f"CREATE OR REPLACE VIEW {name}\n")
         assert "LIKE " not in statement.split("\nAS ")[0]
-        # Whoever may read a view needs no right on its tables; a view with parameters asks with its reader's rights.
+        # A user who may read a view needs no right on its tables; a view with parameters runs with its reader's rights.
         assert ("SQL SECURITY DEFINER" in statement) == (name != "v_network")
 
 
@@ -57,7 +57,7 @@ def test_columns_like_anothers_have_its_type_and_comment(tmp_path: Path) -> None
 def test_every_table_has_one_tier(server: Server, weir: str) -> None:
     made = server.sql(f"SELECT name FROM system.tables WHERE database = '{weir}' AND engine LIKE '%MergeTree' ORDER BY name")
     listed = sorted(table for tier in retention.tiers().values() for table in tier.tables)
-    # `weir migrate` makes the one that notes what was applied.
+    # `weir migrate` creates the table of applied migrations.
     assert listed == sorted([*made.split(), "schema_migrations"])
 
 

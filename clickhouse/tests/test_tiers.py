@@ -1,4 +1,4 @@
-"""The tiers: hourly and daily rows say what the raw records say, once, and what people read of them."""
+"""The tiers: hourly and daily rows agree with the raw records, each counted once, and so do the views on them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _many(server: Server, weir: str, rows: int, seed: int, token: str) -> None:
 
 
 def _totals(server: Server, weir: str) -> dict[str, str]:
-    """What each tier says of the same days: records, flows, packets and octets by probe."""
+    """The sums of each tier for the same days: records, flows, packets and octets by probe."""
     per = "GROUP BY day, probe ORDER BY day, probe"
     begun = "countIf(record_kind = 'flow' AND first_seen = flow_start)"
     hourly = f"SELECT toDate(ts) AS day, probe, sum(records), sum(flows), {SUMS}"

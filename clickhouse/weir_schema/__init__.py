@@ -1,1 +1,1 @@
-"""What the store consists of, as files: migrations, views, and what they are on a cluster. Pure text; no server is asked."""
+"""The store's files: migrations, views, and their form on a cluster. Works on text alone, without a server."""

@@ -108,7 +108,7 @@ class Cluster:
     def _exchange(self, _: str, found: re.Match[str]) -> list[str]:
         one, other = found[1], found[2]
         self._tables[one], self._tables[other] = self._tables[other], self._tables[one]
-        # A Distributed table has its own columns: those of the local table that it now reads.
+        # A Distributed table has columns of its own: copy those of the local table that it now reads.
         return [
             f"EXCHANGE TABLES {one}_local AND {other}_local {self._on}",
             self._distributed(one, "CREATE OR REPLACE TABLE "),

@@ -1,12 +1,12 @@
-"""The statements of migrations and views, and the checksums by which a change to them is noticed.
+"""The statements of migrations and views, and the checksums that reveal a change to them.
 
 A migration makes or changes tables, dictionaries and functions; it is applied once, and never edited afterwards:
-`migrations/checksums` holds each file's SHA-256, and those that it had before and that are as good. A view stands in a
-file of its own, `views/NAME.sql`, and is made anew whenever its statement changes. So is `lists/TABLE.sql`, written by
-flink-jobs from its declarations: it gives a table of windows the names of all its lists.
+`migrations/checksums` holds each file's SHA-256, and its equivalent earlier ones. A view stands in a file of its own,
+`views/NAME.sql`, and is created again whenever its statement changes. So is `lists/TABLE.sql`, written by flink-jobs
+from its declarations: it gives a table of windows the names of all its lists.
 
-The columns of a view that mean what those of a table or of another view mean are declared by their names alone,
-`LIKE table (column, …)`: type and comment are the other's.
+`LIKE table (column, …)` declares columns of a view that have the meaning of another table's or view's columns: they
+take type and comment from there.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def lists(folder: Path = MIGRATIONS) -> dict[str, str]:
 
 
 def views(folder: Path = MIGRATIONS) -> dict[str, str]:
-    """The statement of each view that goes with a folder of migrations, by name, each after those that it reads."""
+    """The statement of each view beside a folder of migrations, by name, each after those that it reads."""
     found = {}
     for path in sorted((folder.parent / "views").glob("*.sql")):
         (found[path.stem],) = statements(path.read_text())
     columns = _columns(folder)
     for _ in found:
-        # A view may take columns of one that takes some itself.
+        # A view may take columns from a view that itself takes some.
         for name, text in found.items():
             found[name] = _LIKE.sub(lambda like: _declared(columns, like[1], like[2]) or like[0], text)
             columns[name] = _columns_of(found[name]) | columns.get(name, {})
@@ -69,7 +69,7 @@ def views(folder: Path = MIGRATIONS) -> dict[str, str]:
     return {name: found[name] for name in TopologicalSorter(read).static_order()}
 
 
-#: A line that declares a column: name, type with what follows it, comment.
+#: A line that declares a column: name, type with its modifiers, comment.
 _COLUMN = re.compile(
     r"^\s+(?:(?:ADD|MODIFY) COLUMN (?:IF NOT EXISTS )?)?(\w+)\s+(.+?) COMMENT ('(?:[^'\\]|''|\\.)*')", re.MULTILINE
 )
@@ -77,7 +77,7 @@ _LIKE = re.compile(r"^    LIKE ([\w.]+) \(([\w,\s]+)\)", re.MULTILINE)
 
 
 def _columns(folder: Path) -> dict[str, dict[str, str]]:
-    """What each table's columns are declared as after all migrations, without defaults and codecs."""
+    """The declaration of each table's columns after all migrations, without defaults and codecs."""
     tables: dict[str, dict[str, str]] = {}
     made = [statement for path in migrations(folder) for statement in statements(path.read_text())]
     for statement in [*made, *lists(folder).values()]:
@@ -96,20 +96,21 @@ def _columns_of(statement: str) -> dict[str, str]:
 
 
 def _declared(columns: dict[str, dict[str, str]], table: str, names: str) -> str:
-    """The declarations of these columns of a table or view; empty where one is not known."""
+    """The declarations of these columns of a table or view; empty if one is unknown."""
     known = columns.get(table, {})
     wanted = [name.strip() for name in names.split(",")]
     return ",\n".join(f"    {known[name]}" for name in wanted) if all(name in known for name in wanted) else ""
 
 
 def _read(view: str) -> set[str]:
-    """Names of what a view reads."""
+    """Names of the tables and views that a view reads."""
     text = re.sub(r"'(?:[^'\\]|''|\\.)*'", "''", view)
     return set(re.findall(r"\b(?:FROM|JOIN) (\w+)\b", text))
 
 
 def renewed(folder: Path = MIGRATIONS) -> dict[str, str]:
-    """What is applied whenever it has changed, in order, by its file without the ending: lists, then views."""
+    """The statements applied whenever they have changed, in order, by file name without extension: lists, then views.
+    """
     found = {f"lists/{name}": statement for name, statement in lists(folder).items()}
     return found | {f"views/{name}": statement for name, statement in views(folder).items()}
 

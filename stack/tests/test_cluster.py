@@ -46,7 +46,7 @@ def test_no_table_of_the_migrations_is_left_on_one_node() -> None:
 
 
 def test_versions_of_a_row_meet_on_one_shard() -> None:
-    """The sharding key of a Distributed table is part of the order by which its rows replace each other."""
+    """The sharding key of a Distributed table is part of the sorting key by which its rows replace each other."""
     orders: dict[str, str] = {}
     for _, found in compiled("weir", "c"):
         for one in found:

@@ -12,7 +12,7 @@ from weir.services import Service, all_services
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
-# What the stack chooses itself, and why nobody sets it.
+# Options that the stack sets itself, with the reason.
 _OWN = {
     "sink": "count is for measuring the jobs, never for running a stack",
     "listen": "everything of a stack listens on 127.0.0.1",

@@ -1,4 +1,4 @@
-"""What the ledger says of exporters."""
+"""The ledger's lines about exporters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is applied, when, to a store that only listens."""
+"""Applied migrations, against a store that only records statements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weir.schema import files
 
 
 class Store:
-    """Remembers what it was told, and the checksums that it was told to."""
+    """Remembers the statements and the checksums that it receives."""
 
     database = "weir"
 
@@ -37,7 +37,7 @@ class Store:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A table and two views, of which one reads the other."""
+    """A table and two views, one of which reads the other."""
     migrations = tmp_path / "migrations"
     migrations.mkdir()
     (tmp_path / "views").mkdir()
@@ -76,7 +76,7 @@ def test_an_edited_migration_is_refused(folder: Path) -> None:
     (folder / "0001_t.sql").write_text("CREATE TABLE t (b UInt8) ENGINE = MergeTree ORDER BY b;\n")
     with pytest.raises(WeirError, match=r"0001_t\.sql was changed after it was applied"):
         migrate(store, folder)  # type: ignore[arg-type]
-    # Unless the two are as good as each other.
+    # Unless the two are equivalent.
     (folder / "checksums").write_text(f"0001_t.sql {files.checksum(folder / '0001_t.sql')} {was}\n")
     migrate(store, folder)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""What `stack/setup.sh` takes for missing."""
+"""The packages that `stack/setup.sh` finds missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command(folder: Path, name: str, script: str) -> None:
 
 
 def setup(commands: Path) -> str:
-    """What setup.sh prints."""
+    """The output of setup.sh."""
     path = f"{commands}:{os.environ['PATH']}"
     run = [str(CHECKOUT / "stack/setup.sh")]
     return subprocess.run(run, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False).stdout

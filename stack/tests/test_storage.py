@@ -20,6 +20,11 @@ def _partition(table: str, name: str, size: int = 100, written: int = 0) -> Part
     return Partition(table, name, begin, end, written or end, 10, size)
 
 
+def _partitions(**names: list[str]) -> list[Partition]:
+    """Partitions of 100 octets each, by table and names."""
+    return [_partition(table, name) for table in names for name in names[table]]
+
+
 @pytest.mark.parametrize(
     ("name", "begin", "end"),
     [
@@ -67,14 +72,9 @@ def test_sizes_are_shown() -> None:
 
 
 def test_what_is_too_old_goes_and_daily_rows_stay() -> None:
-    found = [
-        _partition("hosts_daily", "199812"),
-        _partition("flows_hourly", "2020-11-16"),
-        _partition("flows", "20261101"),
-        _partition("flows", "20261110"),
-        _partition("mixes", "202510"),
-        _partition("mixes", "202511"),
-    ]
+    found = _partitions(
+        hosts_daily=["199812"], flows_hourly=["2020-11-16"], flows=["20261101", "20261110"], mixes=["202510", "202511"]
+    )
     gone = due(found, DAYS, 10**9, NOW)
     assert [(one.partition.table, one.partition.name, one.why) for one in gone] == [
         ("flows_hourly", "2020-11-16", "age"),
@@ -89,15 +89,12 @@ def test_an_old_capture_that_was_read_today_stays() -> None:
 
 
 def test_beyond_the_budget_the_oldest_go_whatever_their_tier() -> None:
-    found = [
-        _partition("hosts_daily", "202401"),
-        _partition("flows_hourly", "2025-11-17"),
-        _partition("flows_hourly_by_destination", "2025-11-17"),
-        _partition("flows_hourly", "2026-11-09"),
-        _partition("flows", "20261115"),
-        _partition("flows", "20261121"),
-        _partition("flows", "20261122"),
-    ]
+    found = _partitions(
+        hosts_daily=["202401"],
+        flows_hourly=["2025-11-17", "2026-11-09"],
+        flows_hourly_by_destination=["2025-11-17"],
+        flows=["20261115", "20261121", "20261122"],
+    )
     assert due(found, DAYS, 700, NOW) == []
     assert [one.partition.begin for one in due(found, DAYS, 650, NOW)] == [span("2025-11-17")[0]]
     assert len(due(found, DAYS, 450, NOW)) == 3

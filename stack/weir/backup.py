@@ -172,7 +172,7 @@ def _tables(store: ClickHouse, database: str) -> list[str]:
 
 
 def _held(store: ClickHouse) -> dict[str, int]:
-    """Tables with rows that did not come from migrations, and their row counts."""
+    """Tables with rows that migrations did not insert, and their row counts."""
     rows = store.rows(
         f"SELECT table, sum(rows) AS n FROM system.parts WHERE active AND database = '{store.database}' GROUP BY table HAVING n > 0",
         database="",

@@ -1,9 +1,9 @@
 """Apply `clickhouse/migrations/NNNN_name.sql` in order, once each, to any server, and `clickhouse/lists` and
 `clickhouse/views` whenever they have changed.
 
-A migration is idempotent: broken off half-way, it is simply applied again. What was applied is kept in
-`schema_migrations` with a checksum, so that a file changed after the fact is noticed. Views, and `schemas/services.csv`,
-may change: then they are made, or loaded, again.
+A migration is idempotent: broken off half-way, it is simply applied again. `schema_migrations` keeps each applied one
+with a checksum, which reveals a file changed afterwards. Views, and `schemas/services.csv`, may change: then they are
+made, or loaded, again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weir.schema import Cluster, files, on_cluster
 FOLDER = files.MIGRATIONS
 SERVICES = CHECKOUT / "schemas/services.csv"
 
-#: Where what was applied is kept.
+#: The table of applied migrations.
 _APPLIED = (
     "CREATE TABLE IF NOT EXISTS schema_migrations (name String COMMENT 'File', checksum String "
     "COMMENT 'SHA-256 of the file', applied_at DateTime('UTC') DEFAULT now() COMMENT 'When') "
@@ -33,7 +33,7 @@ _APPLIED = (
 
 
 def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[str, list[str]]]:
-    """Each migration's name and statements, then each view's, as they are for one node, or for a cluster where one is named.
+    """Each migration's name and statements, then each view's, for one node, or for a cluster if one is named.
 
     The first has no name: it creates the database and the table of applied migrations. Raises WeirError.
     """
@@ -50,10 +50,10 @@ def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[s
 
 
 def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "", *, all_views: bool = False) -> list[str]:
-    """Apply what is new, on every node where a cluster is named; returns the names of what was applied.
+    """Apply new migrations and views, on every node if a cluster is named; returns the names of those applied.
 
-    all_views: create views again although they have not changed, as after a restore, which brings tables alone.
-    Raises WeirError where an applied migration has been edited since, or where a statement fails.
+    all_views: create views again although they have not changed, as after a restore, which brings back only tables.
+    Raises WeirError if an applied migration has been edited since, or if a statement fails.
     """
     (_, first), *found = compiled(clickhouse.database, cluster, folder)
     good = files.accepted(folder)
@@ -99,7 +99,9 @@ _DEFINITION = re.compile(
 
 
 def define(clickhouse: ClickHouse, folder: Path = FOLDER) -> None:
-    """Make dictionaries and functions of the applied migrations anew; tables and their rows stay. `migrate` then makes all views."""
+    """Create dictionaries and functions of the applied migrations again; tables and their rows stay. `migrate` then
+    makes all views.
+    """
     applied = {row["name"] for row in clickhouse.rows("SELECT DISTINCT name FROM schema_migrations")}
     for path in files.migrations(folder):
         for statement in files.statements(path.read_text()) if path.name in applied else []:

@@ -23,7 +23,7 @@ from weir.errors import WeirError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-#: What each report says of its ports.
+#: The ports that each kind of report covers.
 _FORMS = {
     "create": "port",
     "delete": "port",
@@ -34,9 +34,11 @@ _FORMS = {
 }
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _BEGINS = {"create", "port_block_allocate", "address_bind"}
-#: A session whose end nobody reported is not believed to have lasted longer: its port may be another's, or nobody's.
+#: Maximum duration assumed for a session without a reported end: afterwards its port may belong to another, or to
+#: nobody.
 LONGEST = timedelta(hours=24)
-#: Reports on single ports are read so far before the moment; those on blocks and addresses, which are held for long, all.
+#: How far before the moment to read reports on single ports; those on blocks and addresses, which last long, are all
+#: read.
 _BACK = timedelta(days=31)
 #: Reports of either kind that are read before and after the moment, the nearest first. Where more of them fall into the last
 #: LONGEST before the moment, nobody is named.
@@ -48,9 +50,9 @@ PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "sctp": 132}
 
 @dataclass(frozen=True)
 class Who:
-    """The question: who had this address and port, towards this destination if one is given.
+    """The query: who had this address and port, towards this destination if one is given.
 
-    port 0: of the whole address; protocol None: any.
+    port 0: the whole address; protocol None: any.
     """
 
     address: Address
@@ -93,7 +95,7 @@ class Report:
         return self.subscriber, self.vrf
 
     def ends(self, begun: Report) -> bool:
-        """Whether it ends what that one began: whatever it leaves open it does not restrict."""
+        """Whether it ends the holding that `begun` began: a field that it leaves open matches anything."""
         return (
             not self.begins
             and self.inwards == begun.inwards
@@ -107,8 +109,8 @@ class Report:
         )
 
     def replaces(self, begun: Report) -> bool:
-        """Whether it gives to another what that one gave: then that one's end was lost. One port may be shared by several
-        sessions to different destinations or of different protocols; whose block it is excludes all others.
+        """Whether it assigns to another what that one assigned: then that one's end was lost. One port may be shared by
+        several sessions to different destinations or of different protocols; whose block it is excludes all others.
         """
         if not self.begins or self.who == begun.who or self.inwards != begun.inwards:
             return False
@@ -120,9 +122,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Answer:
-    """holders: whoever had it by the stored reports; before, after: the reports next to that moment, None for none.
+    """holders: the subscribers who had it according to the stored reports; before, after: the reports next to that
+    moment, or None.
 
-    superseded: those whose end no report told, and whose port another was given since, or too long ago.
+    superseded: holdings without a reported end whose port was assigned to another since, or that began too long ago.
     complete: every report that matters was read.
     """
 
@@ -209,7 +212,7 @@ def judge(before: list[Report], after: list[Report], at: datetime) -> Answer:
         return following is not None and following.ends(one)
 
     for report in before:
-        # At the same moment a port is taken back before it is given away again.
+        # At the same moment, a release counts before an assignment.
         if report.begins:
             gone = [one for one in open_ if report.replaces(one) and not lasts(one)]
             superseded += gone
@@ -222,26 +225,28 @@ def judge(before: list[Report], after: list[Report], at: datetime) -> Answer:
         if one.form == "port" and at - one.at > LONGEST and not lasts(one):
             open_.remove(one)
             superseded.append(one)
-    # A session within the block or address of the same subscriber says more than that.
+    # A session within the block or address of the same subscriber is more specific.
     particular = {one.who for one in open_ if one.form == "port"}
     holders = [one for one in open_ if one.form == "port" or one.who not in particular]
     return Answer(holders, superseded, before[-1] if before else None, after[0] if after else None)
 
 
 def _again(report: Report, before: Report) -> bool:
-    """The same thing told a second time."""
+    """A repeated report."""
     return replace(report, at=before.at, user=before.user, exporter=before.exporter) == before
 
 
 def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
-    """Who had it. A moment without a fraction is the whole second: whoever had it in a part of it counts."""
+    """Who had it. A moment without a fraction is the whole second: every subscriber who had it during a part of it
+    counts.
+    """
     until = at if at.microsecond else at + timedelta(milliseconds=999)
     read = [_read(store, wanted, form, f"<= {_time(until)}", "DESC", at - _BACK) for form in _READS]
     reports = sorted((one for some in read for one in reversed(some)), key=lambda one: (one.at, one.begins))
     later = [one for form in _READS for one in _read(store, wanted, form, f"> {_time(until)}", "ASC", at - _BACK)]
     later.sort(key=lambda one: one.at)
     early = [one for one in reports if one.at <= at]
-    # Within the second, it may have been given to another.
+    # Within the second, it may have been assigned to another.
     ends = sorted({len(early), *range(len(early), len(reports) + 1)})
     answers = [judge(reports[:end], [*reports[end:], *later], at) for end in ends[:200]]
     holders = list(dict.fromkeys(one for answer in answers for one in answer.holders))

@@ -50,7 +50,7 @@ RECORDS_A_CORE = Constant(150_000, "make bench-store: 6.4 us of CPU per record")
 #: Disk that merging needs beside the stored data; how full a disk may be.
 DISK_FILL = Constant(0.8, "ClickHouse merges a partition into a copy of itself")
 MACHINE_CORES, MACHINE_OCTETS = 16, 16 * 10**12
-#: Share of the cores that inserts may take; queries get the rest.
+#: Share of the cores for inserts; queries get the rest.
 INSERT_SHARE = 0.5
 
 

@@ -173,6 +173,18 @@ def test_filters(name: str) -> None:
         )
 
 
+@pytest.mark.parametrize("base", ["mixes", "suspects", "talkers"])
+def test_a_dataset_of_customers_reads_customers_alone(base: str) -> None:
+    """It shares the SQL of its base but not the choice of a scope; row-level security filters on `customer_id`."""
+    whole, customers = (BUNDLE[f"datasets/weir/{name}.yaml"] for name in (base, f"customer_{base}"))
+    assert customers["sql"] == "{% set of_customers = true -%}\n" + whole["sql"]
+    assert "{% set scope = 'customer' if of_customers else scope_of(filter_values) -%}" in whole["sql"]
+    assert re.findall(r"\.scope = (\S+ \S+ \S+)", whole["sql"]) == ["'{{ scope }}'"]
+    columns, of_customers = ({column["column_name"] for column in one["columns"]} for one in (whole, customers))
+    assert columns - of_customers >= {"probe"}
+    assert of_customers - columns == {"customer_id"}
+
+
 def test_colours_are_of_things_that_are_there() -> None:
     metrics = {metric["metric_name"] for dataset in DATASETS.values() for metric in dataset["metrics"]}
     for label, colour in yaml.safe_load((weir_assets.FOLDER / "colors.yaml").read_text()).items():

@@ -97,7 +97,7 @@ def verdict(met: bool | None) -> str:
 
 
 def bench_decode(form: Form, *words: str, before: tuple[str, ...] = ()) -> str:
-    """Run `weir-bench decode`; what it says."""
+    """Run `weir-bench decode`; returns its output."""
     command = [*before, str(BENCH), "decode", "--protocol", form.name, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     if done.returncode:

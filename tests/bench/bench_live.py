@@ -1,7 +1,8 @@
 """The agent on a private live link, for `bench_capture.py`: two network namespaces joined by a veth pair.
 
-`weir-bench blast` sends; the agent captures at the other end and publishes to a broker within this process (librdkafka's
-mock), so that everything is done that is done in earnest. Sender, agent and broker share the machine.
+`weir-bench blast` sends; the agent captures at the other end and publishes to a broker within this process
+(librdkafka's mock), so that the agent does all the work of a real deployment. Sender, agent and broker share the
+machine.
 """
 
 from __future__ import annotations

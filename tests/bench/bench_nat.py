@@ -1,4 +1,4 @@
-"""Time of the question that the law asks: who had this address and port at that moment?
+"""Time of the query that the law requires: who had this address and port at that moment?
 
 `make bench-nat`, or ROWS=100000000. A private store gets reports of a translator as it would make them in 90 days: 4,096
 public addresses, a session in two reports (beginning and end) some minutes apart, and blocks of 512 ports for each 20th
@@ -35,7 +35,7 @@ SEEN = ipaddress.IPv4Address("198.18.0.0")
 
 @dataclass(frozen=True)
 class Session:
-    """Who had what, and from when to when (ms from FIRST)."""
+    """A holding: subscriber, address and port, from and until (ms from FIRST)."""
 
     seen: ipaddress.IPv4Address
     port: int
@@ -98,10 +98,10 @@ def questions(rows: int, count: int, seed: int) -> list[tuple[nat.Who, datetime,
 
 
 def main() -> None:
-    """Fill, ask, compare, print."""
+    """Fill the store, query, compare, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000, help="reports to store (default: %(default)s)")
-    parser.add_argument("--questions", type=int, default=200, help="questions to ask (default: %(default)s)")
+    parser.add_argument("--questions", type=int, default=200, help="number of queries (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     console = Console()

@@ -1,6 +1,7 @@
-"""Who had an address and port: reports that came short, late, in another form or by another unit, over rows as the jobs write them.
+"""Who had an address and port: incomplete or late reports, in another form or from another unit, over rows as the jobs
+write them.
 
-Every case states who held the port in truth. Nobody who did not may be named; an answer that names several is no wrong one.
+Every case states who really held the port. The answer may name nobody else; an answer with several names is not wrong.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Case:
     reports: list[Report]
     port: int
     at: str
-    #: Those who may be named, of whom exactly one has to be where `known` is True; any or none where it is None.
+    #: Subscribers whom the answer may name: exactly one of them if `known` is True; any or none if it is None.
     truth: list[str]
     known: bool | None
     options: list[str] = field(default_factory=list)

@@ -1,5 +1,5 @@
-"""What routers tell beside their flows, from the wire to SQL: events of translation, counters and names of interfaces, and the
-way of a flow.
+"""Data that routers send beside flows, from the wire to SQL: translation events, interface counters and names, and
+routing data of a flow.
 
 The test makes the messages from RFC 7011, RFC 8158 and sFlow version 5 alone.
 """
@@ -69,7 +69,7 @@ def _sflow(sequence: int, uptime_ms: int, octets: int, packets: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def told(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunningStack, int]:
-    """A stack to which a router told all of it, and when its first session began (ms)."""
+    """A stack with all of these reports from a router, and the beginning of its first session (ms)."""
     stack.enrol("told")
     port = free_ports(1)[0]
     folder: Path = tmp_path_factory.mktemp("told")

@@ -89,7 +89,7 @@ def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> A
         now = time.monotonic()
         if now > end:
             raise AssertionError(f"not within {seconds:.0f} s: {what}; the last answer was {answer!r}")
-        # Asking takes at most a quarter of the time, so that those who are asked can work.
+        # Polling takes at most a quarter of the time, so that the polled services can work.
         time.sleep(max(0.3, 3 * (now - began)))
 
 

@@ -1,9 +1,9 @@
 """The expected rows of the window jobs, computed by the store itself in plain SQL from the raw rows of `flows`.
 
-Each step is a table of a database of its own, so that the next one reads as what it means: `seen` is what each probe
-saw of each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these, `hosts` what
-each host did. Those tables are made here. How the lists, indicators and mixes follow from them is declared with each of
-them in `flink-jobs`, which prints the SQL (`io.weir.jobs.Definitions json`), the columns to compare and their views.
+Each step is a table of a database of its own, so that the next step is easy to read: `seen` is each probe's share of
+each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these, `hosts` the activity
+of each host. This module makes those tables. How the lists, indicators and mixes follow from them is declared with each
+of them in `flink-jobs`, which prints the SQL (`io.weir.jobs.Definitions json`), the columns to compare and their views.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ESTIMATE = (
 
 @functools.cache
 def definitions() -> dict[str, Any]:
-    """What the jobs declare of their tables."""
+    """The jobs' declarations of their tables."""
     jar = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
     command = ["java", "-cp", str(jar), "io.weir.jobs.Definitions", "json"]
     found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)

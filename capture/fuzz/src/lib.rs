@@ -5,7 +5,7 @@
 
 #[path = "../../src/app/mod.rs"]
 pub mod app;
-/// Without what publishes: that is Kafka's.
+/// Leaves out publishing, which needs Kafka's client.
 #[path = "../../src/collect"]
 pub mod collect {
     pub mod cause;
@@ -23,7 +23,7 @@ mod host;
 pub mod meter;
 #[path = "../../src/packet/mod.rs"]
 pub mod packet;
-/// The names of elements alone.
+/// Only the names of information elements.
 #[path = "../../src/export"]
 pub mod export {
     pub mod element_list;

@@ -17,14 +17,14 @@ type Packets = Vec<(i64, Vec<u8>)>;
 
 /// An input is a file: pcap or pcapng, compressed or not.
 pub fn check(input: &[u8]) {
-    // How many octets of it come at a time is anything, and the same for the same input.
+    // The size of each read is arbitrary, but the same for the same input.
     let step = input.iter().fold(0, |sum: usize, &octet| sum.wrapping_mul(31) + usize::from(octet)) % 100 + 1;
     let stream = Stream::open(Box::new(Dribble(Cursor::new(input.to_vec()), step)));
     let file = match CaptureFile::from_octets(Path::new("-"), input.to_vec()) {
         Ok(file) => file,
         Err(error) => {
-            // Link types that come later are not looked for in a stream: it may have no end. And how much comes out before
-            // compression is found damaged depends on how much is asked for.
+            // A stream is not searched for later link types, since it may never end; and the amount decompressed before
+            // damage is noticed depends on the size of the reads.
             let may_differ = matches!(error, OpenError::LinkType { .. } | OpenError::Unreadable { .. });
             assert!(stream.is_err() || may_differ, "only a stream: {error}");
             return;
@@ -95,7 +95,7 @@ fn replay(plan: Plan) {
     assert_eq!(closed.iter().map(|interval| interval.tally.captured.packets).sum::<u64>(), packets);
 }
 
-/// Gives so many octets at a time.
+/// A reader that returns a fixed number of octets at a time.
 struct Dribble(Cursor<Vec<u8>>, usize);
 
 impl Read for Dribble {

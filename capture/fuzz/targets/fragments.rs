@@ -1,4 +1,4 @@
-//! Fragments: any at all, and datagrams that come whole in any order.
+//! Arbitrary fragments, and complete datagrams whose fragments arrive in any order.
 
 use super::{Bounds, Input, Metering, NO_FILTERS, START_NS};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ const MOST: usize = 256;
 /// Datagrams of one input at most, so that all their fragments may wait at once.
 const DATAGRAMS: usize = 16;
 
-/// An input is an octet that chooses what it is: see [`any`] and [`whole`].
+/// The first octet of an input chooses between [`any`] and [`whole`].
 pub fn check(input: &[u8]) {
     let mut input = Input(input);
     match input.octet() {
@@ -59,7 +59,7 @@ fn packet(piece: Piece, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Meters packets that come at these times, ns.
+/// Meters packets that arrive at these times, ns.
 fn meter(packets: &[(i64, Vec<u8>)], bounds: Bounds) -> Vec<ClosedInterval> {
     let frames: Vec<Frame<'_>> = packets
         .iter()
@@ -145,7 +145,7 @@ fn whole(mut input: Input<'_>) {
     assert_eq!(came, summary(&meter(&ordinary, bounds())), "{count} datagrams in {} fragments", shuffled.len());
 }
 
-/// Flows, datagrams, layer-4 octets, and who.
+/// Flows, datagrams, layer-4 octets, and addresses.
 fn summary(closed: &[ClosedInterval]) -> (u64, u64, u64, BTreeSet<String>) {
     let sum = |of: fn(&ClosedInterval) -> u64| closed.iter().map(of).sum();
     assert_eq!(sum(|interval| interval.overflow.len() as u64), 0, "there is room");

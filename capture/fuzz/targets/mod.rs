@@ -1,5 +1,6 @@
 //! What fuzzing checks, one function for each target: each takes any octets and panics where the agent does something
-//! that it never may. `fuzz_targets/` hands them to libFuzzer, and the agent's tests replay `regressions/` through them.
+//! that it never may. `fuzz_targets/` passes them to libFuzzer, and the agent's tests replay `regressions/` through
+//! them.
 
 #![allow(missing_docs)]
 
@@ -25,7 +26,7 @@ const START_NS: i64 = 1_600_000_000_000_000_000;
 /// No filter sets: they are made once.
 static NO_FILTERS: LazyLock<Arc<FilterSets>> = LazyLock::new(Arc::default);
 
-/// Takes an input apart from its start; one that has ended gives zeros.
+/// Reads an input from its start; past its end it yields zeros.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -38,7 +39,7 @@ impl<'a> Input<'a> {
         u16::from_le_bytes([self.octet(), self.octet()])
     }
 
-    /// So many octets, or as many as there are.
+    /// At most this many octets.
     fn octets(&mut self, count: usize) -> &'a [u8] {
         let (octets, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;
@@ -58,7 +59,7 @@ struct Bounds {
     idle_ms: i64,
 }
 
-/// A meter, and what it was handed.
+/// A meter, and the totals of the packets it was given.
 struct Metering {
     meter: Meter,
     bounds: Bounds,
@@ -139,7 +140,7 @@ impl Metering {
         self.closed
     }
 
-    /// What holds in every interval.
+    /// The invariants of every interval.
     fn check(&self, interval: &ClosedInterval) {
         let tally = &interval.tally;
         let causes: Volume = tally.not_metered.iter().copied().sum();

@@ -10,7 +10,7 @@ use weir_probe::packet::Address;
 
 /// Datagrams of one input at most.
 const MOST: usize = 64;
-/// The bounds: narrow ones are met often.
+/// Narrow bounds, so that inputs reach them often.
 pub const LIMITS: DecodeLimits = DecodeLimits {
     exporters: 6,
     sessions: 2,
@@ -39,7 +39,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// Checks what is handed over.
+/// Checks each decoded record.
 struct Taking<'a> {
     time_ns: i64,
     records: &'a mut u64,
@@ -50,7 +50,7 @@ impl Take for Taking<'_> {
         *self.records += 1;
         assert_eq!(info.address[..15], [0; 15]);
         assert!(record.first_ms <= record.last_ms, "{record:?}");
-        // A set that waited is read by the times it came with.
+        // The decoder reads a delayed set with the times of its own datagram.
         let off = record.last_ms.abs_diff(self.time_ns / 1_000_000);
         assert!(off < 40_000_000_000, "{record:?}");
         assert!(record.vlan < 4096 && matches!(record.version, 4 | 6), "{record:?}");
@@ -70,7 +70,7 @@ impl Take for Taking<'_> {
     }
 }
 
-/// A decoder, and what it was handed.
+/// A decoder, and the totals of the datagrams it was given.
 pub struct Decoding {
     decoder: Decoder,
     time_ns: i64,
@@ -79,12 +79,12 @@ pub struct Decoding {
 }
 
 impl Decoding {
-    /// One that knows nothing.
+    /// A decoder without templates.
     pub fn new() -> Decoding {
         Decoding { decoder: Decoder::new(LIMITS), time_ns: START_NS, datagrams: 0, records: 0 }
     }
 
-    /// Decodes a datagram and checks what comes of it.
+    /// Decodes a datagram and checks the outcome.
     pub fn datagram(&mut self, (exporter, port): (u8, u16), after_ns: i64, data: &[u8]) {
         self.datagrams += 1;
         self.time_ns += after_ns;
@@ -103,7 +103,7 @@ impl Decoding {
         assert!(self.decoder.exporters().all(|known| known.templates <= LIMITS.templates * LIMITS.sessions));
     }
 
-    /// Goes on with what was saved; its counts begin anew.
+    /// Restores the saved state; counts start from zero.
     fn restart(&mut self) {
         let saved = self.decoder.save();
         let mut restored = Decoder::new(LIMITS);

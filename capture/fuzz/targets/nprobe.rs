@@ -9,7 +9,7 @@ use weir_probe::packet::Address;
 
 /// Messages of one input at most.
 const MOST: usize = 16;
-/// Unknown elements that are told apart, the elements that are known, and what the rest is called.
+/// Unknown elements counted by name, known elements, and the name for the rest.
 const NAMES: usize = 256 + 256 + 1;
 
 /// An input is a message.
@@ -38,7 +38,7 @@ pub fn check_zmq(input: &[u8]) {
     agrees(&decoder, messages, records);
 }
 
-/// What holds for every record.
+/// The invariants of every record.
 fn holds(info: &ExporterInfo, record: &Imported<'_>, records: &mut u64) {
     *records += 1;
     assert_eq!(info.protocol, Protocol::Nprobe);
@@ -50,7 +50,7 @@ fn holds(info: &ExporterInfo, record: &Imported<'_>, records: &mut u64) {
     assert!(!record.server_name.contains(&0) && !record.dns_query.contains(&0));
 }
 
-/// What holds in the end.
+/// The invariants at the end.
 fn agrees(decoder: &Decoder, messages: usize, records: u64) {
     let counts = decoder.counts();
     assert_eq!(counts.records, records, "every record is counted");

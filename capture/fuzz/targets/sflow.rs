@@ -6,8 +6,7 @@ use super::netflow::Decoding;
 /// Datagrams of one input at most.
 const MOST: usize = 16;
 
-/// An input is datagrams without their version: length (two octets), then so many octets; the last one is as long as is
-/// left.
+/// An input is datagrams without their version: length (two octets), then so many octets; the last one takes the rest.
 pub fn check(input: &[u8]) {
     let mut input = Input(input);
     let mut decoding = Decoding::new();

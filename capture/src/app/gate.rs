@@ -1,11 +1,11 @@
 //! Overload: inspecting a packet costs a hundred times what counting it does, so that only some can be inspected.
 
-/// Packets over which shares are taken.
+/// Packets in the window over which shares are computed.
 pub const WINDOW: u32 = 4096;
 
-/// Says whether inspections may begin, from how many of the packets are inspected or would be.
+/// Decides whether inspections may begin, from the share of packets that are, or would be, inspected.
 ///
-/// It knows no time, so that a replay of the same packets decides the same, however fast it is.
+/// It does not use the clock, so a replay of the same packets decides the same at any speed.
 #[derive(Debug)]
 pub struct Gate {
     /// Packets inspected in a window at which the gate closes.
@@ -16,8 +16,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate that closes where more than this share of packets, in per cent, is inspected; 100: never. It opens again
-    /// after a window in which less than three quarters of that would have been.
+    /// A gate that closes when more than this percentage of packets is inspected; 100 never closes it. It reopens after
+    /// a window in which less than three quarters of that share would have been inspected.
     pub fn new(max_percent: u8) -> Gate {
         let closes_at = if max_percent < 100 { WINDOW * u32::from(max_percent) / 100 } else { u32::MAX };
         Gate { closes_at, packets: 0, inspected: 0, closed: false }
@@ -34,14 +34,14 @@ impl Gate {
         }
     }
 
-    /// Counts the first packet of a flow that is worth inspection; whether that may begin.
+    /// Counts the first packet of a flow that is worth inspecting; returns whether inspection may begin.
     #[inline]
     pub fn begin(&mut self) -> bool {
         self.go_on();
         !self.closed
     }
 
-    /// Counts a further packet of a flow that is being inspected, which goes on in any case.
+    /// Counts a further packet of a flow under inspection, which continues in any case.
     #[inline]
     pub fn go_on(&mut self) {
         self.inspected += 1;
@@ -58,7 +58,7 @@ impl Gate {
 mod tests {
     use super::*;
 
-    /// Lets packets through of which every `nth` begins a flow; how many of those may be inspected.
+    /// Passes packets of which every `nth` begins a flow; returns how many flows may be inspected.
     fn pass(gate: &mut Gate, packets: u32, nth: u32) -> u32 {
         (0..packets)
             .filter(|packet| {

@@ -3,7 +3,7 @@
 use super::ndpi::Ndpi;
 use serde::Serialize;
 
-/// One application that records may state.
+/// An application that a record may contain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Application {
     /// Its number, `application_id` in records.
@@ -19,7 +19,7 @@ pub struct Application {
 /// Every application that records may state, by number.
 ///
 /// # Errors
-/// Where the agent was built without nDPI, or it does not start.
+/// If the agent was built without nDPI, or it does not start.
 pub fn applications() -> anyhow::Result<Vec<Application>> {
     Ok(Ndpi::new(1)?.protocols())
 }
@@ -39,7 +39,7 @@ pub fn csv(applications: &[Application]) -> String {
 /// The applications as JSON, one object a line, as ClickHouse's format JSONEachRow reads them.
 ///
 /// # Errors
-/// None that these values can bring about.
+/// None for these values.
 pub fn json(applications: &[Application]) -> serde_json::Result<String> {
     applications.iter().map(|application| serde_json::to_string(application).map(|line| line + "\n")).collect()
 }

@@ -1,9 +1,9 @@
-//! Applications: what a flow's first packets say of what it is for.
+//! Application detection, from a flow's first packets.
 //!
-//! [`Apps`] is what one worker owns. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to [`Apps::packet`],
-//! which soon has nothing left to learn of it. Two things look, each on its own: [`names`] reads server and DNS names;
-//! nDPI, where the agent was built with it, tells the application. A flow is inspected from its first payload on, for a
-//! budget of packets; its state in nDPI lives in a pool of fixed size meanwhile.
+//! [`Apps`] is what one worker owns. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to
+//! [`Apps::packet`], which soon has nothing left to learn from it. Two detectors work independently: [`names`] reads
+//! server and DNS names; nDPI, if the agent was built with it, detects the application. A flow is inspected from its
+//! first payload on, for a budget of packets; its state in nDPI lives in a pool of fixed size meanwhile.
 
 mod gate;
 pub mod list;
@@ -32,24 +32,23 @@ fn is_dns(ip: &IpPacket) -> bool {
     names::is_dns_port(ip.dst_port) || names::is_dns_port(ip.src_port)
 }
 
-/// Octets that a flow under inspection costs, about.
+/// Approximate octets that a flow under inspection costs.
 pub const STATE_OCTETS: usize = 1024;
 
-/// What [`Apps`] keeps to.
+/// Settings of [`Apps`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppOptions {
     /// Inspect flows with nDPI.
     pub ndpi: bool,
     /// Read server names and DNS names.
     pub names: bool,
-    /// Payload-carrying packets of a TCP flow that nDPI is shown at most.
+    /// Maximum number of payload-carrying packets of a TCP flow shown to nDPI.
     pub tcp_packets: u8,
-    /// Packets of a UDP flow that nDPI is shown at most.
+    /// Maximum number of packets of a UDP flow shown to nDPI.
     pub udp_packets: u8,
     /// Flows inspected at once.
     pub max_inspected: u16,
-    /// No inspection begins while more than this share of packets, in per cent, is inspected or would be; 100: no such
-    /// limit.
+    /// No inspection begins while more than this percentage of packets is, or would be, inspected; 100: no limit.
     pub max_inspected_percent: u8,
     /// Octets of memory for the names of live flows.
     pub name_octets: usize,
@@ -73,11 +72,11 @@ impl Default for AppOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NotInspected {
-    /// Too many of the packets would have been inspected, as when each begins a flow.
+    /// Too large a share of packets would have been inspected, as when each packet begins a flow.
     Overload,
-    /// As many flows were being inspected as may be at once.
+    /// The maximum number of flows was already being inspected.
     PoolFull,
-    /// It was idle while others waited, and lost its place to one of them.
+    /// It was idle and lost its place to a flow that was waiting.
     Displaced,
 }
 
@@ -104,27 +103,27 @@ impl NotInspected {
     }
 }
 
-/// What nDPI says of a flow, in its numbers; 0 unknown.
+/// nDPI's verdict on a flow, as nDPI's numbers; 0 if unknown.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct NdpiVerdict {
-    /// The protocol that carries the application, such as TLS; 0 where it is the application itself.
+    /// The protocol that carries the application, such as TLS; 0 if it is the application itself.
     master: u16,
     app: u16,
 }
 
 impl NdpiVerdict {
-    /// The one id that a record states: the application where it is known, else the protocol that carries it.
+    /// The id that goes into a record: the application if known, else the protocol that carries it.
     fn id(self) -> u16 {
         if self.app != 0 { self.app } else { self.master }
     }
 }
 
-/// Which state in nDPI is a flow's own. It says nothing once the state was given to another flow.
+/// Identifies a flow's state in nDPI. It becomes invalid when the state is given to another flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Handle {
     entry: u16,
-    /// How often the state was given back before; what is one round of 65,536 older is taken for the same.
+    /// How often the state was freed before, modulo 65,536.
     generation: u16,
 }
 
@@ -138,11 +137,11 @@ enum Inspection {
     Open,
     /// There is nothing more to learn.
     Done,
-    /// It did not take place, or not to its end.
+    /// It did not take place, or was not completed.
     Not(NotInspected),
 }
 
-/// What a flow keeps: 16 octets. A flow that ends gives it to [`Apps::end`].
+/// Detection state kept with each flow: 16 octets. A flow that ends returns it through [`Apps::end`].
 #[derive(Debug, Default)]
 pub struct AppSlot {
     name: Option<Name>,
@@ -153,14 +152,14 @@ pub struct AppSlot {
     looks: u8,
 }
 
-/// One look for a name in [`AppSlot::looks`].
+/// One search for a name, in [`AppSlot::looks`].
 const NAME_LOOK: u8 = 64;
 
-/// Packets that nDPI may be shown of one flow at most.
+/// Maximum number of packets of one flow shown to nDPI.
 pub const MAX_BUDGET: u8 = NAME_LOOK - 1;
 
 impl AppSlot {
-    /// The application, as nDPI numbers them; 0 where it is not known.
+    /// The application, as nDPI's number; 0 if unknown.
     pub fn application_id(&self) -> u16 {
         self.application_id
     }
@@ -193,14 +192,14 @@ impl AppSlot {
     }
 }
 
-/// Flows, and packets of them.
+/// Flows and their packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
     pub flows: u64,
     pub packets: u64,
 }
 
-/// What [`Apps`] did since it was made.
+/// Counts of [`Apps`] since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppCounts {
     /// Flows whose inspection began, and packets that nDPI was shown.
@@ -209,7 +208,7 @@ pub struct AppCounts {
     pub not_inspected: [Affected; NotInspected::ALL.len()],
     /// Names found and kept.
     pub names: u64,
-    /// Names found, but left out for want of memory.
+    /// Names found but dropped for lack of memory.
     pub names_shed: u64,
 }
 
@@ -231,20 +230,20 @@ impl AppCounts {
     }
 }
 
-/// nDPI takes 6 MB, and 20 ms to make: it is made for the first flow to tell, and a quiet agent does without. Packets that
-/// come meanwhile wait in the ring.
+/// nDPI takes 6 MB and 20 ms to initialise, so it is initialised for the first flow to inspect, and an idle agent never
+/// does it. Packets that arrive meanwhile wait in the ring.
 enum Inspector {
-    /// Nobody asked for it.
+    /// Disabled.
     Off,
-    /// There was no flow to tell yet.
+    /// Enabled, but no flow to inspect yet.
     Asked,
     Made(Box<Ndpi>),
-    /// It could not be made.
+    /// Initialisation failed.
     Failed,
 }
 
 impl Inspector {
-    /// nDPI, made where it is not yet; `None` where it cannot be had.
+    /// nDPI, initialised on first use; `None` if it is disabled or failed to initialise.
     fn get(&mut self, flows: u16) -> Option<&mut Ndpi> {
         if matches!(self, Inspector::Asked) {
             *self = match Ndpi::new(flows) {
@@ -266,7 +265,7 @@ impl Inspector {
     }
 }
 
-/// Tells the applications and names of a worker's flows.
+/// Detects the applications and names of a worker's flows.
 pub struct Apps {
     options: AppOptions,
     ndpi: Inspector,
@@ -280,8 +279,8 @@ impl Apps {
     /// An instance for one worker.
     ///
     /// # Errors
-    /// Where nDPI is asked for and the agent was built without it, or for another version of it. Where it then cannot be
-    /// made, that is logged, and flows are not inspected.
+    /// If nDPI is required and the agent was built without it, or for another version of it. If initialisation fails
+    /// later, the agent logs it and inspects no flows.
     pub fn new(options: &AppOptions) -> anyhow::Result<Apps> {
         if options.ndpi {
             Ndpi::check()?;
@@ -299,7 +298,7 @@ impl Apps {
         })
     }
 
-    /// Takes over other names, budgets and shares; nDPI itself stays on or off, with as many flows at once.
+    /// Applies changed names, budgets and shares; whether nDPI runs, and for how many flows at once, stays as it is.
     pub fn reconfigure(&mut self, options: &AppOptions) {
         if options.max_inspected_percent != self.options.max_inspected_percent {
             self.gate = Gate::new(options.max_inspected_percent);
@@ -313,11 +312,11 @@ impl Apps {
         };
     }
 
-    /// Looks at a packet of the flow that `slot` belongs to. `l3` is what was captured from its IP header on, `l4` where
-    /// in that the transport header begins, `time_ms` its time from the Unix epoch. Every IP packet that is metered
-    /// should be shown, also where there is nothing to learn: overload is measured by them.
+    /// Looks at a packet of the flow that `slot` belongs to. `l3` is what was captured from its IP header on, `l4`
+    /// where in that the transport header begins, `time_ms` its time from the Unix epoch. Show it every metered IP
+    /// packet, even when nothing is left to learn: overload is measured over all packets.
     ///
-    /// True where it changed what `slot` knows: where the flow's record is to be written anew.
+    /// True if `slot` changed, so the flow's record must be updated.
     #[inline]
     pub fn packet(
         &mut self,
@@ -390,7 +389,7 @@ impl Apps {
         named || told
     }
 
-    /// Gives back what a flow that ends, or begins anew, holds; its slot is as new.
+    /// Releases the resources of a flow that ends or restarts, and resets its slot.
     pub fn end(&mut self, slot: &mut AppSlot) {
         if let (Inspection::Open, Some(ndpi)) = (slot.inspection, self.ndpi.made()) {
             ndpi.end(slot.handle);
@@ -446,14 +445,14 @@ impl Apps {
         true
     }
 
-    /// Gets a flow a state in nDPI, where there is nDPI, no overload and room.
+    /// Gives a flow a state in nDPI, if nDPI runs, there is no overload and a state is free.
     fn begin(&mut self, slot: &mut AppSlot, time_ms: u64) -> bool {
         if !self.options.ndpi {
             slot.inspection = Inspection::Done;
             return false;
         }
         let begun = if self.gate.begin() {
-            // Where nDPI could not be made, there is room for no flow.
+            // If nDPI failed to initialise, no flow has room.
             self.ndpi.get(self.options.max_inspected).map_or(Err(NotInspected::PoolFull), |ndpi| ndpi.begin(time_ms))
         } else {
             Err(NotInspected::Overload)
@@ -479,7 +478,7 @@ impl Apps {
         affected.packets += 1;
     }
 
-    /// Shows a packet to nDPI; whether the application is another than before.
+    /// Shows a packet to nDPI; returns whether the application changed.
     fn inspect(&mut self, slot: &mut AppSlot, ip: &IpPacket, l3: &[u8], time_ms: u64) -> bool {
         let Some(ndpi) = self.ndpi.made() else { return false };
         let (mut verdict, more) = match ndpi.packet(slot.handle, l3, time_ms) {
@@ -520,7 +519,7 @@ impl Apps {
     }
 }
 
-/// An IP packet without what follows it in its frame; of lengths that say 0 or too much, all there is.
+/// An IP packet without trailing octets of its frame; all of it if its length field is 0 or too large.
 fn without_padding(l3: &[u8]) -> &[u8] {
     let octets = match l3 {
         [first, _, high, low, ..] if first >> 4 == 4 => usize::from(u16::from_be_bytes([*high, *low])),

@@ -1,14 +1,14 @@
 //! The names that clients ask for: TLS server_name (RFC 6066, section 3), HTTP Host (RFC 9110, section 7.2) and the first
 //! question of a DNS message (RFC 1035, section 4.1).
 //!
-//! The parsers look at one packet's payload as it was captured, allocate nothing before they have a whole name, and say
-//! `None` to everything else. General parsers would not do: they want whole messages, and a ClientHello or a request is
-//! often cut, by the snapshot length or by the end of its first segment, after the name.
+//! The parsers look at one packet's payload as it was captured, allocate nothing before they have a whole name, and
+//! return `None` for everything else. General parsers do not fit: they expect whole messages, and a ClientHello or a
+//! request is often cut, by the snapshot length or by the end of its first segment, after the name.
 
 use std::fmt;
 use triomphe::ThinArc;
 
-/// Octets of the longest name kept; what is longer is cut there.
+/// Maximum octets of a name; longer names are truncated.
 pub const MAX_OCTETS: usize = 255;
 
 /// Octets of an HTTP request that are searched for the Host field.
@@ -20,10 +20,10 @@ const HTTP_METHOD: usize = 17;
 /// Octets of a domain name in a message (RFC 1035, section 2.3.4).
 const DNS_NAME: usize = 255;
 
-/// Questions of a DNS message: one, but for mDNS. More are taken for something else on DNS's port.
+/// Questions of a DNS message: one, except in mDNS. A message with more is not taken for DNS.
 const DNS_QUESTIONS: u16 = 64;
 
-/// What a name was asked of.
+/// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// TLS, HTTP or QUIC: the server that the client wants to speak to.
@@ -39,7 +39,7 @@ pub enum Kind {
 pub struct Name(ThinArc<Kind, u8>);
 
 impl Name {
-    /// The name of the server in `octets`, a host name without its port; `None` where nothing is left of it.
+    /// The name of the server in `octets`, a host name without its port; `None` if nothing is left of it.
     pub fn server(octets: &[u8]) -> Option<Name> {
         let mut draft = Draft::default();
         octets.strip_suffix(b".").unwrap_or(octets).iter().for_each(|&octet| draft.push(octet, b""));
@@ -71,7 +71,7 @@ impl fmt::Debug for Name {
 struct Draft {
     octets: [u8; MAX_OCTETS],
     length: usize,
-    /// Something did not fit.
+    /// A character did not fit.
     full: bool,
 }
 
@@ -92,7 +92,7 @@ impl Draft {
         }
     }
 
-    /// Adds characters that belong together; where they do not all fit, nothing is added any more.
+    /// Adds characters that belong together; if they do not all fit, the name is complete.
     fn text(&mut self, characters: &[u8]) {
         match self.octets.get_mut(self.length..self.length + characters.len()) {
             Some(room) if !self.full => {
@@ -131,7 +131,7 @@ fn tls_server_name(payload: &[u8]) -> Option<&[u8]> {
     hello.block16()?; // cipher suites
     hello.block8()?; // compression methods
     hello.take(2)?;
-    // What of the extensions was captured: their own length says nothing more.
+    // The captured part of the extensions, whatever their length field says.
     loop {
         let kind = hello.u16()?;
         if kind != 0 {
@@ -170,7 +170,7 @@ fn http_host(payload: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Takes a whole line, without its end.
+/// Takes a whole line, without its line ending.
 fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = memchr::memchr(b'\n', rest)?;
     let line = &rest[..end];
@@ -237,7 +237,7 @@ pub fn dns_query(tcp: bool, payload: &[u8]) -> Option<Name> {
             _ => return None,
         }
     }
-    // The class, where it was captured, tells DNS from others on its port; mDNS uses the highest bit.
+    // The class, if captured, distinguishes DNS from other traffic on its port; mDNS uses the highest bit.
     if let Some(&[high, low]) = message.get(after.unwrap_or(at + 1) + 2..).and_then(|rest| rest.first_chunk()) {
         if !matches!(u16::from_be_bytes([high & 0x7f, low]), 1 | 3 | 4 | 254 | 255) {
             return None;
@@ -249,7 +249,7 @@ pub fn dns_query(tcp: bool, payload: &[u8]) -> Option<Name> {
     draft.finish(Kind::Query)
 }
 
-/// Takes what TLS's presentation language (RFC 8446, section 3) puts one after the other.
+/// Takes values apart that TLS's presentation language (RFC 8446, section 3) concatenates.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -316,7 +316,7 @@ mod tests {
         let hello = client_hello(&extensions);
         assert_eq!(server(&hello).as_deref(), Some("www.example.org"));
         assert_eq!(server_name(&hello).unwrap().kind(), Kind::Server);
-        // Cut after the name it is still there; cut within it, it is not half there.
+        // A message cut after the name still yields it; one cut within the name yields nothing.
         let later = client_hello(&[server_name_extension(b"a.example"), extension(51, &[0; 1200])].concat());
         assert_eq!(server(&later[..120]).as_deref(), Some("a.example"));
         assert_eq!(server(&hello[..hello.len() - 1]), None);

@@ -60,14 +60,14 @@ pub struct Module(NonNull<RawModule>);
 // SAFETY: the library keeps what belongs to a module in the module, and nothing for each thread.
 unsafe impl Send for Module {}
 
-/// The library makes and frees one module at a time.
+/// The library cannot create or free two modules at once.
 static MODULES: Mutex<()> = Mutex::new(());
 
 impl Module {
     /// A module that knows every protocol.
     ///
     /// # Errors
-    /// As [`Ndpi::check`], and where there is no memory.
+    /// As [`Ndpi::check`], and if there is no memory.
     pub fn new() -> anyhow::Result<Module> {
         Ndpi::check()?;
         let _one = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,17 +103,17 @@ unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Octets that flow states begin at multiples of. More than what the allocator gives anyway would cost the pages of all
-/// states at once: aligned memory is zeroed by writing to it.
+/// Alignment of flow states. With a larger one than the allocator's own, all pages would be needed at once, because
+/// aligned memory is zeroed by writing to it.
 const ALIGNMENT: usize = 16;
 
 /// After this time without a packet a flow may lose its state to another, ms.
 const IDLE_MS: u32 = 2_000;
 
-/// States that are looked at for one that is idle, when all are taken.
+/// States checked for an idle one when all are taken.
 const LOOKS: usize = 8;
 
-/// Flow states, side by side; pages come with the first flows that need them.
+/// Flow states, side by side; the kernel allocates a page when a flow first needs it.
 struct Pool {
     memory: NonNull<u8>,
     layout: Layout,
@@ -162,7 +162,7 @@ impl Pool {
         unsafe { self.memory.as_ptr().add(usize::from(entry) * self.stride).cast() }
     }
 
-    /// A state of zeros; `None` where all are taken by flows that are not idle.
+    /// A zeroed state; `None` if flows that are not idle hold all of them.
     fn take(&mut self, now_ms: u32) -> Option<Handle> {
         if self.free.is_empty() {
             let idle = (0..LOOKS).map(|look| (self.hand + look) % self.entries.len()).find(|&entry| {
@@ -219,7 +219,7 @@ pub struct Ndpi {
     // States are freed before the module.
     pool: Pool,
     module: Module,
-    /// The application of every protocol above IP that has no ports to tell more.
+    /// The application of every IP protocol without ports.
     by_protocol: [u16; 256],
 }
 
@@ -227,7 +227,7 @@ impl Ndpi {
     /// Whether there is an nDPI to use; none is made.
     ///
     /// # Errors
-    /// Where the library that was loaded is another version than the agent was built for.
+    /// If the library that was loaded is another version than the agent was built for.
     pub fn check() -> anyhow::Result<()> {
         // SAFETY: takes nothing and reads constants of the library.
         if unsafe { weir_ndpi_matches() } == 0 {
@@ -243,7 +243,7 @@ impl Ndpi {
     /// An own module, and room for `flows` flows.
     ///
     /// # Errors
-    /// As [`Module::new`], and where there is no memory for so many flows.
+    /// As [`Module::new`], and if there is no memory for so many flows.
     pub fn new(flows: u16) -> anyhow::Result<Ndpi> {
         let mut ndpi = Ndpi { module: Module::new()?, pool: Pool::new(flows)?, by_protocol: [0; 256] };
         ndpi.by_protocol = std::array::from_fn(|protocol| ndpi.ask_of_protocol(protocol as u8));
@@ -253,15 +253,15 @@ impl Ndpi {
     /// A state for a flow; another that is idle may lose it.
     ///
     /// # Errors
-    /// Where every state is taken by a flow that is not idle.
+    /// If every state is taken by a flow that is not idle.
     pub fn begin(&mut self, time_ms: u64) -> Result<Handle, NotInspected> {
         self.pool.take(time_ms as u32).ok_or(NotInspected::PoolFull)
     }
 
-    /// Looks at a packet, from its IP header on; gives the verdict and whether more packets may say more.
+    /// Inspects a packet, from its IP header on; returns the verdict and whether more packets may refine it.
     ///
     /// # Errors
-    /// Where the flow lost its state to another.
+    /// If the flow lost its state to another flow.
     pub fn packet(&mut self, handle: Handle, l3: &[u8], time_ms: u64) -> Result<(NdpiVerdict, bool), NotInspected> {
         if !self.pool.is_current(handle) {
             return Err(NotInspected::Displaced);
@@ -288,7 +288,7 @@ impl Ndpi {
         unsafe { weir_ndpi_guess(module, flow, ip.protocol, v4(&ip.src), ip.src_port, v4(&ip.dst), ip.dst_port) }
     }
 
-    /// The last word on a flow that is shown no more packets.
+    /// The final verdict on a flow, after its last packet.
     pub fn give_up(&mut self, handle: Handle) -> NdpiVerdict {
         let (module, flow) = (self.module.0.as_ptr(), self.pool.state(handle.entry));
         // SAFETY: module and state are alive and this thread's.
@@ -306,17 +306,17 @@ impl Ndpi {
         }
     }
 
-    /// Takes a flow's state back.
+    /// Frees a flow's state.
     pub fn end(&mut self, handle: Handle) {
         self.pool.release(handle);
     }
 
-    /// Flows being looked at, and flows that can be.
+    /// Flows under inspection, and how many can be.
     pub fn load(&self) -> (usize, usize) {
         (self.pool.entries.len() - self.pool.free.len(), self.pool.entries.len())
     }
 
-    /// The application of a protocol above IP that has no ports to tell more.
+    /// The application of an IP protocol without ports.
     pub fn by_protocol(&self, protocol: u8) -> u16 {
         self.by_protocol[usize::from(protocol)]
     }

@@ -1,4 +1,4 @@
-//! What stands for nDPI in an agent built without it: nothing that could exist.
+//! Replaces nDPI in an agent built without it: a type without values.
 
 use super::list::Application;
 use super::{Handle, NdpiVerdict, NotInspected};
@@ -11,7 +11,7 @@ pub enum Ndpi {}
 
 impl Ndpi {
     /// # Errors
-    /// Always, saying what to do.
+    /// Always; the message says how to build with nDPI.
     pub fn check() -> anyhow::Result<()> {
         anyhow::bail!(NONE)
     }

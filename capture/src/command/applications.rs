@@ -25,7 +25,7 @@ pub enum ListForm {
 /// Prints the list.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where there is none.
+/// [`Exit::CannotStart`] if there is none.
 pub fn applications(args: &ApplicationsArgs) -> Result<Exit, Failure> {
     let applications = list::applications().map_err(Failure::start)?;
     let text = match args.to {

@@ -23,7 +23,7 @@ Exit status: 0 done; 1 something failed on the way; 2 it could not start (a wron
 permission, a missing topic); 3 a capture file ends in mid-packet; its whole packets were metered.
 Logs go to the standard error; WEIR_LOG=debug says more, WEIR_LOG=error less.";
 
-/// What `--version` says: the agent's version and nDPI's.
+/// The text of `--version`: the agent's version and nDPI's.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_NDPI"), ")");
 
 /// The commands.

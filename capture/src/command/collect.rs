@@ -84,7 +84,7 @@ pub struct CollectArgs {
 /// Collects until it is asked to stop.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
+/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] if a worker failed or Kafka did not take everything.
 pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     args.instead.put_into(&mut config).map_err(Failure::start)?;
@@ -142,7 +142,7 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     for outcome in outcomes {
         let (outcome, mut uncommitted) = outcome?;
         sum.add(&outcome);
-        // What did not arrive is read again by the next collector.
+        // The next collector reads again whatever this one did not deliver.
         if flushed.is_ok() {
             uncommitted.commit(true);
         }
@@ -153,8 +153,8 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What each worker reads from nProbes: every topic, since Kafka shares partitions out, but only some of the publishers,
-/// since each of those sends everything to every subscriber.
+/// The nProbe inputs of each worker: every topic, since Kafka distributes partitions, but only some publishers, since a
+/// publisher sends everything to every subscriber.
 fn sources(args: &CollectArgs) -> anyhow::Result<Vec<Sources>> {
     let mut kafka = args.nprobe_kafka.clone();
     for property in &args.nprobe_kafka_conf {

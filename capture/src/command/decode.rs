@@ -1,5 +1,5 @@
-//! `weir-probe decode`: the exports within capture files, one JSON object a record. For tests, and to see what an exporter
-//! really sends.
+//! `weir-probe decode`: prints the exports within capture files, one JSON object per record. For tests, and to see what
+//! an exporter really sends.
 
 use crate::collect::cause::Refusal;
 use crate::collect::decode::Decoder;
@@ -25,16 +25,16 @@ pub struct DecodeArgs {
     ports: Vec<u16>,
 }
 
-/// Ports that exports are sent to by custom.
+/// Customary ports of exports.
 const PORTS: [u16; 7] = [2055, 2056, 4739, 6343, 9555, 9995, 9996];
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 
-/// Decodes what UDP carries to the ports of custom, or to those named, and prints it; the counts follow as one object on
-/// the standard error.
+/// Decodes UDP datagrams to the customary or given ports and prints their records; the counts follow as one object on
+/// standard error.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where a file cannot be read.
+/// [`Exit::CannotStart`] if a file cannot be read.
 pub fn decode(args: &DecodeArgs) -> Result<Exit, Failure> {
     let DecodeArgs { files, ports } = args;
     let files: Vec<CaptureFile> =

@@ -1,4 +1,4 @@
-//! `weir-probe docs`: the reference in Markdown, from what the program itself knows.
+//! `weir-probe docs`: the reference in Markdown, generated from the program's own definitions.
 
 use super::cli::command;
 use crate::collect::cause::Refusal;
@@ -75,7 +75,7 @@ pub fn commands(program: clap::Command) -> String {
     main.build();
     let mut help = |title: &str, command: &mut clap::Command| {
         let text = command.render_long_help().to_string();
-        // A trailing space or two is clap's own.
+        // clap writes one or two trailing spaces.
         let text: Vec<&str> = text.lines().map(str::trim_end).collect();
         let _ = write!(page, "\n### `{title}`\n\n```text\n{}\n```\n", text.join("\n").trim_end());
     };

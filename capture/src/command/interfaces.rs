@@ -1,4 +1,4 @@
-//! `weir-probe interfaces`: what can be captured here, and by which source.
+//! `weir-probe interfaces`: lists the interfaces of this host, and the sources that can capture on each.
 
 use crate::packet::LinkType;
 use crate::source::interface::{Interface, Listed, list};
@@ -30,7 +30,7 @@ pub struct InterfacesArgs {
 /// One interface.
 struct InterfaceRow {
     listed: Listed,
-    /// What its frames begin with, or why it cannot be captured on.
+    /// Its link type, or why the agent cannot capture on it.
     link: Result<LinkType, String>,
     speed: Option<u32>,
     driver: Option<String>,
@@ -39,7 +39,7 @@ struct InterfaceRow {
     xdp: XdpSupport,
 }
 
-/// Capabilities that capture takes, with what for.
+/// Capabilities that capture needs, each with its purpose.
 const CAPABILITIES: [(&str, u32, &str); 4] = [
     ("CAP_NET_RAW", 13, "any capture"),
     ("CAP_NET_ADMIN", 12, "switching receive offloads off, AF_XDP"),
@@ -50,7 +50,7 @@ const CAPABILITIES: [(&str, u32, &str); 4] = [
 /// Prints the list.
 ///
 /// # Errors
-/// Where the system's list of interfaces cannot be read, or the output not be written.
+/// If reading the system's list of interfaces or writing the output fails.
 pub fn interfaces(args: &InterfacesArgs) -> Result<Exit, Failure> {
     let rows: Vec<InterfaceRow> = list()?.into_iter().map(InterfaceRow::of).collect();
     let pf_ring = pf_ring_state();
@@ -75,7 +75,7 @@ impl InterfaceRow {
         }
     }
 
-    /// What `source.interface` may say to capture on it, with a remark.
+    /// Values of `source.interface` that capture on it, with a remark.
     fn sources(&self, pf_ring: &Result<(), String>) -> Vec<(String, &'static str)> {
         let name = &self.listed.name;
         let Ok(link) = self.link else { return Vec::new() };

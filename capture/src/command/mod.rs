@@ -1,4 +1,4 @@
-//! The commands of the agent, a file each: their options, and how they put the parts together.
+//! The agent's commands, one per file: their options, and how they assemble the parts.
 
 pub mod applications;
 pub mod cli;
@@ -17,7 +17,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-/// Has logs written to the standard error, as much as WEIR_LOG says.
+/// Writes logs to standard error, at the level that WEIR_LOG sets.
 pub fn log() {
     let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
@@ -28,7 +28,7 @@ pub fn log() {
         .init();
 }
 
-/// Says why `program` ends early, where it does, and gives its exit status.
+/// Prints why `program` ends early, if it does, and returns its exit status.
 pub fn end(program: &str, done: Result<Exit, Failure>) -> ExitCode {
     match done {
         Ok(exit) => ExitCode::from(exit as u8),
@@ -41,10 +41,10 @@ pub fn end(program: &str, done: Result<Exit, Failure>) -> ExitCode {
     }
 }
 
-/// Writes to the standard output; a reader that closes it early has read enough.
+/// Writes to standard output; a reader may close it early.
 ///
 /// # Errors
-/// Where it cannot be written to.
+/// If it cannot be written to.
 pub fn print(text: &[u8]) -> Result<Exit, Failure> {
     match std::io::stdout().write_all(text) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -71,7 +71,7 @@ pub struct NprobeArgs {
     pub verbose: Option<u32>,
 }
 
-/// Options of nProbe's that this agent has no counterpart for, and what to do instead.
+/// nProbe options without a counterpart in this agent, and what to use instead.
 const NOT_SUPPORTED: &[(&str, &str)] = &[
     ("-3", "collecting other exporters' flows is not this command's: leave it out"),
     ("--collector-port", "collecting other exporters' flows is not this command's: leave it out"),
@@ -89,7 +89,7 @@ const NOT_SUPPORTED: &[(&str, &str)] = &[
     ("--tcp", "send to Kafka (--kafka) and read from there"),
 ];
 
-/// Arguments as `weir-probe` takes them: where the program's name is `nprobe`, those of its command `nprobe`.
+/// The arguments for `weir-probe`; a program named `nprobe` runs the command `nprobe`.
 pub fn arguments(given: impl Iterator<Item = String>) -> Vec<String> {
     let mut arguments: Vec<String> = given.collect();
     let called = arguments.first().and_then(|first| Path::new(first).file_name()).is_some_and(|name| name == "nprobe");
@@ -99,7 +99,7 @@ pub fn arguments(given: impl Iterator<Item = String>) -> Vec<String> {
     arguments
 }
 
-/// Why the arguments cannot be used, where one is an option of nProbe's that has no counterpart.
+/// An error if an argument is an nProbe option without a counterpart.
 pub fn not_supported(arguments: &[String]) -> Option<String> {
     if arguments.get(1).map(String::as_str) != Some("nprobe") {
         return None;
@@ -113,7 +113,7 @@ pub fn not_supported(arguments: &[String]) -> Option<String> {
 /// Captures or reads, and exports.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where an option is wrong; else those of [`run::run`] and [`read::read`].
+/// [`Exit::CannotStart`] if an option is wrong; else those of [`run::run`] and [`read::read`].
 pub fn nprobe(args: &NprobeArgs) -> Result<Exit, Failure> {
     let mut config = Config { export: exports(args).map_err(Failure::start)?, ..Config::default() };
     config.kafka.brokers = String::new();
@@ -141,7 +141,7 @@ pub fn nprobe(args: &NprobeArgs) -> Result<Exit, Failure> {
     read::read_with(&read, config)
 }
 
-/// Who is sent records.
+/// The receivers of records.
 fn exports(args: &NprobeArgs) -> anyhow::Result<Vec<ExportConfig>> {
     let template = args.template.clone();
     let mut exports = Vec::new();

@@ -6,7 +6,7 @@ use crate::meter::interval::IntervalLength;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-/// What holds instead of what a configuration says.
+/// Options that override the configuration.
 #[derive(Args, Debug, Default)]
 pub struct Instead {
     /// Name of the probe [default: that of the configuration, else `local`]
@@ -21,10 +21,10 @@ pub struct Instead {
 }
 
 impl Instead {
-    /// Puts it into a configuration.
+    /// Applies them to a configuration.
     ///
     /// # Errors
-    /// Where the probe's name is none.
+    /// If the probe's name is invalid.
     pub fn put_into(&self, config: &mut Config) -> anyhow::Result<()> {
         if let Some(probe) = &self.probe {
             check_probe(probe)?;
@@ -48,7 +48,7 @@ pub enum SummaryForm {
 }
 
 impl SummaryForm {
-    /// Writes a summary at the end; what programs read stays apart from records on the standard output.
+    /// Writes a summary at the end; on standard output, JSON never mixes with records.
     pub fn write(self, to: Target, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
         match self {
             SummaryForm::Json if to == Target::Jsonl => eprintln!("{}", json()),

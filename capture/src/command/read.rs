@@ -95,7 +95,7 @@ pub struct ReadArgs {
 /// Reads files, or the standard input, from the first to the last packet.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where a file cannot be read at all, before anything is metered; [`Exit::Failed`] where records
+/// [`Exit::CannotStart`] if a file cannot be read at all, before anything is metered; [`Exit::Failed`] if records
 /// could not be brought to their target. A file that breaks off is none: [`Exit::BrokenFile`].
 pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
@@ -107,7 +107,7 @@ pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
     read_with(args, config)
 }
 
-/// Reads files by a configuration, whose exports it sends to.
+/// Reads files with a configuration, and sends to its exports.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -123,7 +123,7 @@ pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
     let (captured, published) = (CaptureMetrics::new(&metrics), PublishMetrics::new(&metrics));
     let replaying = Replaying { args, config: &config, epoch, captured, published, target: &target, asked: &asked };
     let done = input.replay(&replaying);
-    // Where both failed, the target knows why.
+    // If both failed, the target's error gives the reason.
     target.finish().map_err(|error| if error.is::<Refused>() { Failure::start(error) } else { error.into() })?;
     let Done { outcomes, packets: expected, broken } = done?;
 
@@ -146,16 +146,16 @@ pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
 
 /// What is read.
 enum Input {
-    /// Files, which were looked through.
+    /// Files, already surveyed.
     Files(Plan),
-    /// The standard input, with the move of its packets' times and where they begin then, ns.
+    /// Standard input, with the shift of its packets' times and the shifted start, ns.
     Stream(Stream, (i64, i64)),
 }
 
-/// What reading came to.
+/// The outcome of reading.
 struct Done {
     outcomes: Vec<Outcome>,
-    /// Packets that there were; `None` where reading was stopped before that was known.
+    /// Packets in the input; `None` if reading stopped before that was known.
     packets: Option<u64>,
     /// Whether a file breaks off.
     broken: bool,
@@ -168,7 +168,7 @@ impl Input {
                 return Err(Failure::start(anyhow!("the standard input (-) is read alone, not among other files")));
             }
             let stream = first_of_stdin(asked)?;
-            // Its first packets may have been long in coming: now is when they are here.
+            // Its first packets may take long to arrive, so take the time now.
             let moved = stream.moved(args.keep_time, wall_clock_ns());
             return Ok(Input::Stream(stream, moved));
         }
@@ -226,7 +226,7 @@ impl Input {
                 };
                 let outcomes = with.run(feed)?;
                 if stop.load(Ordering::Relaxed) {
-                    // Nobody knows when more comes: reading is not waited for.
+                    // More input may never come, so do not wait for the reader.
                     return Ok(Done { outcomes, packets: None, broken: false });
                 }
                 let ended = reading.join().map_err(|_| anyhow!("reading failed; the message above says where"))?;
@@ -237,11 +237,11 @@ impl Input {
     }
 }
 
-/// Waits for the first packets of the standard input, in a thread of their own: a signal is to end the wait.
+/// Waits in a thread of its own for the first packets of standard input, so that a signal can end the wait.
 fn first_of_stdin(asked: &Asked) -> Result<Stream, Failure> {
     let (sender, opened) = crossbeam_channel::bounded(1);
     std::thread::Builder::new().name("read".to_owned()).spawn(move || {
-        // Where nobody waits any more, the process ends.
+        // If nobody waits any longer, the process is ending.
         let _ = sender.send(Stream::open(Box::new(std::io::stdin())));
     })?;
     loop {
@@ -268,9 +268,9 @@ fn warn_if_broken(path: &Path, broken: Option<Broken>, packets: u64) {
 struct Feed<'a, S> {
     /// One for each worker.
     sources: Vec<S>,
-    /// What closing records call it.
+    /// Its name in closing records.
     name: String,
-    /// How far packets' times are moved, ms.
+    /// Shift of packets' times, ms.
     shift_ms: i64,
     /// The first packet's time, ns.
     begin_ns: i64,
@@ -280,7 +280,7 @@ struct Feed<'a, S> {
     progress: &'a AtomicU64,
 }
 
-/// What workers need beside their packets.
+/// The parts of workers other than their packets.
 struct Replaying<'a> {
     args: &'a ReadArgs,
     config: &'a Config,
@@ -339,7 +339,7 @@ impl Replaying<'_> {
     }
 }
 
-/// Small files are done at once: they are not to wait for a slow look.
+/// Small files finish at once, and must not wait for the next check.
 fn started_recently(bar: &ProgressBar) -> bool {
     bar.elapsed() < Duration::from_millis(100)
 }

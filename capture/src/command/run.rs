@@ -68,12 +68,12 @@ const PATIENCE_OF_EXPORTS: Duration = Duration::from_secs(5);
 /// Captures until it is asked to stop.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] where a worker failed or Kafka did not take everything.
+/// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] if a worker failed or Kafka did not take everything.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     run_with(args, Config::read(&args.config).map_err(Failure::start)?)
 }
 
-/// Captures by a configuration, which is that of the file where there is one.
+/// Captures with a configuration, read from `file` if given.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -98,7 +98,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     let counters = interface.as_ref().map(|interface| InterfaceCounters::open(&interface.name)).transpose();
     let mut counters = counters.map_err(Failure::start)?;
     let base = counters.as_mut().map(InterfaceCounters::read).transpose().map_err(Failure::start)?.unwrap_or_default();
-    // Taken before the first packet can come, and before whatever may take long: no packet is older than its interval.
+    // Taken before the first packet can arrive, and before anything slow, so that no packet is older than its interval.
     let opened_ns = wall_clock_ns();
     let rings: Vec<Live> =
         rings.into_iter().map(Closed::admit).collect::<anyhow::Result<_>>().map_err(Failure::start)?;
@@ -109,7 +109,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     };
     drop(inside); // Kafka is reached, and metrics are asked for, from where the agent was started.
     let kept = needed(&device, offloads.iter().any(Offloads::changed));
-    // Threads keep what the one that starts them has: that of the workers enters the namespace while it may.
+    // Threads inherit capabilities from their parent, so the workers' parent enters the namespace while it still may.
     let starter = Starter::new(&config.source.netns, kept.clone())?;
     let kept = privileges::keep_only(&kept)?;
     let asked = Asked::listen()?;
@@ -175,7 +175,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     });
     let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(capture::join).collect();
     let flushed = kafka.map_or(Ok(()), |kafka| kafka.finish(Some(PATIENCE_AT_END)));
-    // What an export gave up is counted and was said: it is no failure of the capture.
+    // The agent has counted and logged the records that exports gave up; the capture has not failed.
     if let Err(error) = exports.finish(Some(PATIENCE_OF_EXPORTS)) {
         tracing::warn!("{error:#}");
     }
@@ -206,11 +206,11 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
 /// Capabilities that are needed once the sources are open.
 fn needed(device: &Device, offloads_changed: bool) -> Vec<Capability> {
     let mut needed = Vec::new();
-    // Offloads are switched back on at the end; libpfring puts its interface back too.
+    // The agent switches offloads back on at the end; libpfring restores its interface, too.
     if offloads_changed || matches!(device, Device::PfRing(_)) {
         needed.push(Capability::CAP_NET_ADMIN);
     }
-    // Kernels may ask for it whenever a map is changed, as it is when capture stops.
+    // Kernels may require it for every change of a map, and stopping capture changes one.
     if matches!(device, Device::AfXdp(_)) {
         needed.push(Capability::CAP_BPF);
     }
@@ -219,8 +219,8 @@ fn needed(device: &Device, offloads_changed: bool) -> Vec<Capability> {
 
 type Parts = Vec<(Live, Box<dyn Sink>, CaptureOptions)>;
 
-/// A thread that starts the workers: in the network namespace of the interface, whose counters they read there, and
-/// without the capability that it took to enter it.
+/// A thread that starts the workers, in the network namespace of the interface, whose counters they read there, and
+/// without the capability that entering it required.
 struct Starter {
     parts: Sender<Parts>,
     thread: JoinHandle<anyhow::Result<Vec<CaptureWorker>>>,
@@ -240,13 +240,13 @@ impl Starter {
     }
 
     fn start(self, parts: Parts) -> anyhow::Result<Vec<CaptureWorker>> {
-        // Where the thread has ended already, it says why.
+        // If the thread has already ended, its result gives the reason.
         let _ = self.parts.send(parts);
         self.thread.join().map_err(|_| anyhow!("the workers could not be started"))?
     }
 }
 
-/// Reads the configuration again and hands what workers can take over to them.
+/// Reads the configuration again and passes to the workers the settings that they can change while running.
 fn read_again(path: &Path, running: &Config, workers: u32, reload: &Reload) {
     let read = Config::read(path).and_then(|config| Ok((config.meter(workers, true)?, config)));
     match read {
@@ -264,7 +264,7 @@ fn read_again(path: &Path, running: &Config, workers: u32, reload: &Reload) {
     }
 }
 
-/// Switches an interface's receive offloads off, or says what follows from their staying on.
+/// Switches an interface's receive offloads off, or logs the consequence of leaving them on.
 fn switch_off(name: &str) -> Option<Offloads> {
     Offloads::switch_off(name)
         .inspect_err(|error| {

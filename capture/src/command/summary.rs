@@ -1,4 +1,4 @@
-//! What a run came to, for people and for programs.
+//! The summary of a run, for people and for programs.
 
 use crate::line::capture::Outcome;
 use crate::packet::Cause;
@@ -14,7 +14,7 @@ pub struct Summary {
     pub seconds: f64,
     /// Epoch of the run, µs.
     pub epoch: u64,
-    /// How far packet times were moved, ms.
+    /// Shift of packet times, ms.
     pub time_shift_ms: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Messages of IPFIX and NetFlow v9 on their way to a collector, by UDP or TCP.
+//! Sends messages of IPFIX and NetFlow v9 to a collector, over UDP or TCP.
 
 use super::elements::{ExportTemplate, View};
 
@@ -13,31 +13,32 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// Octets of a message at most: by UDP one packet of an Ethernet, with room for IPv6 and a tunnel.
+/// Maximum octets of a message: over UDP one Ethernet packet, with room for IPv6 and a tunnel.
 const UDP_OCTETS: usize = 1400;
 const TCP_OCTETS: usize = 16_384;
-/// By UDP, templates are sent again after so many messages, and after this time: a collector may be new, or have missed
-/// them.
+/// Over UDP, templates are repeated after this many messages, and after this time, for collectors that started later or
+/// missed them.
 const TEMPLATES_EVERY: (u32, Duration) = (500, Duration::from_secs(30));
-/// By UDP, so many messages go out at once, and the next ones this much later: collectors' sockets hold few.
+/// Over UDP, this many messages go out at once, and the next burst this much later, because collectors' sockets hold
+/// few.
 const BURST: (u32, Duration) = (32, Duration::from_millis(2));
-/// By UDP, this much later than the first message, which has the templates, comes the next one: a collector of several
-/// threads would else read that before it knows them.
+/// Over UDP, the second message follows the first, which has the templates, after this time: a multithreaded collector
+/// could otherwise read it before the templates.
 const AFTER_FIRST: Duration = Duration::from_millis(20);
 /// How long connecting, and writing to a connection, may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A collector and what it is sent.
+/// A collector, and the form of the records for it.
 #[warn(missing_docs)]
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct ToCollector {
     /// `udp://host:port`, or `tcp://host:port` (IPFIX alone).
     pub address: String,
-    /// Template as nProbe's `-T`; empty: what every collector knows.
+    /// Template as nProbe's `-T`; empty: the elements that every collector knows.
     #[serde(default)]
     pub template: String,
-    /// One record with both directions, and not one of each.
+    /// One record with both directions instead of one for each.
     #[serde(default)]
     pub biflow: bool,
     /// Observation domain, or source id.
@@ -45,7 +46,7 @@ pub struct ToCollector {
     pub domain: u32,
 }
 
-/// Where a collector is: host and port.
+/// A collector's host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CollectorAddress {
     /// By UDP.
@@ -103,7 +104,7 @@ impl Collector {
         Collector { encoder: Encoder::new(protocol, template, domain, most), address, link: None }
     }
 
-    /// Sends what `made` hands out.
+    /// Sends the messages that `made` produces.
     fn drive(&mut self, account: &Account, made: impl FnOnce(&mut Encoder, &mut dyn FnMut(Ready<'_>))) {
         let Collector { encoder, link, .. } = self;
         made(encoder, &mut |ready| {
@@ -200,7 +201,7 @@ impl CollectorLink {
 }
 
 impl Datagrams {
-    /// Whether it is time for the templates, which then is noted.
+    /// Whether templates are due; if so, restarts their timer.
     fn templates_due(&mut self) -> bool {
         let (messages, since) = self.since_templates;
         let due = messages >= TEMPLATES_EVERY.0 || since.elapsed() >= TEMPLATES_EVERY.1;
@@ -217,7 +218,8 @@ impl Datagrams {
             self.burst = (0, Instant::now());
         }
         self.burst.0 += 1;
-        // The first failure is that of an earlier datagram: nobody listens, says an ICMP message. This one did not go yet.
+        // The first failure reports an earlier datagram: an ICMP message said that nobody listens. The present one has
+        // not been sent yet.
         self.socket.send(message).or_else(|_| self.socket.send(message))?;
         if !std::mem::replace(&mut self.begun, true) {
             std::thread::sleep(AFTER_FIRST);

@@ -25,7 +25,7 @@ pub enum ExportConfig {
     NprobeZmq(ToNtopng),
 }
 
-/// What `--export` may say beside form and address.
+/// Settings of `--export` other than form and address.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportOptions<'a> {
     /// Template; empty: the form's own.
@@ -37,7 +37,7 @@ pub struct ExportOptions<'a> {
 }
 
 impl ExportConfig {
-    /// What logs and metrics call it.
+    /// Its name in logs and metrics.
     pub fn name(&self) -> String {
         match self {
             ExportConfig::Ipfix(to) => format!("ipfix {}", to.address),
@@ -47,15 +47,15 @@ impl ExportConfig {
         }
     }
 
-    /// Checks what can be checked without reaching anybody.
+    /// Checks whatever needs no connection.
     ///
     /// # Errors
-    /// Where an address or template is wrong.
+    /// If an address or template is wrong.
     pub fn check(&self) -> anyhow::Result<()> {
         self.build().map(drop).with_context(|| format!("export {:?}", self.name()))
     }
 
-    /// What sends in this form.
+    /// The sender for this form.
     pub(super) fn build(&self) -> anyhow::Result<Built> {
         match self {
             ExportConfig::Ipfix(to) => to.build(ExportProtocol::Ipfix),
@@ -73,10 +73,10 @@ impl ExportConfig {
         }
     }
 
-    /// Reads what `--export` has: the form, `=`, the address.
+    /// Parses the value of `--export`: form, `=`, address.
     ///
     /// # Errors
-    /// Where it is no such thing.
+    /// If it has another form.
     pub fn parse(text: &str, options: ExportOptions<'_>) -> anyhow::Result<ExportConfig> {
         let Some((form, address)) = text.split_once('=') else {
             bail!("{text:?} is no export such as \"ipfix=udp://192.0.2.7:4739\"");
@@ -111,14 +111,14 @@ impl ToCollector {
     }
 }
 
-/// The template of a form that has both directions in one record, and what of it is not measured.
+/// The template of a form with both directions in one record, and the elements of it that the agent does not measure.
 fn json_template(text: &str) -> anyhow::Result<(ExportTemplate, Vec<String>)> {
     let template = ExportTemplate::parse(if text.is_empty() { "@NTOPNG@" } else { text }, true)?;
     let left_out = template.left_out.clone();
     Ok((template, left_out))
 }
 
-/// What sends, and what of its template it does not.
+/// The sender, and the elements of its template that it leaves out.
 pub(super) struct Built {
     pub(super) target: Box<dyn ExportTarget>,
     pub(super) left_out: Vec<String>,

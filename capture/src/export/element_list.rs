@@ -1,4 +1,4 @@
-//! Information elements: nProbe's and IANA's names for them, their numbers and lengths, for what is sent and what is taken.
+//! Information elements: nProbe's and IANA's names for them, their numbers and lengths, for sending and for receiving.
 //!
 //! They are those of nProbe's public list: IANA's registry for IPFIX, ntop's elements under enterprise number 35632, which
 //! NetFlow v9 numbers from 57472 on.
@@ -7,26 +7,26 @@
 pub const NTOP: u32 = 35632;
 /// Enterprise number of the reverse of an element of IANA's (RFC 5103).
 pub const REVERSE: u32 = 29305;
-/// What NetFlow v9 adds to the number of an element of ntop's.
+/// Offset that NetFlow v9 adds to the numbers of ntop's elements.
 pub const NTOP_IN_V9: u16 = 57472;
 
 /// How an element is written in a binary record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// A number or address of so many octets.
+    /// A number or address of this many octets.
     Octets(u8),
-    /// Text: of any length in IPFIX; in NetFlow v9 cut to, or filled with zeros up to, so many octets.
+    /// Text: of any length in IPFIX; in NetFlow v9 truncated or zero-padded to this many octets.
     Text(u16),
 }
 
-/// What an element is of; the variants are those of [`Element::value`].
+/// The value that an element states; see [`Element::value`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// IPv4 address of the source (0) or destination (1).
     V4(usize),
     /// IPv6 address of the source or destination.
     V6(usize),
-    /// Packets that the source sent (0) or was sent (1).
+    /// Packets that the source sent (0) or received (1).
     Packets(usize),
     /// Octets, as above.
     Octets(usize),
@@ -46,7 +46,7 @@ pub enum What {
     /// 4 or 6.
     Version,
     Vlan,
-    /// First (0) or last (1) packet, in the form's own way of telling time.
+    /// First (0) or last (1) packet, in the form's own time format.
     Switched(usize),
     /// The same, s from the Unix epoch.
     Seconds(usize),
@@ -56,7 +56,7 @@ pub enum What {
     Duration,
     /// Interface in (0) or out (1).
     Interface(usize),
-    /// Always 0: what comes in, what is captured and not collected.
+    /// Always 0: ingress, and captured rather than collected.
     Zero,
     Sampling,
     /// Exporter that the record was imported from, where its address is IPv4.
@@ -104,7 +104,7 @@ const fn ntop(id: u16, name: &'static str, width: Width, what: What) -> Element 
     Element { name, iana: "", enterprise: NTOP, id, width, what }
 }
 
-/// Elements that records have something to say for.
+/// Elements that records have a value for.
 pub const ELEMENTS: &[Element] = &[
     iana(1, "IN_BYTES", "octetDeltaCount", 8, What::Octets(0)),
     iana(2, "IN_PKTS", "packetDeltaCount", 8, What::Packets(0)),
@@ -156,7 +156,7 @@ pub const ELEMENTS: &[Element] = &[
     ntop(579, "FLOW_SOURCE", Width::Octets(1), What::Zero),
 ];
 
-/// Other names that nProbe takes.
+/// Alternative names that nProbe accepts.
 const ALIASES: &[(&str, &str)] = &[
     ("SRC_TO_DST_BYTES", "IN_BYTES"),
     ("SRC_TO_DST_PKTS", "IN_PKTS"),
@@ -187,7 +187,7 @@ const TAKEN: &[(&str, u32, u16)] = &[
     ("NPROBE_IPV4_ADDRESS", NTOP, 471),
 ];
 
-/// Elements of nProbe's that this agent neither measures nor takes; templates may name them all the same.
+/// nProbe elements that this agent neither measures nor accepts from exporters; templates may still name them.
 const NOT_MEASURED: &[&str] = &[
     "IPV4_SRC_MASK",
     "IPV4_DST_MASK",
@@ -302,7 +302,7 @@ impl Element {
         ELEMENTS.iter().find(|element| element.name == name || !element.iana.is_empty() && element.iana == name)
     }
 
-    /// Octets that it takes in a record; of text, at most where a form has a length for all.
+    /// Its octets in a record; for text in a form with fixed lengths, the maximum.
     pub fn octets(&self) -> u16 {
         match self.width {
             Width::Octets(octets) => octets.into(),
@@ -316,7 +316,7 @@ pub(super) fn is_known(name: &str) -> bool {
     NOT_MEASURED.contains(&name) || TAKEN.iter().any(|taken| taken.0 == name)
 }
 
-/// Every name by which nProbe or IANA call an element that is numbered here, with enterprise and number.
+/// Every nProbe or IANA name of the elements numbered here, with enterprise and number.
 pub fn numbered() -> impl Iterator<Item = (&'static str, u32, u16)> {
     let own = ELEMENTS.iter().map(|element| (element.name, element.enterprise, element.id));
     let iana = ELEMENTS.iter().map(|element| (element.iana, element.enterprise, element.id));

@@ -1,4 +1,4 @@
-//! What a record says by information elements, and templates of them.
+//! The values of a record as information elements, and templates.
 
 pub use super::element_list::{ELEMENTS, Element, NTOP, NTOP_IN_V9, REVERSE, What, Width};
 
@@ -16,7 +16,7 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// One record as others see it: a biflow, or one direction of it.
+/// One record as exports state it: a biflow, or one direction of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct View<'a> {
     /// 4 or 6.
@@ -29,7 +29,7 @@ pub struct View<'a> {
     pub protocol: u8,
     /// Outer VLAN id, 0 for none.
     pub vlan: u16,
-    /// What the source sent, and what it was sent; zeros in a one-way record.
+    /// Packets that the source sent and received; the latter 0 in a one-way record.
     pub packets: [u64; 2],
     /// Layer-3 octets of those.
     pub octets: [u64; 2],
@@ -39,7 +39,7 @@ pub struct View<'a> {
     pub class_of_service: [u8; 2],
     /// Retransmissions among those.
     pub retransmissions: [u64; 2],
-    /// Overtaken segments among those.
+    /// Out-of-order segments among those.
     pub out_of_order: [u64; 2],
     /// First and last packet, ms from the Unix epoch.
     pub seen_ms: [u64; 2],
@@ -130,7 +130,7 @@ fn is_icmp(protocol: u8) -> bool {
     matches!(protocol, 1 | 58)
 }
 
-/// Type * 256 + code of the answer to a request of ICMP; 0 where there is none, for the record does not say what the
+/// Type * 256 + code of the answer to a request of ICMP; 0 if there is none, for the record does not say what the
 /// other side sent.
 fn answer(protocol: u8, type_and_code: u16) -> u16 {
     match (protocol, type_and_code >> 8) {
@@ -145,7 +145,7 @@ fn answer(protocol: u8, type_and_code: u16) -> u16 {
 }
 
 /// TCP flags that packets of each direction had. Records count SYN, SYN-ACK, FIN and RST; any other segment has an ACK
-/// (RFC 9293, 3.1). PSH, URG and the rest are not told.
+/// (RFC 9293, 3.1). Records do not state PSH, URG and the others.
 fn flags(flow: &proto::Flow) -> [u8; 2] {
     if flow.protocol != 6 {
         return [0; 2];
@@ -160,7 +160,7 @@ fn flags(flow: &proto::Flow) -> [u8; 2] {
     ]
 }
 
-/// What an element says of a record.
+/// The value of an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ElementValue<'a> {
     Number(u64),
@@ -173,19 +173,19 @@ pub enum ElementValue<'a> {
     Text(&'a str),
 }
 
-/// `@NTOPNG@`: what ntopng wants to know, as far as records say it.
+/// `@NTOPNG@`: the elements that ntopng reads, as far as records have them.
 const NTOPNG: &str = "%INPUT_SNMP %OUTPUT_SNMP %SRC_VLAN %IPV4_SRC_ADDR %IPV4_DST_ADDR %L4_SRC_PORT %L4_DST_PORT \
     %IPV6_SRC_ADDR %IPV6_DST_ADDR %IP_PROTOCOL_VERSION %PROTOCOL %L7_PROTO %IN_BYTES %IN_PKTS %OUT_BYTES %OUT_PKTS \
     %FIRST_SWITCHED %LAST_SWITCHED %CLIENT_TCP_FLAGS %SERVER_TCP_FLAGS %ICMP_TYPE %EXPORTER_IPV4_ADDRESS %DIRECTION \
     %SAMPLING_INTERVAL %FLOW_SOURCE %SERVER_NW_LATENCY_MS %OOORDER_IN_PKTS %OOORDER_OUT_PKTS %RETRANSMITTED_IN_PKTS \
     %RETRANSMITTED_OUT_PKTS %DNS_QUERY %TLS_SERVER_NAME";
 
-/// What is sent where no template is given: elements that every collector knows.
+/// The default template: elements that every collector knows.
 pub const DEFAULT: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %L4_SRC_PORT %L4_DST_PORT %PROTOCOL %TCP_FLAGS \
     %SRC_VLAN %INPUT_SNMP %OUTPUT_SNMP %IN_PKTS %IN_BYTES %FIRST_SWITCHED %LAST_SWITCHED";
 
 impl Element {
-    /// What it says of a record; times of [`What::Switched`] in s from the Unix epoch, as nProbe's JSON has them.
+    /// Its value for a record; times of [`What::Switched`] in s from the Unix epoch, as in nProbe's JSON.
     pub fn value<'a>(&self, view: &View<'a>) -> ElementValue<'a> {
         let icmp = if is_icmp(view.protocol) { view.ports[1] } else { 0 };
         ElementValue::Number(match self.what {
@@ -208,7 +208,8 @@ impl Element {
             What::Duration => view.seen_ms[1].saturating_sub(view.seen_ms[0]),
             What::Interface(way) => u64::from(view.interfaces[way]),
             What::Zero => 0,
-            // Counts are scaled up already: who multiplies them by the rate, as ntopng does, would do so twice.
+            // Counts are already scaled up: a receiver that multiplies them by the rate, as ntopng does, would scale
+            // them twice.
             What::Sampling => 1,
             What::ExporterV4 => {
                 let octets = <[u8; 4]>::try_from(view.exporter).unwrap_or_default();
@@ -236,7 +237,7 @@ fn v4(address: &[u8; 16]) -> Ipv4Addr {
     Ipv4Addr::new(address[0], address[1], address[2], address[3])
 }
 
-/// Name and category of an application; empty where the agent was built without nDPI.
+/// Name and category of an application; empty if the agent was built without nDPI.
 fn names(application: u16) -> (&'static str, &'static str) {
     static LIST: OnceLock<HashMap<u16, (String, String)>> = OnceLock::new();
     let list = LIST.get_or_init(|| {
@@ -246,24 +247,24 @@ fn names(application: u16) -> (&'static str, &'static str) {
     list.get(&application).map_or(("", ""), |(name, category)| (name, category))
 }
 
-/// What a record is to say, in order.
+/// The elements of a record, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportTemplate {
-    /// Of a record of an IPv4 flow.
+    /// For IPv4 flows.
     pub v4: Vec<&'static Element>,
-    /// Of a record of an IPv6 flow.
+    /// For IPv6 flows.
     pub v6: Vec<&'static Element>,
-    /// Names that nProbe knows and that this agent does not measure.
+    /// nProbe names of elements that this agent does not measure.
     pub left_out: Vec<String>,
 }
 
 impl ExportTemplate {
-    /// Reads a template as nProbe's `-T` has it: names after `%`, in any order, and `@NTOPNG@`. With `biflow` the counts
-    /// of the other direction are in it, whether named or not. The addresses of the flow's own version stand where
-    /// either's are named, and a name twice is there once.
+    /// Reads a template as nProbe's `-T` has it: names after `%`, in any order, and `@NTOPNG@`. With `biflow` it
+    /// includes the counts of the other direction, named or not. An address element stands for the addresses of either
+    /// version, and a repeated name counts once.
     ///
     /// # Errors
-    /// Where a name is none that nProbe has, with the nearest one, or where nothing is left.
+    /// If nProbe has no such name, with the nearest one; or if no element is left.
     pub fn parse(text: &str, biflow: bool) -> anyhow::Result<ExportTemplate> {
         let text = text.replace("@NTOPNG@", NTOPNG);
         let mut named: Vec<&'static Element> = Vec::new();
@@ -336,6 +337,20 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
+/// A flow of tests: the ends of an HTTPS connection, and no packets yet.
+#[cfg(test)]
+pub(super) fn https() -> proto::Flow {
+    proto::Flow {
+        src_addr: vec![192, 0, 2, 1],
+        dst_addr: vec![198, 51, 100, 2],
+        src_port: 40_000,
+        dst_port: 443,
+        protocol: 6,
+        ip_version: 4,
+        ..proto::Flow::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,12 +401,6 @@ mod tests {
     #[test]
     fn a_biflow_is_two_ways_or_one() {
         let flow = proto::Flow {
-            src_addr: vec![192, 0, 2, 1],
-            dst_addr: vec![192, 0, 2, 2],
-            src_port: 40_000,
-            dst_port: 80,
-            protocol: 6,
-            ip_version: 4,
             fwd_packets: 4,
             fwd_octets: 400,
             rev_packets: 3,
@@ -401,13 +410,13 @@ mod tests {
             rev_tcp_rst: 1,
             first_seen_offset_ms: -5,
             last_seen_offset_ms: 10,
-            ..proto::Flow::default()
+            ..https()
         };
         let both = View::both(&flow, 1000);
         assert_eq!((both.seen_ms, both.flags, both.initiator), ([995, 1005], [SYN | ACK, SYN | RST | ACK], 1));
         let ways: Vec<View<'_>> = both.one_way().collect();
         assert_eq!(ways.iter().map(|way| way.packets).collect::<Vec<_>>(), [[4, 0], [3, 0]]);
-        assert_eq!((ways[1].ports, ways[1].octets, ways[1].initiator), ([80, 40_000], [3000, 0], 2));
+        assert_eq!((ways[1].ports, ways[1].octets, ways[1].initiator), ([443, 40_000], [3000, 0], 2));
         assert_eq!(ways[1].addresses, [both.addresses[1], both.addresses[0]]);
         let lone = proto::Flow { rev_packets: 0, rev_octets: 0, ..flow };
         assert_eq!(View::both(&lone, 1000).one_way().count(), 1);

@@ -1,10 +1,10 @@
 //! Records as messages of IPFIX (RFC 7011, RFC 5103) and NetFlow v9 (RFC 3954).
 //!
-//! An [`Encoder`] fills messages up to a size and hands out each that is full. Records of IPv4 and IPv6 have a template
-//! of their own; an options template with one record tells the sampling rate (every packet) and the length of intervals.
+//! An [`Encoder`] fills messages up to a size and hands out each that is full. Records of IPv4 and IPv6 have separate
+//! templates; an options template with one record states the sampling rate (every packet) and the length of intervals.
 //!
-//! The time of a message is the end of the newest interval that it reports: replays that keep their packets' times stay
-//! consistent, and a live capture is at most an interval behind.
+//! The time of a message is the end of the newest interval that it reports: a replay that keeps its packets' times
+//! stays consistent, and a live capture is at most one interval behind.
 
 use super::elements::{Element, ElementValue, ExportTemplate, NTOP, NTOP_IN_V9, REVERSE, View, What, Width};
 use std::ops::Range;
@@ -14,9 +14,9 @@ const OF_V4: u16 = 256;
 const OF_V6: u16 = 257;
 const OF_OPTIONS: u16 = 258;
 
-/// How long NetFlow v9 says that the exporter has been up when it starts: records may begin before it.
+/// Uptime that NetFlow v9 states at the start, because records may begin earlier.
 const UPTIME_AT_START_MS: u64 = 3_600_000;
-/// Uptime in ms has 32 bits: from here on it begins anew.
+/// Uptime in ms has 32 bits: at this value it restarts.
 const LONGEST_UPTIME_MS: u64 = 1 << 31;
 
 /// Which of the two.
@@ -77,7 +77,7 @@ impl EncodedField {
         }
     }
 
-    /// Octets of it in a record; 65535 for text of any length (RFC 7011, 7).
+    /// Its octets in a record; 65535 for text of any length (RFC 7011, 7).
     fn length(&self, protocol: ExportProtocol) -> u16 {
         match (self.width, protocol) {
             (Width::Octets(octets), _) => u16::from(octets),
@@ -87,7 +87,7 @@ impl EncodedField {
     }
 }
 
-/// Makes messages; `out` of its functions takes each that is ready.
+/// Builds messages; its functions pass each finished one to `out`.
 pub struct Encoder {
     protocol: ExportProtocol,
     domain: u32,
@@ -95,14 +95,14 @@ pub struct Encoder {
     fields: [Vec<EncodedField>; 2],
     biflow: bool,
     message: Vec<u8>,
-    /// The set that records are added to: its number and where it begins.
+    /// The open set: its number and offset.
     open: Option<(u16, usize)>,
     /// Records in the message that NetFlow v9 counts, and that IPFIX does.
     counted: [u32; 2],
     sequence: u32,
     /// Flow records in the message.
     flows: u64,
-    /// Packets and octets are those of an interval of so many ms.
+    /// Length of the interval that packets and octets are counted in, ms.
     interval_ms: u32,
     now_ms: u64,
     boot_ms: u64,
@@ -117,8 +117,8 @@ pub struct Ready<'a> {
 }
 
 impl Encoder {
-    /// An encoder of messages of at most so many octets, for the exporter's part of this number (observation domain;
-    /// source id in NetFlow v9). The first message begins with the templates.
+    /// An encoder of messages up to this size, for this observation domain (source id in NetFlow v9). The first message
+    /// begins with the templates.
     pub fn new(protocol: ExportProtocol, template: &ExportTemplate, domain: u32, most_octets: usize) -> Encoder {
         let fields = |elements: &[&'static Element]| {
             elements.iter().map(|element| EncodedField::new(element, protocol)).collect()
@@ -141,7 +141,7 @@ impl Encoder {
         }
     }
 
-    /// Says when the records that follow are of.
+    /// Sets the interval of the records that follow.
     pub fn interval(&mut self, start_ms: u64, interval_ms: u32, out: &mut impl FnMut(Ready<'_>)) {
         let end = start_ms + u64::from(interval_ms);
         if end > self.now_ms || interval_ms != self.interval_ms {
@@ -154,13 +154,13 @@ impl Encoder {
         }
     }
 
-    /// Has the next message begin with the templates.
+    /// Makes the next message begin with the templates.
     pub fn send_templates(&mut self, out: &mut impl FnMut(Ready<'_>)) {
         self.finish(out);
         self.templates_due = true;
     }
 
-    /// Begins anew, as towards a collector that knows nothing yet: what was not handed out is gone.
+    /// Restarts, as for a new collector; discards the message in progress.
     pub fn restart(&mut self) {
         self.message.clear();
         self.open = None;
@@ -187,7 +187,7 @@ impl Encoder {
             self.begin_set(set);
             self.put_record(view);
             let fits = self.message.len() + 3 <= self.most_octets;
-            // A record that is alone in its message goes as long as it is.
+            // A record alone in its message may exceed the size.
             if fits || self.flows == 0 && self.counted == [0; 2] {
                 self.counted = self.counted.map(|count| count + 1);
                 self.flows += 1;
@@ -216,7 +216,7 @@ impl Encoder {
                 self.sequence = sequence.wrapping_add(self.counted[1]);
             }
             ExportProtocol::V9 => {
-                // The exact time of starting is what a collector reckons from these two.
+                // A collector computes the exact start time from these two.
                 let uptime = (u64::from(seconds) * 1000).saturating_sub(self.boot_ms);
                 self.at16(0, 9);
                 self.at16(2, self.counted[0] as u16);
@@ -258,7 +258,7 @@ impl Encoder {
             }
             self.counted[0] += 1;
         }
-        // Scope: the exporter's part; then sampling interval and algorithm, active and idle timeout (s).
+        // Scope: the observation domain; then sampling interval and algorithm, active and idle timeout (s).
         let options = [(34, 4), (35, 1), (36, 2), (37, 2)];
         self.begin_set(options_set);
         self.put16(OF_OPTIONS);
@@ -290,7 +290,7 @@ impl Encoder {
         self.counted[1] += 1;
     }
 
-    /// Has what follows be in a set of this number.
+    /// Opens a set of this number for what follows, unless it is open.
     fn begin_set(&mut self, set: u16) {
         if self.open.is_some_and(|(open, _)| open == set) {
             return;
@@ -303,7 +303,7 @@ impl Encoder {
 
     fn end_set(&mut self) {
         let Some((set, begins)) = self.open.take() else { return };
-        // NetFlow v9 pads to four octets. Where records are as short as that, padding would be taken for one.
+        // NetFlow v9 pads to four octets. A collector would take padding for a record if records were that short.
         let pads = self.protocol == ExportProtocol::V9 && (set < OF_V4 || self.shortest(set) > 3);
         while pads && (self.message.len() - begins) % 4 != 0 {
             self.message.push(0);
@@ -342,7 +342,7 @@ impl Encoder {
         };
         let Width::Octets(octets) = field.width else { return };
         let octets = usize::from(octets);
-        // A number too large for its field is the largest there is, and not what is left of it.
+        // A number too large for its field becomes the field's maximum instead of being truncated.
         let number = if octets < 8 { number.min((1 << (8 * octets)) - 1) } else { number };
         self.message.extend_from_slice(&number.to_be_bytes()[8 - octets..]);
     }

@@ -1,7 +1,8 @@
-//! Records to others, beside Kafka or in its place: each export has a form, a bounded queue and a thread of its own.
+//! Exports of records, beside Kafka or instead of it: each export has a form, a bounded queue and a thread of its own.
 //!
-//! Workers put every message into the queue of each export; its thread decodes it and sends it in its form. A collector
-//! that is slow or away holds up nobody: a live capture sheds what finds its queue full, and counts it; a replay waits.
+//! Workers put every message into the queue of each export; its thread decodes it and sends it in its form. A slow or
+//! absent collector delays nothing else: a live capture drops messages that find its queue full, and counts them; a
+//! replay waits.
 
 pub mod collector;
 pub mod config;
@@ -32,9 +33,9 @@ use target::{Account, ExportTarget};
 
 /// Octets of messages that may wait for one export, encoded as for Kafka: some 200,000 records.
 const QUEUE_OCTETS: u64 = 16 << 20;
-/// How long the queue is listened to before what is ready goes out.
+/// How long to wait for a message before flushing finished ones.
 const QUIET: Duration = Duration::from_millis(100);
-/// How soon a collector that cannot be reached is tried again: doubling from the first to the second.
+/// Delay before retrying an unreachable collector: doubles from the first to the second.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 struct QueuedMessage {
@@ -42,11 +43,11 @@ struct QueuedMessage {
     records: u64,
 }
 
-/// What workers and an export's thread share.
+/// State shared by workers and an export's thread.
 struct ExportShared {
     account: Account,
     queued: AtomicU64,
-    /// A full queue holds workers up, and does not shed.
+    /// A full queue blocks workers instead of dropping messages.
     wait: bool,
     give_up: Arc<AtomicBool>,
 }
@@ -63,10 +64,10 @@ struct Running {
 }
 
 impl Exports {
-    /// Begins to export. With `wait`, as for replays, everybody must be reached at once.
+    /// Starts the exports. With `wait`, as for replays, every receiver must be reachable at once.
     ///
     /// # Errors
-    /// Where an export is wrong, or (with `wait`) cannot be reached.
+    /// If an export is wrong, or (with `wait`) cannot be reached.
     pub fn start(
         configs: &[ExportConfig],
         wait: bool,
@@ -115,11 +116,11 @@ impl Exports {
         Box::new(ExportSink { main, queues })
     }
 
-    /// Waits until all that waits has gone out, at most `patience` and until it is asked to give up. Sinks must be dropped
-    /// before.
+    /// Waits until all queued messages are sent, at most `patience` or until a signal says to give up. Sinks must be
+    /// dropped before.
     ///
     /// # Errors
-    /// Where records were given up, with their number.
+    /// If records were given up, with their number.
     pub fn finish(self, patience: Option<Duration>) -> anyhow::Result<()> {
         let deadline = patience.map(|patience| Instant::now() + patience);
         let mut lost = Vec::new();
@@ -147,7 +148,7 @@ impl Exports {
     }
 }
 
-/// Sends what comes until nobody is left to put anything into the queue.
+/// Sends messages until the last sink of the queue is dropped.
 fn export(target: &mut dyn ExportTarget, queue: &Receiver<QueuedMessage>, shared: &ExportShared) {
     let ExportShared { account, queued, give_up, .. } = shared;
     let mut retry = RETRY.0;
@@ -173,7 +174,7 @@ fn export(target: &mut dyn ExportTarget, queue: &Receiver<QueuedMessage>, shared
             Ok(QueuedMessage { octets, records }) => {
                 match proto::FlowMessage::decode(&octets[..]) {
                     Ok(message) => target.send(&message, account),
-                    // Never: the agent encoded it.
+                    // Cannot fail: the agent encoded it.
                     Err(_) => account.shed("undecodable", records),
                 }
                 let left = queued.fetch_sub(octets.len() as u64, Ordering::AcqRel) - octets.len() as u64;
@@ -185,7 +186,7 @@ fn export(target: &mut dyn ExportTarget, queue: &Receiver<QueuedMessage>, shared
     }
 }
 
-/// What one worker sends by: to its main sink, and to every export.
+/// One worker's sink: sends to its main sink and to every export.
 struct ExportSink {
     main: Box<dyn Sink>,
     queues: Vec<(Arc<ExportShared>, Sender<QueuedMessage>)>,
@@ -236,7 +237,7 @@ mod tests {
 
     const RECORDS: usize = 500;
 
-    /// Sends more than a queue holds; gives how many records there were.
+    /// Sends more than a queue holds; returns the number of records.
     fn flood(exports: &Exports) -> u64 {
         let flow = proto::Flow { fwd_packets: 1, server_name: "x".repeat(200), ..proto::Flow::default() };
         let body = Body::Batch(proto::FlowBatch { flows: vec![flow; RECORDS], ..Default::default() });

@@ -1,4 +1,4 @@
-//! Records as nProbe's JSON: one object a record, with both directions, keyed by numbers of elements or their names.
+//! Records as nProbe's JSON: one object per record, with both directions, keyed by element numbers or names.
 
 use super::elements::{Element, ElementValue, ExportTemplate, NTOP, View};
 use serde::ser::{SerializeMap as _, Serializer as _};
@@ -76,12 +76,6 @@ mod tests {
     #[test]
     fn keys_are_numbers_or_names() {
         let flow = Flow {
-            src_addr: vec![192, 0, 2, 1],
-            dst_addr: vec![198, 51, 100, 2],
-            src_port: 40_000,
-            dst_port: 443,
-            protocol: 6,
-            ip_version: 4,
             fwd_packets: 3,
             fwd_octets: 300,
             rev_packets: 2,
@@ -91,7 +85,7 @@ mod tests {
             tcp_handshake_rtt_us: 25_000,
             application_id: 91,
             server_name: "example.org".to_owned(),
-            ..Flow::default()
+            ..crate::export::elements::https()
         };
         let template = "%IPV4_SRC_ADDR %L4_DST_PORT %IN_PKTS %OUT_BYTES %FIRST_SWITCHED %LAST_SWITCHED %L7_PROTO \
             %SERVER_NW_LATENCY_MS %TLS_SERVER_NAME %DNS_QUERY";

@@ -1,4 +1,4 @@
-//! Records as nProbe's JSON to a topic of Kafka: a message for each.
+//! Sends records as nProbe's JSON to a Kafka topic, one message each.
 
 use super::elements::{ExportTemplate, View};
 
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a full queue of librdkafka is waited for before a record is given up.
+/// How long to wait for room in librdkafka's queue before giving a record up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A topic of Kafka and what it is sent.
+/// A Kafka topic, and the form of the records for it.
 #[warn(missing_docs)]
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
@@ -36,15 +36,15 @@ pub struct ToKafka {
     /// Template; empty: `@NTOPNG@`.
     #[serde(default)]
     pub template: String,
-    /// Names for keys, not numbers.
+    /// Use names as JSON keys, not numbers.
     #[serde(default)]
     pub json_labels: bool,
 }
 
-/// What `--kafka` says in either of nProbe's spellings: brokers, topic, and librdkafka's properties that follow from it.
+/// Parses `--kafka` in either of nProbe's spellings: brokers, topic, and the librdkafka properties that follow.
 ///
 /// # Errors
-/// Where there is no topic, or a part is none that nProbe has.
+/// If the topic is missing, or nProbe has no such part.
 pub fn parse(text: &str) -> anyhow::Result<(String, String, BTreeMap<String, String>)> {
     let parts: Vec<&str> = text.split(';').map(str::trim).collect();
     let [brokers, topic, rest @ ..] = &parts[..] else {
@@ -54,7 +54,7 @@ pub fn parse(text: &str) -> anyhow::Result<(String, String, BTreeMap<String, Str
         bail!("{text:?} is no \"brokers;topic[;acks;compression]\", such as \"127.0.0.1:9092;flows;1;snappy\"");
     }
     let is_acks = |text: &str| matches!(text, "-1" | "0" | "1" | "all");
-    // In one spelling a topic for options, of which there are none to send, comes before the acknowledgements.
+    // One spelling has a topic for options before the acknowledgements; the agent sends no options.
     let rest = match rest {
         [first, rest @ ..] if rest.len() == 2 || !first.is_empty() && !is_acks(first) => rest,
         _ => rest,
@@ -73,7 +73,7 @@ pub fn parse(text: &str) -> anyhow::Result<(String, String, BTreeMap<String, Str
     Ok(((*brokers).to_owned(), (*topic).to_owned(), properties))
 }
 
-/// What Kafka said of messages since it was asked last.
+/// Kafka's answers since the last call.
 #[derive(Default)]
 struct TopicAnswers {
     delivered: AtomicU64,
@@ -145,7 +145,7 @@ impl ToTopic {
         Ok(ToTopic { form, brokers, topic, producer, answers, connected: false, json: Vec::new() })
     }
 
-    /// Hands what Kafka said over to the counts.
+    /// Adds Kafka's answers to the counts.
     fn account(&self, account: &Account) {
         self.producer.poll(Duration::ZERO);
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);

@@ -5,11 +5,11 @@
 //! a gap is what ntopng counts as lost. Topics: `flow` (an array of records), `event` (sums of the agent, each interval),
 //! `counter` (counters of interfaces), `template` (what records say).
 //!
-//! Two topics of nProbe's are not for this agent to send, as ntopng's receiver shows. `hello` comes from an nProbe that
-//! blocks traffic: ntopng reads nothing in it and answers with the rules of what to block. An agent that takes no rules
-//! has nothing to ask for, and to those ntopng that do not subscribe to it each one would be a gap. `option` gives names
-//! to values of a field, one value a message, for applications that an exporter numbered itself. Applications here have
-//! nDPI's numbers, which ntopng names by itself.
+//! The agent leaves out two topics of nProbe, for reasons that ntopng's receiver shows. `hello` comes from an nProbe
+//! that blocks traffic: ntopng reads nothing in it and answers with the rules of what to block. An agent that accepts
+//! no rules has nothing to ask for, and an ntopng that does not subscribe to `hello` would count each one as a gap.
+//! `option` gives names to values of a field, one value a message, for applications that an exporter numbered itself.
+//! Applications here have nDPI's numbers, which ntopng names by itself.
 
 use super::elements::{ExportTemplate, View};
 
@@ -28,8 +28,8 @@ use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Octets of JSON that ntopng always has room for: it expands a compressed payload into the larger of this and five times
-/// the payload, and gives up what is longer. Records compress by more than that.
+/// Octets of JSON that ntopng always has room for: it expands a compressed payload into the larger of this and five
+/// times the payload, and drops longer ones. Records compress by more than that.
 pub const ROOM: usize = 8192;
 /// Octets of an interface's name that ntopng keeps.
 const NAME: usize = 31;
@@ -37,7 +37,7 @@ const NAME: usize = 31;
 const TEMPLATE_EVERY: Duration = Duration::from_secs(60);
 /// How long a replay waits for someone to subscribe.
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(30);
-/// How long after the first topic that it subscribes to a subscriber's other ones have come.
+/// Time after a subscriber's first subscription by which its others have arrived.
 const ALL_TOPICS_WITHIN: Duration = Duration::from_millis(100);
 /// Messages that wait for a subscriber that is slow, 80 MiB at most. Past them a live capture drops for that subscriber
 /// alone, and ntopng sees the gap; a replay waits.
@@ -47,14 +47,14 @@ const LINGER: Duration = Duration::from_secs(2);
 /// How long a replay waits for a subscriber that reads nothing, within the capture and at its end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// ntopng and what it is sent.
+/// An ntopng, and the form of the records for it.
 #[warn(missing_docs)]
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct ToNtopng {
     /// Endpoint of ZeroMQ.
     pub address: String,
-    /// Connect to it, and not listen on it.
+    /// Connect to it instead of listening on it.
     #[serde(default)]
     pub connect: bool,
     /// Compress with zlib.
@@ -66,7 +66,7 @@ pub struct ToNtopng {
     /// Template; empty: `@NTOPNG@`.
     #[serde(default)]
     pub template: String,
-    /// Names for keys, not numbers.
+    /// Use names as JSON keys, not numbers.
     #[serde(default)]
     pub json_labels: bool,
 }
@@ -86,7 +86,7 @@ pub struct Ntopng {
     connect: bool,
     compress: bool,
     source: u8,
-    /// A subscriber that is slow is waited for.
+    /// Wait for slow subscribers.
     wait: bool,
     socket: Option<zmq::Socket>,
     subscribers: usize,
@@ -98,7 +98,7 @@ pub struct Ntopng {
     workers: BTreeMap<u32, WorkerSums>,
 }
 
-/// The frame that goes before a payload.
+/// The frame before a payload.
 fn header(topic: &str, source: u8, octets: u16, id: u32) -> [u8; 24] {
     let mut header = [0; 24];
     header[..topic.len()].copy_from_slice(topic.as_bytes());
@@ -135,7 +135,7 @@ impl Ntopng {
         })
     }
 
-    /// Takes note of who subscribed or left.
+    /// Updates the subscribers that came or left.
     fn listen(&mut self) {
         let Some(socket) = &self.socket else { return };
         while let Ok(message) = socket.recv_bytes(zmq::DONTWAIT) {
@@ -202,7 +202,7 @@ impl Ntopng {
         }
     }
 
-    /// What the agent came to, at the end of a worker's interval.
+    /// The agent's sums at the end of a worker's interval.
     fn tell_sums(&mut self, message: &proto::FlowMessage, closing: &proto::ClosingRecord, account: &Account) {
         let before = self.workers.values().fold(WorkerSums::default(), WorkerSums::plus);
         let total = closing.epoch_total.clone().unwrap_or_default();
@@ -263,7 +263,8 @@ impl WorkerSums {
     }
 }
 
-/// Has sending fail where a subscriber's queue is full, and not drop: an option that the library's wrapper does not have.
+/// Makes sending fail, instead of dropping, when a subscriber's queue is full: an option that the library's wrapper
+/// lacks.
 fn never_drop(socket: &mut zmq::Socket) -> anyhow::Result<()> {
     let on: c_int = 1;
     let option = zmq_sys::ZMQ_XPUB_NODROP as c_int;
@@ -276,7 +277,7 @@ fn never_drop(socket: &mut zmq::Socket) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The interface's name, or the file's, without what ntopng has no room for.
+/// The name of the interface or file, truncated to the length that ntopng keeps.
 fn interface(source: &str) -> &str {
     let name = source.split_once(':').map_or(source, |(_, name)| name);
     let name = name.rsplit('/').next().unwrap_or(name);
@@ -284,7 +285,7 @@ fn interface(source: &str) -> &str {
     &name[..end.unwrap_or(0)]
 }
 
-/// A 0 and what zlib makes of it.
+/// A 0, then the text compressed with zlib.
 pub fn compressed(json: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(vec![0], Compression::fast());
     let written = encoder.write_all(json);
@@ -321,7 +322,7 @@ impl ExportTarget for Ntopng {
     }
 
     fn endpoints(&self) -> Vec<(String, u8)> {
-        // Where it listens, nobody knows beforehand by which address it is reached.
+        // A listener does not know beforehand by which address others reach it.
         let to = self.address.strip_prefix("tcp://").filter(|to| !to.starts_with('*'));
         to.map(|to| (to.to_owned(), 6)).into_iter().collect()
     }
@@ -363,7 +364,7 @@ impl ExportTarget for Ntopng {
 
     fn finish(&mut self, account: &Account, _: &AtomicBool) {
         self.flush(account);
-        // Closing it waits for what is still to leave.
+        // Closing it waits until pending messages are sent.
         let began = Instant::now();
         self.socket = None;
         if began.elapsed() >= self.linger() {

@@ -1,4 +1,4 @@
-//! What an export sends to, and how what it does is counted.
+//! The receiver of an export, and the counts of an export.
 
 use super::metrics::ExportMetrics;
 use crate::proto;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Sends messages in a form of its own, from a thread of its own.
 #[warn(missing_docs)]
 pub trait ExportTarget: Send {
-    /// Reaches whom it sends to, where it must and does not already; with `wait`, somebody must be there.
+    /// Connects to the receiver if it is not connected; with `wait`, a receiver must be there.
     fn connect(&mut self, wait: bool) -> anyhow::Result<()>;
 
     /// Endpoints whose traffic is the agent's own: host and port, and the protocol above IP.
@@ -20,10 +20,10 @@ pub trait ExportTarget: Send {
     /// Sends a batch or a closing record.
     fn send(&mut self, message: &proto::FlowMessage, account: &Account);
 
-    /// Sends what it holds back.
+    /// Sends its pending messages.
     fn flush(&mut self, account: &Account);
 
-    /// Sends what it holds back, and waits until it is gone or nothing is waited for any more.
+    /// Sends its pending messages, and waits until they are gone or `_give_up` is set.
     fn finish(&mut self, account: &Account, _give_up: &AtomicBool) {
         self.flush(account);
     }
@@ -42,12 +42,12 @@ impl Account {
         Account { name, metrics, throttle: Throttle::default(), shed: AtomicU64::new(0) }
     }
 
-    /// What logs and metrics call the export.
+    /// The export's name in logs and metrics.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Says how many octets wait for the export.
+    /// Records how many octets wait for the export.
     pub fn queue(&self, octets: u64) {
         self.metrics.queue(&self.name, octets);
     }
@@ -77,7 +77,7 @@ impl Account {
         }
     }
 
-    /// Counts a failure, and says it once in a while.
+    /// Counts a failure, and logs it at most once per period.
     pub fn failed(&self, error: &anyhow::Error) {
         self.metrics.error(&self.name);
         if self.throttle.allow("failed") {

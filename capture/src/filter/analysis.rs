@@ -1,8 +1,8 @@
-//! What a program looks at: abstract interpretation over every path it can take.
+//! Which fields a program reads: abstract interpretation over every path it can take.
 //!
 //! A program is explored for packets of one IP version and protocol ([`Row`]) at a time, whose header layout is then
 //! known. What it loads is a [`Field`], or shifts and masks of one ([`Part`]); an [`Oracle`] answers comparisons, or
-//! leaves them open, and then both ways are explored.
+//! leaves them open, and then the analysis follows both branches.
 
 use super::bpf::{Instruction, MEMORY, Operand, OperandSource, Operation, Program, Test};
 use crate::packet::IpPacket;
@@ -19,16 +19,16 @@ pub struct Row {
 }
 
 impl Row {
-    /// How many there are.
+    /// Number of rows.
     pub const COUNT: usize = 1024;
 
-    /// That of a packet.
+    /// The row of a packet.
     #[inline]
     pub fn of(ip: &IpPacket) -> Row {
         Row { later_fragment: ip.is_later_fragment(), version: ip.version, protocol: ip.protocol }
     }
 
-    /// All of them, in the order of their numbers.
+    /// All rows, in the order of their numbers.
     pub fn all() -> impl Iterator<Item = Row> {
         [false, true].into_iter().flat_map(|later_fragment| {
             [4, 6]
@@ -48,7 +48,7 @@ impl Row {
         matches!(self.protocol, 6 | 17 | 33 | 132 | 136)
     }
 
-    /// Whether a field is certainly not there.
+    /// Whether a field is certainly absent.
     fn lacks(self, field: Field) -> bool {
         let ports = self.has_ports() && field.offset.saturating_add(field.size) <= 4;
         field.anchor == Anchor::Transport && (self.breaks_off() || self.later_fragment && !ports)
@@ -67,9 +67,9 @@ impl Row {
         let (anchor, offset) = match anchor {
             _ if transport => (Anchor::Transport, offset),
             _ if end <= fixed => (anchor, offset),
-            // Extension headers are passed over: what follows the fixed header is the transport header.
+            // Extension headers are skipped: the transport header follows the fixed header.
             Anchor::Ipv6 if offset >= fixed => (Anchor::Transport, offset - fixed),
-            // Options of IPv4, or across the end of a header.
+            // IPv4 options, or octets across the end of a header.
             _ => return None,
         };
         // IPv6's next header is the protocol, which the octet on the wire need not be.
@@ -80,7 +80,7 @@ impl Row {
         Some(Field { anchor, offset: u8::try_from(offset).ok()?, size })
     }
 
-    /// Whether all packets that one end of a flow sends have the same value there.
+    /// Whether all packets that one end of a flow sends have the same value in this field.
     pub fn constant(self, field: Field) -> bool {
         let Field { anchor, offset, size } = field;
         let within = |range: std::ops::Range<u8>| range.start <= offset && offset.saturating_add(size) <= range.end;
@@ -110,7 +110,7 @@ pub enum Anchor {
 pub struct Field {
     /// From where.
     pub anchor: Anchor,
-    /// How far from there.
+    /// Offset from the anchor.
     pub offset: u8,
     /// 1, 2 or 4 octets.
     pub size: u8,
@@ -130,7 +130,7 @@ pub struct Part {
     pub mask: u32,
 }
 
-/// The bits of IPv4's fragment offset, and what they are bits of.
+/// The bits of IPv4's fragment offset, and the field that holds them.
 const FRAGMENT: u32 = 0x1fff;
 const FRAGMENT_OFFSET: Part =
     Part { field: Field { anchor: Anchor::Ipv4, offset: 6, size: 2 }, shift: 0, mask: 0xffff };
@@ -149,25 +149,24 @@ pub struct Predicate {
 }
 
 impl Predicate {
-    /// Whether it holds for a value of the field.
+    /// Whether the comparison holds for a value of the field.
     pub fn holds(self, value: u32) -> bool {
         self.test.holds(value >> self.shift & self.mask, self.operand)
     }
 }
 
-/// Answers what a program asks of a packet.
+/// Answers a program's questions about a packet.
 #[warn(missing_docs)]
 pub trait Oracle {
-    /// Whether a load of a field, `None` where it is of no field, succeeds: failing ends the program. `None` where it
-    /// may or may not.
+    /// Whether a load of a field (`None`: of no field) succeeds; failing ends the program. `None` if that is open.
     fn load(&mut self, field: Option<Field>) -> Option<bool>;
-    /// A comparison of a field, `None` where it is of something computed. `None` where it may hold or not.
+    /// The result of a comparison of a field (`None`: of a computed value). `None` if that is open.
     fn compare(&mut self, predicate: Option<(Field, Predicate)>) -> Option<bool>;
-    /// The packet is asked whether it is a later fragment, which its row answers.
+    /// The program tests whether the packet is a later fragment, which its row answers.
     fn fragment(&mut self) {}
 }
 
-/// How a program may end.
+/// The ways a program may end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathOutcome {
     /// With a match.
@@ -177,13 +176,13 @@ pub struct PathOutcome {
 }
 
 impl PathOutcome {
-    /// The verdict, where there is but one.
+    /// The verdict, if there is only one.
     pub fn decided(self) -> Option<bool> {
         (self.matches != self.misses).then_some(self.matches)
     }
 }
 
-/// What a register holds.
+/// The content of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SymbolicValue {
     Known(u32),
@@ -229,7 +228,7 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    /// How a program may end for packets of a row, as far as an oracle says.
+    /// The ways a program may end for packets of a row, given an oracle's answers.
     pub fn explore(&mut self, program: &Program, row: Row, oracle: &mut impl Oracle) -> PathOutcome {
         let mut outcome = PathOutcome::default();
         if program.loops() {
@@ -238,15 +237,15 @@ impl Explorer {
             return PathOutcome { matches: true, misses: true };
         }
         let instructions = program.instructions();
-        // Every state is taken out again below.
+        // The loop below takes every state out again.
         self.states.resize(self.states.len().max(instructions.len()), None);
         self.states[0] = Some(MachineState::START);
-        // Jumps go forward: by the time an instruction's turn comes, every way to it has been gone.
+        // Jumps go forward: when an instruction's turn comes, every path to it has been followed.
         for at in 0..instructions.len() {
             let Some(mut state) = self.states[at].take() else { continue };
             match instructions[at] {
                 Instruction::LoadA(source) => {
-                    // What the row says already may be looked at without looking at the packet.
+                    // A read whose value the row determines does not count as reading the packet.
                     let known = match (source, instructions[at + 1]) {
                         (
                             OperandSource::Absolute(0, 1),
@@ -281,11 +280,11 @@ impl Explorer {
                 }
                 Instruction::Compute(operation, operand) => {
                     let operand = value(operand, &state);
-                    // The length of the header is read here, where it is used for more than to pass over it.
+                    // The header length counts as read here if the program uses it for more than skipping the header.
                     if state.a == SymbolicValue::HeaderLength || operand == SymbolicValue::HeaderLength {
                         oracle.load(None);
                     }
-                    // A division by what is not known may be one by zero, which ends the program.
+                    // A division by an unknown value may be a division by zero, which ends the program.
                     outcome.misses |= matches!(operation, Operation::Divide | Operation::Modulo);
                     match compute(operation, state.a, operand, row) {
                         Some(value) => state.a = value,
@@ -363,7 +362,7 @@ fn end(verdict: SymbolicValue, outcome: &mut PathOutcome, oracle: &mut impl Orac
     }
 }
 
-/// What a load gives; `None` where it ends the program.
+/// The value of a load; `None` if it ends the program.
 fn load(
     source: OperandSource,
     state: &MachineState,
@@ -408,7 +407,7 @@ fn load(
     }))
 }
 
-/// What a computation gives; `None` where it ends the program.
+/// The value of a computation; `None` if it ends the program.
 fn compute(operation: Operation, a: SymbolicValue, operand: SymbolicValue, row: Row) -> Option<SymbolicValue> {
     Some(match (a, operand) {
         (SymbolicValue::Known(a), SymbolicValue::Known(k)) => SymbolicValue::Known(operation.apply(a, k)?),

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 
-/// One instruction as libpcap hands it over (`struct bpf_insn`).
+/// One instruction as libpcap returns it (`struct bpf_insn`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawInstruction {
@@ -16,7 +16,7 @@ pub struct RawInstruction {
     pub k: u32,
 }
 
-/// What one instruction does; jumps have absolute targets.
+/// A decoded instruction; jumps have absolute targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruction {
     /// Into the accumulator.
@@ -43,7 +43,7 @@ pub enum Instruction {
     Txa,
 }
 
-/// Where a load loads from.
+/// The source of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperandSource {
     Constant(u32),
@@ -106,7 +106,7 @@ impl Test {
 }
 
 impl Operation {
-    /// The result; `None` where a division by zero ends the program.
+    /// The result; `None` if a division by zero ends the program.
     pub fn apply(self, a: u32, operand: u32) -> Option<u32> {
         Some(match self {
             Operation::Add => a.wrapping_add(operand),
@@ -127,13 +127,13 @@ impl Operation {
 /// Slots of scratch memory.
 pub const MEMORY: usize = 16;
 
-/// Instructions that one run may take; only loops (`protochain`) come near it.
+/// Maximum number of instructions per run; only loops (`protochain`) come near it.
 const FUEL: u32 = 10_000;
 
-/// Offsets from here on ask Linux for what is not in the packet (`SKF_AD_OFF` and below).
+/// Offsets from here on ask Linux for data outside the packet (`SKF_AD_OFF` and below).
 const ANCILLARY: u32 = 0xfff0_0000;
 
-/// A program that was checked: every jump has a target.
+/// A checked program: every jump has a target.
 #[derive(Clone, Debug)]
 pub struct Program {
     instructions: Box<[Instruction]>,
@@ -141,11 +141,11 @@ pub struct Program {
 }
 
 impl Program {
-    /// Checks a program, and takes what asks "not a later fragment?" before it reads ports as answered with yes: the
-    /// meter gives all fragments the ports of their datagram.
+    /// Checks a program, and assumes yes where it asks "not a later fragment?" before it reads ports, because the meter
+    /// gives all fragments the ports of their datagram.
     ///
     /// # Errors
-    /// Where an instruction is unknown, jumps out of the program or asks for what is not in the packet.
+    /// If an instruction is unknown, jumps out of the program or asks for data outside the packet.
     pub fn new(raw: &[RawInstruction]) -> anyhow::Result<Program> {
         let count = raw.len();
         let mut loops = false;
@@ -180,12 +180,12 @@ impl Program {
         self.loops
     }
 
-    /// Whether it matches a packet of which `data` was captured from the IP header on, and which has `length` octets.
+    /// Whether it matches a packet of `length` octets, of which `data` was captured, from the IP header on.
     pub fn matches(&self, data: &[u8], length: u32) -> bool {
         self.run(data, length).is_some_and(|verdict| verdict != 0)
     }
 
-    /// The verdict; `None` where it reads what was not captured, divides by zero or does not end.
+    /// The verdict; `None` if it reads octets that were not captured, divides by zero or does not end.
     fn run(&self, data: &[u8], length: u32) -> Option<u32> {
         let (mut a, mut x) = (0_u32, 0_u32);
         let mut memory = [0_u32; MEMORY];
@@ -305,8 +305,8 @@ fn decode(raw: RawInstruction, at: usize) -> Option<Instruction> {
     })
 }
 
-/// Where IPv4's fragment offset is tested just before a port is read, the test is made to say "not a later fragment".
-/// Where it is tested for itself, or before something else of the transport header is read, it stays.
+/// A test of IPv4's fragment offset just before a read of a port becomes "not a later fragment". A test for its own
+/// sake, or before another read of the transport header, stays.
 fn admit_fragments(instructions: &mut [Instruction]) {
     for at in 1..instructions.len() {
         let Instruction::Jump(Test::AnyBit, Operand::Constant(0x1fff), _, no) = instructions[at] else { continue };

@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 /// The class of each value of a field. Class 0 is for packets that do not have the field.
 #[derive(Debug)]
 pub enum Classes {
-    /// By value, in pages: most of a port's pages are the same one, of ephemeral ports, so that all fit into the
-    /// processor's nearest cache. What lies past the last page is of the last value's class.
+    /// By value, in pages: most of a port's pages are the same one, of ephemeral ports, so all fit into the processor's
+    /// first-level cache. Values past the last page belong to the last value's class.
     Paged {
         /// The page of each 64 values.
         index: Box<[u16; PAGES]>,
@@ -21,16 +21,16 @@ pub enum Classes {
     Ranges(Box<[u32]>),
 }
 
-/// Classes of a field of two octets at most: predicates that would make it more are left out.
+/// Maximum number of classes of a two-octet field: predicates that would exceed it are left out.
 const MAX_CLASSES: usize = 4096;
-/// Values of a page.
+/// Values per page.
 const PAGE: usize = 64;
 /// Pages of a field of two octets.
 const PAGES: usize = (1 << 16) / PAGE;
 
 impl Classes {
-    /// The classes that tell apart what `predicates` do, of a field of `size` octets, and the predicates that it
-    /// does tell apart: all, but of four octets those only which hold in one range of values.
+    /// The classes of a field of `size` octets that distinguish `predicates`, and the predicates they do distinguish:
+    /// all, except that in a four-octet field a predicate must hold in a single range of values.
     pub fn new(size: u8, predicates: &BTreeSet<Predicate>) -> (Classes, BTreeSet<Predicate>) {
         if size == 4 { Classes::of_ranges(predicates) } else { Classes::of_values(size, predicates) }
     }
@@ -57,7 +57,7 @@ impl Classes {
 
     fn of_values(size: u8, predicates: &BTreeSet<Predicate>) -> (Classes, BTreeSet<Predicate>) {
         let values = 1 << (8 * size);
-        // Predicates hold or do not for all values from one of these to the next.
+        // Each predicate is constant from one of these values to the next.
         let bounds: Option<Vec<_>> = predicates.iter().map(|&predicate| bounds(size, predicate)).collect();
         let starts: BTreeSet<u32> = match bounds {
             Some(bounds) => {
@@ -69,7 +69,7 @@ impl Classes {
         let mut count = 1;
         let mut kept = BTreeSet::new();
         for &predicate in predicates {
-            // By class, the new one of those values for which the predicate does not hold, and does.
+            // By class, its new class for values for which the predicate does not hold, and holds.
             let mut split = vec![[0_u16; 2]; count + 1];
             let mut next = 0;
             let mut refined = Vec::with_capacity(classes.len());
@@ -131,7 +131,8 @@ impl Classes {
     }
 }
 
-/// Where a predicate of a field of `size` octets begins and ceases to hold; `None` where it may do so more than once.
+/// The first and last value for which a predicate of a field of `size` octets holds; `None` if it may hold in several
+/// ranges.
 fn bounds(size: u8, predicate: Predicate) -> Option<[Option<u32>; 2]> {
     let Predicate { shift, mask, test, operand } = predicate;
     let width = 8 * u32::from(size);

@@ -1,9 +1,9 @@
-//! Which programs match a packet or a flow: by classes and a memory of verdicts instead of running them all.
+//! Decides which programs match a packet or a flow, by classes and remembered verdicts instead of running all programs.
 //!
 //! For each [`Row`] a [`Decider`] knows which programs can match at all and which fields these look at. Programs that
-//! have fields in common make up a [`DecisionPlan`], and so do several such groups as long as it stays small. The classes of
-//! its fields' values are the coordinates of a cell, and packets and flows in the same cell get the same [`Verdict`],
-//! worked out when the first one does. Programs that look further have to be run each time; the verdict names them.
+//! have fields in common make up a [`DecisionPlan`], and several such groups share one as long as it stays small. The
+//! classes of its fields' values are the coordinates of a cell, and packets and flows in the same cell get the same
+//! [`Verdict`], worked out when the first one does. Programs that read more must run each time; the verdict names them.
 
 use super::analysis::{Explorer, Field, Oracle, Predicate, Row};
 use super::bpf::Program;
@@ -13,13 +13,14 @@ use crate::volume::Volume;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Cells that are looked up without hashing, of a plan and of all.
+/// Maximum number of cells that are looked up without hashing, per plan and in total.
 const MAX_DENSE_PLAN: u64 = 1 << 15;
 const MAX_DENSE: u64 = 1 << 17;
-/// Cells of a plan; fields that would make it more are left out, and the programs that look at them run each time.
+/// Maximum number of cells of a plan; fields that would exceed it are left out, and the programs that read them run
+/// each time.
 const MAX_CELLS: u64 = 1 << CELL_BITS;
 const CELL_BITS: u32 = 40;
-/// Cells and verdicts remembered; past either, all are forgotten.
+/// Maximum number of cells and verdicts remembered; beyond either, all are forgotten.
 const MAX_REMEMBERED: usize = 1 << 15;
 const MAX_VERDICTS: usize = 1 << 12;
 
@@ -37,7 +38,7 @@ pub struct Decider {
 #[derive(Debug)]
 struct Axis {
     table: usize,
-    /// What its classes tell apart.
+    /// The predicates that its classes distinguish.
     predicates: BTreeSet<Predicate>,
 }
 
@@ -81,7 +82,7 @@ fn canonical(field: Field) -> Field {
     }
 }
 
-/// Takes down what programs look at, and leaves every question open.
+/// Records the fields that programs read, and leaves every question open.
 #[derive(Default)]
 struct FieldSurvey {
     fields: BTreeSet<Field>,
@@ -109,7 +110,7 @@ impl Oracle for FieldSurvey {
     }
 }
 
-/// Finds out whether a plan's cells decide a program in any case.
+/// Determines whether a plan's cells always decide a program.
 struct Regularity<'a> {
     plan: &'a [Coordinate],
     axes: &'a BTreeMap<Field, Axis>,
@@ -130,7 +131,7 @@ impl Oracle for Regularity<'_> {
     }
 }
 
-/// Answers what a cell decides, by one that fell into it.
+/// Answers questions that a cell decides, from one subject in that cell.
 struct Representative<'a> {
     plan: &'a [Coordinate],
     axes: &'a BTreeMap<Field, Axis>,
@@ -155,7 +156,7 @@ impl Oracle for Representative<'_> {
     }
 }
 
-/// Whether a program looks only at what is constant in what one end of a flow sends.
+/// Whether a program reads only fields that are constant in the packets of one end of a flow.
 pub fn constant_in_flows(program: &Program, explorer: &mut Explorer) -> bool {
     // Where a program does not ask for fragments, later ones are as the others.
     Row::all().filter(|row| !row.later_fragment).all(|row| {
@@ -279,10 +280,10 @@ impl Decider {
 /// Programs that match, and those that have to be run.
 type Lists = (Box<[u32]>, Box<[u32]>);
 
-/// What is known of all who fall into some cells.
+/// The verdict on all subjects in some cells.
 #[derive(Debug)]
 struct Verdict {
-    /// What they sent, not yet added to the labels below.
+    /// Their volume, not yet added to the labels below.
     volume: Volume,
     /// Programs that match.
     matching: Box<[u32]>,
@@ -290,7 +291,7 @@ struct Verdict {
     open: Box<[u32]>,
 }
 
-/// The verdicts worked out so far, with what was counted by each.
+/// The verdicts so far, each with its counts.
 #[derive(Debug)]
 pub struct Memory {
     dense: Vec<u16>,
@@ -313,8 +314,8 @@ impl Memory {
         }
     }
 
-    /// Counts what a subject sent, for each program that matches it: at once in `volumes`, which is by program number,
-    /// or at the next [`Memory::settle`].
+    /// Counts a subject's volume for each program that matches it: at once in `volumes`, which is by program number, or
+    /// at the next [`Memory::settle`].
     #[inline]
     pub fn count(
         &mut self,
@@ -353,7 +354,7 @@ impl Memory {
         }
     }
 
-    /// Works out the verdict for a cell by one that fell into it.
+    /// Computes the verdict for a cell from one subject in it.
     #[cold]
     fn learn(
         &mut self,
@@ -396,7 +397,7 @@ impl Memory {
         number
     }
 
-    /// Adds up in `volumes`, by program number, what was counted since the last time.
+    /// Adds to `volumes`, by program number, the counts since the last call.
     pub fn settle(&mut self, volumes: &mut [Volume]) {
         for verdict in &mut self.verdicts {
             let volume = std::mem::take(&mut verdict.volume);

@@ -1,8 +1,8 @@
 //! Filter sets: named sets of labelled BPF expressions, each label of which counts packets and octets (the BPF graphs
 //! of Ourmon, Binkley and Massey 2005).
 //!
-//! libpcap compiles the expressions. One that looks only at what is constant in a flow is asked once for each record
-//! and direction, when the interval closes ([`FilterCounts::flow`]); the others are asked for each packet
+//! libpcap compiles the expressions. An expression that reads only fields constant in a flow is evaluated once for each
+//! record and direction, when the interval closes ([`FilterCounts::flow`]); the others are evaluated for each packet
 //! ([`FilterCounts::packet`]). Either way most answers come from a memory of verdicts: [`decide`].
 
 pub mod analysis;
@@ -41,9 +41,9 @@ pub type Sets = BTreeMap<String, BTreeMap<String, Expression>>;
 #[serde(deny_unknown_fields, default)]
 #[warn(missing_docs)]
 pub struct FilterConfig {
-    /// The shipped sets too; a set of one's own of the same name takes the place of a shipped one.
+    /// Also use the shipped sets; a configured set replaces a shipped one of the same name.
     pub default: bool,
-    /// Sets of one's own.
+    /// Configured sets.
     pub sets: Sets,
 }
 
@@ -53,14 +53,14 @@ impl Default for FilterConfig {
     }
 }
 
-/// An expression of pcap-filter(7), and where it was read.
+/// An expression of pcap-filter(7), and its place in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Spanned<String>")]
 #[warn(missing_docs)]
 pub struct Expression {
     /// The expression.
     pub text: String,
-    /// Line in its file, from 1, once [`locate`] has told it.
+    /// Line in its file, from 1, set by [`locate`].
     pub line: Option<usize>,
     offset: usize,
 }
@@ -82,7 +82,7 @@ pub fn locate(sets: &mut Sets, file: &str) {
 /// The shipped sets.
 ///
 /// # Errors
-/// Where they are not as the configuration is, which a test rules out.
+/// If they are not valid configuration, which a test rules out.
 pub fn default_sets() -> anyhow::Result<Sets> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -127,7 +127,7 @@ impl FilterSets {
     /// libpcap.
     ///
     /// # Errors
-    /// In one line: a name or an expression that cannot be used, with its place; libpcap missing ([`pcap::NoLibpcap`]).
+    /// One line: an invalid name or expression, with its place; libpcap missing ([`pcap::NoLibpcap`]).
     pub fn compile(config: &FilterConfig) -> anyhow::Result<FilterSets> {
         let mut sets = if config.default { default_sets()? } else { Sets::new() };
         sets.extend(config.sets.clone());
@@ -179,7 +179,7 @@ impl FilterSets {
         &self.labels
     }
 
-    /// The labels that have to be counted per packet, the others being constant in flows.
+    /// The labels that must be counted per packet; the others are constant in flows.
     pub fn per_packet(&self) -> impl Iterator<Item = &Label> {
         self.per_packet.iter().map(|&number| &self.labels[number as usize])
     }
@@ -204,14 +204,14 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     bail!("{name:?} cannot be the name of a set or label: 1 to 63 of a-z, 0-9, _, . and -");
 }
 
-/// Counts the labels of one interval after the other. What it has learnt of packets and flows outlasts an interval.
+/// Counts the labels, interval by interval. Remembered verdicts outlast an interval.
 #[derive(Debug)]
 pub struct FilterCounts {
     sets: Arc<FilterSets>,
     flows: Memory,
     packets: Memory,
     volumes: Vec<Volume>,
-    /// For packets made up to ask programs about.
+    /// Buffer for synthesised packets on which programs run.
     scratch: Vec<u8>,
 }
 
@@ -227,13 +227,13 @@ impl FilterCounts {
         }
     }
 
-    /// The sets that are counted.
+    /// The counted sets.
     pub fn sets(&self) -> &Arc<FilterSets> {
         &self.sets
     }
 
-    /// Counts what one end of a flow sent in the interval, for the expressions that are constant in flows. `flow` is
-    /// asked for where there is something to count.
+    /// Counts the volume that one end of a flow sent in the interval, for the expressions that are constant in flows.
+    /// Calls `flow` only if there is something to count.
     #[inline]
     pub fn flow(&mut self, flow: impl FnOnce() -> FlowSubject, volume: Volume) {
         if volume.packets > 0 {
@@ -271,7 +271,7 @@ impl FilterCounts {
         self.constant(&FlowSubject::of_packet(ip), volume);
     }
 
-    /// Hands out what was counted, and begins anew.
+    /// Returns the counts and resets them.
     pub fn take(&mut self) -> FilterVolumes {
         self.flows.settle(&mut self.volumes);
         self.packets.settle(&mut self.volumes);
@@ -280,7 +280,7 @@ impl FilterCounts {
     }
 }
 
-/// What the labels counted.
+/// The counts of all labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterVolumes {
     names: Arc<[Label]>,
@@ -299,7 +299,7 @@ impl FilterVolumes {
 }
 
 impl AddAssign<&FilterVolumes> for FilterVolumes {
-    /// Adds what the same sets counted elsewhere; to the default, what any sets counted.
+    /// Adds the counts of the same sets from elsewhere; to the default value, the counts of any sets.
     fn add_assign(&mut self, other: &FilterVolumes) {
         if self.volumes.is_empty() {
             *self = other.clone();

@@ -1,4 +1,4 @@
-//! libpcap's compiler, bound at run time: without filter sets no library is needed.
+//! libpcap's compiler, loaded at run time: an agent without filter sets needs no library.
 
 use super::bpf::{Program, RawInstruction};
 use anyhow::{anyhow, bail};
@@ -6,12 +6,12 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
-/// The names the library goes by: Debian's and Ubuntu's, everybody else's, that of the development package.
+/// The library's file names: Debian's and Ubuntu's, other distributions', and the development package's.
 const NAMES: [&str; 3] = ["libpcap.so.0.8", "libpcap.so.1", "libpcap.so"];
 
 /// `DLT_RAW` of Linux: a packet begins with its IP header.
 const DLT_RAW: c_int = 12;
-/// The longest packet that programs are compiled for.
+/// Maximum packet length that programs are compiled for.
 const SNAPLEN: c_int = 262_144;
 /// `PCAP_NETMASK_UNKNOWN`.
 const NETMASK_UNKNOWN: u32 = u32::MAX;
@@ -40,7 +40,7 @@ pub struct Compiler {
     _library: Library,
 }
 
-/// libpcap is not there.
+/// libpcap is missing.
 #[derive(Debug, thiserror::Error)]
 #[error("filter sets need libpcap, which cannot be loaded ({0}): install it (Debian: apt-get install libpcap0.8)")]
 pub struct NoLibpcap(String);
@@ -49,7 +49,7 @@ impl Compiler {
     /// Loads the library.
     ///
     /// # Errors
-    /// Where it is not there or is not libpcap.
+    /// If it is missing or is not libpcap.
     pub fn load() -> Result<Compiler, NoLibpcap> {
         let mut first = None;
         for name in NAMES {
@@ -120,7 +120,7 @@ impl Drop for Compiler {
     }
 }
 
-/// What may be the matter with an expression that libpcap refused.
+/// A hint why libpcap refused an expression.
 fn hint(expression: &str) -> &'static str {
     const LINK_LAYER: [&str; 12] =
         ["ether", "vlan", "mpls", "pppoed", "pppoes", "arp", "rarp", "broadcast", "multicast", "fddi", "wlan", "stp"];
@@ -134,7 +134,7 @@ fn hint(expression: &str) -> &'static str {
 
 #[cfg(test)]
 pub mod oracle {
-    //! libpcap's own verdict, which tests hold ours against.
+    //! libpcap's own verdict, with which tests compare ours.
 
     use super::*;
 
@@ -149,7 +149,7 @@ pub mod oracle {
     type OfflineFilter = unsafe extern "C" fn(*const BpfProgram, *const PacketHeader, *const u8) -> c_int;
 
     impl Compiler {
-        /// What `pcap_offline_filter` says of each packet.
+        /// The result of `pcap_offline_filter` for each packet.
         pub fn judge(&self, expression: &str, packets: &[(Vec<u8>, u32)]) -> anyhow::Result<Vec<bool>> {
             // SAFETY: the type is that of pcap/pcap.h.
             let filter = unsafe { *self._library.get::<OfflineFilter>(b"pcap_offline_filter")? };

@@ -1,14 +1,14 @@
-//! How flows and packets look to programs.
+//! The packets that programs see.
 //!
 //! Programs see a packet as if nothing stood between the fixed header of IPv6 and its transport header, and a later
-//! fragment as if its datagram's ports, and nothing else of the transport header, were in it. A flow is a packet of
-//! which only what is constant may be looked at.
+//! fragment as if it held its datagram's ports and nothing else of the transport header. A flow is a packet of which
+//! programs may read only constant fields.
 
 use super::analysis::{Anchor, Field, Row};
 use super::bpf;
 use crate::packet::{Address, IpPacket};
 
-/// What programs are asked about.
+/// The packet that a program runs on.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// Version and protocol.
@@ -17,13 +17,13 @@ pub struct Subject<'a> {
     pub data: &'a [u8],
     /// Layer-3 octets.
     pub octets: u32,
-    /// Where the transport header begins, if `data` comes so far.
+    /// Offset of the transport header, if `data` includes it.
     transport: usize,
 }
 
 impl<'a> Subject<'a> {
-    /// A packet of `octets` layer-3 octets, of which `data` was captured from the IP header on. `scratch` is used where
-    /// programs are to see something else.
+    /// A packet of `octets` layer-3 octets, of which `data` was captured from the IP header on. It builds a modified
+    /// packet in `scratch` if programs must see other octets.
     #[inline]
     pub fn packet(ip: &IpPacket, data: &'a [u8], octets: u32, scratch: &'a mut Vec<u8>) -> Subject<'a> {
         let row = Row::of(ip);
@@ -41,7 +41,7 @@ impl<'a> Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// The value of a field; `None` where it was not captured.
+    /// The value of a field; `None` if it was not captured.
     pub fn read(&self, field: Field) -> Option<u32> {
         self.value(Place::of(field))
     }
@@ -53,20 +53,20 @@ const IPV6_HEADER: usize = 40;
 /// Room for the headers of a flow's packets.
 pub type Buffer = [u8; 44];
 
-/// Where a field is, worked out beforehand.
+/// The place of a field, computed in advance.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     anchor: Anchor,
-    /// From the anchor on.
+    /// Offset from the anchor.
     offset: u8,
     /// In [`FlowSubject::octets`].
     in_flow: u8,
-    /// Bits of the four octets from there on that are not the field's.
+    /// Bits of the next four octets that do not belong to the field.
     shift: u8,
 }
 
 impl Place {
-    /// That of a field.
+    /// The place of a field.
     pub fn of(field: Field) -> Place {
         let Field { anchor, offset, size } = field;
         let in_flow = match anchor {
@@ -81,12 +81,12 @@ impl Place {
     }
 }
 
-/// What has the values of fields.
+/// Something that fields have values in.
 #[warn(missing_docs)]
 pub trait Readable {
-    /// The value of the field at a place; `None` where it was not captured.
+    /// The value of the field at a place; `None` if it was not captured.
     fn value(&self, place: Place) -> Option<u32>;
-    /// What programs are asked about, where need be made in `buffer`.
+    /// The packet to run programs on, built in `buffer` if necessary.
     fn subject<'a>(&'a self, buffer: &'a mut Buffer) -> Subject<'a>;
 }
 
@@ -111,7 +111,7 @@ impl Readable for Subject<'_> {
     }
 }
 
-/// What programs are to see of a later fragment or behind extension headers.
+/// The packet that programs see for a later fragment or behind extension headers.
 #[cold]
 fn rewrite(ip: &IpPacket, data: &[u8], header: usize, scratch: &mut Vec<u8>) {
     scratch.clear();
@@ -133,7 +133,7 @@ fn rewrite(ip: &IpPacket, data: &[u8], header: usize, scratch: &mut Vec<u8>) {
     }
 }
 
-/// The transport header and what follows; `None` where it was not captured.
+/// The transport header and the rest; `None` if it was not captured.
 fn behind_extensions<'a>(ip: &IpPacket, data: &'a [u8]) -> Option<&'a [u8]> {
     let mut next = *data.get(6)?;
     let mut rest = data.get(40..)?;
@@ -151,7 +151,7 @@ fn behind_extensions<'a>(ip: &IpPacket, data: &'a [u8]) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// What is constant in what one end of a flow sends.
+/// The constant fields of the packets that one end of a flow sends.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSubject {
     /// Version and protocol.
@@ -164,7 +164,7 @@ pub struct FlowSubject {
 const PORTS: usize = 32;
 
 impl FlowSubject {
-    /// Of an IPv4 flow: addresses and ports of the sender and of the other end.
+    /// An IPv4 flow: addresses and ports of the sender and of the other end.
     #[inline]
     pub fn v4(protocol: u8, [src, dst]: [[u8; 4]; 2], ports: [u16; 2]) -> FlowSubject {
         let mut subject = FlowSubject::of(Row { later_fragment: false, version: 4, protocol }, ports);
@@ -173,7 +173,7 @@ impl FlowSubject {
         subject
     }
 
-    /// Of an IPv6 flow, as above.
+    /// An IPv6 flow, as above.
     #[inline]
     pub fn v6(protocol: u8, [src, dst]: [&Address; 2], ports: [u16; 2]) -> FlowSubject {
         let mut subject = FlowSubject::of(Row { later_fragment: false, version: 6, protocol }, ports);
@@ -182,7 +182,7 @@ impl FlowSubject {
         subject
     }
 
-    /// As the flow of a packet.
+    /// The flow of a packet.
     pub fn of_packet(ip: &IpPacket) -> FlowSubject {
         // An IPv4 address is the last 4 of its 16 octets, here and there.
         let subject = FlowSubject::v6(ip.protocol, [&ip.src, &ip.dst], [ip.src_port, ip.dst_port]);

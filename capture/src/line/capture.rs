@@ -31,28 +31,28 @@ use std::time::{Duration, Instant};
 /// How long a worker waits for packets before it looks at the clock.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What a worker is made of beside its source and its sink.
+/// The parts of a worker other than its source and sink.
 pub struct CaptureOptions {
-    /// What its messages say of it.
+    /// Its identity in messages.
     pub identity: Identity,
     /// How it reads packets.
     pub packets: PacketsConfig,
     pub meter: MeterOptions,
-    /// How fast its records go out.
+    /// Pace of publishing its records.
     pub pace: Pace,
     /// Keeps only its share of packets, by a hash of the two addresses: for sources that give every worker everything.
     pub share: bool,
     /// Opens the interval of this time at the start, ns; else the first packet does.
     pub open_at_ns: Option<i64>,
-    /// The processor that capture is kept on.
+    /// The processor that capture is pinned to.
     pub cpu: Option<usize>,
     /// Brokers whose traffic is the agent's own.
     pub brokers: Option<OwnTraffic>,
     /// The interface's own counters (worker 0 of a live capture).
     pub interface: Option<InterfaceWitness>,
-    /// Where changed settings come from.
+    /// Source of changed settings.
     pub reload: Reload,
-    /// Set when the worker is to end in order.
+    /// Set to end the worker in an orderly way.
     pub stop: Arc<AtomicBool>,
     /// Where it counts.
     pub metrics: CaptureMetrics,
@@ -64,17 +64,17 @@ pub struct InterfaceWitness {
     pub counters: InterfaceCounters,
     /// Whether it is the loopback.
     pub loopback: bool,
-    /// What they were at the start of the epoch.
+    /// Their values at the start of the epoch.
     pub base: InterfaceStatistics,
-    /// Where the last close that was published is kept for the next epoch.
+    /// File that keeps the last published close for the next epoch.
     pub state: Option<StateFile>,
 }
 
-/// What a worker came to.
+/// The outcome of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     pub tally: Tally,
-    /// What its records add up to.
+    /// Sums of its records.
     pub published: Published,
     /// The source's count.
     pub witness: Witness,
@@ -88,7 +88,7 @@ pub type CaptureWorker = Worker<bool, Outcome>;
 /// Starts a worker.
 ///
 /// # Errors
-/// Where a thread cannot be started.
+/// If a thread cannot be started.
 pub fn start<S>(source: S, sink: Box<dyn Sink>, mut options: CaptureOptions) -> anyhow::Result<CaptureWorker>
 where
     S: Source + Send + 'static,
@@ -105,14 +105,14 @@ where
         throttle: Throttle::default(),
     };
     let capture = move |closings, recycled| {
-        // First of all, so that the tables' memory is near that processor.
+        // First, so that the kernel places the tables' memory near that processor.
         if let Some(cpu) = options.cpu {
             host::pin_thread(cpu).with_context(|| format!("cannot keep a worker on processor {cpu}"))?;
         }
         Capture::new(source, options, closings, recycled)?.run()
     };
     let publish = move |closed: &_, give_back: &_| {
-        // A handed-over interval must not take the processor away from capture at once. A matter of µs: it does without.
+        // Publishing an interval must not preempt capture. This saves microseconds, so an error is ignored.
         let _ = host::yield_to_others();
         publishing.run(closed, give_back)
     };
@@ -122,7 +122,7 @@ where
 /// Waits for the end of a worker.
 ///
 /// # Errors
-/// Where the sink failed, or a thread did.
+/// If the sink failed, or a thread did.
 pub fn join(worker: CaptureWorker) -> anyhow::Result<Outcome> {
     let (gone, outcome) = worker.join()?;
     Ok(Outcome { gone, ..outcome })
@@ -131,11 +131,11 @@ pub fn join(worker: CaptureWorker) -> anyhow::Result<Outcome> {
 /// An interval on its way to its publisher.
 struct HandedOver {
     closing: Closing,
-    /// What the interface had counted, where the next epoch is to know.
+    /// The interface's counters, if the next epoch needs them.
     counted: Option<InterfaceCount>,
 }
 
-/// What an interface had counted at some time.
+/// An interface's counters at some time.
 #[derive(Clone, Copy)]
 struct InterfaceCount {
     statistics: InterfaceStatistics,
@@ -163,13 +163,13 @@ struct Capture<S> {
     throttle: Throttle,
     own: Own,
     load: ThreadLoad,
-    /// The version of the settings that it keeps to.
+    /// The version of its settings.
     settings: u64,
     /// The interface's counters when capture stopped.
     final_count: Option<InterfaceCount>,
-    /// How long closing kept it from its packets and no closing record says so yet.
+    /// Time that closing kept it from its packets, not yet in a closing record.
     stalled: Duration,
-    /// Whether nothing new can come and all that came was taken.
+    /// Whether the source admits no new packets and every admitted one was taken.
     drained: bool,
 }
 
@@ -221,7 +221,7 @@ impl<S: Source> Capture<S> {
         })
     }
 
-    /// Captures to the end; true where that was the interface's.
+    /// Captures to the end; returns true if the interface disappeared.
     fn run(mut self) -> anyhow::Result<bool> {
         if let Some(now_ns) = self.options.open_at_ns {
             self.meter.open_at(now_ns);
@@ -314,7 +314,7 @@ impl<S: Source> Capture<S> {
         }
     }
 
-    /// Sends what was closed to the publisher.
+    /// Sends closed intervals to the publisher.
     fn hand_over(&mut self, last: bool) -> anyhow::Result<()> {
         let closed = self.meter.take_closed();
         let count = closed.len();
@@ -325,7 +325,7 @@ impl<S: Source> Capture<S> {
                 let now = Instant::now();
                 self.stalled += now - since;
                 since = now;
-                // Where the publisher has to be waited for, the next record says so.
+                // The next record reports the time spent waiting for the publisher.
                 let stalled = std::mem::take(&mut self.stalled);
                 handed_over.closing.load.close_stall_us = stalled.as_micros() as u64;
                 self.closings.send(handed_over).context("publishing has ended")?;
@@ -342,7 +342,7 @@ impl<S: Source> Capture<S> {
         Ok(())
     }
 
-    /// What only the capturing half knows of an interval, and when it closes; the publisher adds the rest.
+    /// The part of a closing record that only the capturing half knows; the publisher adds the rest.
     fn closing(&mut self, interval: ClosedInterval, last: bool) -> HandedOver {
         let counted = self.final_count.or_else(|| self.options.interface.as_mut()?.count());
         let mut interfaces = Vec::new();
@@ -394,7 +394,7 @@ struct CapturePublishing {
 }
 
 impl CapturePublishing {
-    /// Publishes until the worker ends.
+    /// Publishes intervals until the worker ends.
     fn run(mut self, closed: &Receiver<HandedOver>, give_back: &Sender<Records>) -> anyhow::Result<Outcome> {
         for HandedOver { mut closing, counted } in closed {
             complete_load(&mut closing.load, self.sink.as_ref());
@@ -413,9 +413,9 @@ impl CapturePublishing {
             if dropped > 0 {
                 tracing::warn!(worker, dropped, "the kernel dropped packets: the agent was too slow for its interface");
             }
-            // Emptied here, not by the worker: names are given back one by one.
+            // Emptied here rather than by the worker, because names are freed one by one.
             closing.interval.records.restart(0);
-            // Where the worker has ended there is nobody to give it to.
+            // After the worker has ended, nobody receives it.
             let _ = give_back.send(closing.interval.records);
         }
         Ok(Outcome {
@@ -426,7 +426,7 @@ impl CapturePublishing {
         })
     }
 
-    /// Keeps what the interface had counted at a close that is published: what comes after a crash is missing from there on.
+    /// Saves the interface's counters at a published close: after a crash, packets are missing from this point on.
     fn keep(&self, counted: &InterfaceCount) {
         let Some(state) = &self.state else { return };
         if let Err(error) = state.write(counted.packets, counted.at_ms) {

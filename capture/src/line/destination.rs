@@ -1,4 +1,4 @@
-//! Where `--to` brings records, and the exports beside it.
+//! The destination of records: the target of `--to`, and the exports.
 
 use crate::config::Config;
 use crate::export::Exports;
@@ -12,10 +12,10 @@ use crate::signals::Asked;
 use clap::ValueEnum;
 use std::time::Duration;
 
-/// How long Kafka and exports may take at the end of what is live.
+/// How long Kafka and exports may take at the end of a live capture.
 const PATIENCE_AT_END: Duration = Duration::from_secs(30);
 
-/// Where `--to` says that records go.
+/// The target that `--to` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
     /// To Kafka
@@ -30,7 +30,7 @@ pub enum Target {
 pub struct Destination {
     main: Main,
     exports: Exports,
-    /// Nothing waits for a slow receiver: Kafka's records go to the spool, those of exports are given up and counted. In a
+    /// A slow receiver blocks nothing: Kafka's records go to the spool; exports drop theirs and count them. In a
     /// replay, workers wait instead.
     live: bool,
 }
@@ -42,7 +42,7 @@ enum Main {
 }
 
 impl Destination {
-    /// Opens it for so many workers.
+    /// Opens the destination for this many workers.
     ///
     /// # Errors
     /// One clear line about what to do.
@@ -64,7 +64,7 @@ impl Destination {
         Ok(Destination { main, exports, live })
     }
 
-    /// A worker's way there.
+    /// A worker's sink.
     pub fn sink(&self) -> Box<dyn Sink> {
         self.exports.sink(match &self.main {
             Main::Kafka(kafka) => Box::new(kafka.sink()),
@@ -73,10 +73,10 @@ impl Destination {
         })
     }
 
-    /// Waits until everything has arrived: 30 s where it is live, else as long as it takes.
+    /// Waits until everything has arrived: in a live capture at most 30 s, else as long as it takes.
     ///
     /// # Errors
-    /// Where something did not; of exports, in a replay alone.
+    /// If something did not arrive; for exports, only in a replay.
     pub fn finish(self) -> anyhow::Result<()> {
         let patience = self.live.then_some(PATIENCE_AT_END);
         let main = match self.main {
@@ -88,7 +88,7 @@ impl Destination {
             main?;
             return self.exports.finish(None);
         }
-        // What an export gave up is counted and was said: a live capture does not fail by it.
+        // The agent has counted and logged what exports gave up; it does not make a live capture fail.
         if let Err(error) = self.exports.finish(patience) {
             tracing::warn!("{error:#}");
         }

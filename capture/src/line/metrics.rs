@@ -1,4 +1,4 @@
-//! What the capturing half of a line counts.
+//! Metrics of the capturing half of a line.
 
 use crate::metrics::{CounterBy, GaugeBy, Metrics};
 use crate::packet::Cause;
@@ -42,7 +42,7 @@ impl CaptureMetrics {
         }
     }
 
-    /// Counts a closed interval; `dropped` is what the kernel dropped in it, `offered` what it offered.
+    /// Counts a closed interval, in which the kernel offered `offered` packets and dropped `dropped`.
     pub fn closed(&self, worker: u32, closing: &Closing, here: &Published, offered: u64, dropped: u64) {
         let tally = &closing.interval.tally;
         self.offered.of([&worker]).inc_by(offered);

@@ -1,4 +1,4 @@
-//! A line: a thread that takes in what comes and closes intervals, and one that publishes them.
+//! A line: a thread that receives packets or records and closes intervals, and one that publishes them.
 
 pub mod capture;
 pub mod destination;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// What may wait for the publishing thread before the other one waits too.
+/// Intervals that may wait for the publishing thread before the other thread waits, too.
 const WAITING: usize = 4;
 
-/// How often workers are looked after.
+/// How often to check on workers.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The two running threads of a line. The first returns `T`, the publishing one `P`.
@@ -26,11 +26,11 @@ pub struct Worker<T, P> {
 }
 
 impl<T: Send + 'static, P: Send + 'static> Worker<T, P> {
-    /// Starts `take`, in a thread that is called `name`, and `publish`. The first hands over work and gets back, to be
-    /// filled again, what was published.
+    /// Starts `take`, in a thread that is called `name`, and `publish`. The first thread hands over work, and gets
+    /// published buffers back to refill them.
     ///
     /// # Errors
-    /// Where a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn start<W: Send + 'static, B: Send + 'static>(
         (name, number): (&str, u32),
         take: impl FnOnce(Sender<W>, Receiver<B>) -> anyhow::Result<T> + Send + 'static,
@@ -52,18 +52,18 @@ impl<T: Send + 'static, P: Send + 'static> Worker<T, P> {
     /// Waits for the end.
     ///
     /// # Errors
-    /// Where a thread failed.
+    /// If a thread failed.
     pub fn join(self) -> anyhow::Result<(T, P)> {
         let failed = |_| anyhow!("a worker failed; the message above says where");
         let taken = self.taking.join().map_err(failed)?;
-        // The publisher knows better why the other one could not hand over.
+        // The publisher's error explains why the other thread could not hand over its work.
         let published = self.publishing.join().map_err(failed)??;
         Ok((taken?, published))
     }
 }
 
-/// Waits until one of the workers has ended, and then has the others end too: half a capture must not look like a whole
-/// one. Meanwhile `look` is called ten times a second.
+/// Waits until one of the workers has ended, then ends the others: half a capture must not look like a whole one.
+/// Meanwhile calls `look` ten times a second.
 pub fn watch<T: Send + 'static, P: Send + 'static>(
     workers: &[Worker<T, P>],
     stop: &AtomicBool,

@@ -1,20 +1,20 @@
-//! A changed configuration, taken over without a restart.
+//! Applies a changed configuration without a restart.
 
 use crate::config::{Config, PacketsConfig};
 use crate::meter::MeterOptions;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a worker can take over at the end of an interval.
+/// Settings that a worker can change at the end of an interval.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How it meters: all but the interval and the memory.
+    /// Metering options, except the interval and the memory.
     pub meter: MeterOptions,
     /// How it reads packets.
     pub packets: PacketsConfig,
 }
 
-/// Hands changed settings to the workers; clones are the same one.
+/// Passes changed settings to the workers; clones share them.
 #[derive(Clone, Default)]
 pub struct Reload(Arc<Inner>);
 
@@ -25,13 +25,13 @@ struct Inner {
 }
 
 impl Reload {
-    /// Has every worker take these over.
+    /// Publishes these settings to every worker.
     pub fn set(&self, settings: Settings) {
         *self.0.settings.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(settings));
         self.0.version.fetch_add(1, Ordering::Release);
     }
 
-    /// The settings, where they are newer than what was `seen`, which is noted.
+    /// The settings, if newer than version `seen`, which is then updated.
     pub fn newer_than(&self, seen: &mut u64) -> Option<Arc<Settings>> {
         let version = self.0.version.load(Ordering::Acquire);
         if version == std::mem::replace(seen, version) {
@@ -41,7 +41,7 @@ impl Reload {
     }
 }
 
-/// Keys that changed and that only a restart takes over.
+/// Changed keys that take effect only after a restart.
 pub fn needs_restart(running: &Config, new: &Config) -> Vec<&'static str> {
     let fixed = |config: &Config| {
         [

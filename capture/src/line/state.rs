@@ -1,4 +1,4 @@
-//! What outlasts a run: how far the interface had counted at the last close, so that the next run can tell the gap.
+//! State kept across runs: the interface's counters at the last close, from which the next run computes the gap.
 
 use crate::host;
 use crate::host::wall_clock_ns;
@@ -15,9 +15,9 @@ pub struct LastClose {
     pub boot_id: String,
     /// The interface.
     pub interface: String,
-    /// Its number: an interface that was made anew has another one.
+    /// Its index: a recreated interface has another one.
     pub index: i32,
-    /// What its own counters had come to.
+    /// Its counters.
     pub packets: u64,
     /// When, ms from the Unix epoch.
     pub closed_ms: i64,
@@ -25,7 +25,7 @@ pub struct LastClose {
     pub epoch: u64,
 }
 
-/// Where the state of a probe is kept.
+/// The file with a probe's state.
 #[derive(Clone, Debug)]
 pub struct StateFile {
     path: PathBuf,
@@ -33,11 +33,11 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// Makes the folder where it is missing, reads what the last run left, and chooses the new epoch: now, but later
-    /// than the last one.
+    /// Creates the folder if missing, reads the last run's state, and chooses the new epoch: now, but later than the
+    /// last one.
     ///
     /// # Errors
-    /// Where the folder cannot be made or the file not be written. What it held is no reason: it is lost.
+    /// If it cannot create the folder or write the file. Invalid content is not an error: it is ignored.
     pub fn open(folder: &Path, probe: &str, interface: &Interface) -> anyhow::Result<(StateFile, LastClose)> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make state_dir {}", folder.display()))?;
         let path = folder.join(format!("{probe}.json"));
@@ -69,10 +69,10 @@ impl StateFile {
         if same { (packets - last.packets, now_ms.saturating_sub(last.closed_ms).max(0) as u64) } else { (0, 0) }
     }
 
-    /// Keeps what the interface had counted at a close, and when that was, ms from the Unix epoch.
+    /// Saves the interface's counters at a close, and its time, ms from the Unix epoch.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, packets: u64, closed_ms: i64) -> anyhow::Result<()> {
         let state = LastClose { packets, closed_ms, ..self.fixed.clone() };
         let new = self.path.with_extension("new");
@@ -104,7 +104,7 @@ mod tests {
         let (packets, ms) = second.gap(&last, 1234);
         assert_eq!(packets, 234);
         assert!(ms >= 5000, "{ms}");
-        // Counters that went back, or an interface made anew, tell nothing.
+        // Counters that decreased, or a recreated interface, give no information.
         assert_eq!(second.gap(&last, 999), (0, 0));
         let again = Interface { index: 3, ..eth0 };
         assert_eq!(StateFile::open(folder.path(), "a", &again).unwrap().0.gap(&last, 1234), (0, 0));

@@ -14,7 +14,7 @@ const VERSIONS: [&str; 3] = ["ipv4", "ipv6", "other"];
 const PROTOCOLS: [&str; 5] = ["tcp", "udp", "icmp", "icmpv6", "other"];
 const SIZES: [&str; 7] = ["64", "65-127", "128-255", "256-511", "512-1023", "1024-1518", "1519+"];
 
-/// Protocols of either version of IP, and what is no IP.
+/// Protocols of either IP version, and non-IP.
 const KINDS: usize = 2 * PROTOCOLS.len() + 1;
 
 const CELLS: usize = CASTS.len() * KINDS * SIZES.len();
@@ -29,10 +29,10 @@ const BY_PROTOCOL: [u8; 256] = {
     labels
 };
 
-/// Where the kinds of IPv4 and of IPv6 begin.
+/// Offsets of the kinds of IPv4 and of IPv6.
 const KIND_OF_VERSION: [usize; 2] = [0, PROTOCOLS.len()];
 
-/// The number of each size's label; the last one is that of everything larger.
+/// The number of each size's label; the last one is for all larger sizes.
 const BY_OCTETS: [u8; 1520] = {
     let most = [64, 127, 255, 511, 1023, 1518];
     let mut labels = [0; 1520];
@@ -46,7 +46,7 @@ const BY_OCTETS: [u8; 1520] = {
     labels
 };
 
-/// The frame check sequence, which captures leave out and RFC 2819's size classes count.
+/// Octets of the frame check sequence, which captures omit and RFC 2819's size classes include.
 const FCS_OCTETS: u32 = 4;
 
 impl Default for FixedCounters {

@@ -1,8 +1,8 @@
 //! Which flow a fragment belongs to.
 //!
-//! Only a datagram's first fragment has ports. What it says is kept for the others; others that come before it wait,
-//! as sums, until it does. What has waited too long, or had to make room, is given back without ports, so that it is
-//! metered between its two hosts all the same.
+//! Only a datagram's first fragment has ports. The cache keeps them for the others; fragments that arrive earlier wait
+//! for it, as sums. The cache returns fragments that waited too long, or had to make room, without ports, so that the
+//! meter still counts them between their two hosts.
 
 use super::index::Index;
 use crate::packet::{Address, IcmpRole, IpPacket};
@@ -13,14 +13,14 @@ use std::hash::BuildHasher;
 
 /// Datagrams known at once, at most: fragments come in milliseconds, so this is enough for 10 Gb/s of them.
 pub const MAX_FRAGMENTED: usize = 1 << 16;
-/// Octets that one of them costs.
+/// Octets per datagram.
 pub const FRAGMENTED_COST: usize = size_of::<Entry>() + Index::COST + 2 * size_of::<u32>();
-/// How long a datagram is known after its first fragment to come, ms (as long as Linux keeps one).
+/// How long to remember a datagram after its first fragment arrived, ms (as long as Linux does).
 const PATIENCE_MS: i64 = 30_000;
-/// How long a datagram that came whole is known, for repeats of its fragments, ms: its id may soon mean another.
+/// How long to remember a complete datagram, for repeated fragments, ms: its id may soon be reused.
 const LINGER_MS: i64 = 1_000;
 
-/// Octets of one datagram's fragments that wait, at most: far more than a datagram has.
+/// Maximum octets of one datagram's waiting fragments: far more than a datagram has.
 const MOST_WAITING: u64 = 1 << 19;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ struct Datagram {
     protocol: u8,
 }
 
-/// What the first fragment said.
+/// The ports from the first fragment.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     src_port: u16,
@@ -42,10 +42,10 @@ struct Said {
     icmp: IcmpRole,
 }
 
-/// Later fragments that wait for their first one: one of them, and all of them together.
+/// Later fragments that wait for the first one: the latest packet, and the sum of all.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
-    /// The last of them.
+    /// The latest of them.
     pub ip: IpPacket,
     /// Its outer VLAN id.
     pub vlan: u16,
@@ -63,7 +63,7 @@ struct Entry {
     datagram: Datagram,
     said: Option<Said>,
     waiting: Option<Waiting>,
-    /// Layer-4 octets that came, and those of the whole datagram once its last fragment came.
+    /// Layer-4 octets received, and those of the whole datagram, known from its last fragment.
     came: u32,
     whole: u32,
     since_ms: i64,
@@ -75,13 +75,13 @@ struct Entry {
 /// How a fragment is to be metered.
 #[derive(Debug)]
 pub enum FragmentPlace {
-    /// With the ports that were filled in; those that waited for it, now likewise.
+    /// Now, with the ports filled in, together with those that waited for it.
     Flow(Option<Waiting>),
     /// Later, when its first fragment comes.
     Waits,
 }
 
-/// What became of fragments other than the first.
+/// Outcomes of fragments other than the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FragmentCounts {
     /// Counted in their flow, at once or later.
@@ -102,7 +102,7 @@ impl FragmentCounts {
     }
 }
 
-/// The datagrams of which fragments were seen.
+/// The datagrams with observed fragments.
 pub struct Fragments {
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -129,7 +129,7 @@ impl Fragments {
         }
     }
 
-    /// What waits for its first fragment now.
+    /// Volume that waits for its first fragment now.
     pub fn held(&self) -> Volume {
         self.held
     }
@@ -155,7 +155,7 @@ impl Fragments {
         };
         let entry = &mut self.entries[number as usize];
         if entry.done_ms.is_some_and(|done_ms| now_ms - done_ms > LINGER_MS) {
-            // The id was used again, for another datagram.
+            // Another datagram reused the id.
             (entry.said, entry.came, entry.whole, entry.done_ms) = (None, 0, 0, None);
         }
         entry.came = entry.came.saturating_add(ip.payload);
@@ -222,7 +222,7 @@ impl Fragments {
         number
     }
 
-    /// Forgets one datagram whose time is up; gives what waited for it. Call until `None`.
+    /// Forgets one expired datagram; returns the fragments that waited for it. Call until `None`.
     pub fn expired(&mut self, now_ms: i64, counts: &mut FragmentCounts) -> Option<Waiting> {
         while let Some(&number) = self.queue.front() {
             if now_ms - self.entries[number as usize].since_ms <= PATIENCE_MS {
@@ -236,7 +236,7 @@ impl Fragments {
         None
     }
 
-    /// Forgets the oldest datagram where there is no room for another one; gives what waited for it.
+    /// Forgets the oldest datagram if there is no room for another one; returns the fragments that waited for it.
     pub fn make_room(&mut self, counts: &mut FragmentCounts) -> Option<Waiting> {
         if self.index.len() < self.capacity {
             return None;
@@ -246,7 +246,7 @@ impl Fragments {
         Some(waiting)
     }
 
-    /// Forgets everything; gives what waited. Call until `None`.
+    /// Forgets all datagrams, one per call; returns the fragments that waited. Call until `None`.
     pub fn drain(&mut self, counts: &mut FragmentCounts) -> Option<Waiting> {
         while !self.queue.is_empty() {
             if let Some(waiting) = self.forget_oldest() {

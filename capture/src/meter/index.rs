@@ -1,13 +1,13 @@
-//! From a hash to the numbers of things kept elsewhere: open addressing with linear probing.
+//! Maps a hash to the numbers of entries kept elsewhere: open addressing with linear probing.
 //!
-//! A slot is eight octets, the hash's upper half and the number, so that nothing else is touched while looking,
-//! growing or removing, and a slot's memory can be asked for before it is needed ([`Index::prefetch`]).
+//! A slot is eight octets, the hash's upper half and the number, so searching, growing and removing touch nothing else,
+//! and a slot can be prefetched ([`Index::prefetch`]).
 
 use crate::prefetch::prefetch;
 
 /// Slots at first.
 const LEAST: usize = 1 << 10;
-/// Slots of which at most this part is taken: numerator and denominator.
+/// Maximum fill ratio of the slots: numerator and denominator.
 const FULLEST: (usize, usize) = (7, 10);
 
 /// An index of numbers below `u32::MAX`.
@@ -31,7 +31,7 @@ impl Index {
         self.len
     }
 
-    /// Where a slot's search begins: upper halves in order keep their order, so that growing walks straight through.
+    /// Where a slot's search begins: it preserves the order of upper halves, so that growing is one linear pass.
     fn home(&self, slot: u64) -> usize {
         (((slot >> 32) * self.slots.len() as u64) >> 32) as usize
     }
@@ -40,7 +40,7 @@ impl Index {
         if at + 1 == self.slots.len() { 0 } else { at + 1 }
     }
 
-    /// Asks for the memory where a hash's search begins.
+    /// Prefetches the slot where a hash's search begins.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch(&self.slots[self.home(hash)]);
@@ -115,7 +115,7 @@ impl Index {
             }
             hole = self.next(hole);
         }
-        // What follows moves up where its search would otherwise end at the hole.
+        // Later entries move up if their search would otherwise end at the hole.
         let mut at = hole;
         loop {
             at = self.next(at);

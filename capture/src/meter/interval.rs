@@ -17,7 +17,7 @@ impl IntervalLength {
     /// The length of `seconds`.
     ///
     /// # Errors
-    /// Where it is none of the six.
+    /// If it is none of the six.
     pub fn from_seconds(seconds: u32) -> Result<Self, BadInterval> {
         match seconds {
             1 | 2 | 5 | 10 | 15 | 30 => Ok(IntervalLength(seconds)),

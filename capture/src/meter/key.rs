@@ -4,7 +4,7 @@ use crate::filter::subject::FlowSubject;
 use crate::packet::{Address, IcmpRole, IpPacket, tcp};
 use std::hash::{Hash, Hasher};
 
-/// Two ends, lower one first, and what they speak.
+/// Two ends, the lower one first, and their protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Addresses of the lower and the upper end.
@@ -52,20 +52,20 @@ fn ports(ip: &IpPacket) -> [u16; 2] {
 /// Whether the upper end sent a packet from `src` to `dst`.
 #[inline]
 fn is_upper<T: PartialOrd>(ip: &IpPacket, src: T, dst: T) -> bool {
-    // A host that asks itself is both ends: the message's role tells them apart.
+    // A host that pings itself is both ends: the message's role distinguishes them.
     src > dst || src == dst && ip.icmp == IcmpRole::Reply
 }
 
 /// A key as tables keep it: of one IP version, without what that version does not need.
 #[warn(missing_docs)]
 pub trait Compact: Copy + Eq + Hash {
-    /// The key in few octets; `key.version` is the one that this form is for.
+    /// The compact form of a key; `key.version` must be this form's version.
     fn of(key: &Key) -> Self;
-    /// The key of a packet of this version, and the end that sent it: as [`Key::of`], without the detour.
+    /// The key of a packet of this version, and the end that sent it: a faster [`Key::of`].
     fn of_packet(ip: &IpPacket, vlan: u16) -> (Self, End);
     /// The key again.
     fn key(&self) -> Key;
-    /// What an end sends, as filters see it.
+    /// The packets of one end, as filters see them.
     fn sent_by(&self, end: End) -> FlowSubject;
 }
 
@@ -77,7 +77,7 @@ pub struct V4([u32; 4]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct V6([u32; 10]);
 
-/// What follows the addresses, in two words.
+/// The fields after the addresses, in two words.
 fn tail(key: &Key) -> [u32; 2] {
     [
         u32::from(key.ports[0]) << 16 | u32::from(key.ports[1]),
@@ -191,12 +191,12 @@ pub fn is_icmp(protocol: u8) -> bool {
     protocol == 1 || protocol == 58
 }
 
-/// Who began a flow, told from one packet of it.
+/// The initiator of a flow, derived from one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Initiator {
     /// The initiator's end.
     pub end: End,
-    /// Whether nothing in the packet tells, and its sender was taken.
+    /// Whether the packet gives no evidence, so its sender is assumed.
     pub guess: bool,
 }
 

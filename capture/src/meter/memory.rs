@@ -1,11 +1,11 @@
-//! Large tables: memory that is promised at once and paid for page by page, in huge pages where it gets large.
+//! Memory of large tables: reserved at once, committed page by page, in huge pages once it is large.
 
 use aligned_vec::{AVec, ConstAlign};
 
-/// What stays in small pages at the start of a table, so that a quiet agent needs little.
+/// Octets at the start of a table that stay in small pages, so that an idle agent needs little.
 const SMALL: usize = 2 << 20;
 
-/// A vector that begins where a line of the processor's cache does, 64 octets on every processor at hand.
+/// A vector aligned to a cache line: 64 octets on all supported processors.
 pub type Lines<T> = AVec<T, ConstAlign<64>>;
 
 /// An empty vector that never has to move for `capacity` elements.
@@ -15,16 +15,15 @@ pub fn reserve<T>(capacity: usize) -> Vec<T> {
     vector
 }
 
-/// As [`reserve`]: of what is 64 octets long each is in one line, and one wait for memory brings it.
+/// As [`reserve`], aligned so that an element of 64 octets occupies one cache line.
 pub fn reserve_lines<T>(capacity: usize) -> Lines<T> {
     let vector = Lines::with_capacity(64, capacity);
     advise_huge(vector.as_ptr(), vector.capacity());
     vector
 }
 
-/// Asks for huge pages for all of a vector's memory but its beginning, by its place and capacity: a table that is filled or
-/// searched at random otherwise spends its time on page faults and address translation. A hint: what cannot be had is done
-/// without.
+/// Requests huge pages for a vector's memory except its beginning: a randomly accessed table otherwise spends its time
+/// on page faults and address translation. Only a hint: errors are ignored.
 pub fn advise_huge<T>(begins: *const T, capacity: usize) {
     let octets = capacity * size_of::<T>();
     if octets <= 2 * SMALL {
@@ -38,18 +37,18 @@ pub fn advise_huge<T>(begins: *const T, capacity: usize) {
     }
 }
 
-/// Tables up to this size keep the memory that they have once taken.
+/// Tables up to this size never return memory.
 const LARGE: usize = 32 << 20;
 
-/// Gives back the memory of a large vector's first `passed` elements but for `given` octets, which were given back
-/// already; says how many are now. What those elements say is lost: they must not be read before they were written.
+/// Gives back the memory of a large vector's first `passed` elements except `given` octets, which were returned
+/// already; gives the new number. Those elements become invalid: write them before reading them.
 pub fn give_back<T: Copy>(vector: &mut Vec<T>, passed: usize, given: usize) -> usize {
     let octets = passed.min(vector.len()) * size_of::<T>();
     if vector.len() * size_of::<T>() <= LARGE || octets < given + SMALL {
         return given;
     }
     let start = vector.as_mut_ptr() as usize;
-    // Whole huge pages: a part of one would have to be taken apart first.
+    // Whole huge pages only: the kernel would have to split one to free a part of it.
     let (from, to) = ((start + given).next_multiple_of(SMALL), (start + octets) & !(SMALL - 1));
     if from < to {
         // SAFETY: the range lies within the vector's own allocation, which is private memory: its pages read as zeros

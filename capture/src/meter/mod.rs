@@ -1,7 +1,7 @@
 //! Metering: packets in, closed intervals out.
 //!
-//! [`Meter`] is what one worker owns. It shares nothing, does no input or output, and knows the time only from packets
-//! and from [`Meter::clock`].
+//! [`Meter`] is what one worker owns. It shares no state, does no input or output, and learns the time only from
+//! packets and [`Meter::clock`].
 
 pub mod counters;
 pub mod fragments;
@@ -23,7 +23,7 @@ use crate::volume::Volume;
 use counters::FixedCounters;
 use fragments::{FragmentCounts, FragmentPlace, Fragments, Waiting};
 use interval::IntervalLength;
-use key::{Compact as _, End, V4, V6};
+use key::{Compact, End, V4, V6};
 use overflow::{Network, Overflow, OverflowRecord};
 use record::Records;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ pub use tally::Tally;
 /// How long an interval waits for packets of its own after its end, ns.
 pub const GRACE_NS: i64 = 200_000_000;
 
-/// Intervals without packets that get closing records of their own; where time jumps further they are passed over.
+/// Empty intervals that get closing records of their own; after a larger jump in time they are skipped.
 pub const MAX_EMPTY: i64 = 60;
 
-/// Octets that a flow of IPv4 may cost; one of IPv6 costs a third more.
+/// Octets that an IPv4 flow may cost; an IPv6 flow costs a third more.
 pub const FLOW_COST: usize = flow_cost::<V4>();
 
 #[derive(Clone, Debug)]
@@ -52,10 +52,22 @@ pub struct MeterOptions {
     pub datagrams: usize,
     /// The networks that packets come *in* to.
     pub local_networks: Vec<Network>,
-    /// What is counted beside flows.
+    /// Filter sets that count packets beside flows.
     pub filters: Arc<FilterSets>,
     /// How applications are detected.
     pub applications: AppOptions,
+}
+
+impl MeterOptions {
+    /// Room for the flows of one IP version and their records, beside those of the other version.
+    #[inline]
+    fn room_beside<K: Compact>(&self, other: &FlowTable<K>, records: usize) -> Room<impl Fn() -> usize> {
+        let flow_memory = self.flow_memory;
+        Room {
+            flows: move || flow_memory.saturating_sub(other.octets()),
+            records: self.max_records.saturating_sub(records),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -69,34 +81,34 @@ pub struct ClosedInterval {
     pub tally: Tally,
     pub counters: FixedCounters,
     pub fragments: FragmentCounts,
-    /// What checksums said, by [`Checksum`].
+    /// Volume by result of the checksum test ([`Checksum`]).
     pub checksums: [Volume; Checksum::NAMES.len()],
-    /// What was done to tell applications.
+    /// Counts of application detection.
     pub applications: AppCounts,
-    /// What filter sets counted, but for what they count by flow of what is in records.
+    /// Counts of filter sets, except per-flow counts of flows in records.
     pub filters: FilterVolumes,
-    /// The sets that they are of; `None`: those of the interval before.
+    /// The filter sets of these counts; `None`: unchanged since the previous interval.
     pub filter_sets: Option<Arc<FilterSets>>,
-    /// Empty intervals just before, passed over.
+    /// Empty intervals just before it that were skipped.
     pub skipped: u64,
 }
 
-/// A packet that came.
+/// A packet that arrived.
 #[derive(Debug)]
 pub struct Arrival<'a> {
-    /// What it says. Metering puts the ports of its datagram into a later fragment.
+    /// Its headers. The meter fills the datagram's ports into a later fragment.
     pub packet: &'a mut Packet,
-    /// When, ns from the Unix epoch.
+    /// Its time, ns from the Unix epoch.
     pub time_ns: i64,
-    /// Why it is not to be metered, if so.
+    /// Why it is not metered, if so.
     pub exclude: Option<Cause>,
-    /// What was captured of it, from its IP header on.
+    /// Its captured octets, from its IP header on.
     pub layer3: &'a [u8],
-    /// What its checksums say, where that was asked for.
+    /// The result of checking its checksums, if requested.
     pub checksum: Option<Checksum>,
 }
 
-/// An interval that packets are still counted in.
+/// An interval that still accepts packets.
 struct OpenInterval {
     records: Records,
     overflow: Overflow,
@@ -108,12 +120,12 @@ struct OpenInterval {
     /// Fragments that came in this interval and had to wait, and those that waited and were counted in it.
     held: Volume,
     released: Volume,
-    /// How often the meter had been reconfigured when this was.
+    /// The version of the meter's options that this interval uses.
     configured: u32,
 }
 
 impl OpenInterval {
-    /// Has an interval that nothing was counted in keep to these options.
+    /// Applies these options to an interval that is still empty.
     fn configure(&mut self, options: &MeterOptions, configured: u32) {
         self.filters = FilterCounts::new(Arc::clone(&options.filters));
         self.overflow = Overflow::new(options.local_networks.clone());
@@ -130,7 +142,7 @@ pub struct Meter {
     v6: FlowTable<V6>,
     fragments: Fragments,
     apps: Apps,
-    /// What applications were told at the last close.
+    /// Counts of application detection at the last close.
     told: AppCounts,
     /// The open interval and the one after it, by parity of their numbers.
     open: [OpenInterval; 2],
@@ -140,21 +152,21 @@ pub struct Meter {
     starts_ns: i64,
     ends_ns: i64,
     closes_ns: i64,
-    /// Intervals passed over just before the open one.
+    /// Intervals skipped just before the open one.
     skipped: u64,
     closed: Vec<ClosedInterval>,
-    /// Records that were published, to be filled again.
+    /// Published record buffers, for reuse.
     spare: Vec<Records>,
-    /// When time was last told to the tables, ms.
+    /// When the tables last advanced their time, ms.
     ticked_ms: i64,
     newest_ms: i64,
     /// Fragments that waited at the last close.
     carried: Volume,
-    /// Of the batch at hand; kept so that it is not made anew each time.
+    /// Buffer for the current batch, reused.
     steps: Vec<Step>,
 }
 
-/// Where a packet of a batch is going.
+/// The destination of a packet in a batch.
 #[derive(Clone, Copy)]
 enum Going {
     /// Nowhere: it is not metered, or waits.
@@ -164,12 +176,12 @@ enum Going {
     V6(V6, u64),
 }
 
-/// A packet on its way through a batch; or fragments that waited together and are metered as one.
+/// A packet in a batch; or fragments that waited together and are metered as one.
 #[derive(Clone)]
 struct Step {
     sender: End,
     going: Going,
-    /// The flow that is most likely its own.
+    /// The flow that it most likely belongs to.
     likely: Option<u32>,
     interval: i64,
     last_ms: i64,
@@ -180,7 +192,7 @@ impl Meter {
     /// A meter that has seen nothing yet.
     ///
     /// # Errors
-    /// Where nDPI is asked for and cannot be had.
+    /// If nDPI is required and not available.
     pub fn new(options: MeterOptions) -> anyhow::Result<Meter> {
         let records = || {
             let most = |cost: usize| options.max_records.min(options.flow_memory / cost + 1);
@@ -221,8 +233,8 @@ impl Meter {
         })
     }
 
-    /// Takes over other options, except for the interval and the memory, which stay. Filter sets and local networks take
-    /// effect at the next interval that is still empty; an interval never mixes two configurations.
+    /// Applies changed options, except the interval and the memory. Filter sets and local networks take effect at the
+    /// next interval that is still empty; an interval never mixes two configurations.
     pub fn reconfigure(&mut self, options: &MeterOptions) {
         let MeterOptions { interval, flow_memory, .. } = self.options;
         self.options = MeterOptions { interval, flow_memory, ..options.clone() };
@@ -244,8 +256,8 @@ impl Meter {
         }
     }
 
-    /// Says that it is `now_ns` and that every older packet was handed over: closes what is over.
-    /// True where something was closed.
+    /// Advances the time to `now_ns`; every older packet must have been passed in. Closes intervals that are over;
+    /// returns whether it closed any.
     pub fn clock(&mut self, now_ns: i64) -> bool {
         if !self.is_over(now_ns) {
             return false;
@@ -260,7 +272,7 @@ impl Meter {
             }
             self.close(number);
             let mut next = number + 1;
-            // The interval after the open one may have packets already: it is never passed over.
+            // The interval after the open one may already have packets, so it is never skipped.
             if target - next > MAX_EMPTY && self.open[(next & 1) as usize].tally.captured.packets == 0 {
                 self.skipped = (target - next) as u64;
                 next = target;
@@ -279,7 +291,7 @@ impl Meter {
         now_ns >= self.closes_ns
     }
 
-    /// Says that time passed: what is idle is forgotten, bit by bit.
+    /// Advances the tables' time: they forget idle flows, a few per call.
     pub fn tick(&mut self, now_ns: i64) {
         let now_ms = now_ns.div_euclid(1_000_000).max(self.newest_ms);
         self.newest_ms = now_ms;
@@ -298,7 +310,7 @@ impl Meter {
         }
     }
 
-    /// Counts packets, in the order of their coming. None of their times may be one at which something closes
+    /// Counts packets, in order of arrival. None of their times may be one at which something closes
     /// ([`Meter::is_over`]).
     pub fn packets(&mut self, arrivals: &mut [Arrival<'_>]) {
         for batch in arrivals.chunks_mut(BATCH) {
@@ -336,7 +348,7 @@ impl Meter {
         }
     }
 
-    /// Takes in a packet: counts what is counted of every one, and finds out whose it is.
+    /// Takes in a packet: updates the counters of all packets, and finds its flow.
     #[inline]
     fn receive(&mut self, arrival: &mut Arrival<'_>, step: &mut Step) {
         let packet = &mut *arrival.packet;
@@ -371,14 +383,14 @@ impl Meter {
             open.tally.datagrams += u64::from(!ip.is_later_fragment());
             self.join(ip, (packet.vlan, packet.octets), step)
         };
-        // What waits for its first fragment is asked about without its ports.
+        // Filters see waiting fragments without ports.
         self.open[(step.interval & 1) as usize].filters.packet(ip, arrival.layer3, packet.octets);
         if goes {
             step.go(ip, packet.vlan, &self.v4, &self.v6);
         }
     }
 
-    /// Finds the place of a fragment; false where it has to wait.
+    /// Finds the flow of a fragment; false if it has to wait.
     fn join(&mut self, ip: &mut IpPacket, (vlan, octets): (u16, u32), step: &mut Step) -> bool {
         let parity = (step.interval & 1) as usize;
         if let Some(waiting) = self.fragments.make_room(&mut self.open[parity].fragments) {
@@ -389,8 +401,8 @@ impl Meter {
         match self.fragments.place(ip, octets, vlan, time, &mut open.fragments) {
             FragmentPlace::Flow(None) => true,
             FragmentPlace::Flow(Some(waiting)) => {
-                // What waited goes into the interval that the last of it came in, if that is the newer one; then this
-                // packet waits for it too.
+                // Waiting fragments go into the interval of the latest one, if that is newer; then this packet goes
+                // there, too.
                 if waiting.interval > step.interval {
                     open.held += Volume::one(octets);
                     step.interval = waiting.interval;
@@ -417,8 +429,8 @@ impl Meter {
         self.count(&mut step, &waiting.ip, waiting.volume, (waiting.first_ms, waiting.last_ms * 1_000_000), &[]);
     }
 
-    /// Counts a packet where it is going, or several as one: the first of them came at a time in ms, the last at one in
-    /// ns, from the Unix epoch.
+    /// Counts a packet, or several as one, in their flow: the time of the first in ms, of the last in ns, from the Unix
+    /// epoch.
     #[inline]
     fn count(
         &mut self,
@@ -441,23 +453,14 @@ impl Meter {
             start_ms: open.records.start_ms(),
             layer3,
         };
-        let (max_records, flow_memory) = (self.options.max_records, self.options.flow_memory);
         let counted = match &step.going {
             Going::Nowhere => return,
             Going::V4(key, hash) => {
-                let v6 = &self.v6;
-                let room = Room {
-                    flows: || flow_memory.saturating_sub(v6.octets()),
-                    records: max_records.saturating_sub(open.records.v6.len()),
-                };
+                let room = self.options.room_beside(&self.v6, open.records.v6.len());
                 self.v4.count((key, *hash, step.likely), &arriving, open.records.v4_mut(), room, &mut self.apps)
             }
             Going::V6(key, hash) => {
-                let v4 = &self.v4;
-                let room = Room {
-                    flows: || flow_memory.saturating_sub(v4.octets()),
-                    records: max_records.saturating_sub(open.records.v4.len()),
-                };
+                let room = self.options.room_beside(&self.v4, open.records.v4.len());
                 self.v6.count((key, *hash, step.likely), &arriving, open.records.v6_mut(), room, &mut self.apps)
             }
         };
@@ -471,7 +474,7 @@ impl Meter {
         step.waiting = None;
     }
 
-    /// Closes whatever is open: the source has ended. Opens and closes the interval of `now_ns` where none was, so that
+    /// Closes all open intervals at the end of the source. If none was open, opens and closes that of `now_ns`, so that
     /// there is always one.
     pub fn finish(&mut self, now_ns: i64) {
         self.open_at(now_ns);
@@ -491,14 +494,14 @@ impl Meter {
         std::mem::take(&mut self.closed)
     }
 
-    /// Gives back the records of an interval that were published.
+    /// Returns an interval's published records for reuse.
     pub fn recycle(&mut self, records: Records) {
         if self.spare.len() < 2 {
             self.spare.push(records);
         }
     }
 
-    /// Flows alive, and about how many would fit.
+    /// Live flows, and the approximate capacity.
     pub fn load(&self) -> (usize, usize) {
         let entries = self.v4.entries() + self.v6.entries();
         let octets = self.v4.octets() + self.v6.octets();
@@ -558,7 +561,7 @@ impl Default for Step {
 }
 
 impl Step {
-    /// Sets out for the packet's flow.
+    /// Starts the lookup of the packet's flow.
     #[inline]
     fn go(&mut self, ip: &IpPacket, vlan: u16, v4: &FlowTable<V4>, v6: &FlowTable<V6>) {
         (self.going, self.sender) = match ip.version {

@@ -1,10 +1,10 @@
-//! What is kept of flows that find no room: coarser, one-way records in a table of fixed size.
+//! Records of flows that find no room: coarser, one-way, in a table of fixed size.
 //!
 //! Every packet climbs a ladder. It counts towards (source, destination port) and towards (destination, destination
 //! port), whichever has gathered more packets in this interval, once that is a fair share of all; else towards
-//! (protocol, direction), of which there are so few that they always fit. What was gathered is estimated by two
-//! count-min sketches (Cormode and Muthukrishnan 2005), which never estimate too low: an estimate decides which record
-//! a packet is counted in, never how much is counted.
+//! (protocol, direction), of which there are so few that they always fit. Two count-min sketches estimate the packets
+//! of a key (Cormode and Muthukrishnan 2005), which never estimate too low: an estimate decides which record a packet
+//! is counted in, never how much is counted.
 
 use super::sketch::Sketch;
 use crate::packet::{Address, IpPacket, tcp};
@@ -14,18 +14,18 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What an overflow record aggregates over.
+/// The key of an overflow record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverflowKey {
-    /// All that the source at this address sends to one port.
+    /// All packets from the source at this address to one port.
     Source(Address, OverflowKind, u16),
-    /// All that one port of the destination at this address is sent.
+    /// All packets to one port of the destination at this address.
     Destination(Address, OverflowKind, u16),
-    /// Everything else of a kind; true where it comes in to a local network.
+    /// All other packets of a protocol; true if they enter a local network.
     Direction(OverflowKind, bool),
 }
 
-/// What every rung of the ladder keeps.
+/// Fields of every rung of the ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OverflowKind {
     /// Protocol above IP.
@@ -51,11 +51,11 @@ pub struct OverflowRecord {
     pub last_ms: i64,
 }
 
-/// Records with an address that one worker keeps in one interval.
+/// Maximum records with an address per worker and interval.
 const MAX_ADDRESSED: usize = 4096;
 /// A key earns a record of its own once it has gathered this part of all overflow packets of the interval.
 const SHARE: u64 = 1024;
-/// Packets that a key has to gather in any case.
+/// Minimum packets of such a key.
 const LEAST: u64 = 2;
 /// Counters in each of a sketch's two rows.
 const WIDTH: usize = 1 << 14;
@@ -119,7 +119,7 @@ impl Overflow {
         }
     }
 
-    /// Hands out the records and begins anew.
+    /// Returns the records and resets the table.
     pub fn take(&mut self) -> Vec<OverflowRecord> {
         if self.packets > 0 {
             self.index.clear();
@@ -131,7 +131,7 @@ impl Overflow {
         std::mem::take(&mut self.records)
     }
 
-    /// The index of a key's record, made where `make` allows it.
+    /// The index of a key's record, created if `make` allows.
     fn number(&mut self, key: OverflowKey, hash: u64, make: bool, now_ms: i64) -> Option<usize> {
         let records = &mut self.records;
         if let Some(&number) = self.index.find(hash, |&number| records[number as usize].key == key) {
@@ -160,7 +160,7 @@ impl Overflow {
     }
 }
 
-/// How many packets each key gathered, at least: two rows of counters, the smaller of a key's two is taken.
+/// Upper estimates of packets per key: two rows of counters, of which the smaller one counts.
 #[derive(Default)]
 struct Gathered {
     rows: Vec<[u32; 2]>,
@@ -199,7 +199,7 @@ impl Network {
     }
 }
 
-/// A text that is no address prefix.
+/// A text that is not an address prefix.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is no address prefix such as \"192.0.2.0/24\" or \"2001:db8::/32\"")]
 pub struct BadNetwork(String);

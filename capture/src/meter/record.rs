@@ -1,7 +1,7 @@
-//! What one flow did in one interval.
+//! The records of flows in one interval.
 //!
 //! [`Records`] keeps the records of an interval in few octets, in the order of their flows' first packets: a table for
-//! each IP version, and beside it what only some records have. [`Record`] is one of them as others see it.
+//! each IP version, and beside it the fields that only some records have. [`Record`] is the public view of one.
 
 use super::key::{Compact, End, Initiator, Key, SYN_ACK, V4, V6};
 use super::memory;
@@ -12,13 +12,13 @@ use crate::filter::FilterCounts;
 use crate::packet::{IcmpRole, IpPacket, Quoted, quoted, tcp};
 use crate::volume::Volume;
 
-/// What one end of a flow sent in one interval.
+/// The packets that one end of a flow sent in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Layer-3 octets.
     pub octets: u32,
     pub packets: u32,
-    /// That of its first packet (IE 5).
+    /// The class of service of its first packet (IE 5).
     pub class_of_service: u8,
     /// What is rare.
     pub events: Events,
@@ -31,7 +31,7 @@ impl Sent {
     }
 }
 
-/// Packets of one end that mean something beside their volume.
+/// Packets of one end with a meaning beyond their volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// TCP segments with SYN and without ACK.
@@ -42,9 +42,9 @@ pub struct Events {
     pub fin: u16,
     /// TCP segments with RST.
     pub rst: u16,
-    /// TCP segments that were sent again.
+    /// Retransmitted TCP segments.
     pub retransmissions: u16,
-    /// TCP segments that came after a later part of the stream.
+    /// Out-of-order TCP segments.
     pub out_of_order: u16,
     pub icmp_errors: u16,
 }
@@ -64,11 +64,11 @@ pub struct Record<'a> {
     pub last_ms: i64,
     /// What each end of the key sent.
     pub sent: [Sent; 2],
-    /// From SYN to the ACK of its SYN-ACK, microseconds; 0 where not seen in this interval.
+    /// From SYN to the ACK of its SYN-ACK, microseconds; 0 if not seen in this interval.
     pub handshake_rtt_us: u32,
     /// The flow that the first of the ICMP errors quotes.
     pub quoted: Option<Quoted>,
-    /// The application, as nDPI numbers them; 0 where it is not known.
+    /// The application, as nDPI's number; 0 if unknown.
     pub application_id: u16,
     /// Why it may be unknown although there was something to inspect.
     pub not_inspected: Option<NotInspected>,
@@ -81,7 +81,7 @@ impl Record<'_> {
         &self.sent[usize::from(self.initiator.end)]
     }
 
-    /// What the initiator was sent.
+    /// The packets sent to the initiator.
     pub fn reverse(&self) -> &Sent {
         &self.sent[usize::from(1 - self.initiator.end)]
     }
@@ -95,7 +95,7 @@ impl Record<'_> {
 /// No number.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Octets of an end past which a record takes no more: a packet and the fragments that waited for it fit still.
+/// Octets per end beyond which a record accepts no more, with margin for a packet and the fragments that waited for it.
 const MOST_OCTETS: u32 = u32::MAX - (1 << 22);
 
 /// A record as it is kept.
@@ -116,7 +116,7 @@ pub(super) struct Stored<K> {
     not_inspected: Option<NotInspected>,
 }
 
-/// What only some records have.
+/// Fields that only some records have.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extra {
     events: [Events; 2],
@@ -130,7 +130,7 @@ struct Extra {
     class_of_service: [u8; 2],
 }
 
-/// What the other records have.
+/// The value of these fields in the other records.
 static NOTHING: Extra = Extra {
     events: [Events { syn: 0, synack: 0, fin: 0, rst: 0, retransmissions: 0, out_of_order: 0, icmp_errors: 0 }; 2],
     rtt_us: 0,
@@ -147,11 +147,11 @@ pub struct Records {
     pub(super) v4: Vec<Stored<V4>>,
     pub(super) v6: Vec<Stored<V6>>,
     extras: Extras,
-    /// Octets of each table that were given back.
+    /// Octets of each table returned to the system.
     given: [usize; 2],
 }
 
-/// What is beside the tables.
+/// The fields beside the tables.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     extras: Vec<Extra>,
@@ -159,7 +159,7 @@ pub(super) struct Extras {
     names: Vec<Name>,
 }
 
-/// Octets of extras past which they are not kept for the next interval.
+/// Extras larger than this, in octets, are freed instead of reused.
 const MANY: usize = 16 << 20;
 
 impl Extras {
@@ -193,8 +193,8 @@ impl<K: Compact> Stored<K> {
         }
     }
 
-    /// Counts packets of one end, few enough for [`MOST_OCTETS`]; true where the record may have no room for more.
-    /// Times are ms after the interval's start.
+    /// Counts packets of one end, within [`MOST_OCTETS`]; returns whether the record may be full. Times are ms after
+    /// the interval's start.
     #[inline]
     pub fn count(&mut self, sender: End, volume: Volume, first: i32, last: i32) -> bool {
         let end = usize::from(sender);
@@ -205,7 +205,7 @@ impl<K: Compact> Stored<K> {
         self.octets[end] > MOST_OCTETS
     }
 
-    /// Takes down the class of service of an end's first packet, before it is counted.
+    /// Stores the class of service of an end's first packet, before counting it.
     #[inline]
     pub fn classify(&mut self, extras: &mut Extras, sender: End, class_of_service: u8) {
         let end = usize::from(sender);
@@ -230,8 +230,8 @@ impl<K: Compact> Stored<K> {
         &mut extras.extras[self.extra as usize]
     }
 
-    /// Takes down what a packet means beside its volume; true where the record has no room for another one. `layer3` is
-    /// what was captured of it, from its IP header on.
+    /// Counts a packet's events; returns whether the record has no room for another. `layer3` is what was captured of
+    /// it, from its IP header on.
     #[inline(never)]
     pub fn note(
         &mut self,
@@ -266,7 +266,7 @@ impl<K: Compact> Stored<K> {
         self.packets == [0; 2]
     }
 
-    /// Takes down what is known of the flow's application.
+    /// Stores the flow's application.
     #[inline]
     pub fn tell(&mut self, extras: &mut Extras, app: &AppSlot) {
         self.not_inspected = app.not_inspected();
@@ -324,7 +324,7 @@ pub(super) fn is_event(ip: &IpPacket) -> bool {
 }
 
 impl Records {
-    /// Room for `v4` and `v6` records without moving anything, promised but not paid for yet.
+    /// Reserves room for `v4` and `v6` records, so that nothing moves; memory is committed on use.
     pub(super) fn with_capacity(v4: usize, v6: usize) -> Records {
         Records { v4: memory::reserve(v4), v6: memory::reserve(v6), ..Records::default() }
     }
@@ -338,8 +338,8 @@ impl Records {
         self.extras.clear();
     }
 
-    /// Says that the records before this one will not be asked for again, so that the memory of many is given back bit
-    /// by bit while the next interval's grow.
+    /// Frees the records before this one, which will not be read again, so that memory returns to the system gradually
+    /// while the next interval's records grow.
     pub fn passed(&mut self, number: usize) {
         self.given[0] = memory::give_back(&mut self.v4, number, self.given[0]);
         self.given[1] = memory::give_back(&mut self.v6, number.saturating_sub(self.v4.len()), self.given[1]);
@@ -350,22 +350,22 @@ impl Records {
         self.start_ms
     }
 
-    /// How many there are.
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.v4.len() + self.v6.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them, those of IPv4 first.
+    /// All records, those of IPv4 first.
     pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         (0..self.len()).map(|number| self.get(number))
     }
 
-    /// One of them, by its number in the order of [`Records::iter`].
+    /// A record, by its number in the order of [`Records::iter`].
     #[inline]
     pub fn get(&self, number: usize) -> Record<'_> {
         match number.checked_sub(self.v4.len()) {
@@ -398,8 +398,8 @@ impl Records {
         }
     }
 
-    /// Has one of them counted where expressions are constant in flows, by its number; gives its volume, both directions
-    /// together.
+    /// Counts a record, by its number, for the expressions that are constant in flows; returns its volume, both
+    /// directions together.
     #[inline]
     pub fn count(&self, number: usize, filters: &mut FilterCounts) -> Volume {
         match number.checked_sub(self.v4.len()) {
@@ -408,7 +408,7 @@ impl Records {
         }
     }
 
-    /// Adds a record that was made elsewhere.
+    /// Adds a complete record.
     pub fn push(&mut self, record: &Record<'_>) {
         match record.key.version {
             4 => {
@@ -441,7 +441,7 @@ impl Records {
         stored
     }
 
-    /// The table of a version and what is beside it.
+    /// The table of a version, and its extras.
     pub(super) fn v4_mut(&mut self) -> (&mut Vec<Stored<V4>>, &mut Extras) {
         (&mut self.v4, &mut self.extras)
     }

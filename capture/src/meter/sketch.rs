@@ -1,4 +1,4 @@
-//! How many different things were seen, in 128 octets: HyperLogLog (Flajolet et al. 2007) as `flow.proto` fixes it.
+//! Counts distinct items in 128 octets: HyperLogLog (Flajolet et al. 2007) as `flow.proto` fixes it.
 
 use xxhash_rust::xxh64::xxh64;
 
@@ -32,7 +32,7 @@ impl Sketch {
         &self.0
     }
 
-    /// The number of different items, about: the harmonic mean, and linear counting while registers are empty.
+    /// The estimated number of distinct items: the harmonic mean, and linear counting while registers are empty.
     pub fn estimate(&self) -> f64 {
         let m = REGISTERS as f64;
         let sum: f64 = self.0.iter().map(|&rank| 2f64.powi(-i32::from(rank))).sum();

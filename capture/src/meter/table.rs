@@ -1,4 +1,5 @@
-//! The live flows of a worker: what outlasts an interval. What a flow did *in* an interval is a [`super::record::Record`].
+//! The live flows of a worker: the state that outlasts an interval. The counts *within* an interval are a
+//! [`super::record::Record`].
 //!
 //! Records of an interval lie densely in the order of their flows' first packets, so that closing an interval hands
 //! over one vector and touches no flow. A flow knows its record of the two intervals that can be open at once (the
@@ -19,8 +20,8 @@ use std::hash::BuildHasher;
 /// Half of the range of a flow's times, ms: 12 days.
 const FARTHEST_MS: i64 = 1 << 30;
 
-/// Octets of memory that one flow may cost, its records in the open and in the published interval included: what the
-/// memory bound is divided by.
+/// Octets of memory that one flow may cost, including its records in the open and in the published interval: the
+/// divisor of the memory bound.
 pub const fn flow_cost<K>() -> usize {
     size_of::<Flow<K>>() + Index::COST + 2 * cost::<K>()
 }
@@ -43,17 +44,17 @@ struct Flow<K> {
     app: AppSlot,
 }
 
-/// What is known of a flow's TCP connection.
+/// State of a flow's TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Follow {
-    /// Nothing: no TCP, or no header of it was seen.
+    /// None: not TCP, or no TCP header was seen.
     Nothing,
     /// One segment of this end: `tcp` is the sequence number after it. With SYN, or without.
     Syn(End),
     Data(End),
     /// `tcp` is the number of its [`Connection`].
     All,
-    /// Not alive: its place may be used.
+    /// Not alive: the place is free.
     Free,
 }
 
@@ -66,9 +67,9 @@ pub struct FlowTable<K> {
     connections: Vec<Connection>,
     free_connections: Vec<u32>,
     idle_ms: i64,
-    /// What times are counted from, ms from the Unix epoch.
+    /// The table's base time, ms from the Unix epoch.
     base_ms: i64,
-    /// Where the search for idle flows goes on, and what it still owes.
+    /// Where the search for idle flows continues, and its remainder.
     sweep: usize,
     owed: i64,
 }
@@ -78,14 +79,14 @@ pub struct Arriving<'a> {
     pub ip: &'a IpPacket,
     /// Which end sent it.
     pub sender: End,
-    /// How much it is.
+    /// Its volume.
     pub volume: Volume,
-    /// When the first of it came, ms from the Unix epoch.
+    /// Time of the first packet, ms from the Unix epoch.
     pub first_ms: i64,
-    /// When the last of it came, ms and ns from the Unix epoch.
+    /// Time of the last packet, ms and ns from the Unix epoch.
     pub last_ms: i64,
     pub last_ns: i64,
-    /// Fragments that waited for it, and when the first of them came.
+    /// Fragments that waited for it, and the time of the first.
     pub more: Option<(Volume, i64)>,
     /// Number of the interval that it is counted in.
     pub interval: i64,
@@ -95,18 +96,18 @@ pub struct Arriving<'a> {
     pub layer3: &'a [u8],
 }
 
-/// What became of a packet.
+/// The outcome of counting a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// It is in a flow's record. True where the flow began with it.
+    /// It is in a flow's record. True if it began the flow.
     Flow(bool),
-    /// There was no room. True where the flow began with it all the same.
+    /// There was no room for a record. True if it began the flow all the same.
     NoRoom(bool),
 }
 
 /// Room for flows and records.
 pub struct Room<F> {
-    /// Octets that flows may take; asked where a flow begins.
+    /// Octets that flows may take; called when a flow begins.
     pub flows: F,
     /// Records that there may be.
     pub records: usize,
@@ -116,7 +117,7 @@ impl<K: Compact> FlowTable<K> {
     /// A table for at most `capacity` flows, each of them forgotten after `idle_ms` without a packet.
     pub fn new(capacity: usize, idle_ms: i64) -> FlowTable<K> {
         FlowTable {
-            // Memory is only promised here: pages come as flows do, and nothing ever has to be moved.
+            // This only reserves memory: pages are committed as flows come, and nothing ever moves.
             flows: memory::reserve_lines(capacity),
             free: Vec::new(),
             index: Index::default(),
@@ -130,12 +131,12 @@ impl<K: Compact> FlowTable<K> {
         }
     }
 
-    /// Has flows forgotten after another time without a packet.
+    /// Changes the idle time after which flows are forgotten.
     pub fn set_idle(&mut self, idle_ms: i64) {
         self.idle_ms = idle_ms;
     }
 
-    /// Flows alive, those included whose end was not noticed yet.
+    /// Live flows, including those whose end the table has not noticed yet.
     pub fn entries(&self) -> usize {
         self.index.len()
     }
@@ -144,7 +145,7 @@ impl<K: Compact> FlowTable<K> {
         self.index.len() * flow_cost::<K>() + self.connections.len() * size_of::<Connection>()
     }
 
-    /// The hash of a key; its flow's index entry is asked for.
+    /// The hash of a key; prefetches its flow's index entry.
     #[inline]
     pub fn hash(&self, key: &K) -> u64 {
         let hash = self.hasher.hash_one(key);
@@ -152,7 +153,7 @@ impl<K: Compact> FlowTable<K> {
         hash
     }
 
-    /// Asks for the memory of the flow with this hash.
+    /// Prefetches the flow with this hash.
     #[inline]
     pub fn prefetch_flow(&self, hash: u64) -> Option<u32> {
         let number = self.index.likely(hash)?;
@@ -160,7 +161,7 @@ impl<K: Compact> FlowTable<K> {
         Some(number)
     }
 
-    /// Asks for the memory of a flow's record.
+    /// Prefetches a flow's record.
     #[inline]
     pub fn prefetch_record(&self, number: u32, interval: i64, records: &[Stored<K>]) {
         let flow = &self.flows[number as usize];
@@ -172,8 +173,8 @@ impl<K: Compact> FlowTable<K> {
         }
     }
 
-    /// Counts a packet in its flow's record, both made where they are not there yet and there is room. Its key comes with
-    /// its hash, and what [`FlowTable::prefetch_flow`] said of that since anything was last forgotten.
+    /// Counts a packet in its flow's record, and creates either if it is missing and there is room. Takes the key with
+    /// its hash, and the result of [`FlowTable::prefetch_flow`], valid while no flow is forgotten.
     #[inline]
     pub fn count(
         &mut self,
@@ -266,14 +267,14 @@ impl<K: Compact> FlowTable<K> {
             full |= record.note(extras, ip, sender, verdict, arriving.layer3);
         }
         if full {
-            // The flow's next packet begins another record.
+            // The flow's next packet begins a new record.
             flow.intervals[parity] = !flow.intervals[parity];
         }
         Counted::Flow(new)
     }
 
-    /// Lets `elapsed_ms` pass: looks at so many flows that all were looked at in a quarter of the idle time, and
-    /// forgets those that are idle.
+    /// Advances the time by `elapsed_ms`: checks enough flows to cover all in a quarter of the idle time, and forgets
+    /// idle ones.
     pub fn tick(&mut self, elapsed_ms: i64, now_ms: i64, apps: &mut Apps) {
         let len = self.flows.len();
         let pass_ms = (self.idle_ms / 4).max(1);
@@ -309,7 +310,7 @@ impl<K: Compact> Flow<K> {
             start: [time_ns as u32, (time_ns >> 32) as u32],
             last: now,
             records: [NONE; 2],
-            // The lowest bit of an interval's number is its parity: these are of none.
+            // These match no interval: the lowest bit of an interval's number is its parity.
             intervals: [1, 0],
             tcp: NONE,
             initiator: Initiator::told_by(ip, sender),
@@ -341,7 +342,7 @@ impl<K: Compact> Flow<K> {
         };
         let syn = segment.flags & (tcp::SYN | tcp::ACK) == tcp::SYN;
         let Some(started) = started else {
-            // The time of a handshake's begin is the flow's own: only its first packet can be kept like this.
+            // The start time of the handshake is the flow's own, so only its first packet can be stored this way.
             if new {
                 self.tcp = end(segment);
                 self.connection = if syn { Follow::Syn(sender) } else { Follow::Data(sender) };
@@ -368,7 +369,7 @@ impl<K: Compact> Flow<K> {
         };
     }
 
-    /// Gives back what the flow has beside itself.
+    /// Releases the flow's connection and detection state.
     fn release(&mut self, free_connections: &mut Vec<u32>, apps: &mut Apps) {
         apps.end(&mut self.app);
         if self.connection == Follow::All {

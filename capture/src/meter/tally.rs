@@ -1,28 +1,27 @@
-//! Sums that the conservation law is checked with.
+//! Sums for checking the conservation law.
 
 use crate::packet::Cause;
 use crate::volume::Volume;
 use std::ops::AddAssign;
 
-/// What a worker took in over some time. What its records add up to is summed where they are encoded, so that the
-/// two can be held against each other. Adding the next time's keeps the first `carried_in` and takes the last
-/// `carried_out`.
+/// A worker's input over some time. The encoder sums its records separately, so that the two can be compared. Adding a
+/// later tally keeps the first `carried_in` and takes the last `carried_out`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Taken from the source.
     pub captured: Volume,
     /// Older than the open interval, counted in it all the same.
     pub late: Volume,
-    /// In no record, by [`Cause`].
+    /// Packets in no record, by [`Cause`].
     pub not_metered: [Volume; Cause::ALL.len()],
     pub flows: u64,
-    /// Datagrams of packets that are metered: those that are no fragment but the first.
+    /// Datagrams of metered packets: whole packets and first fragments.
     pub datagrams: u64,
-    /// Layer-4 octets of packets that are metered.
+    /// Layer-4 octets of metered packets.
     pub layer4_octets: u64,
-    /// What waited from before.
+    /// Fragments that waited from an earlier interval.
     pub carried_in: Volume,
-    /// What waits for a later interval.
+    /// Fragments that wait for a later interval.
     pub carried_out: Volume,
 }
 

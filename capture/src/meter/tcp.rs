@@ -1,9 +1,9 @@
-//! What is followed of a TCP connection: its handshake, and which segments came again or out of order.
+//! State of a TCP connection: its handshake, and which segments were retransmitted or out of order.
 //!
-//! Of each direction the end of what was seen of its stream is known, and the holes before it. A segment that begins
-//! before that end was *retransmitted*, unless it fills a hole soon after the hole appeared: then it was *overtaken* on
-//! its way. Soon is the handshake's round trip, or 3 ms where that is not known, as Wireshark has it; a hole that is
-//! filled later was a loss before the probe.
+//! For each direction it keeps the highest sequence number seen, and the holes before it. A segment that begins before
+//! that end was *retransmitted*, unless it fills a hole soon after the hole appeared: then it was *overtaken* on its
+//! way. Soon means within the handshake's round trip, or 3 ms if unknown, as in Wireshark; a hole that is filled later
+//! was a loss before the probe.
 
 use super::key::{End, SYN_ACK};
 use crate::packet::{Tcp, tcp};
@@ -18,18 +18,18 @@ const SOON_US: u32 = 3_000;
 pub(super) struct Connection {
     streams: [SegmentStream; 2],
     handshake: Handshake,
-    /// Of the handshake, 0 where not seen.
+    /// Round trip of the handshake, 0 if not seen.
     rtt_us: u32,
 }
 
 /// One direction's octets.
 #[derive(Clone, Debug, Default)]
 struct SegmentStream {
-    /// Whether anything was seen of it.
+    /// Whether any segment of it was seen.
     known: bool,
     /// The sequence number after the last octet seen.
     next: u32,
-    /// What was passed over; most streams never have any.
+    /// Its holes; most streams never have any.
     holes: Option<Box<ArrayVec<Hole, HOLES>>>,
 }
 
@@ -50,7 +50,7 @@ enum Handshake {
     SynAck { from: End, syn_at_ns: i64, acknowledges: u32 },
 }
 
-/// What a segment turned out to be.
+/// The verdict on a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SegmentVerdict {
     pub retransmission: bool,
@@ -59,7 +59,7 @@ pub(super) struct SegmentVerdict {
     pub rtt_us: Option<u32>,
 }
 
-/// The first segment of a connection, all that is kept until there is a second one.
+/// The first segment of a connection, the only state until there is a second one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct First {
     pub sender: End,
@@ -123,7 +123,7 @@ impl Connection {
                     self.streams = Default::default();
                 }
                 match &mut self.handshake {
-                    // It crossed its answer.
+                    // It crossed its answer on the way.
                     Handshake::SynAck { from, syn_at_ns, .. } if again && *from != sender => *syn_at_ns = time_ns,
                     _ => self.handshake = Handshake::Syn { from: sender, at_ns: time_ns, sequence: segment.sequence },
                 }
@@ -201,7 +201,7 @@ impl SegmentStream {
         holes.push(Hole { from, to, since_us });
     }
 
-    /// Takes a segment's octets out of the hole that it lies in; gives when that hole appeared.
+    /// Removes a segment's octets from the hole that it lies in; returns when that hole appeared.
     fn fill(&mut self, from: u32, end: u32) -> Option<u32> {
         let holes = self.holes.as_mut()?;
         let number = holes.iter().position(|hole| !before(from, hole.from) && !before(hole.to, end))?;

@@ -113,12 +113,17 @@ fn the_sender_of_the_syn_is_the_initiator() {
     }
 }
 
+/// A SYN with sequence number 100, a SYN-ACK that acknowledges `acknowledged`, and the ACK, within 2.5 ms.
+fn feed_handshake(meter: &mut Meter, acknowledged: u32) {
+    feed(meter, START, &segment(true, t::SYN, 100, 0));
+    feed(meter, START + 1_000_000, &segment(false, t::SYN | t::ACK, 500, acknowledged));
+    feed(meter, START + 2_500_000, &segment(true, t::ACK, 101, 501));
+}
+
 #[test]
 fn flags_are_counted_and_the_handshake_is_timed() {
     let mut meter = Meter::new(options()).unwrap();
-    feed(&mut meter, START, &segment(true, t::SYN, 100, 0));
-    feed(&mut meter, START + 1_000_000, &segment(false, t::SYN | t::ACK, 500, 101));
-    feed(&mut meter, START + 2_500_000, &segment(true, t::ACK, 101, 501));
+    feed_handshake(&mut meter, 101);
     feed(&mut meter, START + 3_000_000, &segment(true, t::FIN | t::ACK, 101, 501));
     feed(&mut meter, START + 4_000_000, &segment(false, t::FIN | t::ACK, 501, 102));
     feed(&mut meter, START + 5_000_000, &segment(false, t::RST, 502, 0));
@@ -133,9 +138,7 @@ fn flags_are_counted_and_the_handshake_is_timed() {
 #[test]
 fn an_acknowledgement_of_something_else_times_nothing() {
     let mut meter = Meter::new(options()).unwrap();
-    feed(&mut meter, START, &segment(true, t::SYN, 100, 0));
-    feed(&mut meter, START + 1_000_000, &segment(false, t::SYN | t::ACK, 500, 77));
-    feed(&mut meter, START + 2_500_000, &segment(true, t::ACK, 101, 501));
+    feed_handshake(&mut meter, 77);
     assert_eq!(finish(meter)[0].records.get(0).handshake_rtt_us, 0);
 }
 

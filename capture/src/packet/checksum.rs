@@ -2,7 +2,7 @@
 
 use super::IpPacket;
 
-/// What a packet's checksums say of it.
+/// The result of checking a packet's checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Checksum {
@@ -17,7 +17,7 @@ pub enum Checksum {
 }
 
 impl Checksum {
-    /// All of them, in the order of their discriminants, as counters name them.
+    /// The counters' names, in the order of the discriminants.
     pub const NAMES: [&'static str; 4] = ["good", "bad_ip", "bad_layer4", "unchecked"];
 
     /// Checks a packet; `layer3` is what was captured of it, from its IP header on.
@@ -39,7 +39,7 @@ impl Checksum {
             _ => return Checksum::Unchecked,
         };
         let Some(stated) = layer4.get(field..field + 2) else { return Checksum::Unchecked };
-        // UDP over IPv4 may do without; a routing header (RFC 8200, section 8.1) hides the last destination.
+        // UDP over IPv4 may omit it; a routing header (RFC 8200, section 8.1) hides the last destination.
         let routed = ip.version == 6 && header.len() > 40;
         if ip.fragment.is_some() || routed || (ip.protocol == 17 && stated == [0, 0]) {
             return Checksum::Unchecked;

@@ -3,16 +3,17 @@
 use super::transport;
 use super::{Address, Cast, Cause, Fragment, IpPacket, be16, be32};
 
-/// IPv6 extension headers that are followed; more are taken for malice, and the packet is metered as it stands.
+/// Maximum number of IPv6 extension headers followed; a packet with more is likely malicious and is metered as it
+/// stands.
 const MAX_EXTENSIONS: usize = 16;
 
-/// Reads an IP packet of which `available` octets were on the wire and `data` was captured into `ip`, which is as new.
+/// Reads an IP packet, of which `available` octets were on the wire and `data` was captured, into a fresh `ip`.
 ///
-/// Gives its layer-3 octets: the header's own length, at least the header and at most what was on the wire; what was on
-/// the wire where the length says 0 (segments that the kernel handed over whole).
+/// Returns its layer-3 octets: the header's length field, at least the header and at most `available`; `available` if
+/// the field is 0 (segments that the kernel merged).
 ///
 /// # Errors
-/// [`Cause::Truncated`] where the fixed header was not captured, [`Cause::Malformed`] where it is none.
+/// [`Cause::Truncated`] if the fixed header was not captured, [`Cause::Malformed`] if it is invalid.
 #[inline]
 pub(super) fn parse(data: &[u8], available: usize, ip: &mut IpPacket) -> Result<u32, Cause> {
     match data.first().map(|first| first >> 4) {

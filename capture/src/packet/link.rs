@@ -2,7 +2,7 @@
 
 use super::{Cast, Cause, be16, be32};
 
-/// The link layers that are understood, with their numbers in capture files (the tcpdump group's list).
+/// The supported link layers, with their numbers in capture files (the tcpdump group's list).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
     /// Ethernet (1).
@@ -34,7 +34,7 @@ pub enum LinkType {
 }
 
 impl LinkType {
-    /// The link type of a number in a capture file; `None` where it is not understood.
+    /// The link type of a number in a capture file; `None` if it is not understood.
     pub fn from_number(number: u32) -> Option<LinkType> {
         Some(match number {
             1 => LinkType::Ethernet,
@@ -53,7 +53,7 @@ impl LinkType {
         })
     }
 
-    /// The name of a link type's number, for messages about those that are not understood.
+    /// The name of a link type's number, for messages about unsupported ones.
     pub fn name(number: u32) -> String {
         let known = match number {
             3 => "AX.25",
@@ -81,7 +81,7 @@ impl LinkType {
     }
 }
 
-/// What follows the link layer.
+/// The protocol after the link layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Payload {
     /// IP of either version.
@@ -102,17 +102,17 @@ pub(super) struct Link {
     pub payload: Payload,
 }
 
-/// Labels, tags and encapsulations that may stand before IP; more are taken for malice.
+/// Maximum number of labels, tags and encapsulations before IP; a frame with more is likely malicious.
 const MAX_LAYERS: usize = 16;
 
-/// No frame within a frame, nor LLC header, is followed further in than this: the way in is recursive.
+/// Maximum depth of frames within frames and LLC headers, since the parser recurses.
 const MAX_HEADERS: usize = 256;
 
 /// Reads the link layer of `data`.
 #[inline]
 pub(super) fn parse(link: LinkType, data: &[u8]) -> Link {
     match (link, data.first_chunk::<14>()) {
-        // Nearly every frame there is.
+        // The common case.
         (LinkType::Ethernet, Some(&[.., 0x08, 0x00] | &[.., 0x86, 0xdd])) => {
             Link { header: 14, cast: Some(mac_cast(&data[..6])), vlan: 0, payload: Payload::Ip }
         }
@@ -196,7 +196,7 @@ fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut 
                 let Some(label) = be32(data, at) else { return Link { cast, vlan, ..truncated(data) } };
                 at += 4;
                 if label & 0x100 != 0 {
-                    // The bottom of the stack: what follows is told by the first four bits (RFC 4928).
+                    // The bottom of the stack: the next four bits identify the payload (RFC 4928).
                     match data.get(at).map(|first| first >> 4) {
                         Some(4 | 6) => kind = 0x0800,
                         Some(_) => return Link { header: at, cast, vlan, payload: Payload::Other(Cause::NotIp) },
@@ -338,7 +338,7 @@ fn frame_relay(data: &[u8]) -> Link {
         Some(0x80) => match (data.get(at + 1..at + 4), be16(data, at + 4)) {
             (Some([0, 0, 0]), Some(kind)) => ethertype(data, at + 6, kind, None, 0),
             (Some([0, 0x80, 0xc2]), Some(1 | 7)) => {
-                // Bridged Ethernet; kind 1 keeps its frame check sequence behind.
+                // Bridged Ethernet; kind 1 includes the frame check sequence.
                 ethernet(data, at + 6, 0)
             }
             (None, _) | (_, None) => truncated(data),

@@ -1,6 +1,6 @@
-//! What one frame says about itself: link layer, IP header, transport header.
+//! Parses one frame: link layer, IP header, transport header.
 //!
-//! Nothing here panics, allocates or looks further than the bytes captured. [`Packet::read`] is the way in.
+//! Nothing here panics, allocates or reads beyond the captured octets. [`Packet::read`] is the entry point.
 
 mod checksum;
 mod ip;
@@ -13,7 +13,7 @@ pub use link::LinkType;
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Packets that are worked on together: while the memory of one comes, the others proceed.
+/// Packets processed together, so that others proceed while the memory of one is fetched.
 pub const BATCH: usize = 32;
 
 /// An address as 16 octets: IPv6 as it is, IPv4 as `::ffff:a.b.c.d` (RFC 4291, section 2.5.5.2).
@@ -27,12 +27,12 @@ pub fn address(ip: IpAddr) -> Address {
     }
 }
 
-/// An address as messages state it: 4 octets where it is one of IPv4, else 16.
+/// An address as in messages: 4 octets for IPv4, else 16.
 pub fn shortest(address: &Address) -> &[u8] {
     if address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] { &address[12..] } else { address }
 }
 
-/// The same as a field of a message: empty for the address that stands for none.
+/// The same as a message field: empty for the unspecified address.
 #[must_use]
 pub fn stated(address: &Address) -> Vec<u8> {
     if *address == Address::default() { Vec::new() } else { shortest(address).to_vec() }
@@ -43,18 +43,18 @@ pub fn readable(address: &Address) -> IpAddr {
     Ipv6Addr::from(*address).to_canonical()
 }
 
-/// One frame as a source hands it over.
+/// One frame from a source.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// Arrival, nanoseconds from the Unix epoch.
     pub time_ns: i64,
-    /// What the frame begins with.
+    /// The frame's link layer.
     pub link: LinkType,
     /// The octets captured, from the link layer's header on.
     pub data: &'a [u8],
     /// Octets of the whole frame on the wire; never trusted to be at least `data.len()`.
     pub length: u32,
-    /// VLAN id that the kernel took out of the frame, tag included (4 octets of layer 2).
+    /// VLAN id that the kernel removed from the frame with its tag (4 octets of layer 2).
     pub vlan: Option<u16>,
 }
 
@@ -77,9 +77,9 @@ pub enum Cause {
     NotIp,
     /// The capture ends inside the link layer's or IP's fixed header.
     Truncated,
-    /// Announced as IP, but its version or header length is impossible.
+    /// Announced as IP, but with an impossible version or header length.
     Malformed,
-    /// Of a link type that is not understood (captures of several link types only).
+    /// Of an unsupported link type (only in captures with several link types).
     LinkType,
     /// The agent's own packets to or from Kafka.
     OwnExport,
@@ -124,18 +124,18 @@ pub mod tcp {
     pub const ACK: u8 = 0x10;
 }
 
-/// What is read of a TCP header.
+/// The fields read from a TCP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
     /// FIN, SYN, RST, PSH, ACK, URG, ECE, CWR from the lowest bit.
     pub flags: u8,
     pub sequence: u32,
     pub acknowledgement: u32,
-    /// Octets of the stream in this segment, by IP's and TCP's own lengths; 0 in a fragment, which does not tell.
+    /// Octets of the stream in this segment, by IP's and TCP's own lengths; 0 in a fragment, which does not show it.
     pub payload: u32,
 }
 
-/// What an ICMP message's type says of its place in a conversation (RFC 792, RFC 4443).
+/// The role of an ICMP message, from its type (RFC 792, RFC 4443).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IcmpRole {
     /// Not ICMP, or a message without a counterpart.
@@ -149,7 +149,7 @@ pub enum IcmpRole {
     Error,
 }
 
-/// What a fragment says of its place in its datagram (RFC 791, section 3.2; RFC 8200, section 4.5).
+/// A fragment's place in its datagram (RFC 791, section 3.2; RFC 8200, section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
     /// Identification, the same in all fragments of a datagram.
@@ -160,12 +160,12 @@ pub struct Fragment {
     pub more: bool,
 }
 
-/// An IP packet: who, and how much.
+/// An IP packet: its flow and its volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpPacket {
     pub src: Address,
     pub dst: Address,
-    /// Source port of TCP, UDP, SCTP, UDP-Lite and DCCP; 0 where there is none or a fragment hides it.
+    /// Source port of TCP, UDP, SCTP, UDP-Lite and DCCP; 0 if there is none or a fragment hides it.
     pub src_port: u16,
     /// Destination port; for ICMP the *request's* type * 256 + code, so that a reply has its request's number.
     pub dst_port: u16,
@@ -200,7 +200,7 @@ pub struct Quoted {
     pub src: Address,
     /// Its destination.
     pub dst: Address,
-    /// Its source port, 0 where not quoted.
+    /// Its source port, 0 if not quoted.
     pub src_port: u16,
     /// Its destination port; for ICMP the request's type * 256 + code.
     pub dst_port: u16,
@@ -210,8 +210,8 @@ pub struct Quoted {
     pub version: u8,
 }
 
-/// The flow that an ICMP error is about (RFC 792; RFC 4443, section 3); `layer3` is what was captured of the error, from
-/// its IP header on. `None` where it quotes no IP header.
+/// The flow that an ICMP error quotes (RFC 792; RFC 4443, section 3); `layer3` is the captured part of the error, from
+/// its IP header on. `None` if it quotes no IP header.
 pub fn quoted(error: &IpPacket, layer3: &[u8]) -> Option<Quoted> {
     let data = layer3.get(usize::from(error.transport) + 8..)?;
     let mut ip = IpPacket::default();
@@ -227,7 +227,7 @@ pub struct Packet {
     pub ip: Result<IpPacket, Cause>,
     /// Layer-3 octets: IP's own length, or what follows the link layer's header.
     pub octets: u32,
-    /// Octets of the frame on the wire without checksum, a VLAN tag taken out by the kernel included.
+    /// Octets of the frame on the wire without checksum, including a VLAN tag that the kernel removed.
     pub frame_octets: u32,
     /// Layer-2 destination; links without one show that of IP.
     pub cast: Cast,
@@ -237,7 +237,7 @@ pub struct Packet {
     pub layer3: u32,
 }
 
-/// No packet is longer than this, whatever its headers say: the largest segment a kernel hands over whole.
+/// Maximum length of a packet, whatever its headers say: the largest merged segment that a kernel delivers.
 const MAX_OCTETS: usize = 1 << 19;
 
 impl Default for Packet {
@@ -247,7 +247,7 @@ impl Default for Packet {
 }
 
 impl Packet {
-    /// Becomes what a frame's headers say, whatever it was before.
+    /// Overwrites the packet with a frame's headers.
     #[inline]
     pub fn read(&mut self, frame: &Frame<'_>) {
         let length = (frame.length as usize).clamp(frame.data.len().min(MAX_OCTETS), MAX_OCTETS);
@@ -276,8 +276,8 @@ impl Packet {
         }
     }
 
-    /// Becomes the packet within the tunnel, where there is one: the tunnel's own headers count for nothing. `frame` is
-    /// the one that was read.
+    /// Replaces the packet with the one within the tunnel, if there is one; the tunnel's own headers do not count.
+    /// `frame` is the frame just read.
     pub fn enter_tunnel(&mut self, frame: &Frame<'_>) {
         tunnel::enter(self, frame.data);
     }

@@ -267,7 +267,7 @@ fn what_carries_no_packet_stays_as_it_is() {
     }
 }
 
-/// The Internet checksum, word by word as RFC 1071 tells it.
+/// The Internet checksum, word by word as in RFC 1071.
 fn internet_checksum(data: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in data.chunks(2) {
@@ -333,7 +333,7 @@ fn a_packet_in_a_tunnel_ends_with_it() {
         parse_inner(&Frame { time_ns: 0, link: LinkType::Ethernet, data, length: data.len() as u32, vlan: None })
     };
     assert_eq!((of(&whole).octets, of(&whole).layer3), (56, 34));
-    // The tunnel carries but 32 octets of the inner header; the frame goes on, as with padding.
+    // The tunnel carries only 32 octets of the inner header; the frame goes on, as with padding.
     let rest = inner.split_off(32);
     let cut = [t::frame(0x0800, &t::ipv4([1, 1, 1, 1], [2, 2, 2, 2], 4, &inner)), rest].concat();
     assert_eq!((of(&cut).octets, of(&cut).layer3), (52, 14));

@@ -1,4 +1,4 @@
-//! Ports and flags of what IP carries.
+//! Ports and flags of transport headers.
 
 use super::{IcmpRole, IpPacket, Tcp};
 
@@ -13,7 +13,7 @@ pub(super) mod protocol {
     pub const UDP_LITE: u8 = 136;
 }
 
-/// Reads the transport header at the start of `data` into `ip`; what was not captured stays as it is.
+/// Reads the transport header at the start of `data` into `ip`; fields that were not captured keep their values.
 #[inline]
 pub(super) fn read(data: &[u8], ip: &mut IpPacket) {
     match ip.protocol {

@@ -4,7 +4,7 @@ use super::ip;
 use super::link::{self, LinkType, Payload};
 use super::{IpPacket, Packet, be16};
 
-/// Tunnels within tunnels that are followed; more are taken for malice.
+/// Maximum depth of tunnels within tunnels; a packet with more is likely malicious.
 const MAX_DEPTH: usize = 4;
 
 /// Protocol numbers (IANA) of tunnels.
@@ -20,7 +20,7 @@ const GENEVE: u16 = 6081;
 
 // The offsets below are from the start of layer 4, UDP's 8 octets included.
 
-/// What a tunnel's header is followed by.
+/// The payload of a tunnel.
 #[derive(Clone, Copy)]
 enum InnerPacket {
     Ip,
@@ -28,8 +28,8 @@ enum InnerPacket {
 }
 
 /// Replaces a packet by the one that it carries, in IP in IP (RFC 2003, RFC 2473, RFC 4213), GRE (RFC 2784, RFC 2890;
-/// PPTP's, RFC 2637), VXLAN (RFC 7348), Geneve (RFC 8926) or GTP-U (3GPP TS 29.281), however deep; what carries no IP
-/// packet, or a part of one, stays as it is. `frame` is what was captured of the frame.
+/// PPTP's, RFC 2637), VXLAN (RFC 7348), Geneve (RFC 8926) or GTP-U (3GPP TS 29.281), at any depth; a packet that
+/// carries no IP packet, or only part of one, stays as it is. `frame` is the captured part of the frame.
 pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
     for _ in 0..MAX_DEPTH {
         let Ok(outer) = packet.ip else { return };
@@ -38,7 +38,7 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
         }
         let begin = packet.layer3 as usize + usize::from(outer.transport);
         let Some(body) = frame.get(begin..) else { return };
-        // What follows the outer packet in the frame is none of the inner one.
+        // Octets after the outer packet in the frame do not belong to the inner one.
         let body = &body[..body.len().min(outer.payload as usize)];
         let found = match outer.protocol {
             IPV4 | IPV6 => Some((0, InnerPacket::Ip)),

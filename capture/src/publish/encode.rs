@@ -1,8 +1,8 @@
-//! Records as Protocol Buffers: straight into the message's octets, as a batch of `flow.proto` has them.
+//! Encodes records as Protocol Buffers, directly into the octets of a batch of `flow.proto`.
 //!
-//! A large probe encodes millions of records an interval, so this is not left to generated code, which makes a message
-//! of each record first and asks three times for each of its fields. The field numbers are those of `flow.proto`; a
-//! test reads everything back with the generated code.
+//! A large probe encodes millions of records per interval; generated code would first build a message of each record
+//! and visit each field three times. The field numbers are those of `flow.proto`; a test reads everything back with the
+//! generated code.
 
 use crate::app::NotInspected;
 use crate::app::names::{Kind, MAX_OCTETS};
@@ -15,11 +15,11 @@ use prost::Message as _;
 
 pub const BATCH_RECORDS: usize = 500;
 
-/// Octets that a record may take, with room to spare: 60 numbers of at most 11 octets, four addresses, a name.
+/// Maximum octets of a record, with a margin: 60 numbers of at most 11 octets, four addresses, a name.
 const RECORD_ROOM: usize = 60 * 11 + 4 * 18 + MAX_OCTETS + 8;
-/// Octets before the records: of the batch's key and length, at most.
+/// Maximum octets before the records: the batch's key and length.
 const BATCH_HEAD: usize = 6;
-/// Where the number of a field is in its key, and what is beside it (wire types).
+/// The shift of a field's number in its key, and the wire types beside it.
 const VARINT: u32 = 0;
 const LENGTH_DELIMITED: u32 = 2;
 
@@ -29,13 +29,13 @@ pub struct BatchEncoder {
     octets: Vec<u8>,
     at: usize,
     records: usize,
-    /// What exporters reported beside their flows: of the batch, but no records.
+    /// Exporters' reports other than flows: in the batch, but not records.
     reports: usize,
 }
 
 impl Default for BatchEncoder {
     fn default() -> BatchEncoder {
-        // Zeroed memory is paid for where it is written to.
+        // Zeroed memory is committed on the first write.
         BatchEncoder {
             octets: vec![0; BATCH_HEAD + BATCH_RECORDS * RECORD_ROOM],
             at: BATCH_HEAD,
@@ -51,12 +51,12 @@ impl BatchEncoder {
         self.records
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.records + self.reports == 0
     }
 
-    /// Whether there is no room for another one.
+    /// Whether it has no room for another record.
     pub fn is_full(&self) -> bool {
         self.records + self.reports >= BATCH_RECORDS
     }
@@ -72,7 +72,7 @@ impl BatchEncoder {
     /// Adds a record whose fields `fill` writes, in the order of their numbers and in at most `room` octets.
     #[inline]
     pub fn record(&mut self, room: usize, fill: impl FnOnce(&mut BatchEncoder)) {
-        // With what begins a record, and one more.
+        // With the record's key and length, and one more octet.
         if self.octets.len() < self.at + room + 4 {
             self.octets.resize(self.at + room + 4, 0);
         }
@@ -88,7 +88,7 @@ impl BatchEncoder {
         self.end_record(begins);
     }
 
-    /// Adds what an exporter reported beside its flows, to the field of `FlowBatch` that takes it.
+    /// Adds an exporter's report other than a flow, to its field of `FlowBatch`.
     pub fn report(&mut self, field: u32, report: &impl prost::Message) {
         // Its key, its length and itself.
         let length = report.encoded_len();
@@ -122,7 +122,7 @@ impl BatchEncoder {
         &self.octets[begins..end]
     }
 
-    /// Counts a record that nobody wants to have.
+    /// Counts a record without encoding it.
     #[inline]
     pub fn pass(&mut self) {
         self.records += 1;
@@ -131,7 +131,7 @@ impl BatchEncoder {
     fn begin_record(&mut self) -> usize {
         self.octet((1 << 3 | LENGTH_DELIMITED) as u8);
         self.records += 1;
-        // Of the length, which most often is one octet.
+        // Octets of the length, usually one.
         self.at += 1;
         self.at
     }
@@ -292,7 +292,7 @@ impl BatchEncoder {
     }
 }
 
-/// Puts a varint at a place, which then is the one after it.
+/// Writes a varint at a position and advances it.
 #[inline]
 fn put(octets: &mut [u8], at: &mut usize, mut value: u64) {
     while value >= 0x80 {
@@ -373,21 +373,15 @@ mod tests {
         flow.fwd_class_of_service = u32::from(fwd.class_of_service);
         flow.rev_class_of_service = u32::from(rev.class_of_service);
         let (fwd, rev) = (&fwd.events, &rev.events);
-        flow.fwd_tcp_syn = u64::from(fwd.syn);
-        flow.rev_tcp_syn = u64::from(rev.syn);
-        flow.fwd_tcp_synack = u64::from(fwd.synack);
-        flow.rev_tcp_synack = u64::from(rev.synack);
-        flow.fwd_tcp_fin = u64::from(fwd.fin);
-        flow.rev_tcp_fin = u64::from(rev.fin);
-        flow.fwd_tcp_rst = u64::from(fwd.rst);
-        flow.rev_tcp_rst = u64::from(rev.rst);
-        flow.fwd_tcp_retransmissions = u64::from(fwd.retransmissions);
-        flow.rev_tcp_retransmissions = u64::from(rev.retransmissions);
-        flow.fwd_tcp_out_of_order = u64::from(fwd.out_of_order);
-        flow.rev_tcp_out_of_order = u64::from(rev.out_of_order);
+        (flow.fwd_tcp_syn, flow.rev_tcp_syn) = (fwd.syn.into(), rev.syn.into());
+        (flow.fwd_tcp_synack, flow.rev_tcp_synack) = (fwd.synack.into(), rev.synack.into());
+        (flow.fwd_tcp_fin, flow.rev_tcp_fin) = (fwd.fin.into(), rev.fin.into());
+        (flow.fwd_tcp_rst, flow.rev_tcp_rst) = (fwd.rst.into(), rev.rst.into());
+        (flow.fwd_tcp_retransmissions, flow.rev_tcp_retransmissions) =
+            (fwd.retransmissions.into(), rev.retransmissions.into());
+        (flow.fwd_tcp_out_of_order, flow.rev_tcp_out_of_order) = (fwd.out_of_order.into(), rev.out_of_order.into());
         flow.tcp_handshake_rtt_us = record.handshake_rtt_us;
-        flow.fwd_icmp_errors = u64::from(fwd.icmp_errors);
-        flow.rev_icmp_errors = u64::from(rev.icmp_errors);
+        (flow.fwd_icmp_errors, flow.rev_icmp_errors) = (fwd.icmp_errors.into(), rev.icmp_errors.into());
         flow.icmp_quoted_flow = record.quoted.map(|quoted| {
             let octets = |address: Address| (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec();
             QuotedFlow {
@@ -517,7 +511,7 @@ mod tests {
                 records.iter().zip(&names).map(|((record, _), name)| Record { name: name.as_ref(), ..record.clone() }).collect();
             let header = proto::FlowMessage { probe, sequence: 7, ..proto::FlowMessage::default() };
             let mut encoder = BatchEncoder::default();
-            // What a batch leaves behind is not in the next one.
+            // A batch does not leak into the next one.
             for records in [&records[..], &records[..records.len() / 2]] {
                 records.iter().for_each(|record| encoder.flow(record, START));
                 prop_assert_eq!(encoder.len(), records.len());

@@ -1,6 +1,6 @@
 //! Records as lines of JSON, for people and golden files.
 //!
-//! Keys are the names of `flow.proto`, whose options say when a field is stated; addresses and times are text.
+//! Keys are the names of `flow.proto`, whose options say when to write a field; addresses and times are text.
 
 use super::{Encoded, Sink};
 use crate::proto;
@@ -48,7 +48,7 @@ impl Sink for JsonlSink {
     }
 }
 
-// `state`: a record's fields, as the options of `schemas/flow.proto` have them stated.
+// `state`: writes a record's fields as the options of `schemas/flow.proto` require.
 include!(concat!(env!("OUT_DIR"), "/lines.rs"));
 
 /// One record as JSON.

@@ -1,4 +1,4 @@
-//! The messages of one worker: numbered without a gap, and closed by records that state what they add up to.
+//! The messages of one worker: numbered without gaps, and closed by records that state their sums.
 
 use super::encode::BatchEncoder;
 use super::{Encoded, Identity, MAJOR, Sink};
@@ -11,9 +11,9 @@ use prost::Message as _;
 /// Numbers, fills and sends the messages of one worker.
 pub struct Messages {
     identity: Identity,
-    /// What all messages say; its body is that of closing records alone.
+    /// The fields common to all messages; only closing records use its body.
     message: proto::FlowMessage,
-    /// The batch in the making.
+    /// The batch under construction.
     pub batch: BatchEncoder,
     sequence: u64,
     /// The number of the first message since the last closing record.
@@ -54,7 +54,7 @@ impl Messages {
     /// Sends the batch, whose records are of the interval that starts then.
     ///
     /// # Errors
-    /// Where the sink cannot go on.
+    /// If the sink cannot go on.
     pub fn send_batch(&mut self, start_ms: u64, sink: &mut dyn Sink) -> anyhow::Result<()> {
         self.number(start_ms);
         let records = self.batch.len();
@@ -62,11 +62,11 @@ impl Messages {
         sink.flows(Encoded { worker: self.message.worker, is_batch: true, records, octets })
     }
 
-    /// Sends the closing record of the interval that starts then, and its counters. The record states what the caller
-    /// knows; what follows from the messages and the worker's identity is added here.
+    /// Sends the closing record of the interval that starts then, and its counters. The caller fills in its part of the
+    /// record; this adds the sums of the messages and the worker's identity.
     ///
     /// # Errors
-    /// Where the sink cannot go on.
+    /// If the sink cannot go on.
     pub fn close(
         &mut self,
         start_ms: u64,
@@ -123,14 +123,14 @@ impl Messages {
     }
 }
 
-/// Completes what a worker costs by what only its publisher knows.
+/// Adds the publisher's part to a worker's load.
 pub fn complete_load(load: &mut proto::Load, sink: &dyn Sink) {
     load.rss_octets = host::resident_octets();
     load.publish_queue_octets = sink.queued_octets();
     load.spool_octets = sink.spooled_octets();
 }
 
-/// A volume as messages state it.
+/// A volume as in messages.
 pub fn volume(volume: Volume) -> Option<proto::Volume> {
     Some(proto::Volume { packets: volume.packets, octets: volume.octets })
 }

@@ -1,5 +1,5 @@
-//! From the intervals of a worker that captures to messages: batches of records, then the closing record, which balances,
-//! then the counters.
+//! Turns the intervals of a capturing worker into messages: batches of records, then the closing record, which
+//! balances, then the counters.
 
 use super::messages::{Messages, counter, volume};
 use super::pace::Pace;
@@ -13,20 +13,20 @@ use crate::source::Witness;
 use crate::volume::Volume;
 use std::sync::Arc;
 
-/// A closed interval with what the worker knows beside it.
+/// A closed interval, with the worker's counters.
 #[derive(Debug, Default)]
 pub struct Closing {
     /// What was metered.
     pub interval: ClosedInterval,
-    /// The source's own count at the close, since the epoch's start; `None`: all that was captured.
+    /// The source's own count at the close, since the epoch's start; `None`: equal to the packets captured.
     pub witness: Option<Witness>,
     /// The interfaces' own counters (worker 0).
     pub interfaces: Vec<proto::InterfaceCounters>,
-    /// What the worker costs.
+    /// The worker's load.
     pub load: proto::Load,
     /// Nothing follows.
     pub last: bool,
-    /// Nothing can be in the ring any more.
+    /// The ring is certainly empty.
     pub drained: bool,
 }
 
@@ -56,12 +56,12 @@ impl Publisher {
         }
     }
 
-    /// What was published since the epoch's start.
+    /// Sums published since the epoch's start.
     pub fn published(&self) -> &Published {
         &self.published
     }
 
-    /// What was taken in since the epoch's start, in closed intervals.
+    /// Sums taken in since the epoch's start, in closed intervals.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -71,11 +71,11 @@ impl Publisher {
         &self.witness
     }
 
-    /// Publishes an interval: its batches at the given pace, its closing record, its counters. Its records cannot be read
-    /// any more then.
+    /// Publishes an interval: its batches at the given pace, its closing record, its counters. Afterwards its records
+    /// can no longer be read.
     ///
     /// # Errors
-    /// Where the sink cannot go on.
+    /// If the sink cannot go on.
     pub fn publish(&mut self, closing: &mut Closing, pace: &Pace, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let interval = &mut closing.interval;
         let start_ms = interval.start_ms;
@@ -151,7 +151,7 @@ impl Publisher {
 
     fn closing(&self, closing: &Closing, here: &Published, on_interface: u64) -> proto::ClosingRecord {
         let tally = &closing.interval.tally;
-        // A live interface counts packets alone.
+        // A live interface counts only packets.
         let octets = |volume: Volume| if closing.witness.is_none() { volume.octets } else { 0 };
         let interval = ConservationSums {
             on_interface: Volume { packets: on_interface, octets: octets(tally.captured) },

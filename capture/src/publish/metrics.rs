@@ -1,4 +1,4 @@
-//! What a worker's publisher counts.
+//! Metrics of a worker's publisher.
 
 use super::Published;
 use crate::metrics::{CounterBy, Metrics};
@@ -24,7 +24,7 @@ impl PublishMetrics {
         }
     }
 
-    /// Counts what was published of an interval, and how many of its packets, or records collected, were late.
+    /// Counts the output of an interval, and how many of its packets, or collected records, were late.
     pub fn published(&self, worker: u32, here: &Published, late: u64) {
         self.late.of([&worker]).inc_by(late);
         self.batches.of([&worker]).inc_by(here.batches);

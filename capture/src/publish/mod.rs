@@ -1,7 +1,7 @@
-//! From closed intervals to messages: batches of records, then the closing record, then the counters.
+//! Turns closed intervals into messages: batches of records, then the closing record, then the counters.
 //!
-//! [`metered::Publisher`] makes the messages of a worker that captures, [`messages::Messages`] numbers and closes those of
-//! any; a [`Sink`] takes them somewhere.
+//! [`metered::Publisher`] makes the messages of a capturing worker, [`messages::Messages`] numbers and closes those of
+//! any worker; a [`Sink`] delivers them.
 
 pub mod encode;
 pub mod jsonl;
@@ -16,7 +16,7 @@ pub mod topic;
 use crate::proto;
 use crate::volume::Volume;
 
-/// Version of the schemas whose change old readers cannot survive.
+/// Major version of the schemas: old readers cannot read messages of a newer one.
 pub const MAJOR: u32 = 1;
 /// An encoded [`proto::FlowMessage`].
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub trait Sink: Send {
     /// Takes a batch or a closing record.
     ///
     /// # Errors
-    /// Where the sink cannot go on at all.
+    /// If the sink cannot go on at all.
     fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()>;
 
     /// Takes the counters of an interval.
@@ -44,7 +44,7 @@ pub trait Sink: Send {
     /// As above.
     fn counters(&mut self, message: &proto::CounterMessage) -> anyhow::Result<()>;
 
-    /// Whether messages go nowhere: records then need not be made, only added up.
+    /// Whether messages are discarded: records then need no encoding, only sums.
     fn is_nowhere(&self) -> bool {
         false
     }
@@ -77,7 +77,7 @@ impl Sink for NoSink {
     }
 }
 
-/// What the messages of one worker say of it.
+/// The identity of a worker in its messages.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     pub probe: String,
@@ -87,20 +87,20 @@ pub struct Identity {
     pub epoch: u64,
     /// Length of the intervals, ms.
     pub interval_ms: u32,
-    /// What is captured: `af_packet:eth0`, `file:/path`.
+    /// The source: `af_packet:eth0`, `file:/path`.
     pub source: String,
-    /// How far a replay moved its packets' times, ms.
+    /// Shift of packets' times in a replay, ms.
     pub time_shift_ms: i64,
-    /// What passed since the epoch before: packets and ms; zeros where not known.
+    /// Packets and ms since the previous epoch; zeros if unknown.
     pub gap: (u64, u64),
 }
 
-/// What was published so far, from the records themselves.
+/// Sums published so far, from the records themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Published {
-    /// What the records of kind flow add up to.
+    /// Sum of the records of kind flow.
     pub flow: Volume,
-    /// What the records of kind overflow add up to.
+    /// Sum of the records of kind overflow.
     pub overflow: Volume,
     pub flow_records: u64,
     pub overflow_records: u64,
@@ -113,15 +113,11 @@ pub struct Published {
 }
 
 impl Published {
-    /// What was published since `earlier`; the longest stall stays that of the whole run.
+    /// Sums published since `earlier`; the longest stall stays that of the whole run.
     pub fn since(&self, earlier: &Published) -> Published {
-        let volume = |now: Volume, then: Volume| Volume {
-            packets: now.packets - then.packets,
-            octets: now.octets - then.octets,
-        };
         Published {
-            flow: volume(self.flow, earlier.flow),
-            overflow: volume(self.overflow, earlier.overflow),
+            flow: self.flow - earlier.flow,
+            overflow: self.overflow - earlier.overflow,
             flow_records: self.flow_records - earlier.flow_records,
             overflow_records: self.overflow_records - earlier.overflow_records,
             batches: self.batches - earlier.batches,

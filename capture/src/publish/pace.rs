@@ -1,4 +1,4 @@
-//! How fast an interval's records go out, so that a close does not take the processor from capture.
+//! The pace of publishing an interval's records, so that a close does not take the processor from capture.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ const AT_ONCE: usize = 20_000;
 /// How fast to publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// As fast as it goes.
+    /// As fast as possible.
     Unpaced,
-    /// Spread over this time at most: with few records less, so that none waits longer than its share.
+    /// Spread over at most this time: less with few records, so that none waits longer than its share.
     Within(Duration),
 }
 
@@ -45,7 +45,7 @@ impl Pace {
 }
 
 impl Paced {
-    /// Waits until `done` records are due to have gone.
+    /// Waits until `done` records are due.
     pub fn wait(&self, done: usize) {
         if self.over.is_zero() {
             return;

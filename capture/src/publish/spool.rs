@@ -1,15 +1,15 @@
 //! Messages on disk, in order, while Kafka does not take them.
 //!
-//! A spool is a folder of segments: files named by rising numbers, each of a header and of frames. A frame is the length
-//! of its body and the CRC-32 (ISO 3309) of it, both 32 bits, little endian; the body is the topic (8 bits), the
-//! partition (32 bits) and the message. A segment whose messages are all acknowledged is deleted. What was read and not
-//! acknowledged is still there after a crash and read again: readers drop what they had already, by its sequence.
+//! A spool is a folder of segments: files named by rising numbers, each of a header and of frames. A frame is the
+//! length of its body and the CRC-32 (ISO 3309) of it, both 32 bits, little endian; the body is the topic (8 bits), the
+//! partition (32 bits) and the message. A segment whose messages are all acknowledged is deleted. Messages that were
+//! read but not acknowledged survive a crash and are read again: readers drop repeats by their sequence.
 //!
-//! Past its bound a spool gives up its oldest segment: what is left is without a gap up to now, and closing records, which
-//! state sums since the start of an epoch, still say how much is missing.
+//! Beyond its bound a spool drops its oldest segment: the rest has no gap up to now, and closing records, which state
+//! sums since the start of an epoch, still show how much is missing.
 //!
-//! A killed process loses nothing that [`Spool::push`] took: it is with the system by then. When the host itself fails,
-//! what was taken since the last [`Spool::sync`] may be missing, and a frame that was cut off is found by its checksum.
+//! A killed process loses nothing that [`Spool::push`] took: the system has it by then. If the host itself fails,
+//! messages since the last [`Spool::sync`] may be missing, and the checksum exposes a frame that was cut off.
 
 use super::topic::{Topic, TopicMessage};
 use anyhow::{Context as _, bail};
@@ -21,23 +21,23 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// What a segment begins with: the format and its version.
+/// The head of a segment: the format and its version.
 const HEADER: [u8; 8] = *b"WEIRSPL1";
 /// Octets of a frame before its body.
 const FRAME_HEADER: usize = 8;
 /// Octets of a body before its message.
 const BODY_HEADER: usize = 5;
-/// No body is longer: Kafka takes no such message either.
+/// Maximum length of a body: Kafka accepts no longer message either.
 const MAX_BODY: usize = 64 << 20;
 /// Octets after which a new segment begins, at most.
 const SEGMENT_OCTETS: u64 = 16 << 20;
-/// Segments that a full spool has at least, so that little is given up at once.
+/// Minimum number of segments in a full spool, so that it drops little at once.
 const LEAST_SEGMENTS: u64 = 8;
 /// Number of a spool's first segment: there is room for others before it.
 const FIRST: u64 = 1 << 32;
 const EXTENSION: &str = "spool";
 
-/// Where a spool is and how large it may grow.
+/// The place of a spool and its maximum size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolOptions {
     /// The folder, which no other agent uses.
@@ -84,7 +84,7 @@ impl Segment {
         Segment { number, octets: start, messages: 0, read: 0, read_at: start, acknowledged: 0 }
     }
 
-    /// What is given up when it is: messages not yet acknowledged.
+    /// The loss when this segment is dropped: messages not yet acknowledged.
     fn left(&self) -> Amount {
         Amount { messages: self.messages - self.acknowledged, octets: self.octets - HEADER.len() as u64 }
     }
@@ -93,12 +93,12 @@ impl Segment {
 /// A queue of messages on disk.
 pub(super) struct Spool {
     options: SpoolOptions,
-    /// Held as long as the spool is.
+    /// The lock, held while the spool is open.
     _lock: File,
     segments: VecDeque<Segment>,
-    /// Of the segment that begins next: none is given twice.
+    /// Number of the next segment: none is used twice.
     next_number: u64,
-    /// Of the last segment, where it may still grow.
+    /// The last segment, if it may still grow.
     writer: Option<File>,
     reader: Option<(u64, File)>,
     octets: u64,
@@ -111,7 +111,7 @@ impl Spool {
     /// Opens a folder, made where it is missing, with what an earlier run left in it; torn tails are cut off.
     ///
     /// # Errors
-    /// Where the folder cannot be used, or another process uses it.
+    /// If the folder cannot be used, or another process uses it.
     pub(super) fn open(options: SpoolOptions) -> anyhow::Result<Spool> {
         let folder = &options.folder;
         fs::create_dir_all(folder).with_context(|| format!("cannot make the spool's folder {}", folder.display()))?;
@@ -181,10 +181,10 @@ impl Spool {
         self.segments.iter().all(|segment| segment.acknowledged == segment.messages)
     }
 
-    /// Takes a message behind all others; what had to be given up for it is added to `shed`.
+    /// Appends a message; adds the messages dropped to make room to `shed`.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub(super) fn push(&mut self, message: &TopicMessage, shed: &mut Amount) -> io::Result<()> {
         encode(message, &mut self.frame)?;
         self.make_room(self.frame.len() as u64, shed)?;
@@ -211,7 +211,7 @@ impl Spool {
     /// Puts messages before all others, in their order.
     ///
     /// # Errors
-    /// Where they cannot be written; none is kept then.
+    /// If they cannot be written; the spool then keeps none.
     pub(super) fn prepend<'a>(&mut self, messages: impl Iterator<Item = &'a TopicMessage>) -> io::Result<()> {
         let number = self.segments.front().map_or(self.next_number, |first| first.number) - 1;
         let path = self.path(number);
@@ -240,7 +240,7 @@ impl Spool {
         self.sync_folder()
     }
 
-    /// Gives up the oldest segments that are not in hand until `more` octets fit.
+    /// Drops the oldest segments that are not being read until `more` octets fit.
     fn make_room(&mut self, more: u64, shed: &mut Amount) -> io::Result<()> {
         while self.octets + more > self.options.max_octets {
             let idle = self.segments.iter().position(|segment| segment.read == segment.acknowledged);
@@ -276,8 +276,8 @@ impl Spool {
         self.sync_folder()
     }
 
-    /// The oldest message not read yet; `None` where all were. Where the rest of a segment cannot be read it is given up
-    /// and the next one is read: what was given up is added to `shed`.
+    /// The oldest message not read yet; `None` if all were. Drops the rest of a segment that it cannot read, adds it to
+    /// `shed`, and goes on with the next segment.
     pub(super) fn next(&mut self, shed: &mut Amount) -> Option<(SpoolPlace, TopicMessage)> {
         while let Some(at) = self.segments.iter().position(|segment| segment.read < segment.messages) {
             match self.read(at) {
@@ -320,9 +320,9 @@ impl Spool {
         Ok((place, message))
     }
 
-    /// Notes that Kafka has a message; segments that are done with are deleted.
+    /// Notes that Kafka has a message; deletes finished segments.
     pub(super) fn acknowledge(&mut self, place: SpoolPlace) {
-        // One that was read twice is acknowledged twice.
+        // A message read twice is acknowledged twice.
         let segment = self.segments.iter_mut().find(|segment| segment.number == place.segment);
         if let Some(segment) = segment.filter(|segment| segment.acknowledged < segment.read) {
             segment.acknowledged += 1;
@@ -351,7 +351,7 @@ impl Spool {
         }
     }
 
-    /// Reads again from a message on. All before it must have been acknowledged, and none from it on may be on its way.
+    /// Rewinds reading to a message. All before it must have been acknowledged, and none from it on may be in flight.
     pub(super) fn rewind(&mut self, to: SpoolPlace) {
         for segment in &mut self.segments {
             if segment.number < to.segment {
@@ -366,7 +366,7 @@ impl Spool {
         self.reader = None;
         let Some(first) = self.segments.iter().position(|segment| segment.number == to.segment) else { return };
         if let Err(error) = self.skip(first) {
-            // Reading meets the same error, says so and goes on behind it.
+            // Reading hits the same error, logs it and continues after it.
             tracing::debug!("{}: {error}", self.path(to.segment).display());
         }
     }
@@ -383,7 +383,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Has the system write what was taken to the disk.
+    /// Makes the system write all messages to the disk.
     ///
     /// # Errors
     /// What the system says.
@@ -411,7 +411,7 @@ fn number_of(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.parse().ok()
 }
 
-/// Reads a segment as far as it is whole; its length beside it.
+/// Reads a segment as far as it is whole; also returns its length.
 fn scan(path: &Path, number: u64) -> io::Result<(Segment, u64)> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();

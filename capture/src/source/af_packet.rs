@@ -14,16 +14,16 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Octets of a block of the ring: rings are of whole blocks. Small ones are many, and as each takes up to [`RETIRE_MS`] at a
-/// low rate, they hold a worker's absence for longer; a gigabit fills some hundred a second.
+/// Octets of a block of the ring. A ring of many small blocks bridges a longer absence of its worker, since at a low
+/// rate each block takes up to [`RETIRE_MS`]; a gigabit per second fills some hundred blocks a second.
 pub const BLOCK_OCTETS: usize = 256 << 10;
-/// A block that is not full is passed over after this time, ms: well below the interval's grace.
+/// The kernel passes on a partly filled block after this time, ms: well below the interval's grace.
 const RETIRE_MS: u32 = 20;
-/// Octets of each packet that are looked at: every header that is read fits.
+/// Captured octets per packet: enough for every header that the agent reads.
 const SNAPLEN: u32 = 512;
-/// How often a quiet ring is asked whether its interface is still there.
+/// How often to check, while no packets arrive, that the interface still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long the last packets may take from the filter to a block that is passed over, once nothing new is let in.
+/// How long the last packets may take from the filter to a block once the filter blocks new ones.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Socket options of `linux/if_packet.h`: packets are shared out by a classic BPF program, and that program.
 const PACKET_FANOUT_CBPF: u32 = 6;
@@ -42,20 +42,21 @@ pub struct AfPacket {
     witness: Witness,
     /// Packets handed over.
     handed: u64,
-    /// When the interface was last found to be there.
+    /// When the interface was last known to exist.
     looked: Instant,
-    /// When nothing new was let in any more.
+    /// When the filter was closed.
     stopped: Option<Instant>,
 }
 
 // SAFETY: the map is owned by this value alone and is not bound to a thread.
 unsafe impl Send for AfPacket {}
 
-/// A ring on its interface that lets nothing in yet: all workers' rings are opened first, then admit packets together.
+/// A ring on its interface that admits no packets yet: all workers' rings are opened first, then admit packets
+/// together.
 pub struct ClosedPacketRing(AfPacket);
 
 impl AfPacket {
-    /// Makes a ring of so many octets on `interface`.
+    /// Makes a ring of this many octets on `interface`.
     ///
     /// # Errors
     /// What the system says: without CAP_NET_RAW, [`io::ErrorKind::PermissionDenied`].
@@ -157,7 +158,7 @@ impl AfPacket {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Hands over the packets of the current block; true when it is done with.
+    /// Passes on the packets of the current block; returns whether the block is finished.
     fn walk(&mut self, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> bool {
         let base = self.block * BLOCK_OCTETS;
         // SAFETY: the kernel has passed this block over (`is_ready`) and does not write to it until it is given back.
@@ -204,7 +205,7 @@ impl AfPacket {
         got == 0 && address.sll_ifindex < 0
     }
 
-    /// Whether every packet that was let in was handed over or dropped.
+    /// Whether every admitted packet was passed on or dropped.
     fn is_drained(&mut self) -> bool {
         let Witness { offered, dropped } = self.count();
         offered <= dropped + self.handed
@@ -212,20 +213,9 @@ impl AfPacket {
 
     /// The kernel's count since the ring was opened.
     fn count(&mut self) -> Witness {
-        // SAFETY: tpacket_stats_v3 is plain old data; all zeros is a valid one.
-        let mut statistics: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
-        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
-        // SAFETY: the option is of this type, and `length` says so.
-        let got = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut length,
-            )
-        };
-        if got == 0 {
+        // SAFETY: tpacket_stats_v3 is plain old data.
+        let got = unsafe { get::<libc::tpacket_stats_v3>(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS) };
+        if let Ok(statistics) = got {
             // Reading resets the kernel's counters; its packets include its drops.
             self.witness.offered += u64::from(statistics.tp_packets);
             self.witness.dropped += u64::from(statistics.tp_drops);
@@ -244,18 +234,8 @@ impl AfPacket {
             }
         }
         if poll.revents & libc::POLLERR != 0 {
-            let mut code = 0i32;
-            let mut length = size_of::<i32>() as libc::socklen_t;
-            // SAFETY: SO_ERROR is an int, and `length` says so.
-            unsafe {
-                libc::getsockopt(
-                    self.socket.as_raw_fd(),
-                    libc::SOL_SOCKET,
-                    libc::SO_ERROR,
-                    (&raw mut code).cast(),
-                    &raw mut length,
-                );
-            }
+            // SAFETY: SO_ERROR is an int.
+            let code = unsafe { get::<i32>(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR) }.unwrap_or(0);
             if code != 0 {
                 // An interface that is down answers at once every time: do not spin.
                 std::thread::sleep(patience);
@@ -267,7 +247,7 @@ impl AfPacket {
 }
 
 impl ClosedPacketRing {
-    /// Shares the interface with the rings of `group`, or of a group of its own that no other program has; its number.
+    /// Joins the fanout group `group`, or a new one that no other program has; returns its number.
     ///
     /// # Errors
     /// What the system says.
@@ -281,19 +261,9 @@ impl ClosedPacketRing {
             let program = by_address_pair(*link);
             set(socket, PACKET_FANOUT_DATA, &program_of(&program))?;
         }
-        let mut joined = 0u32;
-        let mut length = size_of::<u32>() as libc::socklen_t;
-        // SAFETY: the option is of this type, and `length` says so.
-        let got = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_FANOUT,
-                (&raw mut joined).cast(),
-                &raw mut length,
-            )
-        };
-        if got == 0 { Ok(joined as u16) } else { Err(io::Error::last_os_error()) }
+        // SAFETY: PACKET_FANOUT is an int.
+        let joined = unsafe { get::<u32>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT) }?;
+        Ok(joined as u16)
     }
 }
 
@@ -336,8 +306,8 @@ impl Source for AfPacket {
     }
 
     fn stop(&mut self) -> bool {
-        // Nothing passes a filter that keeps 0 octets. Where it cannot be set, packets that come while the ring is
-        // drained stay in it and are said to be in it.
+        // Nothing passes a filter that keeps 0 octets. If setting it fails, packets that arrive while the ring is
+        // drained stay in the ring, and the closing record reports them there.
         self.stopped = Some(Instant::now());
         set_filter(&self.socket, &[keep(0)]).is_ok()
     }
@@ -396,7 +366,20 @@ pub(super) fn set_level<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Attaches a classic BPF program; the octets that it keeps of a packet are what the ring gets, 0 for no packet at all.
+/// A socket option's value; fields that an older kernel does not know stay 0.
+///
+/// # Safety
+/// `T` is plain old data, of which all zeros is a valid value.
+pub(super) unsafe fn get<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
+    // SAFETY: all zeros is a valid value, as the caller sees to.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the value has room for what `length` says.
+    let got = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length) };
+    if got == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Attaches a classic BPF program; it returns how many octets of a packet the ring gets, 0 for none of it.
 fn set_filter(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {
     set_level(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program_of(program))
 }
@@ -406,7 +389,7 @@ fn program_of(program: &[libc::sock_filter]) -> libc::sock_fprog {
     libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() }
 }
 
-/// The end of a program: keep so many octets.
+/// The end of a program: keep this many octets.
 fn keep(octets: u32) -> libc::sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, octets, 0, 0)
 }

@@ -1,8 +1,8 @@
 //! AF_XDP: packets taken from a network card's queues before the kernel's network stack (Linux 5.9,
 //! `Documentation/networking/af_xdp.rst`).
 //!
-//! A small XDP program sends what comes to a queue to that queue's worker; the host itself sees none of it any more. It
-//! goes with this process, however that ends. What the host sends is not seen.
+//! A small XDP program sends the packets of a queue to that queue's worker; the host's own stack no longer sees them.
+//! The program disappears with this process, however it ends. Packets that the host sends are not captured.
 
 use super::af_packet::join_promiscuous;
 use super::interface::Interface;
@@ -24,21 +24,22 @@ use std::time::{Duration, Instant};
 
 /// Octets of memory that one worker's ring takes.
 pub const RING_OCTETS: usize = 32 << 20;
-/// Octets of the memory that a packet is put into; a page, so that any driver takes it.
+/// Octets of memory per packet: a page, which every driver accepts.
 const FRAME_OCTETS: usize = 4096;
-/// Packets that a worker's memory holds; the length of its rings.
+/// Packets that fit into a worker's memory; the length of its rings.
 const FRAMES: u32 = (RING_OCTETS / FRAME_OCTETS) as u32;
-/// Length of the ring of what was sent, which the kernel wants though nothing is.
+/// Length of the completion ring, which the kernel requires although nothing is sent.
 const COMPLETIONS: u32 = 64;
 /// Packets handed over in one go, which share one time.
 const FAIR: u32 = 256;
-/// Octets of each packet that are looked at, as with AF_PACKET.
+/// Captured octets per packet, as with AF_PACKET.
 const SNAPLEN: usize = 512;
-/// How often a quiet ring is asked whether its interface is still there.
+/// How often to check, while no packets arrive, that the interface still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long packets may be on their way to the ring when nothing new is sent there.
 const DRAIN: Duration = Duration::from_millis(50);
-/// How long a start waits for one that has just ended: the kernel lets go of its sockets and program later.
+/// How long a start waits for a predecessor that has just ended, since the kernel releases its sockets and program
+/// later.
 const LET_GO: Duration = Duration::from_secs(5);
 
 /// The program that sends each queue's packets to its socket; the interface gets it once, for all workers.
@@ -46,7 +47,7 @@ struct Redirect {
     interface: Interface,
     map: OwnedFd,
     program: OwnedFd,
-    /// Where the program is in force: until this is closed.
+    /// The attached program; closing this detaches it.
     link: OnceLock<OwnedFd>,
     /// Keeps the interface in promiscuous mode.
     _promiscuous: Option<OwnedFd>,
@@ -90,7 +91,7 @@ impl Redirect {
     fn attach(&self) -> io::Result<()> {
         if self.link.get().is_none() {
             let told = [(0, self.program.as_raw_fd() as u32), (4, self.interface.index as u32), (8, ATTACH_TYPE_XDP)];
-            // Rings are let in one after the other, by one thread.
+            // One thread registers the rings one by one.
             let _ = self.link.set(bpf_descriptor(LINK_CREATE, &attributes(&told, &[]))?);
         }
         Ok(())
@@ -135,7 +136,7 @@ impl XdpRing {
         self.word(self.offsets.consumer)
     }
 
-    /// Where the entry of this number is; numbers count on for ever.
+    /// The index of the entry with this number; numbers never restart.
     fn entry<T>(&self, number: u32) -> *mut T {
         let index = (number & (self.length - 1)) as usize;
         // SAFETY: the index is below the ring's length, for which the map has room.
@@ -159,7 +160,7 @@ fn shared(octets: usize, fd: c_int, flags: c_int, at: libc::off_t) -> io::Result
     NonNull::new(map.cast()).ok_or_else(|| io::Error::other("memory was mapped at address 0"))
 }
 
-/// The memory that packets are put into.
+/// The memory for packets.
 struct FrameMemory(NonNull<u8>);
 
 impl Drop for FrameMemory {
@@ -188,7 +189,7 @@ pub struct AfXdp {
 // SAFETY: the maps are owned by this value alone and are not bound to a thread.
 unsafe impl Send for AfXdp {}
 
-/// A queue whose packets still go to the host.
+/// A queue whose packets still go to the host's stack.
 pub struct ClosedXdpRing(AfXdp);
 
 /// Opens all queues of an interface, one for each worker.
@@ -214,7 +215,7 @@ pub fn open(interface: &Interface, promiscuous: bool, workers: u32) -> anyhow::R
     (0..queues).map(one).collect()
 }
 
-/// Tries again while another still has the interface, for as long as one that has ended may.
+/// Retries while another process holds the interface, as long as an ended one may still do so.
 fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let start = Instant::now();
     loop {
@@ -254,7 +255,7 @@ impl ClosedXdpRing {
     /// Lets packets in.
     ///
     /// # Errors
-    /// Where the interface does not take the program.
+    /// If the interface does not take the program.
     pub fn admit(self) -> anyhow::Result<AfXdp> {
         let ClosedXdpRing(ring) = self;
         let name = &ring.redirect.interface.name;
@@ -332,7 +333,7 @@ impl AfXdp {
         produced.wrapping_sub(self.received.consumer().load(Ordering::Relaxed)).min(FRAMES)
     }
 
-    /// Hands over what waits, up to a fair number, and gives the memory back.
+    /// Passes on waiting packets, up to a fair number, and returns their memory.
     fn walk(&mut self, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> u32 {
         let waiting = self.waiting().min(FAIR);
         let first = self.received.consumer().load(Ordering::Relaxed);
@@ -388,16 +389,9 @@ fn set<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
     super::af_packet::set_level(socket, libc::SOL_XDP, option, value)
 }
 
-/// An option's value; fields that an older kernel does not know stay 0.
 fn get<T: Copy>(socket: &OwnedFd, option: c_int) -> io::Result<T> {
-    // SAFETY: the callers ask for plain old data, of which all zeros is a valid one.
-    let mut value: T = unsafe { std::mem::zeroed() };
-    let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the value has room for what `length` says.
-    let got = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, (&raw mut value).cast(), &raw mut length)
-    };
-    if got == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+    // SAFETY: the callers ask for plain old data.
+    unsafe { super::af_packet::get(socket, libc::SOL_XDP, option) }
 }
 
 impl Source for AfXdp {

@@ -1,4 +1,4 @@
-//! `[source]` of the configuration: what is captured on, and how.
+//! `[source]` of the configuration: the interface, and how to capture on it.
 
 #![warn(missing_docs)]
 
@@ -24,7 +24,7 @@ pub struct SourceConfig {
     pub promiscuous: bool,
     /// GRO and LRO.
     pub receive_offloads: ReceiveOffloads,
-    /// Processors that the workers' capture is kept on, one each; empty: wherever the system puts it.
+    /// Processors to pin the capture threads to, one each; empty: the system chooses.
     pub cpus: Vec<usize>,
     /// Octets of the rings of AF_PACKET, of all workers together.
     #[serde(deserialize_with = "octets")]
@@ -33,13 +33,13 @@ pub struct SourceConfig {
     pub pf_ring_library: PathBuf,
 }
 
-/// What becomes of GRO and LRO while the agent runs.
+/// Treatment of GRO and LRO while the agent runs.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum ReceiveOffloads {
-    /// They are switched off.
+    /// The agent switches them off.
     Off,
-    /// They stay as they are.
+    /// The agent leaves them as they are.
     Keep,
 }
 
@@ -58,17 +58,17 @@ impl Default for SourceConfig {
 }
 
 impl SourceConfig {
-    /// Octets of the ring of AF_PACKET of each of so many workers: its share, in whole blocks, but no ring is so short
-    /// that a worker has no time.
+    /// Octets of each worker's AF_PACKET ring: its share, in whole blocks, with a minimum that gives a worker enough
+    /// time.
     pub fn ring_of_each(&self, workers: u32) -> usize {
         let share = (self.ring / u64::from(workers)).max(LEAST_RING) as usize;
         share - share % BLOCK_OCTETS
     }
 
-    /// Checks what the form of a value does not rule out.
+    /// Checks values beyond their syntax.
     ///
     /// # Errors
-    /// Where a value is out of its range.
+    /// If a value is out of its range.
     pub fn check(&self) -> anyhow::Result<()> {
         if !(LEAST_RING..=MOST_RING).contains(&self.ring) || self.ring % (1 << 20) != 0 {
             bail!("source.ring must be whole MiB, from 4 MiB to 1 GiB");

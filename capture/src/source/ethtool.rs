@@ -1,4 +1,4 @@
-//! What a network card's driver says of itself (`linux/ethtool.h`).
+//! Queries a network card's driver (`linux/ethtool.h`).
 
 use super::interface::{control_socket, request};
 use std::io;
@@ -15,7 +15,7 @@ const FLAG_LRO: u32 = 1 << 15;
 /// A speed that is not known.
 const UNKNOWN_SPEED: u32 = u32::MAX;
 
-/// Words of what each command fills, the command first.
+/// The words that a command fills, the command first.
 type CommandWords<const N: usize> = [u32; N];
 
 fn call<const N: usize>(interface: &str, command: u32) -> io::Result<CommandWords<N>> {
@@ -30,7 +30,7 @@ fn call<const N: usize>(interface: &str, command: u32) -> io::Result<CommandWord
     }
 }
 
-/// Speed in Mbit/s, where it is known.
+/// Speed in Mbit/s, if known.
 pub fn speed(interface: &str) -> Option<u32> {
     // `struct ethtool_cmd`: the speed's lower half follows three words, its upper half six.
     let words: CommandWords<11> = call(interface, GET_SETTINGS).ok()?;
@@ -48,13 +48,13 @@ pub fn driver(interface: &str) -> Option<String> {
     String::from_utf8(octets).ok().filter(|name| !name.is_empty())
 }
 
-/// Receive queues; 1 where the driver does not say.
+/// Receive queues; 1 if the driver does not tell.
 pub fn receive_queues(interface: &str) -> u32 {
     // `struct ethtool_channels`: four maxima, then the counts of rx, tx, other and combined.
     call(interface, GET_CHANNELS).map_or(1, |words: CommandWords<9>| words[5].saturating_add(words[8]).max(1))
 }
 
-/// Offloads that are on and make several packets look like one: those of receiving, then those of sending.
+/// Active offloads that make several packets look like one: those of receiving, then those of sending.
 pub fn joining_offloads(interface: &str) -> Vec<&'static str> {
     let on = |command| call(interface, command).is_ok_and(|words: CommandWords<2>| words[1] != 0);
     let lro = call(interface, GET_FLAGS).is_ok_and(|words: CommandWords<2>| words[1] & FLAG_LRO != 0);

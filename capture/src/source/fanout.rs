@@ -1,13 +1,13 @@
-//! Which of several workers a packet goes to: a classic BPF program for PACKET_FANOUT (Linux, `packet(7)`).
+//! Chooses the worker for a packet: a classic BPF program for PACKET_FANOUT (Linux, `packet(7)`).
 //!
 //! The choice depends on the unordered pair of addresses alone, so that both directions, all fragments and all sessions
-//! of two hosts meet in one worker. What is not IP goes to worker 0.
+//! of two hosts meet in one worker. Non-IP packets go to worker 0.
 
 use crate::packet::LinkType;
 
-/// VLAN tags that are stepped over, beside one that the kernel took out.
+/// Maximum number of VLAN tags skipped, besides one that the kernel removed.
 const TAGS: usize = 3;
-/// MPLS labels that are stepped over.
+/// Maximum number of MPLS labels skipped.
 const LABELS: usize = 4;
 
 /// Places of the program's scratch memory.
@@ -24,15 +24,15 @@ const PPPOE_SESSION: u32 = 0x8864;
 const PPP_IPV4: u32 = 0x0021;
 const PPP_IPV6: u32 = 0x0057;
 
-/// Where a classic BPF program finds what the kernel knows of a packet beside its octets.
+/// Offsets at which a classic BPF program reads the kernel's metadata of a packet.
 pub(super) const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
 const PROTOCOL: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PROTOCOL) as u32;
 
-/// A place in a program that jumps lead to.
+/// A target of jumps in a program.
 #[derive(Clone, Copy)]
 struct JumpLabel(usize);
 
-/// A classic BPF program in the making: every jump leads forward, to a label that is placed later.
+/// A classic BPF program under construction: every jump leads forward, to a label that is placed later.
 #[derive(Default)]
 struct Assembler {
     code: Vec<libc::sock_filter>,
@@ -71,7 +71,7 @@ impl Assembler {
         self.push(libc::BPF_ST, place);
     }
 
-    /// Loads what is at `offset` from the layer that [`BASE`] says, of the size given.
+    /// Loads a value of the given size at `offset` from the layer in [`BASE`].
     fn load(&mut self, size: u32, offset: u32) {
         self.push(libc::BPF_LDX | libc::BPF_MEM, BASE);
         self.push(libc::BPF_LD | size | libc::BPF_IND, offset);
@@ -114,11 +114,11 @@ pub(super) fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filte
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
-/// The program. The kernel takes what it returns modulo the number of workers; a load past the packet's end returns 0.
+/// The program. The kernel takes its result modulo the number of workers; a load past the packet's end returns 0.
 ///
-/// It is run before the packet is brought into the form that filters see: offset 0 is the network layer of what was
-/// received, but the link layer of what is sent. Offsets relative to either layer (`SKF_NET_OFF`) reach only the
-/// linear part of a packet, which need not hold its IP header; hence the base that is found here.
+/// It runs before the kernel normalises the packet for filters: offset 0 is the network layer of a received packet, but
+/// the link layer of a sent one. Offsets relative to either layer (`SKF_NET_OFF`) reach only the linear part of a
+/// packet, which need not hold its IP header; hence the base computed here.
 pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
     let mut asm = Assembler::default();
     let (ipv4, ipv6, mix, other) = (asm.label(), asm.label(), asm.label(), asm.label());
@@ -191,7 +191,7 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
     asm.place(ipv6);
     asm.combine((8..40).step_by(4));
 
-    // Neighbouring pairs must not follow each other to the same worker: every bit reaches the lower ones.
+    // Mixes every bit into the lower ones, so that neighbouring pairs do not go to the same worker.
     asm.place(mix);
     asm.recall(BOTH);
     for (factor, shift) in [(0x85eb_ca6b, 13), (0xc2b2_ae35, 16)] {
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::testing as t;
 
-    /// Runs a program as the kernel does; `protocol` and `sent` are what it knows beside the octets.
+    /// Runs a program as the kernel does; `protocol` and `sent` are the kernel's metadata.
     fn run(program: &[libc::sock_filter], data: &[u8], protocol: u16, sent: bool) -> u32 {
         let (mut a, mut x, mut at, mut memory) = (0u32, 0u32, 0usize, [0u32; 16]);
         let value = |octets: &[u8]| octets.iter().fold(0, |sum, &octet| sum << 8 | u32::from(octet));
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// What the program says of a frame that is received: the kernel has taken the first VLAN tag out.
+    /// The program's result for a received frame, from which the kernel has removed the first VLAN tag.
     fn received(frame: &[u8]) -> u32 {
         let program = by_address_pair(LinkType::Ethernet);
         let kind = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);

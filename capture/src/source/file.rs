@@ -1,4 +1,4 @@
-//! Capture files: opening, telling their format, looking through them once.
+//! Capture files: opens them, detects their format, and surveys them once.
 
 use super::pcap::PcapReader;
 use super::pcapng::PcapngReader;
@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Octets that are read of what a compressed file holds: it is kept in memory.
+/// Maximum octets of a decompressed file, which stays in memory.
 const MAX_DECOMPRESSED: u64 = 16 << 30;
 
 /// Why a file cannot be read at all: one clear line.
@@ -43,9 +43,9 @@ enum Octets {
     Owned(Vec<u8>),
 }
 
-/// A capture file that was looked through once.
+/// A surveyed capture file.
 pub struct CaptureFile {
-    /// Where it was found.
+    /// Its path.
     pub path: PathBuf,
     octets: Octets,
     pub survey: Survey,
@@ -53,7 +53,7 @@ pub struct CaptureFile {
     reader: Reader,
 }
 
-/// What a look through a file found.
+/// The survey of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     pub packets: u64,
@@ -68,9 +68,9 @@ pub struct Survey {
 /// Reads packets in the order of the file.
 #[derive(Clone, Debug)]
 pub enum Reader {
-    /// Of a pcap file.
+    /// A pcap file.
     Pcap(PcapReader),
-    /// Of a pcapng file.
+    /// A pcapng file.
     Pcapng(PcapngReader),
 }
 
@@ -82,7 +82,7 @@ impl Reader {
     /// The next packet; `Ok(None)` at the end.
     ///
     /// # Errors
-    /// Where the file ends within a packet, or cannot be right.
+    /// If the file ends within a packet, or is malformed.
     #[inline]
     pub fn next<'a>(&mut self, octets: &'a [u8]) -> Result<Option<RawPacket<'a>>, Broken> {
         match self {
@@ -99,7 +99,7 @@ impl Reader {
         }
     }
 
-    /// The next call gets the octets without so many that were read.
+    /// Says that the next call gets the octets without the first `read` ones.
     pub(super) fn rewind(&mut self, octets: usize) {
         match self {
             Reader::Pcap(reader) => reader.rewind(octets),
@@ -109,17 +109,17 @@ impl Reader {
 }
 
 impl CaptureFile {
-    /// Opens a file and looks through it.
+    /// Opens and surveys a file.
     ///
     /// # Errors
-    /// Where it cannot be read at all. A file that breaks off is none of those: see [`Survey::broken`].
+    /// If it cannot be read at all. A truncated file is no error: see [`Survey::broken`].
     pub fn open(path: &Path) -> Result<CaptureFile, OpenError> {
         let unreadable = |error| OpenError::Unreadable { path: path.to_owned(), error };
         let octets = load(path).map_err(unreadable)?;
         CaptureFile::look_through(path, octets)
     }
 
-    /// Looks through a file that is in memory; `path` is for messages.
+    /// Surveys a file in memory; `path` is for messages.
     ///
     /// # Errors
     /// As [`CaptureFile::open`].
@@ -183,14 +183,14 @@ fn load(path: &Path) -> std::io::Result<Octets> {
     Ok(Octets::Owned(octets))
 }
 
-/// What a compressed file holds, and why that ends early, if it does: then what came before is given.
+/// The content of a compressed file, and why it ends early, if it does; the content before that point is kept.
 fn decompress(octets: &[u8], limit: u64) -> std::io::Result<(Vec<u8>, Option<Broken>)> {
     let mut plain = Vec::new();
     let mut decoder = MultiGzDecoder::new(octets);
     let damage = match decoder.by_ref().take(limit).read_to_end(&mut plain) {
         Err(error) if plain.is_empty() => return Err(error),
         Err(_) => Some(Broken::Compression { at: plain.len() }),
-        // The checksum comes after the last octet: a look past it is needed in any case.
+        // The checksum follows the last octet, so reading must go past it in any case.
         Ok(_) => match decoder.read(&mut [0]) {
             Ok(0) => None,
             Ok(_) => Some(Broken::TooLong { at: plain.len() }),

@@ -1,4 +1,4 @@
-//! What the operating system says of a network interface.
+//! Properties of a network interface, from the operating system.
 
 use crate::packet::LinkType;
 use arrayvec::ArrayVec;
@@ -22,18 +22,18 @@ pub struct InterfaceStatistics {
     pub rx_dropped: u64,
 }
 
-/// An interface whose counters are read again and again, in some µs: for `/proc` takes no lock that others may hold.
+/// An interface whose counters are read repeatedly, in some µs, since `/proc` takes no contended lock.
 #[derive(Debug)]
 pub struct InterfaceCounters {
     name: String,
     table: File,
-    /// What was read of the table.
+    /// The part of the table read so far.
     text: Vec<u8>,
 }
 
 impl InterfaceCounters {
-    /// The counters of the interface of this name in the calling thread's network namespace: `/proc` follows it as `/sys`
-    /// does not. They stay those of that namespace, whichever thread reads them.
+    /// The counters of the interface of this name in the calling thread's network namespace: `/proc` follows it as
+    /// `/sys` does not. They stay bound to that namespace, whichever thread reads them.
     ///
     /// # Errors
     /// What the system says.
@@ -49,10 +49,10 @@ impl InterfaceCounters {
         &self.name
     }
 
-    /// What it has counted by now.
+    /// Its current counters.
     ///
     /// # Errors
-    /// Where there is no such interface.
+    /// If there is no such interface.
     pub fn read(&mut self) -> io::Result<InterfaceStatistics> {
         self.text.clear();
         loop {
@@ -76,7 +76,7 @@ impl InterfaceCounters {
 const PIECE: usize = 4096;
 
 impl InterfaceStatistics {
-    /// What was counted since `earlier`; of a counter that went back (an interface made anew), all that it shows.
+    /// The difference since `earlier`; for a counter that decreased (a recreated interface), its value.
     pub fn since(&self, earlier: &InterfaceStatistics) -> InterfaceStatistics {
         let since = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
         InterfaceStatistics {
@@ -118,9 +118,9 @@ pub struct Listed {
     pub index: i32,
     /// Whether it is the loopback.
     pub loopback: bool,
-    /// Whether it was brought up.
+    /// Whether it is up.
     pub up: bool,
-    /// Whether there is somebody at the other end.
+    /// Whether it has a carrier.
     pub carrier: bool,
     /// Octets of the largest packet, layer 3.
     pub mtu: u32,
@@ -136,7 +136,7 @@ pub fn list() -> io::Result<Vec<Listed>> {
     let socket = control_socket()?;
     let mut listed = Vec::new();
     for name in names {
-        // One that goes between two calls is not there.
+        // Skips one that disappears between two calls.
         let ask = |what| {
             let mut request = request(name).ok()?;
             // SAFETY: `request` is a valid ifreq and the call writes into it alone.
@@ -169,17 +169,17 @@ pub struct Interface {
     pub name: String,
     /// Its number.
     pub index: i32,
-    /// What its frames begin with.
+    /// Its link type.
     pub link: LinkType,
     /// Whether it is the loopback.
     pub loopback: bool,
 }
 
 impl Interface {
-    /// Finds an interface by its name.
+    /// Finds an interface by name.
     ///
     /// # Errors
-    /// Where there is none, or its link type is not understood.
+    /// If there is none, or its link type is not supported.
     pub fn find(name: &str) -> io::Result<Interface> {
         let no = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
         let mut request = request(name)?;
@@ -238,7 +238,7 @@ pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// The names there are, for a message about one there is not.
+/// The existing names, for a message about an unknown one.
 fn others() -> String {
     let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let names: Vec<&str> = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();

@@ -1,4 +1,4 @@
-//! What `source.interface` names, and the rings of its workers, by whichever way they capture.
+//! The device that `source.interface` names, and the rings of its workers, for every capture method.
 
 use super::af_packet::{self, AfPacket};
 use super::af_xdp::{self, AfXdp};
@@ -14,10 +14,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prefixes of names that libpfring takes as they are.
+/// Prefixes of names that go to libpfring unchanged.
 const PF_RING_PREFIXES: [&str; 5] = ["zc:", "stack:", "nt:", "mlx:", "timeline:"];
 
-/// What is captured on, and how.
+/// A device, and how to capture on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
     /// A network interface, by AF_PACKET.
@@ -45,15 +45,15 @@ impl FromStr for Device {
     }
 }
 
-/// Rings of all workers that let nothing in yet.
+/// The rings of all workers, admitting no packets yet.
 pub struct Opened {
     pub rings: Vec<Closed>,
-    /// The interface beneath, where it is one that the kernel knows: its counters are a second witness.
+    /// The underlying interface, if the kernel has one: its counters serve as a cross-check.
     pub interface: Option<Interface>,
 }
 
 impl Device {
-    /// Workers where the configuration leaves their number open; `None`: as many as there are processors.
+    /// Default number of workers; `None`: one per processor.
     pub fn workers(&self) -> Option<u32> {
         match self {
             Device::PfRing(device) if device.has_queue() => Some(1),
@@ -70,7 +70,7 @@ impl Device {
         }
     }
 
-    /// What closing records call it: `af_packet:eth0`, `pf_ring:zc:eth1@0`.
+    /// Its name in closing records: `af_packet:eth0`, `pf_ring:zc:eth1@0`.
     pub fn source(&self) -> String {
         match self {
             Device::AfPacket(name) => format!("af_packet:{name}"),
@@ -100,7 +100,7 @@ impl Device {
                 let mut interfaces =
                     device.interfaces().into_iter().map(Interface::find).collect::<io::Result<Vec<_>>>()?;
                 let rings = device.open(&Arc::new(library), config.promiscuous, workers)?;
-                // Of several merged ones no single one tells what was offered.
+                // No single interface of several merged ones counts the offered packets.
                 let interface = if interfaces.len() == 1 { interfaces.pop() } else { None };
                 Ok(Opened { rings: rings.into_iter().map(Closed::PfRing).collect(), interface })
             }
@@ -136,7 +136,7 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
     }
 }
 
-/// A ring that lets nothing in yet: all workers' rings are opened first, then admit packets together.
+/// A ring that admits no packets yet: all workers' rings are opened first, then admit packets together.
 pub enum Closed {
     /// By AF_PACKET.
     AfPacket(af_packet::ClosedPacketRing),
@@ -150,7 +150,7 @@ impl Closed {
     /// Lets packets in.
     ///
     /// # Errors
-    /// Where the system refuses.
+    /// If the system refuses.
     pub fn admit(self) -> anyhow::Result<Live> {
         Ok(match self {
             Closed::AfPacket(ring) => {
@@ -162,7 +162,7 @@ impl Closed {
     }
 }
 
-/// One worker's ring. Which way it captures is asked once a poll, not once a packet.
+/// One worker's ring. It dispatches on the capture method once per poll, not per packet.
 pub enum Live {
     /// By AF_PACKET.
     AfPacket(AfPacket),
@@ -206,11 +206,11 @@ impl Source for Live {
     }
 }
 
-/// Workers to start, and the processor of each where they are pinned to `cpus`. Where none are `configured` it depends
-/// on the device, or `otherwise` holds.
+/// Workers to start, and the processor of each where they are pinned to `cpus`. If none are `configured`, the device
+/// decides, or else `otherwise`.
 ///
 /// # Errors
-/// Where the configuration's two numbers do not agree, or a processor is not there.
+/// If the configuration's two numbers do not agree, or a processor is not there.
 pub fn placement(
     device: &Device,
     configured: u32,

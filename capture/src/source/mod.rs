@@ -1,6 +1,6 @@
 //! Where packets come from: capture files and live interfaces.
 //!
-//! A [`Source`] belongs to one worker. It hands over frames by reference and counts what the worker never sees.
+//! A [`Source`] belongs to one worker. It passes frames on by reference, and counts packets that the worker never sees.
 
 pub mod af_packet;
 pub mod af_xdp;
@@ -26,18 +26,18 @@ use crate::prefetch::prefetch_octets;
 use arrayvec::ArrayVec;
 use std::time::Duration;
 
-/// What a call of [`Source::poll`] came to.
+/// The result of a call of [`Source::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polled {
-    /// Some packets were handed over; there may be more.
+    /// It passed packets on; there may be more.
     Packets,
-    /// There are none for now.
+    /// No packets for now.
     Idle,
-    /// There will be none any more.
+    /// No further packets, ever.
     End,
 }
 
-/// Whether the receiver of frames wants more at once.
+/// Whether the receiver of frames wants more now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Go on.
@@ -46,7 +46,7 @@ pub enum Next {
     Pause,
 }
 
-/// Frames that wait to be handed over together.
+/// Frames that wait to be passed on together.
 struct Batch<'a>(ArrayVec<Frame<'a>, BATCH>);
 
 impl<'a> Batch<'a> {
@@ -54,10 +54,10 @@ impl<'a> Batch<'a> {
         Batch(ArrayVec::new())
     }
 
-    /// Adds a frame; true where there is no room for another one.
+    /// Adds a frame; returns whether the batch is full.
     #[inline]
     fn push(&mut self, frame: Frame<'a>) -> bool {
-        // Headers are read when the batch is full: their memory comes meanwhile.
+        // Headers are read when the batch is full; meanwhile the processor fetches their memory.
         prefetch_octets(frame.data.as_ptr());
         prefetch_octets(frame.data.as_ptr().wrapping_add(64));
         self.0.push(frame);
@@ -75,7 +75,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What a source knows beside the packets it handed over, since it was opened.
+/// A source's own counters since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Witness {
     /// Packets that the interface offered to this worker, dropped ones included.
@@ -87,22 +87,22 @@ pub struct Witness {
 /// A worker's packets.
 #[warn(missing_docs)]
 pub trait Source {
-    /// Hands packets to `take`, at most [`BATCH`] at once: those that are there, up to a fair number, or until `take`
-    /// pauses. Waits up to `patience` for the first one.
+    /// Passes waiting packets to `take`, at most [`BATCH`] at once, up to a fair number or until `take` pauses. Waits
+    /// up to `patience` for the first one.
     ///
     /// # Errors
-    /// Where the source broke in a way that time may mend; the caller says so and calls again. `ENODEV`: where its
-    /// interface is gone for good; the caller stops it.
+    /// If the source failed in a way that may pass; the caller logs it and calls again. `ENODEV`: if its interface is
+    /// gone for good; the caller stops it.
     fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> std::io::Result<Polled>;
 
-    /// The time up to which every packet was handed over when [`Polled::Idle`] was said, ns from the Unix epoch; `None`
-    /// where only packets tell the time.
+    /// The time up to which every packet had been passed on at the last [`Polled::Idle`], ns from the Unix epoch;
+    /// `None` if only packets carry the time.
     fn now_ns(&self) -> Option<i64>;
 
-    /// The source's own count; `None` where it has none and what was handed over is all there was.
+    /// The source's own counters; `None` if it has none, because it passes on all packets.
     fn witness(&mut self) -> Option<Witness>;
 
-    /// Takes no new packets from now on; those that wait are still handed over, then [`Polled::Idle`] or
-    /// [`Polled::End`] is said. False where new packets may come all the same.
+    /// Admits no new packets from now on; passes on those that wait, then returns [`Polled::Idle`] or [`Polled::End`].
+    /// False if new packets may still come.
     fn stop(&mut self) -> bool;
 }

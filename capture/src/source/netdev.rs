@@ -1,12 +1,9 @@
-//! What a driver can do with XDP, by the generic netlink family `netdev` (Linux 6.3, `Documentation/netlink/specs/netdev.yaml`).
+//! Queries a driver's XDP features through the generic netlink family `netdev` (Linux 6.3,
+//! `Documentation/netlink/specs/netdev.yaml`).
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-const CONTROL: u16 = 0x10;
-const GET_FAMILY: u8 = 3;
-const FAMILY_NAME: u16 = 2;
-const FAMILY_ID: u16 = 1;
 const GET_DEVICE: u8 = 1;
 const DEVICE_INDEX: u16 = 1;
 const DEVICE_XDP_FEATURES: u16 = 3;
@@ -14,14 +11,14 @@ const DEVICE_XDP_FEATURES: u16 = 3;
 const REDIRECT: u64 = 1 << 1;
 const ZERO_COPY: u64 = 1 << 3;
 
-/// How AF_XDP works on an interface.
+/// The mode of AF_XDP on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpSupport {
     /// Packets are read where the network card puts them.
     ZeroCopy,
     /// The driver runs XDP programs; packets are copied.
     Copy,
-    /// The kernel runs them after the driver, at no gain over AF_PACKET.
+    /// The kernel runs XDP programs after the driver, with no gain over AF_PACKET.
     Generic,
     /// The kernel is older than 6.3 and does not say.
     Unknown,
@@ -46,7 +43,9 @@ fn features(index: i32) -> io::Result<Option<u64>> {
         }
         OwnedFd::from_raw_fd(fd)
     };
-    let family = ask(&socket, CONTROL, GET_FAMILY, FAMILY_NAME, b"netdev\0", FAMILY_ID)?;
+    let [control, name, id] =
+        [libc::GENL_ID_CTRL, libc::CTRL_ATTR_FAMILY_NAME, libc::CTRL_ATTR_FAMILY_ID].map(|number| number as u16);
+    let family = ask(&socket, control, libc::CTRL_CMD_GETFAMILY as u8, name, b"netdev\0", id)?;
     let Some(&[low, high, ..]) = family.as_deref() else { return Ok(None) };
     let family = u16::from_ne_bytes([low, high]);
     let features = ask(&socket, family, GET_DEVICE, DEVICE_INDEX, &index.to_ne_bytes(), DEVICE_XDP_FEATURES)?;
@@ -84,7 +83,7 @@ fn ask(
     Ok(find(&answer, wanted))
 }
 
-/// The value of an attribute of a generic netlink message; `None` where it has none, or is an error.
+/// The value of an attribute of a generic netlink message; `None` if it has none, or is an error.
 fn find(message: &[u8], wanted: u16) -> Option<Vec<u8>> {
     let u16_at = |at: usize| Some(u16::from_ne_bytes(message.get(at..at + 2)?.try_into().ok()?));
     if u16_at(4)? == libc::NLMSG_ERROR as u16 {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// The calling thread is in another network namespace until this is dropped; threads it starts meanwhile stay there.
+/// Keeps the calling thread in another network namespace until dropped; threads that it starts meanwhile stay there.
 pub struct Entered {
     home: Option<File>,
 }
@@ -13,7 +13,7 @@ pub struct Entered {
 /// Enters the namespace of this name (as `ip netns` knows it) or path; an empty name stays where it is.
 ///
 /// # Errors
-/// Where there is none, or entering is not allowed: it needs CAP_SYS_ADMIN.
+/// If there is none, or entering is not allowed: it needs CAP_SYS_ADMIN.
 pub fn enter(name: &str) -> anyhow::Result<Entered> {
     if name.is_empty() {
         return Ok(Entered { home: None });
@@ -27,7 +27,7 @@ pub fn enter(name: &str) -> anyhow::Result<Entered> {
 }
 
 impl Entered {
-    /// Stays: without the capability to return, a thread goes on in the namespace.
+    /// Stays: a thread without the capability to return remains in the namespace.
     pub fn stay(mut self) {
         self.home = None;
     }

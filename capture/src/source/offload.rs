@@ -17,7 +17,7 @@ struct EthtoolValue {
     data: u32,
 }
 
-/// Receive offloads that were switched off, and come back on when this is dropped.
+/// Receive offloads that the agent switched off; dropping this switches them on again.
 pub struct Offloads {
     interface: String,
     socket: OwnedFd,
@@ -29,7 +29,7 @@ impl Offloads {
     /// Switches GRO and LRO off where they are on.
     ///
     /// # Errors
-    /// Where one is on and cannot be switched off; what was switched off before comes back on.
+    /// If one is on and cannot be switched off; those switched off before are switched on again.
     pub fn switch_off(interface: &str) -> io::Result<Offloads> {
         let socket = control_socket()?;
         let mut offloads = Offloads { interface: interface.to_owned(), socket, gro_was: None, flags_were: None };
@@ -47,7 +47,7 @@ impl Offloads {
         Ok(offloads)
     }
 
-    /// Whether there is something to be switched back on.
+    /// Whether any offload must be switched on again.
     pub fn changed(&self) -> bool {
         self.gro_was.is_some() || self.flags_were.is_some()
     }
@@ -66,7 +66,7 @@ impl Offloads {
 
 impl Drop for Offloads {
     fn drop(&mut self) {
-        // The interface may be gone: then there is nothing to put back.
+        // The interface may be gone: then there is nothing to restore.
         if let Some(flags) = self.flags_were {
             let _ = self.call(ETHTOOL_SFLAGS, flags);
         }

@@ -6,7 +6,7 @@ use crate::prefetch::prefetch_octets;
 /// A packet record longer than this is no packet: the file is broken there.
 pub(super) const MAX_CAPTURED: u32 = 1 << 24;
 
-/// How far ahead of the packets their memory is asked for, octets.
+/// Prefetch distance ahead of the current packet, octets.
 const AHEAD: usize = 2048;
 
 /// Reads the packets of one pcap file; the file's octets are given to every call.
@@ -47,7 +47,7 @@ impl Order {
 }
 
 impl PcapReader {
-    /// Reads the file header; `None` where this is no pcap file.
+    /// Reads the file header; `None` if this is no pcap file.
     pub fn new(file: &[u8]) -> Option<PcapReader> {
         let (order, unit_ns, record_header) = match file.get(..4)? {
             [0xa1, 0xb2, 0xc3, 0xd4] => (Order::Big, 1000, 16),
@@ -61,7 +61,7 @@ impl PcapReader {
         let (major, minor) = (order.u16(file, 4)?, order.u16(file, 6)?);
         // The upper bits may tell the length of the frame check sequence.
         let link = order.u32(file, 20)? & 0x03ff_ffff;
-        // Files older than version 2.3, and Digital Unix's, have the two lengths in the other order.
+        // Files older than version 2.3, and those of Digital Unix, store the two lengths in the other order.
         let swapped_lengths = (major, minor) < (2, 3) || major == 543;
         Some(PcapReader { offset: 24, order, unit_ns, record_header, swapped_lengths, link })
     }
@@ -69,7 +69,7 @@ impl PcapReader {
     /// The next packet; `Ok(None)` at the end.
     ///
     /// # Errors
-    /// Where the file ends within a packet, or cannot be right.
+    /// If the file ends within a packet, or is malformed.
     #[inline]
     pub fn next<'a>(&mut self, file: &'a [u8]) -> Result<Option<RawPacket<'a>>, Broken> {
         let at = self.offset;
@@ -96,7 +96,7 @@ impl PcapReader {
         let end = self.record_header + captured as usize;
         let data = rest.get(self.record_header..end).ok_or(Broken::Cut { at })?;
         self.offset = at + end;
-        // Packets come from memory that was not touched lately: what is read some packets later is asked for now.
+        // Packets are rarely in the cache, so prefetch the memory of a later packet now.
         prefetch_octets(rest.as_ptr().wrapping_add(end + AHEAD));
         let time_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns;
         Ok(Some(RawPacket { time_ns, link: self.link, data, length }))
@@ -107,7 +107,7 @@ impl PcapReader {
         self.offset
     }
 
-    /// The next call gets the octets without so many that were read.
+    /// Says that the next call gets the octets without the first `read` ones.
     pub(super) fn rewind(&mut self, octets: usize) {
         self.offset -= octets;
     }

@@ -15,11 +15,11 @@ pub struct PcapngReader {
     offset: usize,
     order: Order,
     interfaces: Vec<DescribedInterface>,
-    /// Simple packet blocks have no time: they get that of the packet before.
+    /// Simple packet blocks have no time: they get that of the previous packet.
     last_ns: i64,
 }
 
-/// What an interface description block says.
+/// The content of an interface description block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DescribedInterface {
     link: u32,
@@ -30,7 +30,7 @@ struct DescribedInterface {
 }
 
 impl PcapngReader {
-    /// A reader of `file`; `None` where this is no pcapng file.
+    /// A reader of `file`; `None` if this is no pcapng file.
     pub fn new(file: &[u8]) -> Option<PcapngReader> {
         let order = section_order(file, 0)?;
         (Order::Big.u32(file, 0)? == SECTION).then_some(PcapngReader {
@@ -44,7 +44,7 @@ impl PcapngReader {
     /// The next packet; `Ok(None)` at the end.
     ///
     /// # Errors
-    /// Where the file ends within a block, or cannot be right.
+    /// If the file ends within a block, or is malformed.
     pub fn next<'a>(&mut self, file: &'a [u8]) -> Result<Option<RawPacket<'a>>, Broken> {
         loop {
             let at = self.offset;
@@ -100,7 +100,7 @@ impl PcapngReader {
         self.offset
     }
 
-    /// The next call gets the octets without so many that were read.
+    /// Says that the next call gets the octets without the first `read` ones.
     pub(super) fn rewind(&mut self, octets: usize) {
         self.offset -= octets;
     }

@@ -1,7 +1,7 @@
 //! PF_RING: ntop's capture by kernel module or by zero-copy drivers (libpfring 8, `pfring.h`).
 //!
-//! libpfring is bound at run time, so that the agent needs it only where it is used. One ring belongs to one worker:
-//! no call to a ring is ever made by two threads.
+//! libpfring is loaded at run time, so the agent needs it only for this source. One ring belongs to one worker: no call
+//! to a ring is ever made by two threads.
 
 use super::{Next, Polled, Source, Witness};
 use crate::host::wall_clock_ns;
@@ -22,20 +22,20 @@ const PCAP_NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 /// Environment variable that names the library, before the configuration does.
 pub const LIBRARY_VARIABLE: &str = "WEIR_PF_RING_LIBRARY";
 
-/// Octets of each packet that are looked at, as with AF_PACKET.
+/// Captured octets per packet, as with AF_PACKET.
 const SNAPLEN: u32 = 512;
 /// Packets handed over in one go.
 const FAIR: usize = 1024;
-/// The least and the most that a quiet ring is left alone where the library cannot wait for it.
+/// Shortest and longest pause between polls of a quiet ring, if the library cannot wait for it.
 const NAP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(4));
-/// A wait for packets that ends before this, with none there, was none.
+/// A wait that ends without packets before this time did not really wait.
 const NO_WAIT: Duration = Duration::from_millis(1);
-/// How often a quiet ring is asked whether its interfaces are still there.
+/// How often to check, while no packets arrive, that the interfaces still exist.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long packets are still taken once capture is to stop: PF_RING has no gate that lets nothing new in.
+/// How long to go on taking packets when capture stops, since PF_RING cannot block new ones.
 const DRAIN: Duration = Duration::from_secs(1);
-/// A packet's own time is not believed where it is further from the wall clock than this: network cards' clocks may
-/// have been set by nobody.
+/// A packet's own time is ignored if it differs from the wall clock by more than this: nobody may have set the network
+/// card's clock.
 const CLOCK_TRUST_NS: i64 = 1_000_000_000;
 
 /// `pfring_open`'s flags.
@@ -45,25 +45,25 @@ const TIMESTAMP: u32 = 1 << 4;
 const DO_NOT_PARSE: u32 = 1 << 9;
 /// `pfring_set_cluster`'s type: by the two addresses.
 const CLUSTER_TWO_TUPLE: c_int = 2;
-/// What functions say that a kind of device does not have.
+/// The result of functions that a kind of device lacks.
 const NOT_SUPPORTED: c_int = -7;
-/// What `pfring_recv` says at the end of a device that has one.
+/// The result of `pfring_recv` at the end of a finite device.
 const AT_END: c_int = -2;
 
-/// `struct pfring`, which only the library looks into.
+/// `struct pfring`, opaque outside the library.
 #[repr(C)]
 struct RawRing {
     _opaque: [u8; 0],
 }
 
-/// `struct pfring_pkthdr` up to what is read of it. The library's own is packed and 209 octets long.
+/// `struct pfring_pkthdr` up to the last field that is read. The library's own is packed and 209 octets long.
 #[repr(C)]
 struct PfRingHeader {
     seconds: i64,
     microseconds: i64,
     captured: u32,
     length: u32,
-    /// First of the extension; 0 where the device tells no such time.
+    /// First field of the extension; 0 if the device has no such time.
     timestamp_ns: u64,
     _rest: [u8; 224],
 }
@@ -102,7 +102,7 @@ impl Library {
     /// Loads the library at `path`, or else the one that is installed.
     ///
     /// # Errors
-    /// Where there is none, or it is not libpfring: one line that says what to do.
+    /// If there is none, or it is not libpfring: one line that says what to do.
     pub fn load(path: Option<&Path>) -> anyhow::Result<Library> {
         for name in PCAP_NAMES {
             // SAFETY: libpcap has no initialisation that could go wrong for us.
@@ -177,7 +177,7 @@ impl PfRingDevice {
     /// The device of this name, as libpfring takes it.
     ///
     /// # Errors
-    /// Where the number of its queue is none.
+    /// If its queue number is invalid.
     pub fn new(name: &str) -> anyhow::Result<PfRingDevice> {
         if name.is_empty() {
             bail!("source.interface names no PF_RING device: such as pfring:eth0 or zc:eth1");
@@ -208,7 +208,7 @@ impl PfRingDevice {
         self.name.starts_with("zc:")
     }
 
-    /// The name that a worker opens: of a device with queues each takes its own.
+    /// The name that a worker opens: each worker opens its own queue of a device with queues.
     fn of_worker(&self, worker: u32, workers: u32) -> String {
         match (self.queue, self.name.rsplit_once('@')) {
             (Some(first), Some((device, _))) => format!("{device}@{}", first.saturating_add(worker)),
@@ -220,13 +220,13 @@ impl PfRingDevice {
     /// Opens the rings of all workers. Those that have no queue of their own share the packets by their addresses.
     ///
     /// # Errors
-    /// Where PF_RING refuses: one line that says what to do.
+    /// If PF_RING refuses: one line that says what to do.
     pub fn open(&self, library: &Arc<Library>, promiscuous: bool, workers: u32) -> anyhow::Result<Vec<ClosedPfRing>> {
         let shared = workers > 1 && !self.has_queue() && !self.is_zero_copy();
         let mut flags = TIMESTAMP;
         flags |= if promiscuous { PROMISC } else { 0 };
         flags |= if self.is_zero_copy() { ZC_SYMMETRIC_RSS } else { 0 };
-        // What the module reads of a packet is what it shares packets out by; else nobody looks at it.
+        // The module distributes packets by the headers that it parses; nothing else uses them.
         flags |= if shared { 0 } else { DO_NOT_PARSE };
         let mut rings = Vec::new();
         for worker in 0..workers {
@@ -262,12 +262,12 @@ pub struct PfRing {
     /// Whether the library can wait for this device.
     waits: bool,
     stopped: Option<Instant>,
-    /// The device's count when it was read last; `None` where it has none.
+    /// The device's count at the last reading; `None` if it has none.
     last: Option<(u64, u64)>,
     received: u64,
     dropped: u64,
     handed: u64,
-    /// Whether it was said that the device's clock is wrong.
+    /// Whether the agent has logged that the device's clock is wrong.
     distrusted: bool,
 }
 
@@ -281,14 +281,14 @@ impl ClosedPfRing {
     /// Lets packets in.
     ///
     /// # Errors
-    /// Where PF_RING refuses.
+    /// If PF_RING refuses.
     pub fn admit(self) -> anyhow::Result<PfRing> {
         let ClosedPfRing(mut ring) = self;
-        // What the device counted before is not this ring's.
+        // Excludes packets that the device counted before.
         ring.last = ring.read_statistics();
         // SAFETY: the ring is open.
         match unsafe { (ring.library.enable)(ring.ring.as_ptr()) } {
-            // One that has no such switch is on already.
+            // A device without this function is already enabled.
             0.. | NOT_SUPPORTED => Ok(ring),
             code => bail!("PF_RING cannot start on {} (pfring_enable_ring says {code})", ring.name),
         }
@@ -328,7 +328,7 @@ impl PfRing {
         })
     }
 
-    /// Hands over what is there, up to a fair number; how many that were, and whether there is an end.
+    /// Passes on waiting packets, up to a fair number; returns how many, and whether the device has ended.
     fn walk(&mut self, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> io::Result<(usize, bool)> {
         let now_ns = wall_clock_ns();
         for count in 0..FAIR {
@@ -342,7 +342,7 @@ impl PfRing {
                 1.. if !octets.is_null() => {}
                 1.. | 0 => return Ok((count, false)),
                 AT_END => return Ok((count, true)),
-                // What came before the failure is whole; it will fail again.
+                // Packets before the failure are whole; the next call will report it again.
                 _ if count > 0 => return Ok((count, false)),
                 code => return Err(io::Error::other(format!("pfring_recv says {code}"))),
             }
@@ -371,7 +371,7 @@ impl PfRing {
         Ok((FAIR, false))
     }
 
-    /// Waits for packets; false where that could not be done.
+    /// Waits for packets; returns false if it could not wait.
     fn wait(&mut self, patience: Duration) -> bool {
         if !self.waits {
             return false;

@@ -1,4 +1,4 @@
-//! What readers of capture files hand out: a packet as it stands in the file, or why the packets end.
+//! The output of readers of capture files: a packet as in the file, or why the packets end.
 
 use crate::packet::{Frame, LinkType};
 use thiserror::Error;
@@ -39,7 +39,7 @@ pub enum Broken {
         /// Where that packet begins.
         at: usize,
     },
-    /// The file says what cannot be.
+    /// The file is malformed.
     #[error("it holds {what} at octet {at}")]
     Nonsense { at: usize, what: &'static str },
     /// The compressed file ends early, or is damaged.
@@ -65,7 +65,7 @@ pub enum Broken {
 }
 
 impl Broken {
-    /// The same, of octets that came after so many others.
+    /// The same error, shifted by the octets before this part.
     pub(super) fn after(self, octets: usize) -> Broken {
         let mut moved = self;
         match &mut moved {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How far packet times are moved: a whole number of these, so that every window keeps its packets.
+/// Unit of the shift of packet times, so that every window keeps its packets.
 const SHIFT_UNIT_NS: i64 = 30_000_000_000;
 
-/// How far to move packet times so that `anchor_ns` comes to be at most 30 s before `now_ns`.
+/// The shift of packet times that puts `anchor_ns` at most 30 s before `now_ns`.
 pub(super) fn shift_ns(now_ns: i64, anchor_ns: i64) -> i64 {
     now_ns.saturating_sub(anchor_ns).div_euclid(SHIFT_UNIT_NS) * SHIFT_UNIT_NS
 }
@@ -18,7 +18,7 @@ pub(super) fn shift_ns(now_ns: i64, anchor_ns: i64) -> i64 {
 /// Packets handed over in one go.
 const FAIR: usize = 1024;
 
-/// Which clock packets follow.
+/// The speed of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Speed {
     /// As fast as possible.
@@ -27,7 +27,7 @@ pub enum Speed {
     Real,
 }
 
-/// Files in order, each with the move of its packets' times.
+/// Files in order, each with the shift of its packets' times.
 pub struct Plan {
     /// The files, by the time of their first packet.
     pub files: Vec<CaptureFile>,
@@ -77,7 +77,7 @@ impl Plan {
     }
 }
 
-/// One worker's reading of a [`Plan`]: every worker reads all packets and keeps its own.
+/// One worker's pass over a [`Plan`]: every worker reads all packets and keeps its share.
 pub struct Replay {
     plan: Arc<Plan>,
     file: usize,
@@ -115,7 +115,7 @@ impl Source for Replay {
                 return Ok(Polled::End);
             };
             let before = (plan.speed == Speed::Real).then(|| reader.clone());
-            // Where a file breaks off was found when it was opened, and the command that opened it says so.
+            // The survey has already found a truncation, and the command that opened the file reports it.
             let Ok(Some(packet)) = reader.next(file.octets()) else {
                 self.done_octets += file.octets().len() as u64;
                 self.file += 1;

@@ -1,6 +1,6 @@
 //! A capture that is read once, as it comes: the standard input. Memory is bounded, however long it is.
 //!
-//! One thread reads and cuts what has come at packets' ends; every worker gets every piece, and keeps its share.
+//! One thread reads and cuts the input at packet boundaries; every worker gets every piece, and keeps its share.
 
 use super::file::{OpenError, Reader};
 use super::raw::Broken;
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Octets that are read in one go.
 const READ: usize = 256 << 10;
-/// Pieces that wait for a worker before reading waits too.
+/// Pieces that may wait for a worker before reading waits, too.
 const WAITING: usize = 4;
-/// Octets by which the format of a capture can be told.
+/// Octets that suffice to detect the format of a capture.
 const ENOUGH: usize = 32;
 /// Packets handed over in one go.
 const FAIR: usize = 1024;
@@ -28,21 +28,21 @@ const FAIR: usize = 1024;
 /// Whole packets of a stream.
 struct Piece {
     octets: Vec<u8>,
-    /// At the first of them.
+    /// A reader at the first packet.
     reader: Reader,
 }
 
-/// A capture whose first packets have come.
+/// A capture whose first packets have arrived.
 pub struct Stream {
     input: Box<dyn Read + Send>,
     compressed: bool,
-    /// What is read goes here first: its room is made once.
+    /// Read buffer, allocated once.
     scratch: Box<[u8]>,
     buffer: Vec<u8>,
     reader: Reader,
     /// Octets before the buffer.
     before: usize,
-    /// Nothing comes after what is in the buffer.
+    /// The buffer holds the end of the input.
     ended: bool,
     packets: u64,
     broken: Option<Broken>,
@@ -53,7 +53,7 @@ pub struct Stream {
     strange: Option<u32>,
 }
 
-/// What a stream came to.
+/// The outcome of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub packets: u64,
@@ -65,7 +65,7 @@ impl Stream {
     /// Reads up to the first packets.
     ///
     /// # Errors
-    /// Where this is no capture, or its first packets are of a link type that is not understood.
+    /// If this is no capture, or its first packets are of a link type that is not understood.
     pub fn open(mut input: Box<dyn Read + Send>) -> Result<Stream, OpenError> {
         let path = Path::new("-").to_owned();
         let unreadable = |error| OpenError::Unreadable { path: path.clone(), error };
@@ -99,7 +99,7 @@ impl Stream {
             understood: false,
             strange: None,
         };
-        // What the header of a pcap file says holds for all packets: no need to wait for one.
+        // The header of a pcap file applies to all packets: no need to wait for one.
         if let Reader::Pcap(reader) = &stream.reader {
             if LinkType::from_number(reader.link).is_none() {
                 return Err(OpenError::LinkType { path, name: LinkType::name(reader.link) });
@@ -149,7 +149,7 @@ impl Stream {
         }
     }
 
-    /// Goes to the end of the last whole packet in the buffer; true where nothing can come after it.
+    /// Advances to the end of the last whole packet in the buffer; returns whether nothing can follow.
     fn cut(&mut self) -> bool {
         loop {
             match self.reader.next(&self.buffer) {
@@ -164,7 +164,7 @@ impl Stream {
                 Ok(None) => return self.ended,
                 Err(Broken::Cut { .. }) if !self.ended => return false,
                 Err(broken) => {
-                    // What was said when reading failed is why it ends here.
+                    // The earlier read error is the reason for the end.
                     self.broken = self.broken.or(Some(broken.after(self.before)));
                     self.ended = true;
                     return true;
@@ -173,18 +173,18 @@ impl Stream {
         }
     }
 
-    /// How far packets' times are moved and where they begin then, ns: by a multiple of 30 s, so that the *first* packet
-    /// is at most 30 s before `now_ns`; the last one is not known yet. With `keep_time` nothing is moved.
+    /// The shift of packets' times, and the shifted start, ns: a multiple of 30 s, so that the *first* packet is at
+    /// most 30 s before `now_ns`; the last one is not known yet. With `keep_time` nothing is moved.
     pub fn moved(&self, keep_time: bool, now_ns: i64) -> (i64, i64) {
         let begin = self.first_ns.unwrap_or(now_ns);
         let shift = if keep_time { 0 } else { shift_ns(now_ns, begin) };
         (shift, begin.saturating_add(shift))
     }
 
-    /// Begins to read on. `progress` is set to the octets read; reading ends early once `stop` is set.
+    /// Starts reading the rest. `progress` is set to the octets read; reading ends early once `stop` is set.
     ///
     /// # Errors
-    /// Where a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn start(
         mut self,
         workers: u32,
@@ -227,7 +227,7 @@ impl Stream {
     }
 }
 
-/// Appends what comes, until there are `least` octets in all; true at the end.
+/// Appends input until there are `least` octets in all; returns whether the input ended.
 fn fill(input: &mut impl Read, scratch: &mut [u8], buffer: &mut Vec<u8>, least: usize) -> io::Result<bool> {
     while buffer.len() < least {
         match input.read(scratch) {

@@ -1,4 +1,4 @@
-//! XDP programs: `bpf(2)`, by which they are loaded and put in force.
+//! Loads and attaches XDP programs through `bpf(2)`.
 
 use std::ffi::c_int;
 use std::io;
@@ -15,7 +15,7 @@ pub const PROGRAM_TYPE_XDP: u32 = 6;
 pub const ATTACH_TYPE_XDP: u32 = 37;
 pub const XDP_PASS: i32 = 2;
 pub const REDIRECT_MAP: i32 = 51;
-/// Octets of `union bpf_attr` that are given; the kernel takes those left out for 0.
+/// Octets of `union bpf_attr` passed; the kernel takes the rest as 0.
 const ATTRIBUTES: usize = 80;
 
 /// `bpf(2)`.
@@ -39,7 +39,7 @@ pub fn attributes(words: &[(usize, u32)], pointers: &[(usize, u64)]) -> [u8; ATT
     octets
 }
 
-/// Where a value is, as `union bpf_attr` states it.
+/// The address of a value, as in `union bpf_attr`.
 pub fn address<T>(of: &T) -> u64 {
     std::ptr::from_ref(of).addr() as u64
 }
@@ -51,7 +51,7 @@ pub struct XdpInstruction {
     pub code: u8,
     /// Destination in the low half, source in the high one.
     pub registers: u8,
-    /// Of a field or a jump.
+    /// Offset of a field or a jump.
     pub offset: i16,
     /// The constant.
     pub value: i32,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Two namespaces that go when the test does.
+/// Two namespaces that exist as long as the test.
 pub struct Net {
     pub names: [String; 2],
 }
@@ -27,7 +27,7 @@ impl Net {
         Net::make(tag).expect("network namespaces can be made")
     }
 
-    /// `None` where namespaces cannot be made: without root, or without iproute2.
+    /// `None` if namespaces cannot be made: without root, or without iproute2.
     pub fn make(tag: &str) -> Option<Net> {
         let names = ["a", "b"].map(|side| format!("weir-{tag}-{}-{side}", std::process::id()));
         let net = Net { names };
@@ -37,7 +37,7 @@ impl Net {
             && ip(&["link", "add", "wire0", "netns", a, "type", "veth", "peer", "name", "wire1", "netns", b])
             && ip(&["-n", a, "addr", "add", "10.99.0.1/24", "dev", "wire0"])
             && ip(&["-n", b, "addr", "add", "10.99.0.2/24", "dev", "wire1"])
-            // Without IPv6 nothing speaks up of itself while packets are counted.
+            // Without IPv6, no host sends packets of its own while the test counts.
             && net.inside(a, "sysctl").args(["-qw", "net.ipv6.conf.wire0.disable_ipv6=1"]).status().is_ok_and(|s| s.success())
             && net.inside(b, "sysctl").args(["-qw", "net.ipv6.conf.wire1.disable_ipv6=1"]).status().is_ok_and(|s| s.success())
             && [("lo", a), ("wire0", a), ("lo", b), ("wire1", b)].iter().all(|(link, of)| ip(&["-n", of, "link", "set", link, "up"]));
@@ -59,7 +59,7 @@ impl Drop for Net {
     }
 }
 
-/// A running agent, with Kafka away, and what it says.
+/// A running agent, with Kafka away, and its log.
 pub struct Agent(pub Child, pub std::sync::mpsc::Receiver<String>);
 
 impl Agent {
@@ -97,7 +97,7 @@ impl Agent {
         assert!(status.is_ok_and(|status| status.success()));
     }
 
-    /// Ends it at once, as a crash does.
+    /// Kills it, like a crash.
     pub fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();

@@ -1,4 +1,4 @@
-//! What tests of the whole agent share.
+//! Helpers for tests of the whole agent.
 
 #![allow(dead_code)]
 
@@ -15,7 +15,7 @@ pub fn probe() -> Command {
     command
 }
 
-/// A file or folder of the tests' own.
+/// A file or folder beside the tests.
 pub fn own(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)
 }

@@ -1,4 +1,4 @@
-//! Exports as those read them that know nProbe's formats and nothing of this agent: ntopng's part over ZeroMQ, and Kafka.
+//! Exports as read by receivers that know only nProbe's formats: ntopng's part over ZeroMQ, and Kafka.
 
 use crate::common::cluster::{PATIENCE, consume};
 use crate::testing::{self as t, ACK, SYN};
@@ -40,14 +40,14 @@ fn sums(flows: &[Value], keys: [&str; 4]) -> [u64; 4] {
     keys.map(|key| flows.iter().map(|flow| flow[key].as_u64().unwrap()).sum())
 }
 
-/// What the capture comes to: 43 octets a packet.
+/// The capture's volume: 43 octets per packet.
 const EXPECTED: [u64; 4] = [2 * FLOWS as u64, 2 * 43 * FLOWS as u64, FLOWS as u64, 43 * FLOWS as u64];
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// What a subscriber is sent while the agent reads a capture: each message's topic and JSON.
+/// The messages to a subscriber while the agent reads a capture: topic and JSON of each.
 fn subscribed(config: &[&str]) -> Vec<(String, Value)> {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = format!("tcp://127.0.0.1:{}", free_port());

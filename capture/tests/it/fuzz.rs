@@ -1,4 +1,4 @@
-//! What fuzzing found once, through the functions that fuzzing calls: `fuzz/regressions/TARGET/*`.
+//! Replays inputs that fuzzing once found, through the functions that fuzzing calls: `fuzz/regressions/TARGET/*`.
 
 use crate::targets;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn what_fuzzing_found_stays_found() {
         ("nprobe_zmq", targets::nprobe::check_zmq),
     ];
     for (target, check) in checks {
-        // Beginnings of nothing in particular, so that each target runs at all.
+        // Arbitrary inputs, so that each target runs at all.
         for length in [0, 1, 40, 400] {
             check(&(0..length).map(|at| (at * 7) as u8).collect::<Vec<u8>>());
         }

@@ -1,6 +1,6 @@
 //! Captures that this file makes, and the records they become: `tests/golden/<name>.jsonl`, one record a line.
 //!
-//! `WEIR_BLESS=1 cargo test golden` writes them anew; read the difference before it is committed.
+//! `WEIR_BLESS=1 cargo test golden` writes them anew; read the difference before you commit it.
 
 use crate::testing::{self as t, ACK, FIN, RST, SYN};
 use crate::{own, probe};
@@ -14,7 +14,7 @@ fn at(ms: u64, data: Vec<u8>) -> t::Captured {
     t::whole(TIME_NS + ms * 1_000_000, data)
 }
 
-/// Reads a capture with this much of a configuration. Without nDPI: not every build has it, nor the same version.
+/// Reads a capture with this configuration. Without nDPI: not every build has it, nor the same version.
 fn golden(name: &str, file: &[u8], config: &str) {
     let folder = tempfile::tempdir().unwrap();
     let [capture, toml] = ["capture", "weir-probe.toml"].map(|name| folder.path().join(name));

@@ -42,7 +42,7 @@ fn put(sink: &mut KafkaSink, message: &FlowMessage) {
     sink.flows(Encoded { worker: message.worker, is_batch, records: 0, octets: &message.encode_to_vec() }).unwrap();
 }
 
-/// Sends messages of 1,000 octets, no faster than they find room.
+/// Sends messages of 1,000 octets, as fast as there is room.
 fn send(sink: &mut KafkaSink, sequences: Range<u64>) {
     for sequence in sequences {
         while sink.queued_octets() > 500_000 {
@@ -185,7 +185,7 @@ fn a_client_that_may_not_write_is_told_so() {
 #[test]
 fn what_was_accepted_while_kafka_was_away_arrives_once_it_is_back() {
     let cluster = cluster(1);
-    // A port where nobody listens yet, and where a way to the cluster opens later.
+    // A port where nobody listens yet; a proxy to the cluster opens there later.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -249,7 +249,7 @@ fn what_memory_had_no_room_for_waits_on_disk_and_arrives_once_and_in_order() {
     assert!(sink.spooled_octets() > 4_000_000);
     lead(TcpListener::bind(address).unwrap(), cluster.bootstrap_servers());
     send(&mut sink, 5000..6000);
-    // While something is in the spool, what comes goes behind it.
+    // While the spool holds messages, new ones go behind them.
     let deadline = Instant::now() + PATIENCE;
     while metric(&metrics, "weir_probe_messages_delivered_total") < 5000 {
         assert!(Instant::now() < deadline);
@@ -281,7 +281,7 @@ fn kafka_may_go_away_and_the_agent_too_and_nothing_is_missing() {
     cluster.broker_down(1).unwrap();
     send(&mut sink, 100..1000);
     drop(sink);
-    // It does not wait for its whole patience once it knows that Kafka is away and has all on disk.
+    // It does not wait out its patience once Kafka is away and everything is on disk.
     kafka.finish(Some(PATIENCE)).unwrap();
     assert!(metric(&metrics, "weir_probe_messages_spooled_total") >= 900);
 
@@ -294,7 +294,7 @@ fn kafka_may_go_away_and_the_agent_too_and_nothing_is_missing() {
     drop(sink);
     kafka.finish(Some(PATIENCE)).unwrap();
     let values = consume(&brokers, "weir.flows.lab", 0, |values| sequences(values).last() == Some(&1099));
-    // What was on its way when Kafka went may have arrived: readers drop what they have already.
+    // Messages in flight when Kafka went away may have arrived: readers drop repeats.
     let mut once = sequences(&values);
     let mut newest = None;
     once.retain(|sequence| {

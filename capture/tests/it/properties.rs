@@ -1,4 +1,4 @@
-//! What holds for every input: nothing panics or hangs, and nothing is lost.
+//! Properties of every input: nothing panics or hangs, and nothing is lost.
 
 use crate::testing as t;
 use proptest::collection::vec;
@@ -42,7 +42,7 @@ fn beginnings() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A beginning of which some octets were changed and the end was cut.
+/// A beginning with some octets changed and its end cut.
 fn octets() -> impl Strategy<Value = Vec<u8>> {
     (
         beginnings(),
@@ -63,7 +63,7 @@ fn octets() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// Keeps what was published, and checks what every reader relies on.
+/// Keeps published messages, and checks what every reader relies on.
 #[derive(Default)]
 struct Ledger {
     next: u64,

@@ -1,4 +1,4 @@
-//! `weir-probe read -`: captures that come by the standard input.
+//! `weir-probe read -`: captures on standard input.
 
 use crate::testing as t;
 use crate::{assert_balanced, probe};
@@ -31,7 +31,7 @@ fn start(arguments: &[&str]) -> Child {
 
 fn read(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = start(arguments);
-    // One that refuses what it gets does not read it to its end.
+    // A command that rejects its input does not read it to the end.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
@@ -73,7 +73,7 @@ impl Drop for Guarded {
 fn records_come_while_the_stream_goes_on() {
     let mut child = Guarded(start(&["--to", "jsonl", "--keep-time", "--interval", "1s"]));
     let mut input = child.0.stdin.take().unwrap();
-    // A thousand flows a second for four seconds: more than is kept back on the way out.
+    // A thousand flows a second for four seconds: more than any buffer on the way out holds.
     let packets: Vec<_> = (0..4000u64)
         .map(|number| {
             let ip = t::ipv4([10, 0, (number >> 8) as u8, number as u8], [192, 0, 2, 1], 17, &t::udp((7, 53), b""));
@@ -96,7 +96,7 @@ fn a_signal_ends_it_though_nothing_comes() {
         let mut child = Guarded(start(&["--summary", "json"]));
         let mut stdin = child.0.stdin.take().unwrap();
         stdin.write_all(&input).unwrap();
-        // Signals are listened to by now, or else end it without a word, which would be no failure of this kind.
+        // The agent handles signals by now; otherwise the signal would kill it without a message.
         std::thread::sleep(std::time::Duration::from_millis(500));
         assert!(Command::new("kill").args(["-TERM", &child.0.id().to_string()]).status().unwrap().success());
         let mut errors = String::new();

@@ -18,7 +18,7 @@ live! {
     [Need::NdpiCaptures] => applications_and_names_of_shared_captures, what_applications_cost;
 }
 
-/// A packet as the meter will show it.
+/// A packet as the meter shows it.
 struct Shown {
     ip: IpPacket,
     l3: Vec<u8>,
@@ -31,7 +31,7 @@ impl Shown {
     fn of(frame: &Frame<'_>) -> Option<Shown> {
         let packet = parse(frame);
         let ip = packet.ip.ok()?;
-        // Where IP begins: where the rest of the frame, read as raw IP, says the same.
+        // Where IP begins: the offset from which the rest of the frame, read as raw IP, parses the same.
         let begins = |at: &usize| {
             let data = &frame.data[*at..];
             matches!(data[0] >> 4, 4 | 6)
@@ -94,7 +94,7 @@ fn walk(apps: &mut Apps, packets: &[Shown]) -> HashMap<Key, Flow> {
     flows
 }
 
-/// A flow as `read --to jsonl` prints it, but only with who and what.
+/// A flow as `read --to jsonl` prints it, with only its key, application and names.
 fn record(key: &Key, flow: &Flow) -> serde_json::Value {
     let address = |end: End| Ipv6Addr::from(key.addresses[usize::from(end)]).to_canonical().to_string();
     let (from, to) = (flow.initiator, 1 - flow.initiator);
@@ -162,10 +162,11 @@ fn applications_and_names_of_shared_captures() {
     assert!(!options.ndpi || told > flows / 3);
 }
 
-/// What applications cost a packet and a flow: `cargo test --release --test live what_applications_cost -- --ignored`.
+/// The cost of application detection per packet and flow: `cargo test --release --test live what_applications_cost --
+/// --ignored`.
 fn what_applications_cost() {
     let files = shared_captures();
-    // Each capture is a network of its own.
+    // Each capture counts as a network of its own.
     let mut ordinary: Vec<Shown> = Vec::new();
     for (number, path) in files.iter().enumerate() {
         ordinary.extend(packets(path).into_iter().map(|packet| Shown { vlan: number as u16, ..packet }));
@@ -188,7 +189,7 @@ fn what_applications_cost() {
             })
             .collect()
     };
-    // nDPI knows this name: it is told at once, and its state is free for the next one.
+    // nDPI knows this name: it decides at once and frees its state for the next flow.
     let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03www\x06google\x03com\0\0\x01\0\x01";
     let traces = [
         ("ordinary", ordinary),

@@ -1,4 +1,4 @@
-//! Two rings on one interface, in namespaces of the test's own: who gets which packets.
+//! Two rings on one interface, in namespaces of the test's own: which packets go to which ring.
 
 use crate::common::agent::Net;
 use crate::needs::{Need, live};
@@ -86,7 +86,7 @@ fn both_directions_and_all_fragments_of_a_pair_meet_in_one_ring() {
         let untagged = |packet: &[u8]| t::frame(if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd }, packet);
         let tagged = |packet: &[u8]| t::frame(0x8100, &t::tagged(5, 0x0800, packet));
         let twice = |packet: &[u8]| t::frame(0x88a8, &t::tagged(5, 0x8100, &t::tagged(6, 0x0800, packet)));
-        // What the far side sends is received; what the near side sends is seen on its way out.
+        // The interface receives packets of the far side; packets of the near side are captured on their way out.
         for frame in there.iter().map(|packet| untagged(packet)).chain([untagged(&six[0])]) {
             far.send(&frame);
             sent += 1;
@@ -136,7 +136,7 @@ fn both_directions_and_all_fragments_of_a_pair_meet_in_one_ring() {
         offered += witness.offered;
         dropped += witness.dropped;
     }
-    // Of itself the namespace may say an ARP or two.
+    // The namespace may send an ARP or two of its own.
     assert!(dropped == 0 && (sent..sent + 10).contains(&offered), "sent {sent}, offered {offered}, dropped {dropped}");
 }
 

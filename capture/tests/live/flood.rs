@@ -1,4 +1,4 @@
-//! A spoofed flood, each packet of it a flow of its own, against an agent with little room: detail is given up, no count.
+//! A spoofed flood, each packet a flow of its own, against an agent with little memory: it loses detail, but no counts.
 
 use crate::common::agent::{Agent, Net};
 use crate::common::probe;
@@ -20,7 +20,7 @@ live! {
     [Need::Namespaces] => a_spoofed_flood_is_counted_to_the_packet_in_bounded_room;
 }
 
-/// Packets of the flood: several times what finds room.
+/// Packets of the flood: several times the agent's capacity.
 const PACKETS: u64 = 1_000_000;
 /// Flow records of one interval.
 const MOST_RECORDS: u64 = 100_000;
@@ -147,10 +147,10 @@ fn a_spoofed_flood_is_counted_to_the_packet_in_bounded_room() {
     let interface = &last.interfaces[0];
     assert_eq!((interface.rx_packets + interface.tx_packets, interface.rx_dropped), (offered, 0));
     assert_eq!(summary["packets"]["captured"].as_u64().unwrap(), pair(&total.captured).0);
-    // Of itself the namespace may say an ARP or two.
+    // The namespace may send an ARP or two of its own.
     assert!((sent..sent + 10).contains(&offered), "sent {sent}, on the interface {offered}");
 
-    // Who is flooded is what gathered most.
+    // The victim gathered most.
     assert!(pair(&total.in_overflow_records).0 > 0, "everything found room");
     let (victim, (packets, syns)) = gathered.iter().max_by_key(|(_, (packets, _))| *packets).unwrap();
     let expected = (Key::DestinationAndPort as i32, vec![198, 18, 0, 0], 80, 6);

@@ -1,5 +1,5 @@
-//! Tests that need something of the host: root, network namespaces, kernel modules, captures beside the checkout. Where it
-//! is missing they are reported as ignored, and `SKIPPED <number> <reason>: <tests>` lines on the standard output say why.
+//! Tests that need root, network namespaces, kernel modules or captures beside the checkout. Without them they are
+//! reported as ignored, and `SKIPPED <number> <reason>: <tests>` lines on the standard output say why.
 
 mod apps;
 #[path = "../../src/bin/weir-bench/blast/mod.rs"]
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Whether the arguments select a test: for the others it is not found out whether they could run.
+/// Whether the arguments select a test: the harness does not probe the host for the others.
 fn is_wanted(name: &str, arguments: &Arguments) -> bool {
     let is = |text: &String| if arguments.exact { name == text } else { name.contains(text.as_str()) };
     arguments.filter.as_ref().is_none_or(is) && !arguments.skip.iter().any(is)

@@ -1,4 +1,4 @@
-//! What live tests need of the host. Where it is missing they are skipped, with the reason, and not passed.
+//! Requirements of live tests. Without them a test is skipped with the reason, never passed.
 
 use crate::common::agent::Net;
 use crate::common::captures;
@@ -11,7 +11,7 @@ use weir_probe::source::interface::Interface;
 use weir_probe::source::pf_ring::Library;
 use weir_probe::source::xdp::{PROGRAM_LOAD, PROGRAM_TYPE_XDP, XDP_PASS, XdpInstruction, address, attributes, bpf};
 
-/// Something that a host may lack.
+/// A requirement that a host may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Need {
     /// Network namespaces with a veth pair.

@@ -1,4 +1,4 @@
-//! All captures of `../shared/pcaps`, where they are: no crash, no hang, and conservation in every summary.
+//! All captures of `../shared/pcaps`, if present: no crash, no hang, and conservation in every summary.
 
 use crate::common::{assert_balanced, captures, probe};
 use crate::needs::{Need, live};

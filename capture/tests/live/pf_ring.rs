@@ -75,7 +75,7 @@ impl Bench {
     }
 }
 
-/// It could not start, and said so in one line.
+/// It could not start, and printed one line about it.
 fn one_line(output: &Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -83,7 +83,7 @@ fn one_line(output: &Output) -> String {
     error
 }
 
-/// Two directions of so many pairs of hosts.
+/// Both directions of this many pairs of hosts.
 fn packets(pairs: u8) -> Vec<t::Captured> {
     (0..pairs)
         .flat_map(|number| {
@@ -182,7 +182,7 @@ fn capture_ns(pid: u32) -> u64 {
 
 fn an_idle_ring_costs_next_to_nothing() {
     let bench = Bench::new(&[]);
-    // A library that waits, one that cannot, and one that says at once that there may be something.
+    // A library that waits, one that cannot, and one that returns at once although no packet may be there.
     for environment in [&[][..], &[("STANDIN_POLL", "-7")], &[("STANDIN_POLL", "1")]] {
         let agent = Agent::spawn(bench.command("pfring:lo", 1, environment));
         std::thread::sleep(Duration::from_millis(500));

@@ -23,7 +23,7 @@ fn arguments(words: &str) -> BlastArgs {
     Parsed::parse_from(["blast", "lo"].into_iter().chain(words.split_whitespace())).args
 }
 
-/// Runs it once on a copy of the template, which goes nowhere; what it returns, and the frame as it left it.
+/// Runs it once on a copy of the template, which goes nowhere; gives its result, and the frame as it left it.
 fn try_out(program: &XdpProgram, template: &[u8]) -> (u32, Vec<u8>) {
     let mut frame = vec![0; template.len()];
     let size = template.len() as u32;
@@ -59,7 +59,7 @@ fn makes_the_frames_that_the_socket_sends() {
 fn waits_until_a_burst_is_due() {
     let lo = Interface::find("lo").unwrap();
     let frames = Frames::new(&arguments(""));
-    // An hour between two frames: the burst that starts the clock is the last for long.
+    // An hour between two frames: the burst that starts the clock is the last for a long time.
     let plan = BlastPlan { length: u64::MAX, packets: u64::MAX, period: 3_600_000_000_000 << FRACTION };
     let program = XdpProgram::new(&lo, &frames, plan).unwrap();
     (0..100).for_each(|_| drop(try_out(&program, &frames.template)));

@@ -127,7 +127,7 @@ fn a_changed_configuration_holds_from_a_later_interval_on_and_a_wrong_one_does_n
     agent.signal("HUP");
     agent.wait_for("interval changed in");
     agent.wait_for("was read again");
-    // An interval closes, and the one after it is the first of the new sort.
+    // An interval closes, and the next one is the first with the new configuration.
     std::thread::sleep(Duration::from_millis(2500));
     ping(&net, 1, "10.99.0.1", 50);
     let messages = counted("second");

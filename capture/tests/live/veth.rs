@@ -25,7 +25,7 @@ fn what_the_interface_counted_was_captured() {
     ping(&net, 1, "10.99.0.1", 300);
     let on_interface = counted(&net, "wire0") - before;
     let summary = agent.stop();
-    // ARP may speak before or after: those few are counted by both or by the interface alone.
+    // A few ARP packets before or after are counted by both, or by the interface alone.
     let captured = summary["packets"]["captured"].as_u64().unwrap();
     assert_eq!(summary["packets"]["seen"].as_u64().unwrap(), captured + summary["dropped"]["kernel"].as_u64().unwrap());
     assert!(
@@ -44,7 +44,7 @@ fn a_deleted_interface_ends_the_capture_in_order() {
     ping(&net, 1, "10.99.0.1", 50);
     assert!(ip(&["-n", &net.names[0], "link", "del", "wire0"]));
     agent.wait_for("the interface is gone");
-    // Kafka is away, and is not to be waited for.
+    // Kafka is away, and the agent must not wait for it.
     let pid = agent.0.id().to_string();
     let deadline = Instant::now() + Duration::from_secs(60);
     let status = loop {
@@ -90,7 +90,7 @@ fn a_killed_agent_leaves_what_its_interface_had_counted() {
     let packets = counted(&net, "wire0");
     let state = || serde_json::from_slice::<Value>(&std::fs::read(folder.path().join("live.json")).ok()?).ok();
     let deadline = Instant::now() + Duration::from_secs(60);
-    // It is kept once a close is published.
+    // The agent saves it once a close is published.
     while state().is_none_or(|state| state["packets"].as_u64().unwrap() < packets) {
         assert!(Instant::now() < deadline, "{:?}, {packets}", state());
         std::thread::sleep(Duration::from_millis(100));
@@ -104,7 +104,7 @@ fn without_permission_one_line_says_what_to_do() {
     let config = folder.path().join("weir-probe.toml");
     std::fs::write(&config, "[source]\ninterface = \"lo\"\n").unwrap();
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    // As another user, where this one may do everything; the program has to be where that one can read it.
+    // As another user, since this one may do everything; the program must be where that user can read it.
     let program = folder.path().join("weir-probe");
     std::fs::copy(probe().get_program(), &program).unwrap();
     let mut command = Command::new("setpriv");

@@ -38,7 +38,7 @@ pub fn open(net: &Net) -> anyhow::Result<Vec<Live>> {
     opened.and_then(|opened| opened.rings.into_iter().map(|ring| ring.admit()).collect())
 }
 
-/// Takes what is there until the ring ends; how many packets.
+/// Takes packets until the ring ends; returns their number.
 fn drain(ring: &mut Live) -> u64 {
     let mut handed = 0;
     assert!(ring.stop());
@@ -98,7 +98,7 @@ fn the_agent_takes_what_comes_and_leaves_the_interface_as_it_was() {
         command
     };
     write(0);
-    // One that ends as it starts, as at a restart: the interface is not free at once.
+    // One agent ends while another starts, as at a restart: the interface is not free at once.
     let before = open(&net).unwrap();
     let ends = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(1));
@@ -111,7 +111,7 @@ fn the_agent_takes_what_comes_and_leaves_the_interface_as_it_was() {
         Sender::on("wire1")
     };
     (0..3000).for_each(|number| far.send(&frame(number)));
-    // It is all there once the kernel has passed it over; stopping lets nothing new in.
+    // All packets are there once the kernel has delivered them; stopping admits no new ones.
     std::thread::sleep(Duration::from_millis(500));
     let summary: Value = agent.stop();
     assert_eq!(summary["packets"]["in_flow_records"], 3000, "{summary}");

@@ -31,7 +31,7 @@ commands:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command; the exit status: 0, or 2 with one line on stderr for what cannot start."""
+    """Run the command; returns the exit status: 0, or 2 with one line on stderr if it cannot start."""
     if {"-h", "--help"} & set(arguments):
         _parser().print_help()
         return 0
@@ -90,10 +90,10 @@ _DESCRIPTOR = "WEIR_PASSWORDS_FD"
 
 
 def _passwords() -> dict[str, str]:
-    """The variables WEIR_PASSWORD_<USER>, from an environment that holds no secrets any more.
+    """The variables WEIR_PASSWORD_<USER>; afterwards the environment holds no secrets.
 
-    Where it holds some, this process begins anew without them: `/proc/self/environ` shows the environment that a
-    process began with, whatever was removed since. The passwords go along in a file without a name.
+    If it holds some, this process executes itself again without them: `/proc/self/environ` shows the environment that a
+    process began with, whatever it removed since. The passwords pass through an unnamed file.
     """
     secrets = {name: value for name, value in os.environ.items() if _SECRET.search(name) and name != _DESCRIPTOR}
     if secrets:
@@ -135,7 +135,7 @@ def _tables_md(arguments: list[str]) -> int:
 
 
 def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
-    # The engine takes its time zone from here; all times of Weir are UTC.
+    # The engine reads its time zone here; all times of Weir are UTC.
     os.environ["TZ"] = "UTC"
     host, _, port = options.listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:

@@ -1,8 +1,8 @@
 """access.yaml: who may do what, compiled for the embedded engine and for a clickhouse-server.
 
 The engine itself enforces grants and row policies: each role becomes a role of its users.xml, each user of a role with
-`rows` one of its own, and every request's connection takes on exactly one (`SET ROLE`). What the engine cannot enforce
-is in `refusals.py`, in `quotas.py` and in `Role.settings_for`.
+`rows` one of its own, and every request's connection assumes exactly one (`SET ROLE`). The rules that the engine cannot
+enforce are in `refusals.py`, in `quotas.py` and in `Role.settings_for`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .quotas import RESOURCES, Quota
 from .refusals import FIXED_SETTINGS, SAFE_TABLE_FUNCTIONS, VALUES_SETTINGS, refuse_settings, settings_clauses
 from .statement import READS, SESSION, Statement
 
-#: What an administrator of the embedded engine may do: everything but opening the machine's files and running code,
+#: Rights of an administrator of the embedded engine: everything but opening the machine's files and running code,
 #: which ALL would include.
 _ADMIN = (
     "SHOW, SELECT, INSERT, ALTER, CREATE, DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, BACKUP, KILL QUERY, SYSTEM, "
@@ -40,11 +40,11 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 #: for all, so the front counts itself.
 AT_ONCE = "max_concurrent_queries_for_user"
 
-#: What holds for users who may see some rows only. A row policy is a filter; these two keep a reader's own conditions
+#: Settings of users who may see only some rows. A row policy is a filter; these two keep a reader's own conditions
 #: from being computed before it, where throwIf() and the like would tell of rows that the policy hides.
 _FILTER_FIRST = {"query_plan_merge_filters": 0, "allow_reorder_prewhere_conditions": 0}
 
-#: System tables that tell what others ask, or what stands in rows that a reader may not see. In a clickhouse-server
+#: System tables that show other users' queries, or data from rows that a reader may not see. In a clickhouse-server
 #: they need a grant; the embedded engine has one user, to whom they are open, so they have no rows for readers.
 HIDDEN_SYSTEM_TABLES = (
     "processes",
@@ -83,8 +83,8 @@ HIDDEN_SYSTEM_TABLES = (
     "schema_inference_cache",
 )
 
-#: Settings that a read-only user may change: they alter how a result is written or how long it may take, not what may
-#: be read. Those with a limit in access.yaml may only be lowered.
+#: Settings that a read-only user may change: they change the format of a result or its time limit, not the data that a
+#: user may read. Those with a limit in access.yaml may only be lowered.
 _HARMLESS = re.compile(
     r"output_format_(?!schema$)\w+|date_time_output_format|bool_(true|false)_representation|session_timezone"
     r"|max_(threads|block_size|execution_time|memory_usage|result_rows|result_bytes|rows_to_read|bytes_to_read)"
@@ -96,15 +96,15 @@ _HARMLESS = re.compile(
 
 
 class AccessError(ValueError):
-    """access.yaml is wrong; the message says where."""
+    """access.yaml is wrong; the message names the place."""
 
 
 @dataclass(frozen=True)
 class Role:
-    """One role: what it may do, on which tables, within which limits (settings of ClickHouse) and quotas.
+    """One role: its rights, its tables, its limits (settings of ClickHouse) and its quotas.
 
-    rows: in place of tables, the views of which a user sees some rows only, each with its columns that name customers;
-    a row is a customer's where one of them does. user, customers: whose role it is, where it has rows.
+    rows: instead of tables, the views of which a user sees only some rows, each with its columns that name customers; a
+    row belongs to a customer that one of them names. user, customers: the owner of a role with rows.
     """
 
     name: str
@@ -148,7 +148,7 @@ class Role:
         return " OR ".join(f"{column} IN ({names})" for column in self.rows[view])
 
     def check(self, statement: Statement) -> None:
-        """Raise where this role may not send statements of this kind; tables are the engine's business."""
+        """Raise if this role may not send statements of this kind; the engine itself checks tables."""
         if self.is_admin:
             return
         kind = statement.kind
@@ -165,7 +165,7 @@ class Role:
                     raise ServerError(164, f"Cannot modify '{name}' setting in readonly mode")
 
     def check_calls(self, statement: Statement, table_functions: frozenset[str], functions: frozenset[str]) -> None:
-        """Raise where a statement calls a table function that this role may not.
+        """Raise if a statement calls a table function that this role may not call.
 
         table_functions, functions: names of the engine's table functions and of its other functions, lower case. A
         name that is both counts as a table function unless it is a safe one.
@@ -177,10 +177,10 @@ class Role:
                 raise ServerError(497, f"Not enough privileges: the role {self.name} may not use {name}()")
 
     def settings_for(self, asked: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
-        """The settings that hold for one request of this role that asks for `asked`.
+        """The settings of one request of this role that asks for `asked`.
 
-        current: what the engine has without being asked, to let through what changes nothing.
-        Raises error 164 as ClickHouse does for read-only users.
+        current: the engine's own values, so that a setting without effect passes. Raises error 164 as ClickHouse does
+        for read-only users.
         """
         out = {name: str(value) for name, value in {**self.limits, **self.fixed}.items() if name != AT_ONCE}
         for name, value in asked.items():
@@ -203,7 +203,7 @@ class Role:
 
 @dataclass(frozen=True)
 class User:
-    """A user: its role, with its customers where that has rows; the networks it may come from (any where empty)."""
+    """A user: its role, with its customers if the role has rows; the networks it may connect from (any if empty)."""
 
     name: str
     role: Role
@@ -306,7 +306,7 @@ def _role(where: str, name: str, body: Any) -> Role:
 
 
 def _positive(where: str, value: Any) -> None:
-    """Raise where a value is none."""
+    """Raise if a value is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         raise AccessError(f"{where}: not a positive number")
 
@@ -343,11 +343,11 @@ def _quotas(where: str, body: Any) -> tuple[Quota, ...]:
 
 
 def users_xml(access: Access) -> str:
-    """users.xml of the embedded engine: one role each, and its only user `default`, who has them all.
+    """users.xml of the embedded engine: one engine role for each role, and its only user `default`, who holds them all.
 
-    Every connection takes on one role before it sees a client's statement, so the rights of `default` itself are none.
-    Row policies are that user's, and ask which role the connection has. Views read their tables, and dictionaries their
-    source, with all roles, that of the administrator included: there no policy holds.
+    Every connection assumes one role before it sees a client's statement, so `default` itself has no rights. Row
+    policies belong to that user, and test which role the connection has. Views read their tables, and dictionaries
+    their source, with all roles, that of the administrator included: there no policy holds.
     """
     held = {role.engine_role: role for role in access.roles.values() if not role.rows}
     bound = {user.role.engine_role: user.role for user in access.users.values() if user.role.rows}
@@ -392,9 +392,9 @@ def users_xml(access: Access) -> str:
 def access_sql(access: Access) -> str:
     """The same for a clickhouse-server: idempotent statements, each ending with `;` at the end of a line.
 
-    Passwords appear as SHA-256 alone; a user without one is made and can log in from nowhere. Read-only roles get
-    readonly = 2 (clients may choose formats), their limits as maxima that nobody can raise. Row policies are those of
-    users: each view that has some shows all rows to everybody else.
+    Passwords appear only as SHA-256; a user without one is created but cannot log in. Read-only roles get readonly = 2
+    (clients may choose formats), with their limits as maxima that nobody can raise. Row policies belong to users: a
+    view with row policies shows all rows to everybody else.
     """
     lines = ["-- Made from access.yaml by `python -m weir_clickhouse access-sql`. Run as a user with ACCESS MANAGEMENT."]
     for role in access.roles.values():

@@ -15,7 +15,7 @@ _PIECE = 1 << 20
 
 
 class Body:
-    """The body of a request, in pieces, as sent; raises where it is cut short or too large."""
+    """The body of a request, in pieces, as sent; raises if it is truncated or too large."""
 
     def __init__(self, req: Any, largest: int) -> None:
         self._file: Stream = req.conn.rfile
@@ -28,7 +28,7 @@ class Body:
             raise ServerError(102, "Content-Length is below 0")
 
     def check(self) -> None:
-        """Raise where the body is known to be too large."""
+        """Raise if the body is known to be too large."""
         if self._left > self._largest:
             raise self._too_large()
 
@@ -101,7 +101,9 @@ class Body:
         return line.rstrip(b"\r\n")
 
     def drain(self, octets: int) -> bool:
-        """Read what is left, as far as it has come and is no more than `octets`; whether the body is at its end."""
+        """Discard the rest of the body, as far as it has arrived and up to `octets`; returns whether the body has
+        ended.
+        """
         if self._broken:
             return False
         self._largest = 1 << 62

@@ -1,7 +1,7 @@
-"""Compression of bodies: what a request's Content-Encoding names, and what its Accept-Encoding admits.
+"""Compression of bodies, by a request's Content-Encoding and Accept-Encoding.
 
-A body may hold several frames, one after another (every client library writes some); each decoder here reads them all
-and says so when the last is cut short. Memory stays bounded whatever the ratio: output comes in pieces.
+A body may hold several frames in sequence (some client libraries write them); each decoder here reads them all and
+detects a truncated last one. Memory stays bounded whatever the ratio: output comes in pieces.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Frame(Protocol):
     def feed(self, data: bytes) -> Iterator[bytes]: ...
     @property
     def rest(self) -> bytes | None:
-        """What followed the frame's end; None while it has not ended."""
+        """The octets after the frame's end; None while it has not ended."""
 
 
 class _Zlib:

@@ -1,9 +1,9 @@
-"""Connections while no worker has them: those whose request is not whole yet, idle ones, and those that are to close.
+"""Connections that no worker has: those with an incomplete request, idle ones, and closing ones.
 
-A worker gets a connection when the head of a request (its line and headers) is there, so that nobody keeps a worker
-waiting who has not said what they want. One thread reads all heads. Each has a time limit; their number and their
-memory are bounded: at the bound the oldest stranger goes, or, where users hold most of the room, the oldest of the user who
-holds most of it.
+A worker gets a connection when the head of a request (its line and headers) is complete, so that no client keeps a
+worker waiting before its request. One thread reads all heads. Each has a time limit; their number and their memory are
+bounded: at the bound the oldest stranger goes, or, where users hold most of the room, the oldest of the user who holds
+most of it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ _HEAD_ENDS = re.compile(rb"\n\r?\n")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a client may keep the server waiting for. Times are seconds, sizes octets.
+    """Time limits for clients. Times are seconds, sizes octets.
 
     head: for a request's line and headers, from the first octet, or from the connection's begin. idle: between two
-    requests. statement: for the body as far as it holds the statement. data: for the rest of the body, at any one time;
-    `pace` octets buy back a second. connections: without a worker; heads: of what these have sent.
+    requests. statement: for the part of the body that holds the statement. data: for the rest of the body, at any one
+    time; `pace` octets buy back a second. connections: maximum number without a worker; heads: maximum octets that
+    these have sent.
     """
 
     head: float = 10
@@ -55,9 +56,9 @@ class Limits:
 
 
 class Stream:
-    """What a client sends, read ahead by `Waiting` up to the end of a head, then by the request's worker.
+    """A client's input, read ahead by `Waiting` up to the end of a head, then by the request's worker.
 
-    The worker waits for the client as long as `allow` says, all in all.
+    The worker waits for the client for a total time that `allow` sets.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -69,15 +70,15 @@ class Stream:
         self.bytes_read = 0
 
     def __len__(self) -> int:
-        """Octets that have come and were not read."""
+        """Octets received and not yet read."""
         return len(self._buffer)
 
     def has_data(self) -> bool:
-        """Whether octets have come that were not read."""
+        """Whether received octets remain unread."""
         return bool(self._buffer)
 
     def fill(self) -> bool:
-        """Take what has come, without waiting; False where the client has closed. Raises OSError."""
+        """Take the received octets, without waiting; False if the client has closed. Raises OSError."""
         with suppress(BlockingIOError):
             piece = os.read(self._fd, _PIECE)
             self._buffer += piece
@@ -85,22 +86,23 @@ class Stream:
         return True
 
     def has_head(self) -> bool:
-        """Whether the head of a request is there."""
+        """Whether the head of a request is complete."""
         found = _HEAD_ENDS.search(self._buffer, max(0, self._searched - 3))
         self._searched = found.start() if found else len(self._buffer)
         return found is not None
 
     def lines(self) -> int:
-        """Lines of the head, as far as it was looked for."""
+        """Lines of the head, as far as it was searched."""
         return self._buffer.count(b"\n", 0, self._searched)
 
     def allow(self, seconds: float, pace: int = 0) -> None:
-        """The client may keep the reader waiting for so long; each `pace` octets buy back a second."""
+        """Let the client keep the reader waiting for this long; each `pace` octets buy back a second."""
         self._seconds = self._most = seconds
         self._pace = pace
 
     def read1(self, size: int) -> bytes:
-        """What is there, at most `size` octets; waits for one. Empty at the end. Raises TimeoutError, OSError."""
+        """The available octets, at most `size`; waits for at least one. Empty at the end. Raises TimeoutError, OSError.
+        """
         if self._buffer:
             out = bytes(self._buffer[:size])
             self._take(len(out))
@@ -126,7 +128,7 @@ class Stream:
             return out
 
     def close(self) -> None:
-        """Forget what was not read."""
+        """Discard unread octets."""
         self._buffer.clear()
 
     def _take(self, count: int) -> None:
@@ -154,8 +156,9 @@ def _make_file(sock: socket.socket, mode: str = "r", _size: int = 0) -> Any:
 
 
 class Connection(cheroot.server.HTTPConnection):
-    """A connection. known: somebody has logged in on it, `user` the last. answered: it has had a request. lingers: to be closed only when
-    its answer has arrived. until, since: while no worker has it."""
+    """A connection. known: a user has logged in on it, most recently `user`. answered: it has had a request. lingers:
+    close it only when its answer has arrived. until, since: while no worker has it.
+    """
 
     rfile: Stream
     socket: Any
@@ -284,7 +287,8 @@ class Waiting(cheroot.connections.ConnectionManager):
                 self._drop(conn, "head_too_slow" if begun and not conn.lingers else "")
 
     def _drop_oldest(self, cause: str) -> None:
-        """Drop the oldest stranger; where users hold most of the room, the oldest of the one who holds most of it."""
+        """Drop the oldest stranger; if users hold most of the room, the oldest connection of the user who holds most.
+        """
         held = self._held()
         strangers = [conn for conn in held if not conn.known]
         users = collections.Counter(conn.user for conn in held if conn.known)
@@ -297,7 +301,7 @@ class Waiting(cheroot.connections.ConnectionManager):
             self._drop(min(strangers, key=lambda conn: conn.since), cause)
 
     def _drop(self, conn: Connection, cause: str) -> None:
-        """Close a connection; cause: why, where the client may complain, for the metrics."""
+        """Close a connection; cause: the reason for the metrics, if the client did not ask for it."""
         if cause:
             metrics.dropped.labels(cause).inc()
         with suppress(KeyError, ValueError):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-#: First field of a record of the log: a block id is there, or is there no more.
+#: First field of a record of the log: a block id was added, or removed.
 _ADD, _DROP = "1", "2"
 
 
@@ -27,7 +27,7 @@ class Blocks:
 
     @classmethod
     def of(cls, part: str) -> Blocks:
-        """Those of a part's name, `partition_first_last_level[_mutation]`. Raises ValueError."""
+        """Parse a part's name, `partition_first_last_level[_mutation]`. Raises ValueError."""
         partition, first, last, *_ = part.split("_")
         return cls(partition, int(first), int(last))
 
@@ -66,7 +66,7 @@ def lost(files: Iterable[Path], parts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def take_back(log: Path, entries: Iterable[tuple[str, str]]) -> None:
-    """Write into the newest log that these ids are there no more; its table must be detached."""
+    """Record in the newest log that these ids are gone; its table must be detached."""
     with log.open("r+b") as file:
         # A line that was cut off must not take the first of ours with it.
         if file.seek(0, os.SEEK_END):

@@ -53,7 +53,7 @@ def tables(folder: Path) -> str:
 
 
 def _markdown(found: list[dict[str, Any]], columns: list[dict[str, Any]]) -> str:
-    """One section for each table: what it is, its order, its columns."""
+    """One section for each table: its comment, its order, its columns."""
     out = ["# Tables", "", "Made from the comments in `clickhouse/migrations`. Times are UTC; octets are those of layer 3.", ""]
     for table in found:
         name = table["name"]

@@ -1,7 +1,7 @@
 """The engine: one chDB in one directory, a connection of its own for every request.
 
 A result is streamed through a named pipe: the engine itself writes it, in any of its formats, and stops when nobody
-reads. (chDB's own streaming calls repeat a format's header in every chunk.) A connection takes on the user's role and
+reads. (chDB's own streaming calls repeat a format's header in every chunk.) A connection assumes the user's role and
 settings before it sees the client's statement, so nothing leaks from one request to the next.
 """
 
@@ -35,12 +35,12 @@ _FORMAT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: Largest piece read from a pipe at once; the pipe is made as large.
 PIECE = 1 << 20
-#: How often dictionaries are looked at, seconds.
+#: How often to check dictionaries, seconds.
 _REFRESH_S = 2
 
 
 class EngineBusy(Exception):
-    """Another process has the directory; the message says which."""
+    """Another process has the directory; the message names it."""
 
 
 class Cancelled(Exception):
@@ -49,11 +49,10 @@ class Cancelled(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """What a query runs with: who asks, in which database, with which settings and parameters.
+    """The context of a query: user, database, settings and parameters.
 
-    comment: what the query log says of it in log_comment. expressions: the values of an INSERT may be some. spent: filled
-    in with what it took. tag: unique for each query and known to nobody else; it ends log_comment, and by it the query is
-    found and stopped.
+    comment: its log_comment in the query log. expressions: whether the values of an INSERT may be expressions. spent:
+    receives its cost. tag: unique and secret; it ends log_comment and identifies the query to stop it.
     """
 
     role: Role
@@ -68,7 +67,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Written:
-    """What an INSERT wrote. Blocks dropped as repeats are counted too, as in a clickhouse-server."""
+    """Rows and octets that an INSERT wrote. They include blocks dropped as repeats, as in a clickhouse-server."""
 
     rows: int
     octets: int
@@ -78,7 +77,7 @@ class Engine:
     """The engine over one directory. `start` opens it, `stop` closes it; the directory is locked in between."""
 
     def __init__(self, directory: Path, access: Access, *, memory: int, threads: int, config: Path | None = None) -> None:
-        """directory: made where absent. memory: bound of the engine, octets. threads: queries at once.
+        """directory: created if absent. memory: bound of the engine, octets. threads: queries at once.
 
         config: a further configuration file of ClickHouse (XML), for storage policies and the like.
         """
@@ -139,7 +138,7 @@ class Engine:
         self._refresher.start()
 
     def stop(self) -> None:
-        """Close the engine and give the directory free; queries must have ended."""
+        """Close the engine and release the directory; queries must have ended."""
         self._stopping.set()
         if self._refresher is not None:
             self._refresher.join()
@@ -226,7 +225,7 @@ class Engine:
 
     @contextmanager
     def connection(self, request: Request) -> Iterator[Connection]:
-        """A connection with the request's role, database and settings; raises ServerError where they cannot be had."""
+        """A connection with the request's role, database and settings; raises ServerError if they do not apply."""
         connection = Connection(self._url)
         try:
             self.prepare(connection, request)
@@ -235,11 +234,11 @@ class Engine:
             connection.close()
 
     def open(self) -> Connection:
-        """A connection as it comes, for `prepare`."""
+        """A fresh connection, for `prepare`."""
         return Connection(self._url)
 
     def reset(self, connection: Connection) -> None:
-        """Undo the settings of an earlier request on a connection that is kept."""
+        """Undo the settings of an earlier request on a kept connection."""
         names = [name for name, _ in self.changed(connection)]
         if names:
             connection.query("SET " + ", ".join(f"{name} = DEFAULT" for name in names))
@@ -286,7 +285,7 @@ class Engine:
         return [[unescape(field) for field in line.split("\t")] for line in text.split("\n")[:-1]]
 
     def kill(self, tag: str) -> None:
-        """Stop the query of this tag, if it still runs; all of them where the tag is empty."""
+        """Stop the query with this tag, if it still runs; all queries if the tag is empty."""
         with suppress(RuntimeError, ServerError), self.connection(Request(self._admin, None, {}, {}, "front")) as connection:
             connection.query(
                 f"KILL QUERY WHERE endsWith(Settings['log_comment'], {quote(tag)}) AND query NOT LIKE 'KILL%' ASYNC", "Null"
@@ -295,7 +294,7 @@ class Engine:
     # -- queries -----------------------------------------------------------------------------------------------------
 
     def run(self, connection: Connection, statement: Statement, request: Request, output_format: str) -> bytes:
-        """Run a statement and give all of its result, for statements without one worth streaming."""
+        """Run a statement and return its whole result, for statements with a small one."""
         if not _FORMAT.fullmatch(output_format):
             raise ServerError(36, f"Unknown format {output_format}")
         try:
@@ -313,9 +312,9 @@ class Engine:
         output_format: str,
         client: socket.socket | None = None,
     ) -> Iterator[bytes]:
-        """Run a query and give its result in pieces of at most PIECE octets, as the client's reading allows.
+        """Run a query and yield its result in pieces of at most PIECE octets, as fast as the client reads.
 
-        Raises ServerError, at any piece; Cancelled where `client` is closed meanwhile. Closing the iterator stops the
+        Raises ServerError, at any piece; Cancelled if `client` is closed meanwhile. Closing the iterator stops the
         query.
         """
         if not _FORMAT.fullmatch(output_format):
@@ -362,8 +361,8 @@ class Engine:
     def _end(self, done: Future[None], pipe: int, tag: str) -> None:
         """Stop a query that nobody waits for any more, and wait until it has ended.
 
-        It is told so again and again: the engine may not know it yet. Its pipe is emptied meanwhile, not closed: a
-        writer that has not opened it yet would wait for a reader for ever.
+        This repeats the request, because the engine may not know the query yet. Meanwhile it empties the pipe rather
+        than closing it: a writer that has not opened it yet would wait for a reader for ever.
         """
         turn = 0
         while not done.done():
@@ -406,8 +405,7 @@ class Engine:
     def insert(self, connection: Connection, statement: Statement, data_format: str, pieces: Iterable[bytes]) -> Written:
         """Run an INSERT with its data; returns when the rows are written. Raises ServerError.
 
-        Where `pieces` raises, nothing more is written and the error goes on: the blocks already full remain, as in a
-        clickhouse-server.
+        If `pieces` raises, writing stops and the error propagates: complete blocks remain, as in a clickhouse-server.
         """
         if not _FORMAT.fullmatch(data_format):
             raise ServerError(36, f"Unknown format {data_format}")
@@ -439,7 +437,7 @@ class Engine:
 
 
 def _note(result: Any, spent: Spent) -> None:
-    """What a query took."""
+    """The cost of a query."""
     spent.result_rows, spent.read_rows = int(result.rows_read()), int(result.storage_rows_read())
 
 

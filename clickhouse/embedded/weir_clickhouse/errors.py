@@ -57,12 +57,12 @@ class ServerError(Exception):
 
     @classmethod
     def from_engine(cls, text: str) -> ServerError:
-        """The error whose text the engine gave; code 1001 where the text names none."""
+        """The error for the engine's text; code 1001 if the text names none."""
         found = _CODE.search(text)
         error = cls.__new__(cls)
         if found:
             text = text[found.start() :].strip()
-            # The engine wraps what one of its own threads raised in the same words again.
+            # The engine repeats the same words around an error of one of its own threads.
             inner = _NESTED.match(text)
             if inner:
                 text = inner[1]

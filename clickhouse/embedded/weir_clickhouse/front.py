@@ -1,4 +1,4 @@
-"""What all requests share: the engine, who may ask, and the places of statements that run."""
+"""State shared by all requests: the engine, the users, and the places of running statements."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .sessions import Sessions
 
 @dataclass
 class Front:
-    """What all requests share. concurrent: statements at once; largest_body: octets, as sent and as decompressed.
+    """State shared by all requests. concurrent: statements at once; largest_body: octets, as sent and as decompressed.
 
-    A quarter of the places is for those who write, and a reader has no more than a quarter unless access.yaml says
-    otherwise: readers keep nobody's inserts out.
+    A quarter of the places is reserved for writers, and a reader has at most a quarter unless access.yaml says
+    otherwise, so readers never block inserts.
     """
 
     engine: Engine
@@ -48,7 +48,7 @@ class Front:
 
     @contextmanager
     def place(self, user: User) -> Iterator[None]:
-        """A place among the statements that run; raises error 202 where there is none for this user."""
+        """A place among the running statements; raises error 202 if this user has none left."""
         self._enter(user)
         try:
             yield
@@ -78,7 +78,7 @@ class Front:
             metrics.in_flight.set(self._running)
 
     def drain(self, seconds: float) -> bool:
-        """Take nothing new and wait for what runs, no longer than `seconds`; whether all ended."""
+        """Accept no new statements and wait for running ones, at most `seconds`; returns whether all ended."""
         self.stopping = True
         end = time.monotonic() + seconds
         while self._running and time.monotonic() < end:

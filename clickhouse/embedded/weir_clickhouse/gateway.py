@@ -1,4 +1,4 @@
-"""One request: what its path asks for, and errors as answers."""
+"""One request: dispatches its path, and turns errors into answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .query import Query
 _PARAMETERS = 1000
 #: Seconds that a client may leave octets of its answer unread.
 _PATIENCE = 300
-#: The same before it has logged in: nobody may hold a worker with answers that are not read.
+#: The same before it has logged in: no stranger may hold a worker with unread answers.
 _STRANGERS_PATIENCE = 2
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _REASONS = {
@@ -40,7 +40,7 @@ _REASONS = {
 
 
 class _BrokenOff(Exception):
-    """The answer cannot be ended properly: the connection is to be closed as it is."""
+    """The answer cannot be ended properly: close the connection as it is."""
 
 
 class Gateway(cheroot.server.Gateway):
@@ -75,7 +75,7 @@ class Gateway(cheroot.server.Gateway):
                 req.conn.socket.settimeout(req.server.timeout)
 
     def _give_up(self, body: Body | None) -> None:
-        """Before an early answer: read what has come of a small body, else close after the answer."""
+        """Before an early answer: read the received part of a small body, else close after the answer."""
         if body is None or not body.drain(8 << 20):
             self.req.close_connection = self.req.conn.lingers = True
 
@@ -110,7 +110,7 @@ class Gateway(cheroot.server.Gateway):
             self._plain("404 Not Found", text.encode())
 
     def admit(self, user: str) -> None:
-        """Somebody has logged in on this connection: it may take its time to read."""
+        """A user has logged in on this connection, which gets more time to read."""
         conn = self.req.conn
         conn.known, conn.user = True, user
         conn.socket.settimeout(_PATIENCE)
@@ -137,7 +137,7 @@ class Gateway(cheroot.server.Gateway):
             self.req.write(text)
 
     def _error(self, front: Front, error: ServerError, body: Body | None) -> None:
-        """Answer with an error; where an answer has begun already, break it off."""
+        """Answer with an error; if an answer has already begun, break it off."""
         metrics.errors.labels(str(error.code)).inc()
         self._give_up(body)
         if self.req.sent_headers:

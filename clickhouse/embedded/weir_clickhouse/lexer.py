@@ -1,8 +1,8 @@
 """ClickHouse's lexis: where a statement's words, strings and comments begin and end.
 
-Nothing is interpreted here. What is refused is decided in `refusals.py` on these tokens, so a word inside a string or
-a comment is never mistaken for SQL, nor SQL for a comment. Where the text ends inside a string, a comment or an
-identifier, or holds a byte that ClickHouse does not know, `LexicalError` is raised: doubt is refused, not passed on.
+This module interprets nothing. `refusals.py` decides on these tokens which statements to refuse, so a word inside a
+string or a comment is never mistaken for SQL, nor SQL for a comment. Where the text ends inside a string, a comment or
+an identifier, or holds a byte that ClickHouse does not know, it raises `LexicalError`: doubt is refused, not passed on.
 
 The rules are those of the engine (property tests compare both): comments `--`, `//`, `# `, `#!` and `/* */`, one in
 another too; strings in '…' with `\\` and `''` escapes; identifiers in `…` and "…" likewise; the typographic quotes
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = auto()  # a bare word: keyword or identifier
     IDENTIFIER = auto()  # a quoted identifier
@@ -49,7 +49,7 @@ class Token(NamedTuple):
 
     @property
     def is_name(self) -> bool:
-        """Whether this may stand for a name: a bare word or a quoted identifier."""
+        """Whether this may be a name: a bare word or a quoted identifier."""
         return self.kind in (Kind.WORD, Kind.IDENTIFIER)
 
 
@@ -77,8 +77,8 @@ _CURLY = {"‘".encode(): ("’".encode(), Kind.STRING), "“".encode(): ("”".
 _MINUS = "−".encode()
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "0": "\0", "a": "\a", "v": "\v", "e": "\x1b"}
 
-#: What most texts are made of; the rest is looked at octet by octet. No alternative can match in two ways, and nothing is
-#: ever given back (`*+`), so that a text which is cut costs no more than a whole one.
+#: The tokens of most texts; other octets are examined one by one. No alternative can match in two ways, and nothing
+#: backtracks (`*+`), so a truncated text costs no more than a whole one.
 _COMMON = re.compile(
     rb"(?P<space>(?:[ \t\n\r\f\v]|" + _UNICODE_SPACE + rb")++|(?:--|//|\#[ !])[^\n]*+)"
     rb"|(?P<hexadecimal>[xXbB]'[^']*+')"
@@ -97,7 +97,7 @@ _TAG = re.compile(rb"(?=(\$[A-Za-z0-9_]*+\$))")
 def tokens(text: bytes, start: int = 0) -> Iterator[Token]:
     """The tokens of `text` from `start` on, without white space and comments.
 
-    Raises LexicalError at the first place that is none; tokens before it have been given by then.
+    Raises LexicalError at the first invalid place, after yielding the tokens before it.
     """
     at, size = start, len(text)
     before: Token | None = None
@@ -140,7 +140,7 @@ def tokens(text: bytes, start: int = 0) -> Iterator[Token]:
 
 
 def _rare(text: bytes, at: int) -> Token:
-    """The typographic token at `at`; raises where it is none, or where a quote of any kind is not closed."""
+    """The typographic token at `at`; raises if there is none, or if a quote of any kind is not closed."""
     three = text[at : at + 3]
     if three in _CURLY:
         close_mark, kind = _CURLY[three]
@@ -156,7 +156,7 @@ def _rare(text: bytes, at: int) -> Token:
 
 
 def _comment(text: bytes, at: int) -> int:
-    """The end of the comment at `at`, those inside it included."""
+    """The end of the comment at `at`, including nested ones."""
     depth = 0
     for mark in _COMMENT.finditer(text, at):
         depth += 1 if mark[0] == b"/*" else -1
@@ -173,7 +173,7 @@ class _Heredocs:
         self._last = {found[1]: found.start() for found in _TAG.finditer(text)}
 
     def end(self, at: int) -> int:
-        """The end of the heredoc whose first dollar is at `at`; 0 where the dollar stands for itself."""
+        """The end of the heredoc whose first dollar is at `at`; 0 if the dollar stands for itself."""
         found = _TAG.match(self._text, at)
         if found is None or self._last[found[1]] < at + len(found[1]):
             return 0
@@ -181,7 +181,7 @@ class _Heredocs:
 
 
 def unescape(raw: bytes, quote: str) -> str:
-    """What stands in quotes: the name of an identifier, the text of a string."""
+    """The text in quotes: the name of an identifier, the content of a string."""
     text = raw.decode(errors="surrogateescape")
     if "\\" not in text and quote not in text:
         return text
@@ -192,7 +192,7 @@ def unescape(raw: bytes, quote: str) -> str:
         if char == "\\" and at + 1 < len(text):
             nxt = text[at + 1]
             if nxt == "N":
-                # The engine's sign for NULL, of which nothing stays.
+                # The engine's sign for NULL, which leaves no text.
                 at += 2
                 continue
             if nxt == "x" and at + 3 < len(text):

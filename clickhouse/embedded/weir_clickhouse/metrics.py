@@ -1,4 +1,4 @@
-"""What the front counts, for Prometheus: `GET /metrics`."""
+"""The front's metrics, for Prometheus: `GET /metrics`."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ _process = psutil.Process(os.getpid())
 
 
 class Sizes:
-    """The sizes of what is stored, by database, asked for at most every few seconds: anybody may read the metrics."""
+    """The stored sizes by database, queried at most every few seconds, since anybody may read the metrics."""
 
     def __init__(self, ask: Callable[[], Iterable[Sequence[str]]], *, seconds: float = 10) -> None:
-        """ask: gives database, octets on disk, rows."""
+        """ask: returns database, octets on disk, rows."""
         self._ask, self._seconds = ask, seconds
         self._asked = -math.inf
         self._lock = threading.Lock()
 
     def refresh(self) -> None:
-        """Ask, where it is time and nobody else is asking."""
+        """Query, if it is time and no other thread does."""
         if self._lock.acquire(blocking=False):
             try:
                 if time.monotonic() - self._asked >= self._seconds:

@@ -100,7 +100,7 @@ class Query:
     def answer(self) -> None:
         """Run the statement and answer."""
         user = self._authenticate()
-        # A connection is its users' from the first right password on, and one without has had nothing of its body read.
+        # A connection belongs to its users from the first correct password on; before that, none of its body is read.
         self._gateway.admit(user.name)
         with self._front.place(user):
             begun = time.monotonic()
@@ -207,7 +207,7 @@ class Query:
             return "select" if statement.kind in READS else "other"
 
     def _send(self, output_format: str, pieces: Iterator[bytes]) -> None:
-        """Send a result: what is small at once, with its length; what is large as it comes."""
+        """Send a result: a small one at once, with its length; a large one as it comes."""
         hold = (
             _LARGE_HOLD if "1" in (self._params.get("wait_end_of_query"), self._params.get("http_wait_end_of_query")) else _HOLD
         )

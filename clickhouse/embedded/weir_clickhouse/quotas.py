@@ -1,8 +1,8 @@
-"""Quotas: how much one user may ask in an interval of time, as ClickHouse counts it.
+"""Quotas: how much one user may query in an interval of time, as ClickHouse counts it.
 
-The engine inside this process knows one user only, so the front keeps the sums itself: before a statement it is
-checked that nothing is used up, afterwards what the statement took is added. A statement that has begun is let finish;
-a clickhouse-server breaks it off.
+The engine inside this process knows only one user, so the front keeps the sums itself: before a statement it checks
+that no quota is used up, and afterwards adds the statement's cost. It lets a running statement finish; a
+clickhouse-server breaks it off.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from .errors import ServerError
 
-#: What can be bounded, as CREATE QUOTA names it: statements, rows of answers, rows read for them, seconds.
+#: The quantities that a quota can bound, with the names of CREATE QUOTA: statements, rows of answers, rows read for
+#: them, seconds.
 RESOURCES = ("queries", "result_rows", "read_rows", "execution_time")
 
 
@@ -29,7 +30,7 @@ class Quota:
 
 @dataclass
 class Spent:
-    """What one statement took, filled in by the engine while it runs."""
+    """The cost of one statement, filled in by the engine while it runs."""
 
     result_rows: int = 0
     read_rows: int = 0
@@ -51,7 +52,7 @@ class Quotas:
 
     @contextmanager
     def charge(self, user: str, template: str, quotas: tuple[Quota, ...]) -> Iterator[Spent]:
-        """Count one statement of `user` under `quotas`; raises error 201 where one of them is used up.
+        """Count one statement of `user` under `quotas`; raises error 201 if one of them is used up.
 
         template: the quota's name in the error.
         """

@@ -1,4 +1,4 @@
-"""The statement of a request, out of its URL and its body; what follows it are data, and are not read here."""
+"""The statement of a request, from its URL and body; this does not read the data that follow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .statement import Incomplete, Statement, parse
 _STATEMENT, _LONGEST_STATEMENT = 256 << 10, 1 << 20
 #: Up to this size the values of an administrator's INSERT may be expressions, octets: they are looked through first.
 _EXPRESSIONS = 1 << 20
-#: Until so much of a statement has come it is tried with each piece; later whenever it has doubled, so that its length
+#: Up to this size, parse a statement again with each piece; later whenever it has doubled, so that its length
 #: costs linear time, however it is cut.
 _SMALL = 1 << 10
 
@@ -63,7 +63,7 @@ def _longest(params: Mapping[str, str]) -> int:
 
 
 def _parse(text: bytes, longest: int, *, complete: bool) -> Statement:
-    """As `parse`, of a text that may be as long as any where its statement is not."""
+    """As `parse`, for a text of any length whose statement is short."""
     found = None
     if complete and len(text) <= longest:
         return parse(text, complete=True)
@@ -77,7 +77,7 @@ def _parse(text: bytes, longest: int, *, complete: bool) -> Statement:
 
 
 def looked_through(data: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
-    """The same data, and whether they are few enough to have been looked through; raises where they must not be taken."""
+    """The same data, and whether they were few enough to be searched; raises if they must not be accepted."""
     held = bytearray()
     for piece in data:
         held += piece

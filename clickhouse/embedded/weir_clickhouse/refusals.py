@@ -1,10 +1,10 @@
-"""What nobody may ask for, whatever the role.
+"""Statements that nobody may send, whatever the role.
 
 The engine's own grants decide who may read and write which table, and its constraints which settings nobody may change
-(`access.users_xml`). Here is refused what the engine lets through (facts of chDB 26.9): several statements in one text,
-SET ROLE, INTO OUTFILE even for read-only users, code run by Python() and executable(), files of the machine, settings of
-subqueries. A function's name counts wherever it may stand for the function: before a parenthesis, in APPLY, as an
-argument, quoted, as a parameter's value, in the default of a column.
+(`access.users_xml`). This module refuses what the engine would accept (facts of chDB 26.9): several statements in one
+text, SET ROLE, INTO OUTFILE even for read-only users, code run by Python() and executable(), files of the machine,
+settings of subqueries. A function's name counts wherever it may stand for the function: before a parenthesis, in APPLY,
+as an argument, quoted, as a parameter's value, in the default of a column.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ DANGEROUS = frozenset(
         "yamlregexptree",
     ]
 )
-#: Settings whose value is a path, an address, a language or a piece of a statement, or that open the way to such. Nobody
-#: may change them: the engine is told so too, but does not hold to it in subqueries.
+#: Settings whose value is a path, an address, a language or a piece of a statement, or that open the way to such.
+#: Nobody may change them: the engine has that constraint, too, but does not enforce it in subqueries.
 FIXED_SETTINGS = frozenset(
     [
         "additional_result_filter",
@@ -75,7 +75,7 @@ FIXED_SETTINGS = frozenset(
         "url_base",
     ]
 )
-#: Whether the values of an INSERT may be expressions: 0 but where the front has looked through the values itself.
+#: Whether the values of an INSERT may be expressions: 0 unless the front has checked the values itself.
 VALUES_SETTINGS = frozenset(["input_format_values_interpret_expressions", "input_format_values_deduce_templates_of_expressions"])
 #: Table functions that read nothing but their arguments and the tables that the engine's grants guard. A role that is
 #: not admin may call no other table function.
@@ -103,9 +103,9 @@ SAFE_TABLE_FUNCTIONS = frozenset(
 #: Of these, the ones whose first argument may be a text that names columns, which could have defaults.
 _STRUCTURED = frozenset(["values", "null", "generaterandom", "input"])
 _DEFAULTS = frozenset(["DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL", "TTL"])
-#: Words that begin what nobody may ask for.
+#: First words of statements that nobody may send.
 _LEADING = frozenset({"INTO", "FROM", "PARALLEL", "SET", "DEFAULT", "EXECUTE"})
-#: The value of a parameter that stands for a name.
+#: The value of a parameter used as a name.
 _PLAIN = re.compile(r"[\w .:-]+")
 _SYSTEM_REFUSED = frozenset({"SHUTDOWN", "KILL", "SUSPEND"})
 #: Words that may follow a column of the name `settings`, and so are no settings without a value.
@@ -117,7 +117,7 @@ _NO_SETTINGS = re.compile(
 
 
 def refuse_dangerous(statement: Statement, params: Mapping[str, str]) -> None:
-    """Raise where the statement is one that nobody may send, whatever the role; params: the request's parameters."""
+    """Raise if nobody may send this statement, whatever the role; params: the request's parameters."""
     items = statement.items
     closing = _closing(items)
     for at, (first, second) in enumerate(pairwise(items)):
@@ -144,9 +144,10 @@ def refuse_dangerous(statement: Statement, params: Mapping[str, str]) -> None:
 
 
 def refuse_names(items: Sequence[Token]) -> None:
-    """Raise where a name of DANGEROUS stands where it may be the function, the table function or the engine.
+    """Raise if a name of DANGEROUS stands where it may be the function, the table function or the engine.
 
-    It may still name a column, a table or an alias that says so: after AS, FROM or JOIN, beside a point, in WITH.
+    It may still name a column, a table or an alias in an unambiguous place: after AS, FROM or JOIN, beside a point, in
+    WITH.
     """
     for at, token in enumerate(items):
         if not token.is_name or token.value.lower() not in DANGEROUS:
@@ -167,14 +168,14 @@ def refuse_names(items: Sequence[Token]) -> None:
 
 
 def refuse_settings(names: Iterable[str]) -> None:
-    """Raise where one of these settings is one that no request may change."""
+    """Raise if no request may change one of these settings."""
     for name in names:
         if name in FIXED_SETTINGS or name in VALUES_SETTINGS:
             raise ServerError(164, f"Cannot modify '{name}' setting: this server runs no code and opens no files for its clients")
 
 
 def refuse_values(data: bytes) -> None:
-    """Raise where the values of an INSERT hold what could run code or open files; then they may hold expressions."""
+    """Raise if the values of an INSERT could run code or open files; otherwise they may hold expressions."""
     try:
         refuse_names(list(tokens(data)))
     except LexicalError as error:
@@ -182,7 +183,7 @@ def refuse_values(data: bytes) -> None:
 
 
 def _refuse_defaults(statement: Statement, closing: Mapping[int, int], at: int) -> None:
-    """Raise where the table function at `at` takes columns with defaults: these are expressions, written in a text."""
+    """Raise if the table function at `at` takes columns with defaults, which are expressions inside a string."""
     items = statement.items
     name = items[at].value.lower()
     if name == "format":
@@ -210,7 +211,8 @@ def _refuse_defaults(statement: Statement, closing: Mapping[int, int], at: int) 
         if any(one.is_word(*_DEFAULTS) for one in columns[1:]):
             raise ServerError(344, f"The columns of {name}() must be names and types alone, without defaults")
     elif name == "values":
-        # A name may stand for a text, as a parameter does. An alias or a sign beside a text leaves it a text.
+        # A name may stand for a string, as a parameter does. A string with an alias or a sign beside it is still a
+        # string.
         if (only is not None and only.is_name) or (only is None and not _is_value(items, closing, at + 2)):
             raise ServerError(344, "The columns and values of values() must be literals, tuples or calls")
     elif first is not None and not first.is_symbol(")") and not (name == "generaterandom" and first.kind is Kind.NUMBER):
@@ -218,7 +220,7 @@ def _refuse_defaults(statement: Statement, closing: Mapping[int, int], at: int) 
 
 
 def _only(items: Sequence[Token], begin: int) -> Token | None:
-    """The token that is all of the argument that begins at `begin`, parentheses aside; None where there are more."""
+    """The single token of the argument that begins at `begin`, ignoring parentheses; None if there are more."""
     depth = 0
     while begin < len(items) and items[begin].is_symbol("("):
         depth += 1
@@ -287,7 +289,7 @@ def _closing(items: Sequence[Token]) -> dict[int, int]:
 
 
 def _literal(raw: bytes) -> str | None:
-    """The text of a string literal in quotes or of a heredoc; None for other kinds."""
+    """The content of a string literal in quotes or of a heredoc; None for other kinds."""
     if raw[:1] == b"'":
         return unescape(raw[1:-1], "'")
     if raw[:1] == b"$":
@@ -297,7 +299,7 @@ def _literal(raw: bytes) -> str | None:
 
 
 def _refuse_parameter(items: Sequence[Token], at: int, params: Mapping[str, str]) -> None:
-    """Raise where the parameter {name:Identifier} at `at` could stand for a name of DANGEROUS."""
+    """Raise if the parameter {name:Identifier} at `at` could stand for a name of DANGEROUS."""
     if at + 4 >= len(items) or not (items[at + 2].is_symbol(":") and items[at + 3].is_word("IDENTIFIER")):
         return
     name = items[at + 1]
@@ -348,7 +350,7 @@ def settings_clauses(statement: Statement) -> list[str]:
 
 
 def _written(statement: Statement, token: Token) -> str:
-    """A name as it stands in the statement, without quotes."""
+    """A name as in the statement, without quotes."""
     bare = token.kind is Kind.WORD
     return statement.text[token.start : token.end].decode() if bare else token.value
 

@@ -15,7 +15,7 @@ from .gateway import Gateway
 
 
 class Server(cheroot.server.HTTPServer):
-    """The listening server; `front` says what it serves."""
+    """The listening server; it serves `front`."""
 
     ConnectionClass = Connection
     timeout: Any

@@ -1,7 +1,7 @@
-"""Sessions: what `session_id` keeps from one request to the next.
+"""Sessions: the state that `session_id` carries from one request to the next.
 
-Settings (SET) and the database (USE) are kept here and given to each request's own connection. Only a session that has
-made a temporary table keeps a connection, because the table lives in it.
+This module keeps settings (SET) and the database (USE) and applies them to each request's own connection. Only a
+session that has made a temporary table keeps a connection, because the table lives in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WAIT = 2.0
 
 @dataclass
 class Session:
-    """The state of one session; without a `session_id` one that nobody will ask for again."""
+    """The state of one session; without a `session_id`, of one request only."""
 
     named: bool
     settings: dict[str, str] = field(default_factory=dict)
@@ -46,13 +46,13 @@ class Session:
             with engine.connection(request) as connection:
                 yield connection
             return
-        # What one request set must not reach the next.
+        # Settings of one request must not reach the next.
         engine.reset(self._held)
         engine.prepare(self._held, request)
         yield self._held
 
     def remember(self, engine: Engine, connection: Connection, statement: Statement) -> None:
-        """Keep what a SET or USE that has just run changed."""
+        """Store the change of a SET or USE that has just run."""
         if not self.named:
             return
         if statement.kind == "USE":
@@ -67,7 +67,7 @@ class Session:
                     self.settings[name] = value
 
     def close(self) -> None:
-        """Give up the held connection."""
+        """Release the held connection."""
         if self._held is not None:
             self._held.close()
             self._held = None
@@ -88,7 +88,7 @@ class Sessions:
     def use(self, user: str, params: Mapping[str, str]) -> Iterator[Session]:
         """The session of a request, for this request alone.
 
-        Raises error 373 while another request has it, 372 where session_check=1 and there is none, 374 for a bad timeout.
+        Raises error 373 while another request has it, 372 if session_check=1 and there is none, 374 for a bad timeout.
         """
         name = params.get("session_id")
         if not name:
@@ -120,7 +120,7 @@ class Sessions:
             session.lock.release()
 
     def _expire(self) -> None:
-        """Forget sessions that have ended, and the oldest where there are too many."""
+        """Forget expired sessions, and the oldest if there are too many."""
         now = time.monotonic()
         idle = [key for key, session in self._sessions.items() if not session.lock.locked()]
         gone = [key for key in idle if self._sessions[key].expires < now]

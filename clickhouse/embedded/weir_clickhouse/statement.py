@@ -1,4 +1,6 @@
-"""What a text asks for: its kind, where an INSERT's data begin, its FORMAT clause. `refusals` says what nobody may ask for."""
+"""Parses a statement: its kind, where an INSERT's data begin, its FORMAT clause. `refusals` decides which ones nobody
+may send.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from .lexer import Kind, LexicalError, Token, tokens
 
 #: First words that only read.
 READS = frozenset({"SELECT", "WITH", "FROM", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "CHECK"})
-#: Those of them whose result may be large: it is streamed.
+#: Those with a possibly large result, which is streamed.
 STREAMS = frozenset({"SELECT", "WITH", "FROM"})
 #: First words that change the session: the front keeps them itself.
 SESSION = frozenset({"SET", "USE"})
@@ -20,13 +22,11 @@ SESSION = frozenset({"SET", "USE"})
 class Statement:
     """One statement, cut out of a text.
 
-    text: the statement without a trailing semicolon; for an INSERT with data only what stands before FORMAT or VALUES.
-    kind: its first word, upper case; an opening parenthesis counts as SELECT.
-    format: the format its FORMAT clause names.
-    data: for an INSERT with data, where in the given text the data begin; else -1.
-    format_at: start and end of the FORMAT clause in `text`; (-1, -1) without one.
-    names: every name followed by an opening parenthesis, lower case.
-    items: the tokens; for an INSERT with data up to where the data begin.
+    text: the statement without a trailing semicolon; for an INSERT with data, only the part before FORMAT or VALUES.
+    kind: its first word, upper case; an opening parenthesis counts as SELECT. format: the format its FORMAT clause
+    names. data: for an INSERT with data, the position in the given text where the data begin; else -1. format_at: start
+    and end of the FORMAT clause in `text`; (-1, -1) without one. names: every name followed by an opening parenthesis,
+    lower case. items: the tokens; for an INSERT with data up to where the data begin.
     """
 
     text: bytes
@@ -39,14 +39,14 @@ class Statement:
 
 
 class Incomplete(Exception):
-    """The text ended before it was clear what it is."""
+    """The text ended before its kind was clear."""
 
 
 def parse(text: bytes, *, complete: bool) -> Statement:
     """Cut the statement out of `text`, which may be followed by an INSERT's data.
 
-    complete: `text` is everything there is. Where it is not, Incomplete is raised when more is needed.
-    Raises ServerError 62 for what is not one statement of ClickHouse's lexis.
+    complete: `text` is the whole text. If it is not, raises Incomplete when it needs more. Raises ServerError 62 for
+    anything but one statement of ClickHouse's lexis.
     """
     items: list[Token] = []
     depth = 0

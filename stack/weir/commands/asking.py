@@ -92,7 +92,7 @@ def nat(
     to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The destination that saw it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell who had an address and port at a moment, by the reports of translators (NAT) and firewalls.
+    """Find who had an address and port at a moment, from the reports of translators (NAT) and firewalls.
 
     Where a translator maps the address and port inwards, the answer is the server behind it. One answer or "not known",
     with the reports before and after. The exit status is 1 if it is not known.

@@ -1,4 +1,4 @@
-"""What each tier takes, what a day adds, and the day on which the budget is spent: `weir storage`."""
+"""The size of each tier, its daily growth, and the day on which the budget is spent: `weir storage`."""
 
 from __future__ import annotations
 
@@ -70,8 +70,9 @@ def law_first(tiers: list[TierSize], allowed: int) -> Law:
 
 
 def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[TierSize]:
-    """Each tier. A day's growth is that of the last week, or of the time there is: a month's
-    partition of a store that is a day old holds one day."""
+    """The sizes of each tier. A day's growth is the average of the last week, or of the store's age if shorter: a
+    month's partition of a store that is a day old holds one day.
+    """
     since = min((one.begin for one in found if one.table == "flows" and one.begin > now - 40 * DAY_S), default=0)
     out = []
     for tier in TIERS:

@@ -12,7 +12,7 @@ from weir.config import Stack
 from weir.schema import retention
 from weir.storage.times import DAY_S, seconds
 
-#: Tables of each tier: `clickhouse/retention.yaml`. What stands in none is kept and counted as `other`.
+#: Tables of each tier: `clickhouse/retention.yaml`. Tables in none of them are kept and counted as `other`.
 TIERS = retention.tiers()
 
 
@@ -34,11 +34,11 @@ class Partition:
 
     @property
     def law(self) -> bool:
-        """Whether the law says how long it is kept."""
+        """Whether the law fixes how long it is kept."""
         return self.tier in TIERS and TIERS[self.tier].law
 
     def age_s(self, now: float) -> float:
-        """Seconds since its end or since its last write, whichever is less; of what the law keeps since its end."""
+        """Seconds since its end or since its last write, whichever is less; for legally required data, since its end."""
         return now - (self.end if self.law else max(self.end, self.changed))
 
 
@@ -105,7 +105,7 @@ def disk(admin: ClickHouse) -> Disk:
 
 
 def budget(stack: Stack, space: Disk, used: int) -> int:
-    """Octets that the store may take: as configured, else nine tenths of the space that is free or already the store's."""
+    """Octets that the store may use: as configured, else nine tenths of the space that is free or already the store's."""
     configured = stack.config.storage.budget
     return config.octets(configured) if configured else (space.free + used) * 9 // 10
 

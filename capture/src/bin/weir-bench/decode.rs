@@ -1,8 +1,8 @@
-//! `weir-bench decode`: what decoding and metering cost, over generated datagrams that are wholly in memory.
+//! `weir-bench decode`: the cost of decoding and metering, measured over generated datagrams in memory.
 //!
-//! An exporter reports each flow in two records, one for each direction; all flows' first ones come, then all their
+//! An exporter reports each flow in two records, one for each direction; first the requests of all flows, then all
 //! answers. One round of them is an interval: with `--metered` its records go through the table and the publisher of
-//! `weir-probe collect`, which encodes them for Kafka; only nothing is sent.
+//! `weir-probe collect`, which encodes them for Kafka but sends nothing.
 
 use crate::meter::Encode;
 use anyhow::Context as _;
@@ -52,19 +52,19 @@ pub struct BenchDecodeArgs {
     pub write: Option<PathBuf>,
 }
 
-/// Records of a datagram, as many as an Ethernet frame holds, about.
+/// Records per datagram: about as many as fit into an Ethernet frame.
 const RECORDS: u32 = 24;
-/// Samples of an sFlow datagram.
+/// Samples per sFlow datagram.
 const SAMPLES: u32 = 8;
-/// When datagrams are sent and come where they are not written for others, s.
+/// Time at which datagrams are sent and received, unless they are written to a file, s.
 const NOW: u32 = 1_700_000_000;
 /// ms since the exporter's boot.
 const UPTIME: u32 = 1_000_000_000;
 /// Length of the intervals, ms; records end a second before the end of one.
 const INTERVAL_MS: i64 = 10_000;
 const BEFORE_MS: u32 = 1000;
-/// What routers export: addresses, ports, protocol, flags, class of service, counters, times, interfaces, next hop,
-/// autonomous systems, prefix lengths.
+/// The fields that routers export: addresses, ports, protocol, flags, class of service, counters, times, interfaces,
+/// next hop, autonomous systems, prefix lengths.
 const FIELDS: [(u16, u16); 18] = [
     (8, 4),
     (12, 4),
@@ -86,7 +86,7 @@ const FIELDS: [(u16, u16); 18] = [
     (13, 1),
 ];
 
-/// Decodes generated datagrams, meters them where it is asked to, and prints one JSON object; or writes them to a file.
+/// Decodes generated datagrams, with `--metered` meters them, and prints one JSON object; or writes them to a file.
 ///
 /// # Errors
 /// [`Exit::CannotStart`] for a protocol that is not known.
@@ -95,7 +95,7 @@ pub fn decode(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     let protocol = protocol
         .with_context(|| format!("{:?} is no protocol: netflow5, netflow9, ipfix, sflow or nprobe", args.protocol))
         .map_err(Failure::start)?;
-    // Who is written for knows the time.
+    // A reader of the file expects the present time.
     let now = if args.write.is_some() { (wall_clock_ns() / 1_000_000_000) as u32 } else { NOW };
     let interval = (INTERVAL_MS / 1000) as u32;
     let exporter = Exporting { now: now / interval * interval, lasting_ms: args.lasting, flows: args.flows };
@@ -134,7 +134,7 @@ fn decode_one(
     }
 }
 
-/// Hands the datagrams to `decode`, round after round, until there were enough records; prints what came of them.
+/// Passes the datagrams to `decode`, round after round, until there are enough records; prints the result.
 fn measure(
     args: &BenchDecodeArgs,
     name: &str,
@@ -166,7 +166,7 @@ fn measure(
     Ok(Exit::Done)
 }
 
-/// Where records come to.
+/// Receives decoded records.
 #[derive(Default)]
 struct Receiver {
     records: u64,
@@ -189,14 +189,14 @@ impl Receiver {
     }
 }
 
-/// What a worker of `weir-probe collect` has, in one thread.
+/// The parts of a worker of `weir-probe collect`, in one thread.
 struct Metering {
     table: Table,
     publisher: CollectPublisher,
 }
 
 impl Metering {
-    /// As without a configuration.
+    /// The defaults of the configuration.
     fn new() -> anyhow::Result<Metering> {
         let config = Config::read_or_default(None)?;
         let max_entries = config.limits.max_records_per_interval;
@@ -219,7 +219,7 @@ impl Metering {
     }
 }
 
-/// An exporter that is made up.
+/// A simulated exporter.
 struct Exporting {
     /// When it exports, s from the Unix epoch: the end of an interval.
     now: u32,
@@ -233,7 +233,7 @@ impl Exporting {
         (2 * self.flows).div_ceil(if protocol == Protocol::Sflow { SAMPLES } else { RECORDS })
     }
 
-    /// The datagram of templates; empty where the protocol has none.
+    /// The datagram with the templates; empty if the protocol has none.
     fn template(&self, protocol: Protocol) -> Vec<u8> {
         let mut body = vec![1, 0, 0, FIELDS.len() as u8];
         for (id, length) in fields(protocol) {
@@ -271,7 +271,7 @@ impl Exporting {
         }
     }
 
-    /// What nProbe sends for `@NTOPNG@`: an array of records with numbers for keys.
+    /// nProbe's output for `@NTOPNG@`: an array of records with numbers for keys.
     fn nprobe(&self, records: Range<u32>) -> Vec<u8> {
         let form = JsonForm::new(ExportTemplate::parse("@NTOPNG@", true).unwrap_or_else(|_| unreachable!()), false);
         let mut json = vec![b'['];
@@ -313,7 +313,7 @@ impl Exporting {
     fn value(&self, id: u16, record: u32) -> u64 {
         let answers = record / self.flows % 2 == 1;
         let mixed = (record % self.flows).wrapping_mul(0x9e37_79b1);
-        // Of an answer the ends are the other way round.
+        // In an answer, source and destination are swapped.
         let id = match (id, answers) {
             (8, true) => 12,
             (12, true) => 8,
@@ -364,7 +364,7 @@ impl Exporting {
         data
     }
 
-    /// Samples of TCP segments of which 128 octets were sent.
+    /// Samples of TCP segments, 128 octets of each.
     fn sflow(&self, number: u32) -> Vec<u8> {
         let words = |data: &mut Vec<u8>, words: &[u32]| data.extend(words.iter().flat_map(|word| word.to_be_bytes()));
         let mut data = Vec::new();
@@ -427,7 +427,7 @@ mod tests {
                 receiver.interval().unwrap();
                 let published = receiver.metering.unwrap().publisher.published().flow_records;
                 let intervals = if protocol == Protocol::Sflow { 1 } else { intervals };
-                // An answer is of its flow; few packets are not in all intervals.
+                // An answer belongs to its flow; a flow of few packets is not in all intervals.
                 let (least, most) = (u64::from(FLOWS) * (intervals - 1), u64::from(FLOWS) * intervals);
                 assert!(least < published && published <= most, "{protocol}: {published} of {most}");
             }

@@ -1,7 +1,7 @@
-//! `weir-bench export`: what exporting costs, over generated records that are wholly in memory.
+//! `weir-bench export`: the cost of exporting, measured over generated records in memory.
 //!
-//! What an export's thread does with a batch is done here: it is decoded, and each record written in the export's form. The
-//! kernel's part, sending, is not.
+//! It does what an export's thread does with a batch: decodes it and writes each record in the export's form. It does
+//! not send.
 
 use anyhow::bail;
 use clap::Args;
@@ -28,12 +28,12 @@ pub struct ExportArgs {
     pub records: u64,
 }
 
-/// Different batches: more than a processor's caches hold would measure memory.
+/// Distinct batches, few enough for the processor's caches, so that this does not measure memory.
 const BATCHES: u32 = 20;
-/// When the records are of, ms from the Unix epoch.
+/// Time of the records, ms from the Unix epoch.
 const START_MS: u64 = 1_700_000_000_000;
 const INTERVAL_MS: u32 = 10_000;
-/// Octets of a datagram.
+/// Octets per datagram.
 const MOST_OCTETS: usize = 1400;
 
 /// Writes one batch after another, and counts the octets.
@@ -105,7 +105,7 @@ fn form(name: &str) -> anyhow::Result<WriteForm> {
             let (mut records, mut octets) = (Vec::new(), 0);
             for flow in flows {
                 json.write(&View::both(flow, message.interval_start_ms), &mut records);
-                // About as much as a message has.
+                // About as many as a message has.
                 if records.len() > ROOM - ROOM / 16 {
                     octets += black_box(compressed(&records)).len();
                     records.clear();
@@ -117,7 +117,7 @@ fn form(name: &str) -> anyhow::Result<WriteForm> {
     }
 }
 
-/// A full batch: of each eight flows five of TCP, three of UDP; one of each four is IPv6.
+/// A full batch: of every eight flows, five are TCP and three UDP; every fourth is IPv6.
 fn batch(number: u32) -> proto::FlowMessage {
     let flow = |index: u32| {
         let id = number * BATCH_RECORDS as u32 + index;

@@ -1,4 +1,4 @@
-//! `weir-bench generate`: synthetic records straight into Kafka, for benchmarks of what comes after.
+//! `weir-bench generate`: writes synthetic records straight into Kafka, for benchmarks of the jobs and the store.
 //!
 //! Records go through the same [`Publisher`] and Kafka client as captured ones: batches, closing records that balance,
 //! counters. Few sources have many flows and most have few; services likewise; sizes have a heavy tail.
@@ -75,7 +75,7 @@ pub struct GenerateArgs {
     pub end_now: bool,
 }
 
-/// Octets that may wait for Kafka, of all probes.
+/// Octets that may wait for Kafka, over all probes.
 const QUEUE_OCTETS: u64 = 256 << 20;
 
 /// Services with their protocol and their share of flows, in percent.
@@ -85,7 +85,7 @@ const SERVICES: [(u16, u8, u32); 8] =
 /// Writes the records and prints exactly what was written.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] for wrong options or missing topics; [`Exit::Failed`] where Kafka did not take everything.
+/// [`Exit::CannotStart`] for wrong options or missing topics; [`Exit::Failed`] if Kafka did not take everything.
 pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
     for probe in &args.probes {
         check_probe(probe).map_err(Failure::start)?;
@@ -191,12 +191,12 @@ pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The part of `total` that line `number` of `lines` gets: all parts together are `total`.
+/// The share of `total` that goes to line `number` of `lines`; the shares add up to `total`.
 fn share(total: u64, lines: u64, number: u64) -> u64 {
     total / lines + u64::from(number < total % lines)
 }
 
-/// What one worker of one probe writes.
+/// The records of one worker of one probe.
 struct Line {
     identity: Identity,
     records: u64,
@@ -248,7 +248,7 @@ impl Line {
             return self.syn(interval_start_ms, interval_ms);
         }
         let random = &mut self.random;
-        // What a flow is follows from its number, where flows come back.
+        // With recurring flows, the flow's number determines its fields.
         let number = random.u64(0..self.flows.unwrap_or(u64::MAX).max(1));
         let of_flow = &mut Rng::with_seed(number);
         let skewed = |random: &mut Rng, count: u32, power: i32| (random.f64().powi(power) * f64::from(count)) as u32;
@@ -312,7 +312,7 @@ impl Line {
     }
 }
 
-/// A record of a flow that `sender` began, from its first to its last packet; `sent`: by the sender, and back.
+/// A record of a flow that `sender` began, from its first to its last packet; `sent`: packets forward and back.
 fn biflow(key: Key, sender: End, [first_ms, last_ms]: [i64; 2], mut sent: [Sent; 2]) -> Record<'static> {
     sent.rotate_right(usize::from(sender));
     Record {

@@ -1,4 +1,4 @@
-//! The command `weir-bench`: what benchmarks and tests of the agent need beside it. Nothing of it is in the agent.
+//! The command `weir-bench`: tools that benchmarks and tests of the agent need. The agent contains none of them.
 
 mod blast;
 mod decode;

@@ -1,6 +1,6 @@
-//! `weir-bench meter`: what metering costs, over captures that are wholly in memory.
+//! `weir-bench meter`: the cost of metering, measured over captures in memory.
 //!
-//! Packets go through the same source, worker and publisher as those of `weir-probe read`; only nothing is sent.
+//! Packets go through the same source, worker and publisher as those of `weir-probe read`; nothing is sent.
 
 use clap::Args;
 use prost::Message as _;
@@ -49,7 +49,7 @@ pub struct MeterArgs {
     pub config: Option<PathBuf>,
 }
 
-/// Has messages encoded as Kafka would get them, and keeps nothing.
+/// A sink for which messages are encoded as for Kafka, and which discards them.
 pub struct Encode;
 
 impl Sink for Encode {
@@ -64,10 +64,10 @@ impl Sink for Encode {
     }
 }
 
-/// Meters the captures several times over, each time from nothing, and prints one JSON object.
+/// Meters the captures several times, each time with a fresh meter, and prints one JSON object.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where a capture cannot be read.
+/// [`Exit::CannotStart`] if a capture cannot be read.
 pub fn meter(args: &MeterArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     config.interval = args.interval.unwrap_or(config.interval);

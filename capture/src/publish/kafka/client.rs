@@ -1,4 +1,4 @@
-//! The client of Kafka: how it is set up, what it answers, whether brokers and topics are there.
+//! The Kafka client: its set-up, its answers, and the check for brokers and topics.
 
 use super::shared::{KafkaShared, Outgoing, RETRY, Refused, Ticket};
 use crate::own_traffic::TCP;
@@ -110,7 +110,7 @@ pub(super) fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer
     for (key, value) in &options.properties {
         config.set(key, value);
     }
-    // These are what the promises rest on: no property changes them.
+    // Delivery guarantees rest on these, so no property overrides them.
     config
         .set("bootstrap.servers", &options.brokers)
         .set("enable.idempotence", "true")
@@ -170,7 +170,7 @@ pub(super) fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaSh
     Look::Found
 }
 
-/// Learns the brokers' addresses anew, in a thread of its own: resolving their names may take long.
+/// Refreshes the brokers' addresses in a thread of its own, since resolving names may take long.
 pub(super) fn look_for_brokers(
     producer: &BaseProducer<Answers>,
     shared: &KafkaShared,

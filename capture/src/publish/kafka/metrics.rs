@@ -1,4 +1,4 @@
-//! What the client of Kafka and its spool count.
+//! Metrics of the Kafka client and its spool.
 
 use crate::metrics::{CounterBy, Metrics};
 use prometheus_client::metrics::counter::Counter;

@@ -1,9 +1,9 @@
 //! Messages to Kafka, kept until they are acknowledged.
 //!
-//! Workers encode their messages and put them into a queue whose octets are bounded; one thread brings them to
-//! librdkafka, serves its answers and takes back what it could not deliver. The queue counts a message until Kafka
-//! has acknowledged it. No message expires: a live capture sheds one only when the queue is full (a
-//! replay waits instead), and the gap in the sequence numbers shows it.
+//! Workers encode their messages and put them into a queue whose octets are bounded; one thread passes them to
+//! librdkafka, handles its answers and takes back messages that it could not deliver. The queue counts a message until
+//! Kafka has acknowledged it. No message expires: a live capture sheds one only when the queue is full (a replay waits
+//! instead), and the gap in the sequence numbers shows it.
 //!
 //! A live capture has a [`spool`](super::spool) on disk behind that queue. While Kafka is away it holds all messages;
 //! while Kafka is slow, those that came after the queue was half full. One order holds for all: librdkafka's messages are
@@ -36,7 +36,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Octets of an interval's last messages that always find room: only batches are shed at once.
+/// Octets reserved for an interval's last messages: at first, only batches are dropped.
 const RESERVE: u64 = 1 << 20;
 
 /// One client of Kafka for all workers.
@@ -57,7 +57,7 @@ impl Kafka {
     /// both while messages queue.
     ///
     /// # Errors
-    /// Where a property is wrong, or (with `wait`) a topic is missing.
+    /// If a property is wrong, or (with `wait`) a topic is missing.
     pub fn start(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> anyhow::Result<Kafka> {
         let shared = Arc::new(KafkaShared::new(options, metrics, asked));
         let producer = producer(&shared)?;
@@ -74,7 +74,7 @@ impl Kafka {
                 }
             }
         }
-        // The octets are bounded by `queued`; the channel only has to be there.
+        // `queued` bounds the octets; the channel needs no bound of its own.
         let (queue, receiver) = crossbeam_channel::unbounded();
         let thread = {
             let shared = Arc::clone(&shared);
@@ -93,11 +93,11 @@ impl Kafka {
         self.shared.brokers.clone()
     }
 
-    /// Waits until all that was sent is acknowledged, at most `patience` and until it is asked to give up. Sinks must be
-    /// dropped before.
+    /// Waits until Kafka has acknowledged all messages, at most `patience` or until a signal says to give up. Sinks
+    /// must be dropped before.
     ///
     /// # Errors
-    /// Where messages remain, with their number; [`Refused`] where Kafka will not have them.
+    /// If messages remain, with their number; [`Refused`] if Kafka will never accept them.
     pub fn finish(mut self, patience: Option<Duration>) -> anyhow::Result<()> {
         drop(self.queue.take());
         let deadline = patience.map(|patience| Instant::now() + patience);

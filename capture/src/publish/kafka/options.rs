@@ -1,4 +1,4 @@
-//! How to reach Kafka and what to do where it cannot keep up.
+//! How to reach Kafka, and what to do if it cannot keep up.
 
 use crate::publish::spool::SpoolOptions;
 use std::collections::BTreeMap;
@@ -17,6 +17,6 @@ pub struct KafkaOptions {
     pub queue_octets: u64,
     /// Whether a full queue holds its workers up (replays) or sheds (live captures).
     pub wait: bool,
-    /// Where messages go that Kafka does not take; `None`: they wait in memory alone.
+    /// Where messages go that Kafka does not accept; `None`: they wait only in memory.
     pub spool: Option<SpoolOptions>,
 }

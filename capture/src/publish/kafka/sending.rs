@@ -1,4 +1,4 @@
-//! The thread that brings messages to librdkafka, by way of the spool where Kafka does not take them.
+//! The thread that passes messages to librdkafka, through the spool while Kafka does not accept them.
 
 use super::client::{Answers, Look, look_for_brokers, look_for_topics, renew};
 use super::shared::{KafkaShared, Outgoing, RETRY, Ticket};
@@ -35,7 +35,7 @@ pub(super) struct Sending {
     pending: VecDeque<Outgoing>,
     incoming: VecDeque<TopicMessage>,
     next_number: u64,
-    /// Something came back: until all is answered, nothing new may overtake it.
+    /// A message came back: until all are answered, nothing new may overtake it.
     held: bool,
     /// Kafka is away, or a topic is missing.
     away: bool,
@@ -91,7 +91,7 @@ impl Sending {
             let shared = &self.shared;
             shared.metrics.queue(shared.queued.load(Ordering::Relaxed));
             if let Some(refused) = shared.refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                // Workers that wait for room are let go.
+                // Releases workers that wait for room.
                 shared.give_up.store(true, Ordering::Relaxed);
                 bail!(refused);
             }
@@ -108,7 +108,7 @@ impl Sending {
                 self.leave();
                 return Ok(());
             }
-            // With a spool, workers hand over what they have first.
+            // With a spool, workers first hand over their messages.
             if give_up && (finished || self.spool.is_none()) {
                 let octets = self.shared.queued.load(Ordering::Relaxed);
                 bail!("{outstanding} messages ({octets} octets) were not taken by Kafka");
@@ -184,7 +184,7 @@ impl Sending {
             let full = shared.queued.load(Ordering::Relaxed) > shared.options.queue_octets / 2;
             if !self.away && !full && spool.unread() == 0 {
                 if !spool.is_empty() {
-                    // The last answers for what was in the spool are soon there.
+                    // The last answers for messages of the spool arrive soon.
                     return;
                 }
             } else if now >= self.write_at {
@@ -273,7 +273,7 @@ impl Sending {
                 self.say_failed();
                 renew(&mut self.producer, &self.shared)?;
             }
-            // Whatever refused them needs time.
+            // Gives the cause time to pass.
             self.producer.poll(Duration::from_millis(100));
             if self.producer.in_flight_count() == 0 {
                 take_back(&mut self.pending, take(&self.shared.undelivered));
@@ -302,7 +302,7 @@ impl Sending {
             return Ok(());
         }
         if self.producer.in_flight_count() > 0 {
-            // A new client: this one could not number its messages without a gap any more.
+            // Needs a new client: this one can no longer number its messages without a gap.
             renew(&mut self.producer, &self.shared)?;
         }
         take_back(&mut self.pending, take(&self.shared.undelivered));

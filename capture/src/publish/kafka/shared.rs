@@ -1,4 +1,4 @@
-//! What the workers, the thread that sends and librdkafka's answers share.
+//! State shared by the workers, the sending thread and librdkafka's callbacks.
 
 use super::metrics::KafkaMetrics;
 use super::options::KafkaOptions;
@@ -15,10 +15,10 @@ use std::time::Duration;
 /// How often to look for a missing broker or topic.
 pub(super) const RETRY: Duration = Duration::from_secs(2);
 
-/// What librdkafka returns with its answer for a message.
+/// Context that librdkafka returns with its answer for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
-    /// Its place in the order of all.
+    /// Its position in the order of all messages.
     pub(super) number: u64,
     /// Where it is in the spool, if it came from there.
     pub(super) place: Option<SpoolPlace>,
@@ -55,9 +55,9 @@ pub(super) struct KafkaShared {
     pub(super) spool_fails: AtomicBool,
     pub(super) metrics: KafkaMetrics,
     pub(super) throttle: Throttle,
-    /// Set when nothing may wait any longer.
+    /// Set when nothing may wait any more.
     pub(super) give_up: Arc<AtomicBool>,
-    /// Why Kafka will never take a message, where it said so.
+    /// Why Kafka will never accept a message, if it said so.
     pub(super) refused: Mutex<Option<Refused>>,
     /// The topics exist; librdkafka gets no message before.
     pub(super) ready: AtomicBool,
@@ -112,7 +112,7 @@ impl KafkaShared {
         self.outstanding.fetch_sub(messages, Ordering::AcqRel);
     }
 
-    /// Counts what the spool gave up.
+    /// Counts messages that the spool gave up.
     pub(super) fn shed(&self, cause: &'static str, Amount { messages, octets }: Amount) {
         if messages == 0 {
             return;

@@ -2,7 +2,7 @@
 -- Flow records of one address, seen from its side. Without a choice: the address with most octets in the time range.
 WITH toIPv6OrDefault(ifNull({{ host }}, '')) AS asked
 SELECT
-    toDateTime(intDiv(toUnixTimestamp(r.ts), bucket_s) * bucket_s, 'UTC') AS ts,
+    {{ point('r.ts') }} AS ts,
     {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,
     r.probe AS probe,
     if(r.src_addr = asked, r.src, r.dst) AS host,
@@ -25,6 +25,5 @@ SELECT
     max(r.last_seen) AS last_seen
 FROM v_records AS r
 WHERE (r.src_addr = asked OR r.dst_addr = asked)
-  AND r.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
-  AND r.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
+  AND {{ within_points('r.ts', from_dttm, to_dttm) }}
 GROUP BY ts, bucket_s, probe, host, peer, peer_link, peer_as, peer_country, peer_customer, role, protocol, port, application, server_name, dns_query, src_port, flow_start

@@ -1,6 +1,6 @@
 -- The agents' counters by time, probe, counter set and label, in points of `bucket_s` seconds, whole ones only.
 SELECT
-    toDateTime(intDiv(toUnixTimestamp(c.ts), bucket_s) * bucket_s, 'UTC') AS ts,
+    {{ point('c.ts') }} AS ts,
     {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,
     c.probe AS probe,
     c.counter_set AS counter_set,
@@ -10,6 +10,5 @@ SELECT
     sum(c.octets) AS octets,
     sum(c.packets) AS packets
 FROM v_counters AS c
-WHERE c.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
-  AND c.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
+WHERE {{ within_points('c.ts', from_dttm, to_dttm) }}
 GROUP BY ts, bucket_s, probe, counter_set, label

@@ -1,6 +1,6 @@
 -- Routers and agents with collected records in the time range, one row each: a day's intervals would be many.
 SELECT
-    toDateTime({{ until(to_dttm) }} - 1, 'UTC') AS ts,
+    {{ last_second(to_dttm) }} AS ts,
     e.probe AS probe,
     if(e.exporter = '', 'of nobody known', e.exporter) AS exporter,
     e.domain AS domain,
@@ -21,5 +21,5 @@ SELECT
     sum(e.refused) AS refused,
     arrayStringConcat(arrayMap(cause -> replaceAll(cause, '_', ' '), mapKeys(sumMap(e.refused_causes))), ', ') AS causes
 FROM v_exporters AS e
-WHERE e.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND e.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+WHERE {{ within('e.ts', from_dttm, to_dttm) }}
 GROUP BY probe, exporter, domain, protocol

@@ -4,19 +4,18 @@
 WITH
     {% if filter_values('counter_set') %}{{ chosen(filter_values, 'counter_set') }}
     {% else %}(SELECT min(n.counter_set) FROM v_counter_means AS n WHERE n.window_s = 300 AND n.scope = 'all' AND n.counter_set NOT IN ('cast', 'ip_version', 'protocol', 'size', 'drops', 'fragments', 'checksums', 'applications')
-        AND n.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND n.ts < toDateTime({{ until(to_dttm) }}, 'UTC'))
+        AND {{ within('n.ts', from_dttm, to_dttm) }})
     {% endif %} AS shown,
 counted AS
 (
     SELECT
-        toDateTime(intDiv(toUnixTimestamp(m.ts), bucket_s) * bucket_s, 'UTC') AS point,
+        {{ point('m.ts') }} AS point,
         {{ bucket_seconds(from_dttm, to_dttm, 300) }} AS bucket_s,
         toString(m.probe) AS probe, toString(m.label) AS label,
         avg(m.packets_per_second) AS packets_per_second, avg(m.octets_per_second) AS octets_per_second
     FROM v_counter_means AS m
     WHERE m.window_s = 300 AND m.counter_set = shown AND m.scope = '{{ scope }}'
-      AND m.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
-      AND m.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
+      AND {{ within_points('m.ts', from_dttm, to_dttm) }}
     GROUP BY point, bucket_s, probe, label
 ),
 usual AS

@@ -9,13 +9,13 @@ found AS
         max(s.value) AS value, count() AS windows
     FROM v_top_indicators AS s
     WHERE s.scope = 'all' AND s.host = asked
-      AND s.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND s.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+      AND {{ within('s.ts', from_dttm, to_dttm) }}
     GROUP BY s.list
     UNION ALL
     SELECT max(r.ts), 'port report', argMax(r.flags, r.work_weight), concat('TCP work weight; ports ', argMax(r.port_signature, r.work_weight)), max(r.work_weight), count()
     FROM v_port_report AS r
     WHERE r.scope = 'all' AND r.host = asked
-      AND r.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND r.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+      AND {{ within('r.ts', from_dttm, to_dttm) }}
     HAVING count() > 0
     UNION ALL
     SELECT toDateTime(a.opened_at, 'UTC'), 'alert', toString(a.reason), a.text, toUInt64(a.open), 1
@@ -24,4 +24,4 @@ found AS
 )
 SELECT newest AS ts, kind, finding, meaning, value, windows FROM found
 UNION ALL
-SELECT toDateTime({{ until(to_dttm) }} - 1, 'UTC'), 'none', '', 'In no list of suspects, and no alert names it', 0, 0 WHERE (SELECT count() FROM found) = 0
+SELECT {{ last_second(to_dttm) }}, 'none', '', 'In no list of suspects, and no alert names it', 0, 0 WHERE (SELECT count() FROM found) = 0

@@ -1,6 +1,6 @@
 -- Every enrolled probe, with its latest report in the time range.
 SELECT
-    toDateTime({{ until(to_dttm) }} - 1, 'UTC') AS ts,
+    {{ last_second(to_dttm) }} AS ts,
     p.probe AS probe,
     p.site AS site,
     multiIf(l.intervals = 0, 'no report in this time', l.state = 'closed', 'reporting', l.state = 'stopped', 'stopped', 'report missing') AS state,
@@ -20,6 +20,6 @@ LEFT JOIN
         argMaxIf(r.rss_octets, r.ts, r.rss_octets > 0) AS memory, argMaxIf(r.cpu_permille, r.ts, r.rss_octets > 0) AS cpu,
         argMax(r.clock_offset_us, r.ts) AS clock_offset_us
     FROM v_ledger AS r
-    WHERE r.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND r.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+    WHERE {{ within('r.ts', from_dttm, to_dttm) }}
     GROUP BY probe
 ) AS l ON l.probe = p.probe

@@ -2,7 +2,7 @@
 -- Identity of an address: network, country, customer, and when it was seen in the time range.
 WITH toIPv6OrDefault(ifNull({{ host }}, '')) AS asked
 SELECT
-    toDateTime({{ until(to_dttm) }} - 1, 'UTC') AS ts,
+    {{ last_second(to_dttm) }} AS ts,
     ifNull({{ host }}, 'none') AS host,
     argMax(if(r.src_addr = asked, (r.src_as, r.src_as_name, r.src_country, r.src_customer), (r.dst_as, r.dst_as_name, r.dst_country, r.dst_customer)), r.ts) AS known,
     known.1 AS as_number,
@@ -16,5 +16,4 @@ SELECT
     count() AS records
 FROM v_records AS r
 WHERE (r.src_addr = asked OR r.dst_addr = asked)
-  AND r.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
-  AND r.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+  AND {{ within('r.ts', from_dttm, to_dttm) }}

@@ -2,7 +2,7 @@
 -- has an unknown number of packets on the wire: it counts as `intervals_unknown`, and its stored packets stay out of
 -- `accounted`, so that they cannot hide the losses of others.
 SELECT
-    toDateTime(intDiv(toUnixTimestamp(l.ts), bucket_s) * bucket_s, 'UTC') AS ts,
+    {{ point('l.ts') }} AS ts,
     {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,
     l.probe AS probe,
     count() AS intervals,
@@ -25,6 +25,5 @@ SELECT
     max(nullIf(l.rss_octets, 0)) AS memory,
     max(l.cpu_permille) AS cpu
 FROM v_ledger AS l
-WHERE l.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
-  AND l.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
+WHERE {{ within_points('l.ts', from_dttm, to_dttm) }}
 GROUP BY ts, bucket_s, probe

@@ -1,17 +1,18 @@
 {% set long = is_long(from_dttm, to_dttm) -%}
-{% set scope = scope_of(filter_values) -%}
+{% set scope = 'customer' if of_customers else scope_of(filter_values) -%}
+{% set owner, owner_column = ('customer', 'customer_id') if of_customers else ('probe', 'probe') -%}
 -- Totals and shares by time, in points of `bucket_s` seconds of whole five-minute windows: over all probes with each flow
 -- counted once, or those of the chosen probe or customer. Ranges of more than a month read whole days, which are kept for ever.
 SELECT
-    toDateTime(intDiv(toUnixTimestamp(m.ts), bucket_s) * bucket_s, 'UTC') AS ts,
+    {{ point('m.ts') }} AS ts,
     {{ bucket_seconds(from_dttm, to_dttm, 300) }} AS bucket_s,
-    m.probe AS probe,
+    m.{{ owner }} AS {{ owner_column }},
     m.customer_name AS customer_name,
     m.dimension AS dimension,
     m.direction AS direction,
     multiIf(
         m.remainder, 'the rest',
-        m.number = 0 AND m.dimension = 'customer', 'no customer',
+        {% if not of_customers %}m.number = 0 AND m.dimension = 'customer', 'no customer',{% endif %}
         m.dimension = 'as' AND m.number != 0, if(m.name = '', concat('AS', toString(m.number)), concat(m.name, ' (AS', toString(m.number), ')')),
         m.name = '', toString(m.number), m.name) AS name,
     sum(m.octets) AS octets,
@@ -30,6 +31,5 @@ FROM
     WHERE day < today(){% endif %}
 ) AS m
 WHERE m.scope = '{{ scope }}'
-  AND m.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
-  AND m.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
-GROUP BY ts, bucket_s, probe, customer_name, dimension, direction, name
+  AND {{ within_points('m.ts', from_dttm, to_dttm) }}
+GROUP BY ts, bucket_s, {{ owner_column }}, customer_name, dimension, direction, name

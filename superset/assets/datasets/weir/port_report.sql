@@ -10,11 +10,11 @@ WITH newest AS
         if(lengthUTF8(r.port_signature) > 40, concat(substring(r.port_signature, 1, 38), '…'), if(r.port_signature = '', '(sent nothing)', r.port_signature)) AS signature
     FROM v_port_report AS r
     WHERE r.scope = '{{ scope }}'
-      AND r.ts = (SELECT max(w.ts) FROM v_port_report AS w WHERE w.scope = '{{ scope }}' AND w.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND w.ts < toDateTime({{ until(to_dttm) }}, 'UTC'))
+      AND r.ts = (SELECT max(w.ts) FROM v_port_report AS w WHERE w.scope = '{{ scope }}' AND {{ within('w.ts', from_dttm, to_dttm) }})
 )
 SELECT * FROM newest
 UNION ALL
 SELECT
-    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, {{ chosen(filter_values, "customer_name") }}, 'nobody', 'nobody', '',
+    {{ last_second(to_dttm) }}, {{ chosen(filter_values, "probe") }}, {{ chosen(filter_values, "customer_name") }}, 'nobody', 'nobody', '',
     'No TCP control packets stood out', 0, 0, 0, 0, 0, 0, 0, 0, 0, '', ''
 WHERE (SELECT count() FROM newest) = 0

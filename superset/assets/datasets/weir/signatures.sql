@@ -8,11 +8,11 @@ WITH found AS
         max(s.work_weight) AS work_weight, count() AS windows
     FROM v_signatures AS s
     WHERE s.scope = '{{ scope }}' AND s.work_weight >= 40
-      AND s.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND s.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+      AND {{ within('s.ts', from_dttm, to_dttm) }}
     GROUP BY probe, port_signature
 )
 SELECT newest AS ts, probe, port_signature, if(lengthUTF8(port_signature) > 40, concat(substring(port_signature, 1, 38), '…'), if(port_signature = '', '(sent nothing)', port_signature)) AS signature, hosts, hosts_local, examples, syn_sent, work_weight, windows FROM found
 UNION ALL
 SELECT
-    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, '', 'No host had a work weight of 40 or more', 0, 0, '', 0, 0, 0
+    {{ last_second(to_dttm) }}, {{ chosen(filter_values, "probe") }}, '', 'No host had a work weight of 40 or more', 0, 0, '', 0, 0, 0
 WHERE (SELECT count() FROM found) = 0

@@ -1,38 +1,33 @@
-{% set scope = scope_of(filter_values) -%}
+{% set scope = 'customer' if of_customers else scope_of(filter_values) -%}
+{% set owner, owner_column = ('customer', 'customer_id') if of_customers else ('probe', 'probe') -%}
 -- The lists of the range's windows added up: each host, port, AS and customer over the windows that list it.
 WITH listed AS
 (
     SELECT
-        max(t.ts) AS newest,
-        t.probe AS probe,
-        t.customer_name AS customer_name,
-        t.list AS list,
-        t.host AS host,
-        t.number AS number,
-        t.name AS name,
-        sum(t.in_octets) AS in_octets,
-        sum(t.out_octets) AS out_octets,
-        sum(t.packets) AS packets,
-        max(t.flows) AS flows,
+        max(t.ts) AS newest, t.{{ owner }} AS {{ owner_column }}, t.customer_name AS customer_name,
+        t.list AS list, t.host AS host, t.number AS number, t.name AS name,
+        sum(t.in_octets) AS in_octets, sum(t.out_octets) AS out_octets, sum(t.packets) AS packets, max(t.flows) AS flows,
         count() AS windows
     FROM v_top_talkers AS t
     WHERE t.scope = '{{ scope }}'
-      AND t.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND t.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
-    GROUP BY probe, customer_name, list, host, number, name
+      AND {{ within('t.ts', from_dttm, to_dttm) }}
+    GROUP BY {{ owner_column }}, customer_name, list, host, number, name
 )
 SELECT
-    newest AS ts, probe, customer_name, toString(list) AS list, host,
-    if(host = '', '', {{ host_link('host') }}) AS host_link,
+    newest AS ts, {{ owner_column }}, customer_name, toString(list) AS list, host,
+    {% if not of_customers %}if(host = '', '', {{ host_link('host') }}) AS host_link,{% endif %}
     number,
     multiIf(
         list IN ('port_tcp', 'port_udp'), if(name = '', toString(number), concat(toString(number), ' ', name)),
         list = 'as', multiIf(number = 0, 'unknown AS', name = '', concat('AS', toString(number)), concat(name, ' (AS', toString(number), ')')),
-        list = 'customer', if(number = 0, 'no customer', name), host) AS label,
+        {% if not of_customers %}list = 'customer', if(number = 0, 'no customer', name),{% endif %}
+        host) AS label,
     in_octets, out_octets, packets, flows, windows
 FROM listed
+{% if not of_customers -%}
 UNION ALL
 SELECT
-    toDateTime({{ until(to_dttm) }} - 1, 'UTC'), {{ chosen(filter_values, "probe") }}, {{ chosen(filter_values, "customer_name") }}, missing.1, '', '', 0,
+    {{ last_second(to_dttm) }}, {{ chosen(filter_values, "probe") }}, {{ chosen(filter_values, "customer_name") }}, missing.1, '', '', 0,
     missing.2, 0, 0, 0, 0, 0
 FROM
 (
@@ -41,3 +36,4 @@ FROM
         ('port_tcp', 'No TCP in this time'), ('port_udp', 'No UDP in this time')]) AS missing
 )
 WHERE missing.1 NOT IN (SELECT toString(list) FROM listed)
+{% endif %}

@@ -27,7 +27,7 @@ WHERE t.scope = '{{ scope }}'
       WHERE w.scope = '{{ scope }}'
         AND w.list = 'ip_octets'
         AND w.rank = 1
-        AND w.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND w.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+        AND {{ within('w.ts', from_dttm, to_dttm) }}
       GROUP BY w.probe, w.customer_name
   )
-  AND t.ts >= toDateTime({{ since(from_dttm) }}, 'UTC') AND t.ts < toDateTime({{ until(to_dttm) }}, 'UTC')
+  AND {{ within('t.ts', from_dttm, to_dttm) }}

@@ -2,19 +2,9 @@
 -- Traffic of each window of 30 seconds, in points of `bucket_s` seconds, whole ones only: over all probes with each
 -- flow counted once, or of the chosen probe or customer.
 SELECT
-    toDateTime(intDiv(toUnixTimestamp(w.ts), bucket_s) * bucket_s, 'UTC') AS ts,
-    {{ bucket_seconds(from_dttm, to_dttm, 30) }} AS bucket_s,
-    w.probe AS probe,
-    w.customer_name AS customer_name,
-    sum(w.window_octets) AS octets,
-    sum(w.window_packets) AS packets,
-    sum(w.window_flows) AS flows,
-    sum(w.duplicate_octets) AS duplicate_octets,
-    count() AS windows
+    {{ point('w.ts') }} AS ts, {{ bucket_seconds(from_dttm, to_dttm, 30) }} AS bucket_s, w.probe AS probe, w.customer_name AS customer_name,
+    sum(w.window_octets) AS octets, sum(w.window_packets) AS packets, sum(w.window_flows) AS flows,
+    sum(w.duplicate_octets) AS duplicate_octets, count() AS windows
 FROM v_top_flows AS w
-WHERE w.scope = '{{ scope }}'
-  AND w.list = 'ip_octets'
-  AND w.rank = 1
-  AND w.ts >= toDateTime({{ since(from_dttm) }}, 'UTC')
-  AND w.ts < toDateTime(intDiv({{ until(to_dttm) }}, bucket_s) * bucket_s, 'UTC')
+WHERE w.scope = '{{ scope }}' AND w.list = 'ip_octets' AND w.rank = 1 AND {{ within_points('w.ts', from_dttm, to_dttm) }}
 GROUP BY ts, bucket_s, probe, customer_name

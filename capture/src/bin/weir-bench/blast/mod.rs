@@ -1,7 +1,8 @@
-//! `weir-bench blast`: UDP packets or SYNs on an interface, as fast as one thread sends or at a rate, to measure capture.
+//! `weir-bench blast`: sends UDP packets or SYNs on an interface, as fast as one thread can or at a given rate, to
+//! measure capture.
 //!
-//! Frames go to a station that is nobody, so that the receiver's own stack answers none of them. They are made in the
-//! kernel by an XDP program where that works (`blast/xdp.rs`), and else sent through a socket (`blast/socket.rs`).
+//! Frames go to a MAC address that no station has, so the receiver's own stack answers none of them. An XDP program
+//! makes them in the kernel where that works (`blast/xdp.rs`); elsewhere they go through a socket (`blast/socket.rs`).
 
 mod socket;
 pub mod xdp;
@@ -64,13 +65,13 @@ const SOURCE_PORT: usize = 14 + 20;
 /// Networks of the addresses: 10.0.0.0/8, and 198.18.0.0/15, which RFC 2544 sets aside for benchmarks.
 const SOURCES: u32 = 0x0a00_0000;
 const DESTINATIONS: u32 = 0xc612_0000;
-/// An odd factor spreads the numbers of frames without two becoming one.
+/// An odd factor spreads the frames' numbers and keeps them distinct.
 const SPREAD: u32 = 0x9e37_79b1;
 
 /// Sends, and prints one JSON object: how many packets in how many seconds.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] where the interface cannot be sent on, [`Exit::Failed`] where sending ends early.
+/// [`Exit::CannotStart`] if the interface cannot be sent on, [`Exit::Failed`] if sending ends early.
 pub fn blast(args: &BlastArgs) -> Result<Exit, Failure> {
     let peer = args.peer.as_deref().map(xdp::Peer::find).transpose().map_err(Failure::start)?;
     let _inside = netns::enter(&args.netns).map_err(Failure::start)?;
@@ -89,13 +90,13 @@ pub fn blast(args: &BlastArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What was handed to the interface, and in which time.
+/// Frames handed to the interface, and the time it took.
 pub struct BlastSent {
     packets: u64,
     elapsed: Duration,
 }
 
-/// The frames, which differ in addresses and port alone.
+/// The frames, which differ only in addresses and port.
 pub struct Frames {
     /// One of them, without its frame check sequence; IPv4's checksum stays 0.
     pub template: Vec<u8>,
@@ -122,9 +123,9 @@ impl Frames {
         Frames { template: frame, sources: args.sources, destinations: args.destinations }
     }
 
-    /// Makes a copy of the template the frame of this number.
+    /// Turns a copy of the template into the frame with this number.
     pub fn number(&self, number: u32, frame: &mut [u8]) {
-        // The low octet is the port's.
+        // The low octet goes into the port.
         let source = if self.sources == 0 { number.wrapping_mul(SPREAD) } else { (number % self.sources) << 8 };
         let destination = DESTINATIONS + number % self.destinations;
         frame[SOURCE..SOURCE + 4].copy_from_slice(&(SOURCES | source >> 8).to_be_bytes());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_probe::Failure;
 use weir_probe::source::interface::Interface;
 
-/// Frames of one system call.
+/// Frames per system call.
 const BATCH: usize = 64;
 
 /// Sends as the options say.
@@ -66,7 +66,8 @@ fn open(interface: &Interface) -> io::Result<OwnedFd> {
     if done { Ok(socket) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sends the first `count` frames, of `size` octets each; how many were sent: at least one, except where the queue is full.
+/// Sends the first `count` frames, of `size` octets each; returns how many it sent: at least one, unless the queue is
+/// full.
 fn send_batch(socket: &OwnedFd, octets: &mut [u8], size: usize, count: usize) -> io::Result<usize> {
     let mut vectors: [libc::iovec; BATCH] =
         std::array::from_fn(|_| libc::iovec { iov_base: std::ptr::null_mut(), iov_len: size });

@@ -1,6 +1,6 @@
-//! Frames made in the kernel by an XDP program that is run for its own sake: `BPF_PROG_TEST_RUN` with live frames (Linux
-//! 5.18, `Documentation/bpf/bpf_prog_run.rst`). The program numbers the frames, keeps to the rate, and redirects them to
-//! the interface.
+//! Frames made in the kernel by an XDP program, run without an incoming packet: `BPF_PROG_TEST_RUN` with live frames
+//! (Linux 5.18, `Documentation/bpf/bpf_prog_run.rst`). The program numbers the frames, keeps the rate, and redirects
+//! them to the interface.
 //!
 //! The interface's driver must take redirected frames. One end of a veth pair does so while the other end receives by
 //! NAPI, for which an XDP program there sees that lets everything pass.
@@ -34,23 +34,23 @@ const REDIRECT: i32 = 23;
 /// A constant of 64 bits is the address of a map's first value.
 const MAP_VALUE: u8 = 2;
 
-/// Runs after which frames are handed over. With more, their pages, which are used again and again, leave the
-/// processor's cache; with fewer, handing over costs more. The ring of a veth pair's end holds 256.
+/// Runs before frames are handed over. With more, their pages, which the kernel reuses, leave the processor's cache;
+/// with fewer, handing over costs more. The ring of a veth pair's end holds 256.
 const BATCH: u32 = 32;
-/// Frames for which the clock is read once, which takes a tenth of a frame's time. A power of two.
+/// Frames per reading of the clock, which takes a tenth of a frame's time. A power of two.
 pub const BURST: i32 = 16;
 /// Bits of a frame's time behind the nanosecond.
 pub const FRACTION: i32 = 16;
-/// How often it is looked whether all is sent.
+/// How often to check whether all frames are sent.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long an interface may take until it has counted the first frame, and the last.
 const FIRST_COUNTED: Duration = Duration::from_millis(50);
 const LAST_COUNTED: Duration = Duration::from_secs(1);
 
-/// The other end of a veth pair, which receives by NAPI as long as this is held.
+/// The other end of a veth pair, which receives by NAPI while this value lives.
 pub struct Peer {
     name: String,
-    /// The program that lets everything pass, where it is in force.
+    /// The program that lets everything pass, if attached.
     link: io::Result<OwnedFd>,
 }
 
@@ -58,7 +58,7 @@ impl Peer {
     /// Of the form `NETNS/INTERFACE`, or `INTERFACE` alone in this namespace.
     ///
     /// # Errors
-    /// Where there is no such interface.
+    /// If there is no such interface.
     pub fn find(name: &str) -> anyhow::Result<Peer> {
         let (netns, interface) = name.rsplit_once('/').unwrap_or(("", name));
         let _inside = netns::enter(netns)?;
@@ -73,7 +73,7 @@ fn pass(interface: &Interface) -> io::Result<OwnedFd> {
     bpf_descriptor(LINK_CREATE, &attributes(&told, &[]))
 }
 
-/// The program and what it was made for.
+/// The program and its parameters.
 pub struct Generator {
     counters: InterfaceCounters,
     before: InterfaceStatistics,
@@ -87,11 +87,11 @@ pub struct Generator {
 /// When frames are due.
 #[derive(Clone, Copy)]
 pub struct BlastPlan {
-    /// None is sent from this time on after the start, ns.
+    /// Sending stops this long after the start, ns.
     pub length: u64,
     /// Frames at most.
     pub packets: u64,
-    /// Time between two, ns, with [`FRACTION`] bits behind; 0: as fast as it goes.
+    /// Time between two frames, ns, with [`FRACTION`] fractional bits; 0: as fast as possible.
     pub period: u64,
 }
 
@@ -99,7 +99,7 @@ impl Generator {
     /// Sends the first frame, to see whether that works.
     ///
     /// # Errors
-    /// Where the kernel, or the interface's driver, cannot.
+    /// If the kernel, or the interface's driver, cannot.
     pub fn start(
         interface: &Interface,
         peer: Option<Peer>,
@@ -133,9 +133,9 @@ impl Generator {
     /// Sends the other frames.
     ///
     /// # Errors
-    /// Where the kernel ends it early.
+    /// If the kernel ends it early.
     pub fn send(mut self) -> anyhow::Result<BlastSent> {
-        // Every call waits twice for the whole kernel (RCU), some 10 ms: so there is but one, which a signal ends.
+        // Every call waits for RCU twice, some 10 ms, so there is only one call, which a signal ends.
         signal_hook::flag::register(libc::SIGUSR1, Arc::new(AtomicBool::new(false)))?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = thread::spawn({
@@ -176,7 +176,7 @@ impl Generator {
     }
 }
 
-/// How many of so many frames the interface itself has counted since `before`, within some time.
+/// How many of `count` frames the interface's own counter has seen since `before`, after a short wait.
 fn counted(
     interface: &mut InterfaceCounters,
     before: &InterfaceStatistics,
@@ -193,7 +193,7 @@ fn counted(
     }
 }
 
-/// The time that `bpf_ktime_get_ns` tells.
+/// The time that `bpf_ktime_get_ns` returns.
 fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec; this clock is always there.
@@ -201,7 +201,7 @@ fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What the program keeps, and what its map has as its one value.
+/// The program's state, the single value of its map.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct ProgramState {
@@ -227,14 +227,14 @@ impl XdpProgram {
         Ok(XdpProgram { map, program })
     }
 
-    /// Runs it so many times with live frames.
+    /// Runs it `times` times with live frames.
     fn run(&self, template: &[u8], times: u32) -> io::Result<()> {
         let (program, octets) = (self.program.as_raw_fd() as u32, template.len() as u32);
         let words = [(0, program), (8, octets), (32, times), (64, LIVE_FRAMES), (72, BATCH)];
         bpf(PROGRAM_RUN, &attributes(&words, &[(16, template.as_ptr().addr() as u64)])).map(|_| ())
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn state(&self) -> io::Result<ProgramState> {
         let (key, mut state) = (0_u32, ProgramState::default());
         let into = (&raw mut state).expose_provenance() as u64;
@@ -275,7 +275,7 @@ fn code(map: c_int, interface: i32, frames: &Frames, plan: BlastPlan) -> Vec<Xdp
     code.extend(constant(1, plan.packets));
     drop_if(&mut code, 0x3d, 0x18); // r8 >= r1
 
-    // Whether it is time for a burst; the second starts the clock anew, as there was a pause after the frame of the test.
+    // Whether a burst is due; the second one restarts the clock, because there was a pause after the test frame.
     code.push(step(0xbf, 0x81, 0, 0)); // r1 = r8
     code.push(step(0x57, 0x01, 0, BURST - 1)); // r1 &= BURST - 1
     let burst = code.len();
