@@ -268,6 +268,7 @@ impl<I: Input> Listening<I> {
     fn counts(&mut self) -> Counts {
         let mut counts = self.decoder.counts();
         counts.causes[Refusal::SocketFull as usize] = self.input.dropped();
+        counts.causes[Refusal::InterfacesForgotten as usize] += self.notices.forgotten();
         counts
     }
 }
@@ -288,12 +289,12 @@ impl Take for Adding<'_> {
         self.notices.event(info, event);
     }
 
-    fn name(&mut self, info: &ExporterInfo, name: &GivenName<'_>) {
-        self.notices.name(info, name, self.now_ms);
+    fn name(&mut self, info: &ExporterInfo, name: &GivenName<'_>) -> bool {
+        self.notices.name(info, name, self.now_ms)
     }
 
-    fn counters(&mut self, info: &ExporterInfo, counters: &InterfaceCounters) {
-        self.notices.counters(info, counters, self.now_ms);
+    fn counters(&mut self, info: &ExporterInfo, counters: &InterfaceCounters) -> bool {
+        self.notices.counters(info, counters, self.now_ms)
     }
 
     #[inline]

@@ -20,6 +20,7 @@ pub mod outcome;
 mod part;
 pub mod publish;
 pub mod record;
+mod remembered;
 mod report;
 #[cfg(test)]
 mod simulator;

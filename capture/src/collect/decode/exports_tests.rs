@@ -71,7 +71,7 @@ impl Take for Lines {
         );
     }
 
-    fn name(&mut self, _: &ExporterInfo, given: &GivenName<'_>) {
+    fn name(&mut self, _: &ExporterInfo, given: &GivenName<'_>) -> bool {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         let (name, description) = (text(given.name), text(given.description));
         let _ = writeln!(
@@ -80,10 +80,12 @@ impl Take for Lines {
             if given.of == Named::Vrf { "vrf" } else { "interface" },
             given.number
         );
+        true
     }
 
-    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) {
+    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) -> bool {
         let _ = writeln!(self.0, "{counters:?}");
+        true
     }
 }
 

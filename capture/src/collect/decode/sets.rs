@@ -274,8 +274,8 @@ impl<T: Take> Message<'_, T> {
             }
             talk.boot_ms = i64::try_from(values.boot_ms).ok().filter(|&boot| boot > 0).or(talk.boot_ms);
             if template.named {
-                if let Some(name) = event::name(&template.fields, option) {
-                    self.take.name(info, &name);
+                if event::name(&template.fields, option).is_some_and(|name| !self.take.name(info, &name)) {
+                    counts.count(Refusal::InterfacesForgotten);
                 }
             }
         }

@@ -148,7 +148,8 @@ fn counters(exporter: &mut Exporter, octets: &[u8], expanded: bool, take: &mut i
     }
     while let Some((format, octets)) = words.record() {
         match (format, interface_counters(octets)) {
-            (IF_COUNTERS, Some(read)) => take.counters(&exporter.info, &read),
+            (IF_COUNTERS, Some(read)) if take.counters(&exporter.info, &read) => {}
+            (IF_COUNTERS, Some(_)) => exporter.counts.count(Refusal::InterfacesForgotten),
             (IF_COUNTERS, None) => exporter.counts.count(Refusal::BadLength),
             _ => exporter.left_out.count((PEN_SFLOW, format as u16), 1),
         }

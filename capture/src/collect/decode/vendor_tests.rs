@@ -24,13 +24,15 @@ impl Take for All {
         self.events.push((NatEvent { user: b"", ..*event }, event.user.to_vec()));
     }
 
-    fn name(&mut self, _: &ExporterInfo, GivenName { number: index, name, description, .. }: &GivenName<'_>) {
+    fn name(&mut self, _: &ExporterInfo, GivenName { number: index, name, description, .. }: &GivenName<'_>) -> bool {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         self.names.push((*index, text(name), text(description)));
+        true
     }
 
-    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) {
+    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) -> bool {
         self.counters.push(*counters);
+        true
     }
 }
 
