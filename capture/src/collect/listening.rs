@@ -299,7 +299,7 @@ impl Take for Adding<'_> {
 
     #[inline]
     fn flow(&mut self, info: &ExporterInfo, record: &Imported<'_>) {
-        self.table.add(info.speaker(), record);
+        self.table.add((info.speaker(), info.sub_agent()), record);
         if record.sampling.is_none() {
             match &mut self.last {
                 Some((of, count)) if of == info => *count += 1,

@@ -220,11 +220,11 @@ mod tests {
         let mut table = Table::new(TableOptions { interval_ms: 10_000, max_entries: 9, oldest_ms: 60_000 }, OPEN);
         let mut kept = Kept::default();
         let exporter = proto::Exporter { records: 501, lost: 3, lost_unit: "records".to_owned(), ..Default::default() };
-        (0..501).for_each(|port| _ = table.add(&[0; 16], &flow(port, 1, OPEN + 1, OPEN + 1)));
-        table.add(&[0; 16], &flow(9, 30, OPEN - 20_000, OPEN - 1));
+        (0..501).for_each(|port| _ = table.add((&[0; 16], 0), &flow(port, 1, OPEN + 1, OPEN + 1)));
+        table.add((&[0; 16], 0), &flow(9, 30, OPEN - 20_000, OPEN - 1));
         assert!(table.is_full());
         table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
-        table.add(&[0; 16], &flow(9, 8, OPEN, OPEN));
+        table.add((&[0; 16], 0), &flow(9, 8, OPEN, OPEN));
         table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
         publisher
             .close(CollectClosing { start_ms: OPEN, exporters: vec![exporter], ..CollectClosing::default() }, &mut kept)

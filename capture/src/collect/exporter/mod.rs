@@ -55,6 +55,11 @@ impl ExporterInfo {
     pub fn speaker(&self) -> &Address {
         if self.agent == Address::default() { &self.address } else { &self.agent }
     }
+
+    /// The part of an sFlow agent that samples on its own; 0 for all of an exporter.
+    pub fn sub_agent(&self) -> u32 {
+        if self.protocol == Protocol::Sflow { self.domain } else { 0 }
+    }
 }
 
 impl fmt::Display for Protocol {
