@@ -319,3 +319,6 @@ impl Adding<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -154,6 +154,46 @@ fn exporters_are_told_apart_and_flags_are_at_the_ends() {
 }
 
 #[test]
+fn flags_are_those_that_were_sent() {
+    for (flags, expected) in [(0, (0, 0)), (tcp::FIN, (1, 0)), (tcp::RST | tcp::ACK, (0, 1))] {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let mut record = imported(3, 300, OPEN, OPEN + 1);
+        record.sent[0].tcp_flags = flags;
+        table.add((&mapped(9), 0), &record);
+        let flow = only(&mut table);
+        assert_eq!((flow.fwd_tcp_fin, flow.fwd_tcp_rst), expected);
+    }
+}
+
+#[test]
+fn who_began_first_is_the_source_whichever_record_comes_first() {
+    let question = |ms: i64| Imported { ports: [40_000, 50_000], ..imported(5, 500, OPEN + ms, OPEN + 900) };
+    // A later record of the client comes before its first one.
+    let records = [question(10), answer(&question(5)), question(0)];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let mut table = Table::new(OPTIONS, OPEN);
+        order.iter().for_each(|&at| _ = table.add((&mapped(9), 0), &records[at]));
+        let flow = only(&mut table);
+        assert_eq!((flow.src_port, flow.fwd_packets, flow.rev_packets), (40_000, 10, 5), "{order:?}");
+    }
+}
+
+#[test]
+fn what_further_records_say_is_added() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    let mut first = imported(3, 300, OPEN, OPEN);
+    (first.sent[0].retransmissions, first.sent[0].out_of_order) = (1, 4);
+    let mut second = Imported { server_name: b"example.org", dns_query: b"example.net", ..first };
+    (second.sent[0].retransmissions, second.sent[0].out_of_order) = (2, 5);
+    table.add((&mapped(9), 0), &first);
+    table.add((&mapped(9), 0), &second);
+    table.add((&mapped(9), 0), &Imported { server_name: b"example.com", ..first });
+    let flow = only(&mut table);
+    let counts = (flow.fwd_tcp_retransmissions, flow.fwd_tcp_out_of_order);
+    assert_eq!((counts, &*flow.server_name, &*flow.dns_query), ((4, 13), "example.org", "example.net"));
+}
+
+#[test]
 fn sub_agents_of_one_exporter_are_told_apart() {
     let mut table = Table::new(OPTIONS, OPEN);
     for (sub_agent, input_interface) in [(1, 5), (2, 6), (2, 6)] {
