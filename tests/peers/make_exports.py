@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "capture/tests/exports"
@@ -98,14 +99,18 @@ def field(value: Value, length: int) -> bytes:
     """A value in so many octets; an address where it is the text of one."""
     if isinstance(value, int):
         return value.to_bytes(length, "big")
-    if isinstance(value, str):
-        try:
-            value = ipaddress.ip_address(value).packed
-        except ValueError:
-            value = value.encode()
+    octets = address_or_text(value) if isinstance(value, str) else value
     if length == VARIABLE:
-        return bytes([len(value)]) + value if len(value) < 255 else b"\xff" + short(len(value)) + value
-    return value.ljust(length, b"\0")
+        return bytes([len(octets)]) + octets if len(octets) < 255 else b"\xff" + short(len(octets)) + octets
+    return octets.ljust(length, b"\0")
+
+
+def address_or_text(value: str) -> bytes:
+    """The octets of an address, or of a text that is none."""
+    try:
+        return ipaddress.ip_address(value).packed
+    except ValueError:
+        return value.encode()
 
 
 def called(element: Element) -> str:
@@ -162,12 +167,12 @@ def data(number: int, elements: list[Element], *rows: list[Value]) -> list[Line]
 def version9(sequence: int, *sets: list[Line], source: int = 1, uptime: int = UPTIME, at: int = NOW) -> list[Line]:
     """A packet of NetFlow v9 (RFC 3954, section 5.1)."""
     head = short(9, len(sets)) + words(uptime, at, sequence, source)
-    return [(head, f"NetFlow v9, {len(sets)} sets, number {sequence}, source {source}"), *sum(sets, [])]
+    return [(head, f"NetFlow v9, {len(sets)} sets, number {sequence}, source {source}"), *chain.from_iterable(sets)]
 
 
 def ipfix(sequence: int, *sets: list[Line], domain: int = 1, at: int = NOW) -> list[Line]:
     """A message of IPFIX (RFC 7011, section 3.1)."""
-    body = sum(sets, list[Line]())
+    body = list(chain.from_iterable(sets))
     length = 16 + sum(len(octets) for octets, _ in body)
     return [(short(10, length) + words(at, sequence, domain), f"IPFIX, number {sequence}, domain {domain}"), *body]
 
@@ -304,11 +309,29 @@ def asa() -> None:
         "NetFlow Secure Event Logging: a connection is created, updated (5) and ended (2). The end tells the counts of the\n"
         "last update again, at the same time; they count once. A second connection is denied. Octets are the payload's.",
     )
-    event = [(0, 148, 4), *FIVE, (0, 225, 4), (0, 227, 2), (0, 233, 1), (0, 323, 8), (0, 231, 4), (0, 232, 4), (0, 152, 8)]
+    event = [
+        (0, 148, 4),
+        *FIVE,
+        (0, 225, 4),
+        (0, 227, 2),
+        (0, 233, 1),
+        (0, 323, 8),
+        (0, 231, 4),
+        (0, 232, 4),
+        (0, 152, 8),
+    ]
     now = NOW * 1000
 
     def row(connection: int, kind: int, at: int, sent: int, answered: int) -> list[Value]:
-        ends: list[Value] = ["10.1.2.3", "203.0.113.9", 40_000 + connection, 443, 6, "198.51.100.1", 50_000 + connection]
+        ends: list[Value] = [
+            "10.1.2.3",
+            "203.0.113.9",
+            40_000 + connection,
+            443,
+            6,
+            "198.51.100.1",
+            50_000 + connection,
+        ]
         return [connection, *ends, kind, at, sent, answered, now - 40_000]
 
     export.send(
@@ -386,9 +409,7 @@ def segment_routing() -> None:
     flow = [(0, 27, 16), (0, 28, 16), (0, 7, 2), (0, 11, 2), (0, 4, 1), *FIVE, *COUNTS, *MILLISECONDS]
     now = NOW * 1000
     inner: list[Value] = ["198.51.100.7", "203.0.113.9", 40_000, 443, 6, 9, 8000, now - 9000, now - 1000]
-    export.send(
-        ipfix(1, template(10, 1500, flow), data(1500, flow, ["2001:db8::1", "2001:db8::2", 0, 0, 43, *inner]))
-    )
+    export.send(ipfix(1, template(10, 1500, flow), data(1500, flow, ["2001:db8::1", "2001:db8::2", 0, 0, 43, *inner])))
     export.write()
 
 
@@ -439,7 +460,11 @@ def yaf() -> None:
     ]
     now = NOW * 1000
     ends: list[Value] = ["198.51.100.7", "203.0.113.9", 40_000, 443, 6, 2, 0x18, 0x12, 0x18]
-    totals = [(now - 30_000, 900, 12_000, 9, 12), (now - 5000, 1500, 52_000, 15, 40), (now - 5000, 1500, 52_000, 15, 40)]
+    totals = [
+        (now - 30_000, 900, 12_000, 9, 12),
+        (now - 5000, 1500, 52_000, 15, 40),
+        (now - 5000, 1500, 52_000, 15, 40),
+    ]
     rows = [[now - 60_000, last, *counts, *ends] for last, *counts in totals]
     export.send(ipfix(11, template(10, 0xB000, flow), data(0xB000, flow, *rows)))
     export.write()
@@ -478,7 +503,9 @@ def broken() -> None:
     export.write()
 
 
-def flow_sample(number: int, source: int, ports: tuple[int, int], rest: list[Line], pool: tuple[int, int]) -> list[Line]:
+def flow_sample(
+    number: int, source: int, ports: tuple[int, int], rest: list[Line], pool: tuple[int, int]
+) -> list[Line]:
     """A sample of a packet (sFlow version 5, `flow_sample`)."""
     count = sum(1 for _, what in rest if what)
     head = words(number, source, 512, *pool, *ports, count)
@@ -496,14 +523,19 @@ def record(number: int, octets: bytes, what: str) -> Line:
 def agent(address: str, sub_agent: int, number: int, *samples: list[Line]) -> list[Line]:
     """A datagram of sFlow."""
     head = words(5, 1) + ipaddress.ip_address(address).packed + words(sub_agent, number, UPTIME + number, len(samples))
-    return [(head, f"sFlow, agent {address}/{sub_agent}, number {number}, {len(samples)} samples"), *sum(samples, [])]
+    return [
+        (head, f"sFlow, agent {address}/{sub_agent}, number {number}, {len(samples)} samples"),
+        *chain.from_iterable(samples),
+    ]
 
 
 def header(length: int, stripped: int) -> Line:
     """The record of a packet's header, of which some octets were captured."""
     octets = frame(length)
     return record(
-        1, words(1, length + 18, stripped, len(octets)) + octets, f"the frame: {length + 18} octets, {stripped} stripped"
+        1,
+        words(1, length + 18, stripped, len(octets)) + octets,
+        f"the frame: {length + 18} octets, {stripped} stripped",
     )
 
 
