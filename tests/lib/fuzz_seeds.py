@@ -233,7 +233,19 @@ def nprobe() -> None:
 
 def main(folder: Path) -> None:
     """Write all seeds."""
-    for target in ("packet", "captures", "fragments", "names", "netflow", "netflow5", "netflow9", "ipfix", "sflow", "nprobe_json", "nprobe_zmq"):
+    for target in (
+        "packet",
+        "captures",
+        "fragments",
+        "names",
+        "netflow",
+        "netflow5",
+        "netflow9",
+        "ipfix",
+        "sflow",
+        "nprobe_json",
+        "nprobe_zmq",
+    ):
         (CORPUS / target).mkdir(parents=True, exist_ok=True)
     dice = random.Random(1)
     paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
