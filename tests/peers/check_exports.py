@@ -93,14 +93,17 @@ def theirs(path: Path) -> Counter[Flow]:
         for record in dicts(layers.get("cflow", {})):
             if "cflow.octets" in record and ("cflow.srcaddr" in record or "cflow.srcaddrv6" in record):
                 flows[flow_of_record(record)] += 1
-        for header in dicts(layers.get("sflow", {})):
-            for content in as_list(header.get("sflow_245.header", [])) + as_list(
-                header.get("sflow_245.header_tree", [])
-            ):
-                flow = flow_of_header(content) if isinstance(content, dict) else None
-                if flow:
-                    flows[flow] += 1
+        flows.update(sampled(layers.get("sflow", {})))
     return flows
+
+
+def sampled(tree: Any) -> Iterator[Flow]:
+    """The packets whose headers are in a dissected datagram of sFlow."""
+    for header in dicts(tree):
+        for name in ("sflow_245.header", "sflow_245.header_tree"):
+            for content in as_list(header.get(name, [])):
+                if isinstance(content, dict) and (flow := flow_of_header(content)):
+                    yield flow
 
 
 def as_list(value: Any) -> list[Any]:
@@ -276,17 +279,13 @@ def shown(path: Path) -> Counter[Flow]:
     for packet in packets:
         layers = packet["_source"]["layers"]
         for record in dicts(layers.get("cflow", {})):
-            last = {key: as_list(value)[-1] for key, value in record.items()}
+            # Of counters the first, before those of the other direction.
+            first = {"cflow.octets", "cflow.packets"}
+            last = {key: as_list(value)[0 if key in first else -1] for key, value in record.items()}
             counted = {"cflow.octets", "cflow.packets", "cflow.protocol"} <= last.keys()
             if counted and ("cflow.srcaddr" in last or "cflow.srcaddrv6" in last):
                 flows[flow_of_record(last)] += 1
-        for header in dicts(layers.get("sflow", {})):
-            for content in as_list(header.get("sflow_245.header", [])) + as_list(
-                header.get("sflow_245.header_tree", [])
-            ):
-                flow = flow_of_header(content) if isinstance(content, dict) else None
-                if flow:
-                    flows[flow] += 1
+        flows.update(sampled(layers.get("sflow", {})))
     return flows
 
 

@@ -289,12 +289,7 @@ class Collector:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise
+        self.process.wait(60)
 
     def summary(self) -> dict[str, dict[str, int]]:
         """What it says at its end."""

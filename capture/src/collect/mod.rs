@@ -7,6 +7,8 @@
 
 pub mod cause;
 pub mod decode;
+#[cfg(test)]
+mod ears;
 mod element;
 pub mod exporter;
 pub mod limits;

@@ -1,39 +1,14 @@
 use super::*;
+use crate::collect::ears::Ears;
 use crate::metrics::Metrics;
 use crate::packet::{self, Address};
 use crossbeam_channel::unbounded;
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::io;
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
 const START_MS: i64 = 1_700_000_000_000;
-
-/// What comes, and a clock.
-#[derive(Clone, Default)]
-struct Ears {
-    now_ms: Rc<Cell<i64>>,
-    waiting: Rc<RefCell<VecDeque<(Session, Vec<u8>)>>>,
-    dropped: Rc<Cell<u64>>,
-}
-
-impl Input for Ears {
-    fn now_ns(&self) -> i64 {
-        self.now_ms.get() * 1_000_000
-    }
-
-    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool> {
-        while let Some((from, data)) = self.waiting.borrow_mut().pop_front() {
-            take(from, self.now_ns(), &data);
-        }
-        Ok(false)
-    }
-
-    fn dropped(&mut self) -> u64 {
-        self.dropped.get()
-    }
-}
 
 struct Collector {
     ears: Ears,
