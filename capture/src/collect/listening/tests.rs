@@ -47,14 +47,22 @@ impl Collector {
 
     /// Has seconds pass; what closing records say of exporters then.
     fn pass(&mut self, seconds: i64) -> Vec<proto::Exporter> {
+        self.published(seconds).1
+    }
+
+    /// Has seconds pass; how many records are published then, and what closing records say of exporters.
+    fn published(&mut self, seconds: i64) -> (usize, Vec<proto::Exporter>) {
         self.ears.now_ms.set(self.ears.now_ms.get() + seconds * 1000);
         self.listening.step(Duration::ZERO).unwrap();
-        let work = std::iter::from_fn(|| self.work.try_recv().ok());
-        work.flat_map(|work| match work {
-            Work::Close(closing) => closing.exporters,
-            _ => Vec::new(),
-        })
-        .collect()
+        let (mut records, mut exporters) = (0, Vec::new());
+        while let Ok(work) = self.work.try_recv() {
+            match work {
+                Work::Flows(flows) => records += flows.iter().map(Flows::len).sum::<usize>(),
+                Work::Close(closing) => exporters.extend(closing.exporters),
+                _ => {}
+            }
+        }
+        (records, exporters)
     }
 }
 
@@ -77,6 +85,13 @@ fn v5(records: u32, number: u32) -> Vec<u8> {
         data.extend(words(&[0x0a00_0001, 0x0a00_0002, 0, 0, 3, 300, 80_000, 89_000, port << 16 | 53, 17 << 8, 0, 0]));
     }
     data
+}
+
+/// sFlow of an agent and a sub-agent: a sample of the same packet each.
+fn sflow(agent: u32, sub_agent: u32) -> Vec<u8> {
+    let head = [5, 1, 0xcb00_7100 | agent, sub_agent, 1, 90_000, 1, 1, 72];
+    let packet = [1, 3, 512, 9000, 0, 5, 7, 1, 3, 32, 60, 17, 0x0a00_0001, 0x0a00_0002, 53, 999, 0, 0];
+    [words(&head), words(&packet)].concat()
 }
 
 /// IPFIX with one set.
@@ -143,4 +158,22 @@ fn the_outcome_has_the_elements_that_were_left_out() {
     let outcome = collector.listening.finish().unwrap();
     assert_eq!(outcome.elements, BTreeMap::from([("isMulticast".to_owned(), 1)]));
     assert_eq!((outcome.counts.records, outcome.exporters), (1, 1));
+}
+
+#[test]
+fn agents_and_sub_agents_behind_one_forwarder_are_told_apart() {
+    let mut collector = Collector::start();
+    collector.hear(&[(100, sflow(1, 0)), (100, sflow(2, 0)), (100, sflow(2, 1))]);
+    let (records, exporters) = collector.published(11);
+    assert_eq!(records, 3);
+    let mut told: Vec<_> = exporters.into_iter().map(|exporter| (exporter.addr[3], exporter.domain)).collect();
+    told.sort_unstable();
+    assert_eq!(told, [(1, 0), (2, 0), (2, 1)]);
+}
+
+#[test]
+fn what_still_waits_at_the_end_is_counted() {
+    let mut collector = Collector::start();
+    collector.hear(&[(1, ipfix(0, 300, &[0; 40]))]);
+    assert_eq!(collector.listening.finish().unwrap().counts.of(Refusal::UnknownTemplate), 1);
 }
