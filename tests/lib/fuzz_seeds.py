@@ -193,6 +193,11 @@ def from_exports(some: list[bytes]) -> None:
     seed("netflow", b"".join(whole)[:MOST])
     seed("netflow", b"".join(reversed(whole))[:MOST])
     seed("netflow", b"".join(datagram(one, 4 | number % 3) for number, one in enumerate(some * 2))[:MOST])
+    for target, version in (("netflow5", b"\0\5"), ("netflow9", b"\0\x09"), ("ipfix", b"\0\x0a")):
+        bodies = [one[2:] for one in some if one[:2] == version]
+        if bodies:
+            seed(target, b"".join(map(datagram, bodies))[:MOST])
+            seed(target, b"".join(datagram(one, 4 | number % 3) for number, one in enumerate(bodies * 2))[:MOST])
 
 
 def is_export(octets: bytes) -> bool:
@@ -228,7 +233,19 @@ def nprobe() -> None:
 
 def main(folder: Path) -> None:
     """Write all seeds."""
-    for target in ("packet", "captures", "fragments", "names", "netflow", "sflow", "nprobe_json", "nprobe_zmq"):
+    for target in (
+        "packet",
+        "captures",
+        "fragments",
+        "names",
+        "netflow",
+        "netflow5",
+        "netflow9",
+        "ipfix",
+        "sflow",
+        "nprobe_json",
+        "nprobe_zmq",
+    ):
         (CORPUS / target).mkdir(parents=True, exist_ok=True)
     dice = random.Random(1)
     paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []

@@ -3,12 +3,17 @@
 `python3 check_exports.py [CAPTURE ...]`: captures with exports inside; without arguments, those among the public
 captures beside the checkout, and what pmacctd, if installed, exports of a few others as NetFlow v5, v9, IPFIX and
 sFlow.
+
+`python3 check_exports.py --vendors`: for each export in `../shared/exports`, as `capture/tests/golden/exports` says the agent
+decodes it (`cargo test` compares both): records, how many of them tshark decodes equally, what was refused by cause,
+which elements were left out; and pmacct's expected results field by field.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import shutil
 import socket
 import struct
@@ -23,7 +28,7 @@ from typing import Any
 
 from capture_traces import SHARED
 from capture_traces import header as pcap_header
-from harness import AGENT
+from harness import AGENT, CHECKOUT
 
 #: The only public captures with exports inside (tshark's filter `cflow or sflow` over all of them).
 EXPORTS = [
@@ -39,6 +44,10 @@ FORMS = {
     "ipfix": ("nfprobe", "nfprobe_version: 10"),
     "sflow": ("sfprobe", "sampling_rate: 1"),
 }
+
+#: Exports of vendors, and what the agent decodes of each.
+VENDORS = SHARED.parent / "exports"
+GOLDEN = CHECKOUT / "capture/tests/golden/exports"
 
 #: Source, destination, ports, protocol, packets, octets.
 Flow = tuple[str, str, int, int, int, int, int]
@@ -84,14 +93,17 @@ def theirs(path: Path) -> Counter[Flow]:
         for record in dicts(layers.get("cflow", {})):
             if "cflow.octets" in record and ("cflow.srcaddr" in record or "cflow.srcaddrv6" in record):
                 flows[flow_of_record(record)] += 1
-        for header in dicts(layers.get("sflow", {})):
-            for content in as_list(header.get("sflow_245.header", [])) + as_list(
-                header.get("sflow_245.header_tree", [])
-            ):
-                flow = flow_of_header(content) if isinstance(content, dict) else None
-                if flow:
-                    flows[flow] += 1
+        flows.update(sampled(layers.get("sflow", {})))
     return flows
+
+
+def sampled(tree: Any) -> Iterator[Flow]:
+    """The packets whose headers are in a dissected datagram of sFlow."""
+    for header in dicts(tree):
+        for name in ("sflow_245.header", "sflow_245.header_tree"):
+            for content in as_list(header.get(name, [])):
+                if isinstance(content, dict) and (flow := flow_of_header(content)):
+                    yield flow
 
 
 def as_list(value: Any) -> list[Any]:
@@ -204,8 +216,169 @@ def check(path: Path) -> bool:
     return not wrong
 
 
+# ---- exports of vendors ----
+
+#: A flow in a golden text, and what belongs to one direction of it.
+FLOW = re.compile(
+    r"flow (?P<peer_ip_src>\S+) \S+ (?P<ip_src>\S+):(?P<port_src>\d+) > (?P<ip_dst>\S+):(?P<port_dst>\d+) "
+    r"protocol (?P<ip_proto>\d+) vlan \d+: (?P<packets>\d+) packets (?P<bytes>\d+) octets "
+    r"flags (?P<tcp_flags>\S+) class (?P<tos>\w+)(?:; back (?P<back>\d+) packets (?P<back_bytes>\d+) octets)?.*?"
+    r"; interfaces (?P<iface_in>\d+) (?P<iface_out>\d+)(?:; 1 in (?P<rate>\d+))?"
+)
+PROTOCOLS = {"tcp": 6, "udp": 17, "ipv6-icmp": 58, "vrrp": 112}
+FLAGS = {"FIN": 1, "SYN": 2, "RST": 4, "PSH": 8, "ACK": 16, "URG": 32}
+#: Upper two bits of a forwarding status (IE 89), as pmacct names them.
+STATUS = {0: "UNKNOWN", 1: "FORWARDED", 2: "DROPPED", 3: "CONSUMED"}
+
+#: Captures whose flows pmacct reads by the template of another session.
+BY_ANOTHER_PORT = ("pmacct-112-IPFIXv10-CISCO-options-map-reassignment",)
+
+
+def golden_flows(name: str) -> list[tuple[dict[str, str], str]]:
+    """The flows of a golden text, each with what the router said of it."""
+    lines = (GOLDEN / f"{name}.txt").read_text().splitlines()
+    found = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if matched := FLOW.match(line):
+            found.append((matched.groupdict(), following.strip() if following.startswith("     ") else ""))
+    return found
+
+
+def golden_counts(name: str) -> tuple[str, str]:
+    """What a golden text says was refused, and which elements it says were left out."""
+    lines = (GOLDEN / f"{name}.txt").read_text().splitlines()
+    refused = [line for line in lines if re.fullmatch(r"\w+: \d+", line)]
+    return ", ".join(refused), ", ".join(line.removeprefix("left out: ") for line in lines if line.startswith("left"))
+
+
+def as_decoded(name: str) -> Counter[Flow]:
+    """The flows of a golden text as tshark would show them."""
+    flows: Counter[Flow] = Counter()
+    for flow, _ in golden_flows(name):
+        protocol = int(flow["ip_proto"])
+        both = ports(protocol, int(flow["port_src"]), int(flow["port_dst"]))
+        source, destination = (str(ipaddress.ip_address(flow[end])) for end in ("ip_src", "ip_dst"))
+        flows[source, destination, *both, protocol, int(flow["packets"]), int(flow["bytes"])] += 1
+    return flows
+
+
+def shown(path: Path) -> Counter[Flow]:
+    """The flows that tshark decodes of datagrams to any port; of a repeated element the last one, which is the inner header's."""
+    fields = ["-e", "udp.dstport", "-e", "udp.payload"]
+    listed = subprocess.run(["tshark", "-n", "-r", str(path), "-T", "fields", *fields], capture_output=True, text=True)
+    decoders: dict[int, str] = {}
+    for line in listed.stdout.splitlines():
+        to, _, payload = line.partition("\t")
+        if to.isdigit() and payload:
+            decoders[int(to)] = "sflow" if payload.replace(":", "").startswith("00000005") else "cflow"
+    command = ["tshark", "-n", "-r", str(path), "-T", "json", "--no-duplicate-keys"]
+    for port, decoder in decoders.items():
+        command += ["-d", f"udp.port=={port},{decoder}"]
+    packets = json.loads(subprocess.run(command, capture_output=True, text=True).stdout or "[]")
+    flows: Counter[Flow] = Counter()
+    for packet in packets:
+        layers = packet["_source"]["layers"]
+        for record in dicts(layers.get("cflow", {})):
+            # Of counters the first, before those of the other direction.
+            first = {"cflow.octets", "cflow.packets"}
+            last = {key: as_list(value)[0 if key in first else -1] for key, value in record.items()}
+            counted = {"cflow.octets", "cflow.packets", "cflow.protocol"} <= last.keys()
+            if counted and ("cflow.srcaddr" in last or "cflow.srcaddrv6" in last):
+                flows[flow_of_record(last)] += 1
+        flows.update(sampled(layers.get("sflow", {})))
+    return flows
+
+
+def by_pmacct(name: str) -> list[str]:
+    """How the agent's flows of a capture differ from pmacct's expected ones, field by field, over the fields that both have."""
+    expected = [
+        json.loads(line) for line in (VENDORS / f"{name}-expected.json").read_text().splitlines() if line.strip()
+    ]
+    wanted: Counter[tuple[tuple[str, Any], ...]] = Counter()
+    for one in expected:
+        wanted[tuple(sorted(fields_of_pmacct(one).items()))] += 1
+    kept = {key for row in wanted for key, _ in row}
+    mine: Counter[tuple[tuple[str, Any], ...]] = Counter()
+    for flow, said in golden_flows(f"{name}-traffic-00"):
+        mine[tuple(sorted((key, value) for key, value in fields_of_golden(flow, said).items() if key in kept))] += 1
+    missing, added = list((wanted - mine).elements()), list((mine - wanted).elements())
+    differences = []
+    for row in missing:
+        same = next((other for other in added if dict(other)["ip_src"] == dict(row)["ip_src"]), None)
+        if same is None:
+            differences.append(f"missing {dict(row)['ip_src']} > {dict(row)['ip_dst']}")
+            continue
+        added.remove(same)
+        differences += [f"{key} {dict(same)[key]} instead of {value}" for key, value in row if dict(same)[key] != value]
+    differences += [f"added {dict(row)['ip_src']} > {dict(row)['ip_dst']}" for row in added]
+    return differences
+
+
+def fields_of_pmacct(one: dict[str, Any]) -> dict[str, Any]:
+    """The fields of an expected result that the agent has, too."""
+    names = ("iface_in", "iface_out", "port_src", "port_dst", "tos", "packets", "bytes")
+    fields: dict[str, Any] = {name: int(one[name]) for name in names}
+    fields |= {name: str(ipaddress.ip_address(one[name])) for name in ("ip_src", "ip_dst")}
+    fields |= {name: int(one[name]) for name in ("mask_src", "mask_dst") if name in one}
+    fields["ip_proto"] = PROTOCOLS[one["ip_proto"]]
+    fields["tcp_flags"] = sum(FLAGS[flag] for flag in one["tcp_flags"])
+    fields["status"] = one["fwd_status"].split()[0]
+    fields["label"] = int(one["mpls_label_stack"][0].partition("-")[2]) if one["mpls_label_stack"] else 0
+    vrfs = one.get("custom_primitives", {})
+    return fields | {way: int(vrfs[f"vrf_id_{way}"]) for way in ("ingress", "egress") if f"vrf_id_{way}" in vrfs}
+
+
+def fields_of_golden(flow: dict[str, str], said: str) -> dict[str, Any]:
+    """The same fields of a flow of the agent's, scaled by its sampling rate as pmacct does."""
+
+    def two(name: str) -> tuple[int, int]:
+        found = re.search(rf"(?:^|, ){name}: \[(\d+), (\d+)\]", said)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
+
+    def one(name: str) -> int:
+        found = re.search(rf"(?:^|, ){name}: (\d+)", said)
+        return int(found[1]) if found else 0
+
+    fields: dict[str, Any] = {
+        name: int(flow[name]) for name in ("iface_in", "iface_out", "port_src", "port_dst", "ip_proto")
+    }
+    fields |= {name: int(flow[name]) * int(flow["rate"] or 1) for name in ("packets", "bytes")}
+    fields |= {name: str(ipaddress.ip_address(flow[name])) for name in ("ip_src", "ip_dst")}
+    fields |= {name: int(flow[name].rstrip(";"), 16) for name in ("tcp_flags", "tos")}
+    (fields["mask_src"], fields["mask_dst"]), (fields["ingress"], fields["egress"]) = two("prefix_lengths"), two("vrf")
+    fields["status"], fields["label"] = STATUS[one("forwarding_status") >> 6], one("mpls_top_label")
+    return fields
+
+
+def vendors() -> bool:
+    """Print the table of the exports of vendors, and what differs from pmacct's results; whether nothing does."""
+    for path in sorted(VENDORS.glob("*.pcap")):
+        mine, theirs_of_it = as_decoded(path.stem), shown(path)
+        equal = (mine & theirs_of_it).total()
+        more, less = mine.total() - equal, theirs_of_it.total() - equal
+        refused, left_out = golden_counts(path.stem)
+        line = (
+            f"{path.stem}: {mine.total()} records, {equal} equal to tshark's, {more} others, {less} of tshark's alone"
+        )
+        print(f"{line}; refused: {refused or 'nothing'}; left out: {left_out or 'nothing'}", flush=True)
+    wrong = 0
+    for path in sorted(VENDORS.glob("*-expected.json")):
+        name = path.name.removesuffix("-expected.json")
+        differences = by_pmacct(name)
+        print(f"{name}: {'; '.join(differences) or 'every field as pmacct expects it'}", flush=True)
+        if name in BY_ANOTHER_PORT and "unknown_template" in golden_counts(f"{name}-traffic-00")[0]:
+            print(
+                "    its flows came by another port than their template, which is none of theirs (RFC 7011, section 8)"
+            )
+        else:
+            wrong += len(differences)
+    return not wrong
+
+
 def main() -> None:
     """Check everything; exit status 1 if anything differs."""
+    if sys.argv[1:] == ["--vendors"]:
+        sys.exit(0 if vendors() else 1)
     named = [Path(name) for name in sys.argv[1:]]
     if not named and not SHARED.is_dir():
         sys.exit(f"{SHARED} is not here: name captures with exports inside")

@@ -26,13 +26,32 @@ pub const LIMITS: DecodeLimits = DecodeLimits {
 /// An input is datagrams: two bits of exporter, one to save and restore, and one of port; 8 ms after the previous one, length (two octets
 /// each), then so many octets.
 pub fn check(input: &[u8]) {
+    check_datagrams(input, &[]);
+}
+
+/// As [`check`], with datagrams of NetFlow v5 alone, whose version is not in the input.
+pub fn check_v5(input: &[u8]) {
+    check_datagrams(input, &[0, 5]);
+}
+
+/// As [`check_v5`], of NetFlow v9.
+pub fn check_v9(input: &[u8]) {
+    check_datagrams(input, &[0, 9]);
+}
+
+/// As [`check_v5`], of IPFIX.
+pub fn check_ipfix(input: &[u8]) {
+    check_datagrams(input, &[0, 10]);
+}
+
+fn check_datagrams(input: &[u8], version: &[u8]) {
     let mut input = Input(input);
     let mut decoding = Decoding::new();
     while !input.is_empty() && decoding.datagrams < MOST {
         let how = input.octet();
         let after = i64::from(input.number() as i16) * 8_000_000;
         let length = usize::from(input.number());
-        decoding.datagram((how & 3, u16::from(how & 8)), after, input.octets(length));
+        decoding.datagram((how & 3, u16::from(how & 8)), after, &[version, input.octets(length)].concat());
         if how & 4 != 0 {
             decoding.restart();
         }
@@ -65,8 +84,9 @@ impl Take for Taking<'_> {
         assert!(!event.user.contains(&0));
     }
 
-    fn name(&mut self, _: &ExporterInfo, name: &GivenName<'_>) {
+    fn name(&mut self, _: &ExporterInfo, name: &GivenName<'_>) -> bool {
         assert!(name.number > 0 && !name.name.contains(&0) && !name.description.contains(&0));
+        name.number % 2 == 0
     }
 }
 

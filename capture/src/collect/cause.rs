@@ -34,6 +34,8 @@ pub enum Refusal {
     OptionsForgotten,
     /// Exporters forgotten for newer ones.
     ExportersForgotten,
+    /// Counters and names of interfaces that were not kept, because a sender named too many.
+    InterfacesForgotten,
     /// Datagrams that came while the collector's socket was full: counted by the kernel, of whom is not known.
     SocketFull,
     /// Payloads, or lines, that are no JSON, or break off.
@@ -54,7 +56,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Refusal; 23] = [
+    pub const ALL: [Refusal; 24] = [
         Refusal::UnknownVersion,
         Refusal::Truncated,
         Refusal::BadLength,
@@ -70,6 +72,7 @@ impl Refusal {
         Refusal::TemplatesForgotten,
         Refusal::OptionsForgotten,
         Refusal::ExportersForgotten,
+        Refusal::InterfacesForgotten,
         Refusal::SocketFull,
         Refusal::BadJson,
         Refusal::BadValue,
@@ -98,6 +101,7 @@ impl Refusal {
             Refusal::TemplatesForgotten => "templates forgotten for newer ones",
             Refusal::OptionsForgotten => "sampling rates and sFlow sources forgotten for newer ones",
             Refusal::ExportersForgotten => "exporters forgotten for newer ones",
+            Refusal::InterfacesForgotten => "counters and names of interfaces not kept: a sender named too many",
             Refusal::SocketFull => "datagrams that found the collector's socket full; of whom is not known",
             Refusal::BadJson => "payloads or lines of nProbe's that are no JSON, or break off",
             Refusal::BadValue => "values that their elements cannot have; the record is taken without them",
@@ -127,6 +131,7 @@ impl Refusal {
             Refusal::TemplatesForgotten => "templates_forgotten",
             Refusal::OptionsForgotten => "options_forgotten",
             Refusal::ExportersForgotten => "exporters_forgotten",
+            Refusal::InterfacesForgotten => "interfaces_forgotten",
             Refusal::SocketFull => "socket_full",
             Refusal::BadJson => "bad_json",
             Refusal::BadValue => "bad_value",

@@ -268,6 +268,7 @@ impl<I: Input> Listening<I> {
     fn counts(&mut self) -> Counts {
         let mut counts = self.decoder.counts();
         counts.causes[Refusal::SocketFull as usize] = self.input.dropped();
+        counts.causes[Refusal::InterfacesForgotten as usize] += self.notices.forgotten();
         counts
     }
 }
@@ -288,17 +289,17 @@ impl Take for Adding<'_> {
         self.notices.event(info, event);
     }
 
-    fn name(&mut self, info: &ExporterInfo, name: &GivenName<'_>) {
-        self.notices.name(info, name, self.now_ms);
+    fn name(&mut self, info: &ExporterInfo, name: &GivenName<'_>) -> bool {
+        self.notices.name(info, name, self.now_ms)
     }
 
-    fn counters(&mut self, info: &ExporterInfo, counters: &InterfaceCounters) {
-        self.notices.counters(info, counters, self.now_ms);
+    fn counters(&mut self, info: &ExporterInfo, counters: &InterfaceCounters) -> bool {
+        self.notices.counters(info, counters, self.now_ms)
     }
 
     #[inline]
     fn flow(&mut self, info: &ExporterInfo, record: &Imported<'_>) {
-        self.table.add(info.speaker(), record);
+        self.table.add((info.speaker(), info.sub_agent()), record);
         if record.sampling.is_none() {
             match &mut self.last {
                 Some((of, count)) if of == info => *count += 1,
@@ -318,3 +319,6 @@ impl Adding<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

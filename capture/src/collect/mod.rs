@@ -7,6 +7,8 @@
 
 pub mod cause;
 pub mod decode;
+#[cfg(test)]
+mod ears;
 mod element;
 pub mod exporter;
 pub mod limits;
@@ -20,6 +22,7 @@ pub mod outcome;
 mod part;
 pub mod publish;
 pub mod record;
+mod remembered;
 mod report;
 #[cfg(test)]
 mod simulator;

@@ -3,19 +3,17 @@
 
 use super::exporter::ExporterInfo;
 use super::record::{GivenName, InterfaceCounters, Named, NatEvent};
+use super::remembered::Remembered;
 use crate::packet::{Address, stated};
 use crate::proto;
 use crate::proto::exporter_name::Kind;
 use crate::proto::nat_event::Event;
 use crate::publish::encode::BatchEncoder;
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
 /// Notices that wait before they are published.
 const QUEUE: usize = 10_000;
-/// Interfaces whose counters and names are remembered; past it all are forgotten, which costs one delta of each.
-const INTERFACES: usize = 65_536;
 /// The collector publishes an unchanged name again after this time, ms.
 const NAME_AGAIN_MS: i64 = 3_600_000;
 /// Samples of counters further apart than this have no delta, ms.
@@ -52,9 +50,9 @@ type Interface = (Address, u32, u32);
 #[derive(Debug, Default)]
 pub struct Notices {
     queue: Vec<Notice>,
-    counters: HashMap<Interface, (i64, InterfaceCounters)>,
-    /// By a hash of the name, and when it was told.
-    names: HashMap<(Kind, Interface), (u64, i64)>,
+    counters: Remembered<Interface, InterfaceCounters>,
+    /// A hash of each name.
+    names: Remembered<(Kind, Interface), u64>,
     hasher: RandomState,
 }
 
@@ -62,6 +60,11 @@ impl Notices {
     /// Whether those that wait have to be published before more comes.
     pub fn is_full(&self) -> bool {
         self.queue.len() >= QUEUE
+    }
+
+    /// Counters and names that were forgotten for those of other senders.
+    pub fn forgotten(&self) -> u64 {
+        self.counters.forgotten() + self.names.forgotten()
     }
 
     /// Takes those that wait.
@@ -111,17 +114,15 @@ impl Notices {
     }
 
     /// Counters of an interface: what they went on by since the sample before; nothing for the first one, nor where the
-    /// device began to count anew.
-    pub fn counters(&mut self, from: &ExporterInfo, now: &InterfaceCounters, now_ms: i64) {
+    /// device began to count anew. False where there is no room for them.
+    pub fn counters(&mut self, from: &ExporterInfo, now: &InterfaceCounters, now_ms: i64) -> bool {
         let interface = (*from.speaker(), from.domain, now.index);
-        if self.counters.len() >= INTERFACES && !self.counters.contains_key(&interface) {
-            self.counters.clear();
-        }
-        let Some((before_ms, before)) = self.counters.insert(interface, (now_ms, *now)) else { return };
+        let Ok(before) = self.counters.keep(&from.address, interface, now_ms, *now) else { return false };
+        let Some((before_ms, before)) = before else { return true };
         let span_ms = now_ms - before_ms;
         let anew = (0..2).any(|way| now.octets[way] < before.octets[way]);
         if anew || !(1..=LONGEST_SPAN_MS).contains(&span_ms) {
-            return;
+            return true;
         }
         // Octets are of 64 bits; the others wrap at 32, packets as a sum of three.
         let octets_of = |way: usize| now.octets[way] - before.octets[way];
@@ -142,23 +143,24 @@ impl Notices {
             out_errors: rare(now.errors[1], before.errors[1]),
             out_discards: rare(now.discards[1], before.discards[1]),
         }));
+        true
     }
 
-    /// A name, where it is new or was not told for long.
-    pub fn name(&mut self, from: &ExporterInfo, name: &GivenName<'_>, now_ms: i64) {
+    /// A name, where it is new or was not told for long. False where there is no room for it.
+    pub fn name(&mut self, from: &ExporterInfo, name: &GivenName<'_>, now_ms: i64) -> bool {
         let kind = match name.of {
             Named::Interface => Kind::Interface,
             Named::Vrf => Kind::Vrf,
         };
         let named = (kind, (*from.speaker(), from.domain, name.number));
         let hash = self.hasher.hash_one((name.name, name.description));
-        if self.names.get(&named).is_some_and(|&(known, at)| known == hash && now_ms - at < NAME_AGAIN_MS) {
-            return;
+        let known = self.names.get(&from.address, &named);
+        if known.is_some_and(|&(at, known)| known == hash && now_ms - at < NAME_AGAIN_MS) {
+            return true;
         }
-        if self.names.len() >= INTERFACES {
-            self.names.clear();
+        if self.names.keep(&from.address, named, now_ms, hash).is_err() {
+            return false;
         }
-        self.names.insert(named, (hash, now_ms));
         self.queue.push(Notice::Name(proto::ExporterName {
             exporter_addr: stated(from.speaker()),
             kind: kind as i32,
@@ -166,6 +168,7 @@ impl Notices {
             name: text(name.name),
             description: text(name.description),
         }));
+        true
     }
 }
 
@@ -318,16 +321,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn a_sender_of_very_many_interfaces_costs_no_other_one_a_delta() {
         let mut notices = Notices::default();
-        for index in 0..2 * INTERFACES as u32 {
-            notices.counters(&exporter(), &InterfaceCounters { index, ..Default::default() }, 0);
-            notices.name(&exporter(), &GivenName { number: index, ..Default::default() }, 0);
+        // Whatever agent and domain a datagram names, its sender is one.
+        let hostile = |index| ExporterInfo { address: four(9), agent: four(index as u8), domain: index, ..exporter() };
+        let counters = |index| InterfaceCounters { index, ..Default::default() };
+        assert!(notices.counters(&exporter(), &counters(3), 0));
+        let mut refused = [0, 0];
+        for index in 0..131_072 {
+            refused[0] += u32::from(!notices.counters(&hostile(index), &counters(index), 0));
+            refused[1] +=
+                u32::from(!notices.name(&hostile(index), &GivenName { number: index, ..Default::default() }, 0));
             if notices.is_full() {
                 notices.take();
             }
         }
-        assert!(notices.counters.len() <= INTERFACES && notices.names.len() <= INTERFACES);
-        assert!(notices.queue.len() <= QUEUE);
+        assert_eq!(refused, [98_304; 2]);
+        notices.take();
+        assert!(notices.counters(&exporter(), &InterfaceCounters { octets: [500, 0], ..counters(3) }, 1000));
+        assert!(matches!(&notices.take()[..], [Notice::Counters(told)] if told.in_octets == 500));
+        assert_eq!(notices.forgotten(), 0);
     }
 }

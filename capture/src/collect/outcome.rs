@@ -119,3 +119,25 @@ impl CollectOutcome {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_what_was_left_out() {
+        let elements = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
+        let one = CollectOutcome {
+            elements: elements("isMulticast", 2),
+            left_out: elements("SRC_AS", 3),
+            ..CollectOutcome::default()
+        };
+        let mut both = CollectOutcome::default();
+        [&one, &one].into_iter().for_each(|one| both.add(one));
+        let text = both.text(Duration::ZERO);
+        assert!(text.contains("by element: isMulticast 4") && text.contains("by element: SRC_AS 6"), "{text}");
+        let json = both.json(1, Duration::ZERO);
+        assert_eq!(json["elements_left_out"], json!({"isMulticast": 4}));
+        assert_eq!(json["nprobe"]["elements_left_out"], json!({"SRC_AS": 6}));
+    }
+}

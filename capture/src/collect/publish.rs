@@ -213,6 +213,22 @@ mod tests {
     }
 
     #[test]
+    fn filters_count_what_records_stand_for() {
+        let config =
+            toml::from_str("default = false\n[sets.ports]\ndns = \"udp port 53\"\nweb = \"tcp port 80\"").unwrap();
+        let filters = Arc::new(FilterSets::compile(&config).unwrap());
+        let identity = Identity { probe: "p".to_owned(), workers: 1, interval_ms: 10_000, ..Identity::default() };
+        let mut publisher = CollectPublisher::new(identity, filters);
+        let mut table = Table::new(TableOptions { interval_ms: 10_000, max_entries: 9, oldest_ms: 60_000 }, OPEN);
+        let mut kept = Kept::default();
+        table.add((&[0; 16], 0), &Imported { sampling: Some(10), ..flow(9, 3, OPEN, OPEN) });
+        table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
+        publisher.close(CollectClosing { start_ms: OPEN, ..CollectClosing::default() }, &mut kept).unwrap();
+        let counted = kept.1[0].counters.iter().find(|counter| counter.label == "dns").unwrap();
+        assert_eq!((counted.packets, counted.octets), (30, 3000));
+    }
+
+    #[test]
     fn late_batches_are_of_their_own_intervals_and_the_closing_record_tells_them_apart() {
         let identity =
             Identity { probe: "p".to_owned(), workers: 1, epoch: 7, interval_ms: 10_000, ..Identity::default() };
@@ -220,11 +236,11 @@ mod tests {
         let mut table = Table::new(TableOptions { interval_ms: 10_000, max_entries: 9, oldest_ms: 60_000 }, OPEN);
         let mut kept = Kept::default();
         let exporter = proto::Exporter { records: 501, lost: 3, lost_unit: "records".to_owned(), ..Default::default() };
-        (0..501).for_each(|port| _ = table.add(&[0; 16], &flow(port, 1, OPEN + 1, OPEN + 1)));
-        table.add(&[0; 16], &flow(9, 30, OPEN - 20_000, OPEN - 1));
+        (0..501).for_each(|port| _ = table.add((&[0; 16], 0), &flow(port, 1, OPEN + 1, OPEN + 1)));
+        table.add((&[0; 16], 0), &flow(9, 30, OPEN - 20_000, OPEN - 1));
         assert!(table.is_full());
         table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
-        table.add(&[0; 16], &flow(9, 8, OPEN, OPEN));
+        table.add((&[0; 16], 0), &flow(9, 8, OPEN, OPEN));
         table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
         publisher
             .close(CollectClosing { start_ms: OPEN, exporters: vec![exporter], ..CollectClosing::default() }, &mut kept)

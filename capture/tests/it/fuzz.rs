@@ -8,12 +8,15 @@ type Check = fn(&[u8]);
 
 #[test]
 fn what_fuzzing_found_stays_found() {
-    let checks: [(&str, Check); 8] = [
+    let checks: [(&str, Check); 11] = [
         ("packet", targets::packet::check),
         ("captures", targets::captures::check),
         ("fragments", targets::fragments::check),
         ("names", targets::names::check),
         ("netflow", targets::netflow::check),
+        ("netflow5", targets::netflow::check_v5),
+        ("netflow9", targets::netflow::check_v9),
+        ("ipfix", targets::netflow::check_ipfix),
         ("sflow", targets::sflow::check),
         ("nprobe_json", targets::nprobe::check_json),
         ("nprobe_zmq", targets::nprobe::check_zmq),

@@ -179,7 +179,7 @@ impl Receiver {
         self.records += 1;
         self.octets = self.octets.wrapping_add(black_box(record).sent[0].octets);
         if let Some(metering) = &mut self.metering {
-            metering.table.add(exporter, record);
+            metering.table.add((exporter, 0), record);
         }
     }
 

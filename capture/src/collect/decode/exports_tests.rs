@@ -1,5 +1,6 @@
-//! Exports of vendors, as golden texts that a person can read: `tests/golden/exports`. The exports themselves are no part of the
-//! project; where they are absent nothing is compared. `WEIR_BLESS=1` writes the texts anew.
+//! Exports as golden texts that a person can read: `tests/golden/exports`. Those of `tests/exports` were made after the documents
+//! of vendors (`own-*.txt`); those that vendors' devices sent are no part of the project, and where they are absent nothing is
+//! compared. `WEIR_BLESS=1` writes the texts anew.
 
 use super::*;
 use crate::collect::record::{GivenName, InterfaceCounters, Named, NatEvent, SentCounts};
@@ -71,7 +72,7 @@ impl Take for Lines {
         );
     }
 
-    fn name(&mut self, _: &ExporterInfo, given: &GivenName<'_>) {
+    fn name(&mut self, _: &ExporterInfo, given: &GivenName<'_>) -> bool {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         let (name, description) = (text(given.name), text(given.description));
         let _ = writeln!(
@@ -80,10 +81,12 @@ impl Take for Lines {
             if given.of == Named::Vrf { "vrf" } else { "interface" },
             given.number
         );
+        true
     }
 
-    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) {
+    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) -> bool {
         let _ = writeln!(self.0, "{counters:?}");
+        true
     }
 }
 
@@ -125,12 +128,14 @@ fn said(route: &Route) -> String {
     hops.into_iter().flatten().chain(rest.map(|(one, _)| one)).collect::<Vec<_>>().join(", ")
 }
 
+/// A datagram: the session that it came by, when, and what it says.
+type Datagram = (Session, i64, Vec<u8>);
+
 /// The datagrams within a capture, whatever port they are for.
-fn told(path: &Path) -> String {
+fn captured(path: &Path) -> Vec<Datagram> {
     let file = CaptureFile::open(path).unwrap();
     let mut reader = file.reader();
-    let mut decoder = Decoder::default();
-    let mut lines = Lines::default();
+    let mut datagrams = Vec::new();
     while let Ok(Some(raw)) = reader.next(file.octets()) {
         let link = LinkType::from_number(raw.link).unwrap_or(LinkType::Unknown);
         let packet = parse(&Frame { time_ns: raw.time_ns, link, data: raw.data, length: raw.length, vlan: None });
@@ -138,7 +143,38 @@ fn told(path: &Path) -> String {
         let start = packet.layer3 as usize + usize::from(ip.transport) + 8;
         let Some(payload) = raw.data.get(start..) else { continue };
         let from = Session { address: ip.src, port: ip.src_port, local_port: ip.dst_port, stream: false };
-        decoder.datagram_to(from, raw.time_ns, payload, &mut lines);
+        datagrams.push((from, raw.time_ns, payload.to_vec()));
+    }
+    datagrams
+}
+
+/// The datagrams of a text: a line `from ADDRESS PORT to PORT at MS` begins one, the others are hexadecimal, comments after `#`.
+fn written(path: &Path) -> Vec<Datagram> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut datagrams: Vec<Datagram> = Vec::new();
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let ["from", address, port, "to", local_port, "at", ms] = line.split(' ').collect::<Vec<_>>()[..] {
+            let address = crate::packet::address(address.parse().unwrap());
+            let (port, local_port) = (port.parse().unwrap(), local_port.parse().unwrap());
+            let from = Session { address, port, local_port, stream: false };
+            datagrams.push((from, ms.parse::<i64>().unwrap() * 1_000_000, Vec::new()));
+            continue;
+        }
+        let digits: Vec<u8> = line.bytes().filter(|digit| !digit.is_ascii_whitespace()).collect();
+        let octets = digits.chunks(2).map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap());
+        if let Some((_, _, data)) = datagrams.last_mut() {
+            data.extend(octets);
+        }
+    }
+    datagrams
+}
+
+fn told(datagrams: &[Datagram]) -> String {
+    let mut decoder = Decoder::default();
+    let mut lines = Lines::default();
+    for (from, time_ns, data) in datagrams {
+        decoder.datagram_to(*from, *time_ns, data, &mut lines);
     }
     decoder.end();
     let mut text = lines.0;
@@ -170,25 +206,44 @@ fn told(path: &Path) -> String {
     text
 }
 
+/// Compares what is told of an export with its golden text.
+fn compare(name: &str, told: &str) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/exports").join(format!("{name}.txt"));
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        std::fs::write(&golden, told).unwrap();
+    }
+    assert_eq!(told, std::fs::read_to_string(&golden).unwrap_or_default(), "{}", golden.display());
+}
+
+/// The files of a folder that end so, sorted; `None` where there is no such folder.
+fn files(folder: &Path, extension: &str) -> Option<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|other| other == extension));
+    paths.sort();
+    Some(paths)
+}
+
 #[test]
 fn exports_of_vendors_are_read_as_before() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let exports = here.join("../../shared/exports");
-    let Ok(folder) = std::fs::read_dir(&exports) else {
+    let exports = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/exports");
+    let Some(paths) = files(&exports, "pcap") else {
         eprintln!("skipped: {} is not there", exports.display());
         return;
     };
-    let mut paths: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "pcap"));
-    paths.sort();
-    let write = std::env::var_os("WEIR_BLESS").is_some();
     for path in paths {
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let golden = here.join("tests/golden/exports").join(name + ".txt");
-        let told = told(&path);
-        if write {
-            std::fs::write(&golden, &told).unwrap();
-        }
-        assert_eq!(told, std::fs::read_to_string(&golden).unwrap_or_default(), "{}", golden.display());
+        compare(&path.file_stem().unwrap().to_string_lossy(), &told(&captured(&path)));
+    }
+}
+
+#[test]
+fn exports_after_the_documents_of_vendors_are_read_as_before() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exports");
+    let paths = files(&folder, "txt").unwrap_or_default();
+    assert!(paths.len() >= 12, "{}", folder.display());
+    for path in paths {
+        let datagrams = written(&path);
+        assert!(!datagrams.is_empty(), "{}", path.display());
+        compare(&format!("own-{}", path.file_stem().unwrap().to_string_lossy()), &told(&datagrams));
     }
 }

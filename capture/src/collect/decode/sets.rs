@@ -273,10 +273,9 @@ impl<T: Take> Message<'_, T> {
                 counts.count(Refusal::OptionsForgotten);
             }
             talk.boot_ms = i64::try_from(values.boot_ms).ok().filter(|&boot| boot > 0).or(talk.boot_ms);
-            if template.named {
-                if let Some(name) = event::name(&template.fields, option) {
-                    self.take.name(info, &name);
-                }
+            let name = if template.named { event::name(&template.fields, option) } else { None };
+            if name.is_some_and(|name| !self.take.name(info, &name)) {
+                counts.count(Refusal::InterfacesForgotten);
             }
         }
         template.records += u64::from(count);

@@ -10,6 +10,7 @@ use crate::collect::element::values::{is_mapped, mapped};
 use crate::collect::exporter::ExporterInfo;
 use crate::collect::exporter::Protocol;
 use crate::collect::exporter::counting::{Counting, Units};
+use crate::collect::exporter::pool::Stated;
 use crate::collect::exporter::sequence::Numbered;
 use crate::collect::exporter::{Exporter, Exporters, Session};
 use crate::collect::limits::DecodeLimits;
@@ -73,6 +74,7 @@ struct Sample<'a> {
     sequence: u32,
     source: u64,
     rate: u32,
+    pool: u32,
     drops: u32,
     input: u32,
     output: u32,
@@ -118,11 +120,11 @@ pub(super) fn datagram(
             exporter.counts.counter_samples += 1;
             counters(exporter, octets, format == COUNTERS[1], take);
         } else if format == FLOW || format == EXPANDED_FLOW {
-            let Some(sample) = sample(octets, format == EXPANDED_FLOW) else {
+            let Some(mut sample) = sample(octets, format == EXPANDED_FLOW) else {
                 exporter.counts.count(Refusal::BadLength);
                 continue;
             };
-            follow(exporter, &sample, (received_ms, sent_ms), limits);
+            sample.rate = follow(exporter, &sample, (received_ms, sent_ms), limits);
             match record(exporter, &sample, received_ms) {
                 Ok(record) => {
                     exporter.counts.records += 1;
@@ -148,7 +150,8 @@ fn counters(exporter: &mut Exporter, octets: &[u8], expanded: bool, take: &mut i
     }
     while let Some((format, octets)) = words.record() {
         match (format, interface_counters(octets)) {
-            (IF_COUNTERS, Some(read)) => take.counters(&exporter.info, &read),
+            (IF_COUNTERS, Some(read)) if take.counters(&exporter.info, &read) => {}
+            (IF_COUNTERS, Some(_)) => exporter.counts.count(Refusal::InterfacesForgotten),
             (IF_COUNTERS, None) => exporter.counts.count(Refusal::BadLength),
             _ => exporter.left_out.count((PEN_SFLOW, format as u16), 1),
         }
@@ -237,7 +240,7 @@ fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
         let source = words.word()?;
         u64::from(source >> 24) << 32 | u64::from(source & 0xff_ffff)
     };
-    let (rate, _pool, drops) = (words.word()?, words.word()?, words.word()?);
+    let (rate, pool, drops) = (words.word()?, words.word()?, words.word()?);
     let mut interface = || {
         let (format, value) = if expanded {
             (words.word()?, words.word()?)
@@ -251,17 +254,20 @@ fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
     };
     let (input, output) = (interface()?, interface()?);
     words.word()?;
-    Some(Sample { sequence, source, rate, drops, input, output, records: words })
+    Some(Sample { sequence, source, rate, pool, drops, input, output, records: words })
 }
 
-/// Keeps the count of samples that were lost, and of packets that the agent could not sample.
-fn follow(exporter: &mut Exporter, sample: &Sample<'_>, (now_ms, sent_ms): (i64, i64), limits: &DecodeLimits) {
+/// Keeps the count of samples that were lost, and of packets that the agent could not sample; the rate in effect.
+fn follow(exporter: &mut Exporter, sample: &Sample<'_>, (now_ms, sent_ms): (i64, i64), limits: &DecodeLimits) -> u32 {
     let mut losses = exporter.counts.samples;
     let source = exporter.source(sample.source, now_ms, limits);
     source.sequence.hear(Numbered { number: sample.sequence, units: Some(1), sent_ms }, &mut losses);
     let more = source.more(sample.drops);
+    let Sample { sequence, rate, pool, drops, .. } = *sample;
+    let rate = source.pool.rate(Stated { at_ms: now_ms, sequence, rate, pool, drops });
     exporter.counts.samples = losses;
     exporter.counts.exporter_drops += more;
+    rate
 }
 
 /// The packet of a sample: of its header where it was sent, else as the agent read it.

@@ -24,13 +24,15 @@ impl Take for All {
         self.events.push((NatEvent { user: b"", ..*event }, event.user.to_vec()));
     }
 
-    fn name(&mut self, _: &ExporterInfo, GivenName { number: index, name, description, .. }: &GivenName<'_>) {
+    fn name(&mut self, _: &ExporterInfo, GivenName { number: index, name, description, .. }: &GivenName<'_>) -> bool {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         self.names.push((*index, text(name), text(description)));
+        true
     }
 
-    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) {
+    fn counters(&mut self, _: &ExporterInfo, counters: &InterfaceCounters) -> bool {
         self.counters.push(*counters);
+        true
     }
 }
 
@@ -540,6 +542,75 @@ fn what_a_router_says_is_read_when_it_is_asked_for() {
     assert_eq!((route.autonomous_systems, route.adjacent), ([64_500, 64_504], [64_502, 64_503]));
     assert_eq!((route.next_hop, route.bgp_next_hop), (mapped([192, 0, 2, 9]), mapped([192, 0, 2, 10])));
     assert_eq!((route.prefix_lengths, route.macs[1]), ([24, 16], [2, 0, 0, 0, 0, 1]));
+}
+
+#[test]
+fn sources_of_an_agent_count_their_samples_apart() {
+    let mut decoder = Decoder::default();
+    let sample = |number: u32, source: u32| {
+        let sample = words(&[number, source, 1000, 9000, 0, 5, 7, 1]);
+        (1, [sample, raw(&tcp_frame(), 0)].concat())
+    };
+    let samples = [sample(1, 3), sample(70_000, 4), sample(2, 3), sample(70_001, 4)];
+    assert_eq!(all(&mut decoder, &sflow(1, 1000, &samples)).flows.len(), 4);
+    assert_eq!(decoder.counts().samples, Default::default());
+    all(&mut decoder, &sflow(2, 2000, &[sample(5, 3), sample(70_002, 4)]));
+    assert_eq!(decoder.counts().samples.lost, 2);
+}
+
+#[test]
+fn a_rate_follows_the_pool_where_the_agent_drops_samples() {
+    let mut decoder = Decoder::default();
+    let mut rates = |from: u32, drops_each: u32| -> Vec<Option<u32>> {
+        let numbers = (from..from + 1200).map(|number| {
+            let counts = [number, 3, 1000, number * (1000 + 1000 * drops_each), number * drops_each, 5, 7, 1];
+            let sample = [words(&counts), raw(&tcp_frame(), 0)].concat();
+            let ms = NOW_MS + i64::from(number) * 20;
+            feed_at(&mut decoder, HOME, ms, &sflow(number, 1000 + number * 20, &[(1, sample)]))
+        });
+        plain(numbers.flatten().collect()).iter().map(|record| record.sampling).collect()
+    };
+    let with_drops = rates(1, 1);
+    assert_eq!((with_drops[0], with_drops[1199]), (Some(1000), Some(2000)));
+    // A counter of drops that went back says nothing.
+    let without = rates(2000, 0);
+    assert_eq!(without[1199], Some(1000));
+}
+
+#[test]
+fn ports_of_one_protocol_alone_are_ports() {
+    let fields = [&SHORT[..], &[(0, 4, 1), (0, 180, 2), (0, 181, 2), (0, 182, 2), (0, 183, 2)]].concat();
+    let udp = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, 17, 4000, 53, 0, 0]);
+    let tcp = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, 6, 0, 0, 5000, 443]);
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &[udp, tcp].concat())]));
+    assert_eq!([read.flows[0].0.ports, read.flows[1].0.ports], [[4000, 53], [5000, 443]]);
+}
+
+#[test]
+fn a_boot_that_an_option_states_is_what_uptimes_count_from() {
+    let mut decoder = Decoder::default();
+    let fields = [&SHORT[..], &[(0, 22, 4), (0, 21, 4)]].concat();
+    let flow = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, 5000, 65_000]);
+    let boot = row(&[(0, 144, 4), (0, 160, 8)], &[1, NOW_MS as u64 - 70_000]);
+    let options = [options_template(400, &[(0, 144, 4)], &[(0, 160, 8)]), set(400, &boot)];
+    all(&mut decoder, &ipfix(0, &options));
+    let read = all(&mut decoder, &ipfix(1, &[template(300, &fields), set(300, &flow)]));
+    assert_eq!((read.flows[0].0.first_ms - NOW_MS, read.flows[0].0.last_ms - NOW_MS), (-65_000, -5000));
+}
+
+#[test]
+fn a_header_that_was_cut_has_the_octets_of_its_ip_whatever_was_stripped() {
+    // Of an IP packet of 1,344 octets 54 octets were captured, and the agent calls the rest stripped.
+    let mut frame = tcp_frame()[..12].to_vec();
+    let whole = tcp_frame();
+    frame.extend(&whole[16..]);
+    frame[16..18].copy_from_slice(&1344u16.to_be_bytes());
+    let padded = frame.len().next_multiple_of(4);
+    let mut sample = words(&[1, 3, 1000, 9000, 0, 5, 7, 1, 1, padded as u32 + 16, 1, 1362, 1308, frame.len() as u32]);
+    sample.extend(&frame);
+    sample.resize(sample.len() + padded - frame.len(), 0);
+    let read = all(&mut Decoder::default(), &sflow(1, 1000, &[(1, sample)]));
+    assert_eq!(read.flows[0].0.sent[0].octets, 1344);
 }
 
 #[test]

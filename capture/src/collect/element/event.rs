@@ -15,11 +15,15 @@ pub trait Take {
     /// An event that counts nothing.
     fn event(&mut self, _from: &ExporterInfo, _event: &NatEvent<'_>) {}
 
-    /// The name of an interface or a VRF, by an option.
-    fn name(&mut self, _from: &ExporterInfo, _name: &GivenName<'_>) {}
+    /// The name of an interface or a VRF, by an option; false where there is no room for it.
+    fn name(&mut self, _from: &ExporterInfo, _name: &GivenName<'_>) -> bool {
+        true
+    }
 
-    /// The counters of an interface, by a sample of sFlow's.
-    fn counters(&mut self, _from: &ExporterInfo, _counters: &InterfaceCounters) {}
+    /// The counters of an interface, by a sample of sFlow's; false where there is no room for them.
+    fn counters(&mut self, _from: &ExporterInfo, _counters: &InterfaceCounters) -> bool {
+        true
+    }
 }
 
 /// Takes flows alone.

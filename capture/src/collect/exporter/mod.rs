@@ -1,6 +1,7 @@
 //! The state of each exporter, within bounds: counts, and by session sequence numbers, templates, sampling rates.
 
 pub mod counting;
+pub mod pool;
 pub mod sampling;
 mod saved;
 pub mod sequence;
@@ -11,6 +12,7 @@ use crate::collect::cause::Refusal;
 use crate::collect::element::moment::Moment;
 use crate::collect::element::template::{LeftOut, Template};
 use crate::collect::exporter::counting::Counting;
+use crate::collect::exporter::pool::Pool;
 use crate::collect::exporter::sequence::{Losses, Sequence};
 use crate::collect::exporter::session::Talk;
 use crate::collect::limits::DecodeLimits;
@@ -54,6 +56,11 @@ impl ExporterInfo {
     /// Whose records they are: the sFlow agent where it names itself, else who sent the datagram.
     pub fn speaker(&self) -> &Address {
         if self.agent == Address::default() { &self.address } else { &self.agent }
+    }
+
+    /// The part of an sFlow agent that samples on its own; 0 for all of an exporter.
+    pub fn sub_agent(&self) -> u32 {
+        if self.protocol == Protocol::Sflow { self.domain } else { 0 }
     }
 }
 
@@ -161,6 +168,7 @@ impl Counts {
 pub struct ExporterSource {
     pub sequence: Sequence,
     drops: Option<u32>,
+    pub pool: Pool,
     pub heard_ms: i64,
 }
 

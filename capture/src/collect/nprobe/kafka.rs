@@ -13,7 +13,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance};
 use rdkafka::error::KafkaError;
-use rdkafka::message::Message as _;
+use rdkafka::message::{Message as _, Timestamp};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -199,9 +199,7 @@ pub(super) fn read(
             let goes_on = match consumer.poll(patience) {
                 Some(Ok(record)) => {
                     let place = TopicOffset { source, partition: record.partition(), next: record.offset() + 1 };
-                    let now_ns = wall_clock_ns();
-                    let written_ns = record.timestamp().to_millis().filter(|&ms| ms > 0).map(|ms| ms * 1_000_000);
-                    let time_ns = written_ns.map_or(now_ns, |written| written.min(now_ns));
+                    let time_ns = written_ns(record.timestamp(), wall_clock_ns());
                     let octets = record.payload().unwrap_or_default().to_vec();
                     outbox.push(NprobeMessage { from: broker, time_ns, body: Body::Record(octets, place) })
                 }
@@ -219,6 +217,12 @@ pub(super) fn read(
         }
         outbox.flush();
     })?)
+}
+
+/// When a message was written: its records may have no other time. It is not after now, which stands in where Kafka does not say.
+fn written_ns(timestamp: Timestamp, now_ns: i64) -> i64 {
+    let written_ns = timestamp.to_millis().filter(|&ms| ms > 0).map(|ms| ms.saturating_mul(1_000_000));
+    written_ns.map_or(now_ns, |written| written.min(now_ns))
 }
 
 /// Has the group begin where its topic ends now, in partitions of which it has read nothing yet: what comes from now on is
@@ -250,6 +254,16 @@ mod tests {
             ("127.0.0.1,b:9093;flows".to_owned(), &[127, 0, 0, 1][..])
         );
         assert!("flows".parse::<FromTopic>().unwrap_err().contains("is no \"brokers;topic\""));
+    }
+
+    #[test]
+    fn a_message_is_of_when_it_was_written() {
+        let now_ns = 9_000_000_000;
+        let of = |timestamp| written_ns(timestamp, now_ns);
+        let written = [Timestamp::CreateTime(8000), Timestamp::LogAppendTime(7000)].map(of);
+        assert_eq!(written, [8_000_000_000, 7_000_000_000]);
+        let unknown = [Timestamp::NotAvailable, Timestamp::CreateTime(-1), Timestamp::CreateTime(i64::MAX)].map(of);
+        assert_eq!(unknown, [now_ns; 3]);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use super::exporter::Exporter;
 use super::schedule::{Fate, Part, Plan, Schedule, Speaks, Step};
+use crate::collect::ears::{Datagrams, Ears};
 use crate::collect::exporter::Session;
-use crate::collect::listen::Input;
 use crate::collect::listening::{CollectOptions, Listening, Work};
 use crate::collect::metrics::CollectMetrics;
 use crate::collect::outcome::CollectOutcome;
@@ -20,7 +20,6 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use prost::Message as _;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::rc::Rc;
@@ -68,8 +67,6 @@ pub struct Got {
 
 /// By address, domain and protocol: records, and how many of them without a rate.
 pub type ByExporter = BTreeMap<(Vec<u8>, u32, String), (u64, u64)>;
-/// What waits in a socket.
-type Datagrams = VecDeque<(Session, Vec<u8>)>;
 
 /// What closing records say of exporters, and what was refused, by cause.
 #[derive(Default)]
@@ -86,29 +83,6 @@ pub struct Happened {
     pub heard: Vec<Heard>,
     pub got: Vec<Got>,
     pub outcome: CollectOutcome,
-}
-
-/// The ears of a simulated worker.
-struct Ears {
-    now_ms: Rc<Cell<i64>>,
-    waiting: Rc<RefCell<Datagrams>>,
-}
-
-impl Input for Ears {
-    fn now_ns(&self) -> i64 {
-        self.now_ms.get() * 1_000_000
-    }
-
-    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool> {
-        while let Some((from, data)) = self.waiting.borrow_mut().pop_front() {
-            take(from, self.now_ns(), &data);
-        }
-        Ok(false)
-    }
-
-    fn dropped(&mut self) -> u64 {
-        0
-    }
 }
 
 /// Keeps what is published.
@@ -190,7 +164,7 @@ impl Worker {
             published: PublishMetrics::new(&metrics),
             stop: Arc::default(),
         };
-        let ears = Ears { now_ms: Rc::clone(now_ms), waiting: Rc::clone(&waiting) };
+        let ears = Ears { now_ms: Rc::clone(now_ms), waiting: Rc::clone(&waiting), ..Ears::default() };
         Worker {
             listening: Listening::new(ears, None, options, work, recycled),
             waiting,

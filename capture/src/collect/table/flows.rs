@@ -16,10 +16,11 @@ use std::sync::Arc;
 const NUMBERS_ROOM: usize = 30 * 12 + 3 * 19 + 2 * 5;
 
 /// The exporter that reported a flow, and its sampling rate. A router's cards, which are observation domains, may each see one
-/// direction of it.
+/// direction of it; sub-agents of sFlow's sample each on their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Origin {
     pub(super) exporter: Address,
+    pub(super) sub_agent: u32,
     pub(super) sampling: u32,
 }
 

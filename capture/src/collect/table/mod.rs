@@ -138,8 +138,8 @@ impl Table {
         self.spare.drain(..self.spare.len() - most);
     }
 
-    /// Adds a record of an exporter; returns the packets and octets that it stands for, scaled.
-    pub fn add(&mut self, exporter: &Address, record: &Imported<'_>) -> Volume {
+    /// Adds a record of an exporter, or of a sub-agent of one; returns the packets and octets that it stands for, scaled.
+    pub fn add(&mut self, (exporter, sub_agent): (&Address, u32), record: &Imported<'_>) -> Volume {
         let TableOptions { interval_ms, oldest_ms, .. } = self.options;
         let newest = self.open_ms + interval_ms - 1;
         let oldest = self.open_ms - oldest_ms;
@@ -158,7 +158,7 @@ impl Table {
         let (key, sender) = key_of(record);
         let scale = u64::from(record.sampling.unwrap_or(1).max(1));
         let scaled = record.sent.map(|sent| (sent.packets.saturating_mul(scale), sent.octets.saturating_mul(scale)));
-        let origin = self.origin(Origin { exporter: *exporter, sampling: record.sampling.unwrap_or(0) });
+        let origin = self.origin(Origin { exporter: *exporter, sub_agent, sampling: record.sampling.unwrap_or(0) });
         let key = FlowKey { key, origin };
         let hash = match key.key.version {
             4 => self.hasher.hash_one(FlowKey { key: V4::of(&key.key), origin }),

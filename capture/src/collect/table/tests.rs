@@ -61,7 +61,7 @@ fn only(table: &mut Table) -> proto::Flow {
 fn a_record_of_a_minute_is_in_seven_intervals_and_adds_up() {
     let mut table = Table::new(OPTIONS, OPEN);
     let record = imported(601, 60_100, OPEN - 55_000, OPEN + 5_000);
-    assert_eq!(table.add(&mapped(9), &record), Volume { packets: 601, octets: 60_100 });
+    assert_eq!(table.add((&mapped(9), 0), &record), Volume { packets: 601, octets: 60_100 });
     let all = taken(&mut table);
     let packets: Vec<_> = all.iter().map(|(start, flows)| ((start - OPEN) / 1000, flows[0].fwd_packets)).collect();
     assert_eq!(packets, [(-60, 50), (-50, 100), (-40, 100), (-30, 100), (-20, 100), (-10, 100), (0, 51)]);
@@ -82,9 +82,9 @@ fn the_class_of_service_is_that_of_the_first_record_of_each_end() {
     let mut both = of(0xb8, question);
     // Of an end that sent nothing nothing is known.
     both.sent[1].class_of_service = 0x14;
-    table.add(&mapped(9), &both);
-    table.add(&mapped(9), &of(0x28, question));
-    table.add(&mapped(9), &of(0x2b, answer(&imported(4, 400, OPEN, OPEN + 900))));
+    table.add((&mapped(9), 0), &both);
+    table.add((&mapped(9), 0), &of(0x28, question));
+    table.add((&mapped(9), 0), &of(0x2b, answer(&imported(4, 400, OPEN, OPEN + 900))));
     let all = taken(&mut table);
     let classes = |flow: &proto::Flow| (flow.fwd_class_of_service, flow.rev_class_of_service);
     let classes: Vec<_> = all.iter().map(|(_, flows)| classes(&flows[0])).collect();
@@ -98,7 +98,7 @@ fn a_record_and_its_answer_are_one_biflow_of_who_began_it() {
     answered.sent[0].tcp_flags = tcp::SYN | tcp::ACK;
     for records in [[&question, &answered], [&answered, &question]] {
         let mut table = Table::new(OPTIONS, OPEN);
-        records.iter().for_each(|record| _ = table.add(&mapped(9), record));
+        records.iter().for_each(|record| _ = table.add((&mapped(9), 0), record));
         let flow = only(&mut table);
         assert_eq!((flow.src_port, flow.dst_port, flow.initiator_guess), (40_000, 443, true));
         assert_eq!((flow.fwd_packets, flow.rev_packets, flow.rev_octets), (5, 4, 4000));
@@ -112,15 +112,15 @@ fn a_lone_syn_and_what_an_exporter_knows_are_no_guess() {
     let mut table = Table::new(OPTIONS, OPEN);
     let mut scan = answer(&imported(1, 40, OPEN, OPEN));
     scan.sent[0].tcp_flags = tcp::SYN;
-    table.add(&mapped(9), &scan);
+    table.add((&mapped(9), 0), &scan);
     let flow = only(&mut table);
     assert_eq!((flow.src_port, flow.initiator_guess, flow.fwd_tcp_syn), (443, false, 1));
     let known = Imported { initiator_known: true, ..answer(&imported(1, 40, OPEN, OPEN)) };
-    table.add(&mapped(9), &known);
+    table.add((&mapped(9), 0), &known);
     let flow = only(&mut table);
     assert_eq!((flow.src_port, flow.initiator_guess, flow.fwd_packets), (443, false, 1));
     // Else a server that is seen alone is the destination.
-    table.add(&mapped(9), &answer(&imported(3, 120, OPEN, OPEN)));
+    table.add((&mapped(9), 0), &answer(&imported(3, 120, OPEN, OPEN)));
     let flow = only(&mut table);
     assert_eq!((flow.dst_port, flow.initiator_guess, flow.fwd_packets, flow.rev_packets), (443, true, 0, 3));
 }
@@ -128,12 +128,12 @@ fn a_lone_syn_and_what_an_exporter_knows_are_no_guess() {
 #[test]
 fn sampled_counts_are_scaled_and_say_so() {
     let mut table = Table::new(OPTIONS, OPEN);
-    table.add(&mapped(9), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
+    table.add((&mapped(9), 0), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
     let flow = only(&mut table);
     assert_eq!((flow.fwd_packets, flow.fwd_octets, flow.sampling_rate), (3000, 4_500_000, 1000));
     // What is sampled otherwise is not mixed with it.
-    table.add(&mapped(9), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
-    table.add(&mapped(9), &imported(3, 4500, OPEN, OPEN));
+    table.add((&mapped(9), 0), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
+    table.add((&mapped(9), 0), &imported(3, 4500, OPEN, OPEN));
     let mut rates: Vec<_> = taken(&mut table)[0].1.iter().map(|flow| (flow.sampling_rate, flow.fwd_packets)).collect();
     rates.sort_unstable();
     assert_eq!(rates, [(0, 3), (1000, 3000)]);
@@ -144,8 +144,8 @@ fn exporters_are_told_apart_and_flags_are_at_the_ends() {
     let mut table = Table::new(OPTIONS, OPEN);
     let mut record = imported(30, 3000, OPEN - 20_000, OPEN + 1);
     record.sent[0].tcp_flags = tcp::SYN | tcp::ACK | tcp::FIN;
-    table.add(&mapped(8), &record);
-    table.add(&mapped(9), &record);
+    table.add((&mapped(8), 0), &record);
+    table.add((&mapped(9), 0), &record);
     let all = taken(&mut table);
     assert_eq!(all.iter().map(|(_, flows)| flows.len()).collect::<Vec<_>>(), [2, 2, 2]);
     let flags = |flow: &proto::Flow| (flow.fwd_tcp_syn, flow.fwd_tcp_fin);
@@ -154,12 +154,65 @@ fn exporters_are_told_apart_and_flags_are_at_the_ends() {
 }
 
 #[test]
+fn flags_are_those_that_were_sent() {
+    for (flags, expected) in [(0, (0, 0)), (tcp::FIN, (1, 0)), (tcp::RST | tcp::ACK, (0, 1))] {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let mut record = imported(3, 300, OPEN, OPEN + 1);
+        record.sent[0].tcp_flags = flags;
+        table.add((&mapped(9), 0), &record);
+        let flow = only(&mut table);
+        assert_eq!((flow.fwd_tcp_fin, flow.fwd_tcp_rst), expected);
+    }
+}
+
+#[test]
+fn who_began_first_is_the_source_whichever_record_comes_first() {
+    let question = |ms: i64| Imported { ports: [40_000, 50_000], ..imported(5, 500, OPEN + ms, OPEN + 900) };
+    // A later record of the client comes before its first one.
+    let records = [question(10), answer(&question(5)), question(0)];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let mut table = Table::new(OPTIONS, OPEN);
+        order.iter().for_each(|&at| _ = table.add((&mapped(9), 0), &records[at]));
+        let flow = only(&mut table);
+        assert_eq!((flow.src_port, flow.fwd_packets, flow.rev_packets), (40_000, 10, 5), "{order:?}");
+    }
+}
+
+#[test]
+fn what_further_records_say_is_added() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    let mut first = imported(3, 300, OPEN, OPEN);
+    (first.sent[0].retransmissions, first.sent[0].out_of_order) = (1, 4);
+    let mut second = Imported { server_name: b"example.org", dns_query: b"example.net", ..first };
+    (second.sent[0].retransmissions, second.sent[0].out_of_order) = (2, 5);
+    table.add((&mapped(9), 0), &first);
+    table.add((&mapped(9), 0), &second);
+    table.add((&mapped(9), 0), &Imported { server_name: b"example.com", ..first });
+    let flow = only(&mut table);
+    let counts = (flow.fwd_tcp_retransmissions, flow.fwd_tcp_out_of_order);
+    assert_eq!((counts, &*flow.server_name, &*flow.dns_query), ((4, 13), "example.org", "example.net"));
+}
+
+#[test]
+fn sub_agents_of_one_exporter_are_told_apart() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    for (sub_agent, input_interface) in [(1, 5), (2, 6), (2, 6)] {
+        table.add((&mapped(9), sub_agent), &Imported { input_interface, ..imported(3, 300, OPEN, OPEN) });
+    }
+    let all = taken(&mut table).remove(0).1;
+    let mut seen: Vec<_> = all.iter().map(|flow| (flow.input_interface, flow.fwd_packets)).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, [(5, 3), (6, 6)]);
+    assert!(all.iter().all(|flow| flow.exporter_addr == [192, 0, 2, 9]));
+}
+
+#[test]
 fn memory_that_is_given_back_has_nothing_of_before_and_is_bounded() {
     let mut table = Table::new(TableOptions { max_entries: 4, ..OPTIONS }, OPEN);
     for round in 1..=9 {
         let record = imported(7 * round, 70, OPEN - 25_000, OPEN);
         for exporter in [8, 9] {
-            table.add(&mapped(exporter), &record);
+            table.add((&mapped(exporter), 0), &record);
         }
         assert!(table.is_full());
         let all = table.take();
@@ -177,7 +230,7 @@ fn absurd_times_are_counted_at_the_nearest() {
     let hour = 3_600_000;
     for (first, last) in [(i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (i64::MIN, i64::MAX), (OPEN + hour, OPEN + hour)]
     {
-        let volume = table.add(&mapped(9), &imported(7, 70, first, last));
+        let volume = table.add((&mapped(9), 0), &imported(7, 70, first, last));
         assert_eq!(volume, Volume { packets: 7, octets: 70 });
     }
     let all = taken(&mut table);
@@ -200,7 +253,7 @@ fn what_the_router_said_is_the_sources() {
     let routed = Some(Routed::netflow5(&SAID));
     let mut table = Table::new(OPTIONS, OPEN);
     let question = Imported { routed, ..imported(5, 500, OPEN, OPEN) };
-    table.add(&mapped(9), &question);
+    table.add((&mapped(9), 0), &question);
     let said = only(&mut table).routed.unwrap();
     assert_eq!(
         (said.src_as, said.dst_as, said.src_prefix_length, said.next_hop),
@@ -209,15 +262,15 @@ fn what_the_router_said_is_the_sources() {
     // An answer that comes first is told by its own source, which is the flow's destination.
     let mut answered = answer(&question);
     answered.sent[0].tcp_flags = tcp::SYN | tcp::ACK;
-    table.add(&mapped(9), &answered);
-    table.add(&mapped(9), &Imported { routed: None, initiator_known: true, ..imported(5, 500, OPEN, OPEN) });
+    table.add((&mapped(9), 0), &answered);
+    table.add((&mapped(9), 0), &Imported { routed: None, initiator_known: true, ..imported(5, 500, OPEN, OPEN) });
     let flow = only(&mut table);
     let said = flow.routed.unwrap();
     assert_eq!((flow.src_port, said.src_as, said.dst_as, said.src_prefix_length), (40_000, 64501, 64500, 16));
     // Over intervals each part has it; a record without has none.
-    table.add(&mapped(9), &Imported { routed, ..imported(5, 500, OPEN - 20_000, OPEN) });
+    table.add((&mapped(9), 0), &Imported { routed, ..imported(5, 500, OPEN - 20_000, OPEN) });
     assert!(taken(&mut table).iter().all(|(_, flows)| flows[0].routed.is_some()));
-    table.add(&mapped(9), &imported(5, 500, OPEN, OPEN));
+    table.add((&mapped(9), 0), &imported(5, 500, OPEN, OPEN));
     assert_eq!(only(&mut table).routed, None);
 }
 
@@ -232,7 +285,7 @@ proptest! {
         for (packets, octets, first, lasts, reverse, sampling) in records {
             let record = imported(packets, u64::from(octets), OPEN + first, OPEN + first + lasts);
             let record = if reverse { answer(&record) } else { record };
-            sums += table.add(&mapped(9), &Imported { sampling, ..record });
+            sums += table.add((&mapped(9), 0), &Imported { sampling, ..record });
         }
         let most = table.entries();
         let flows = table.take();

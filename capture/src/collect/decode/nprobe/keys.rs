@@ -144,7 +144,9 @@ mod tests {
             (keys.find("130"), keys.find("NPROBE_IPV4_ADDRESS")),
             (Some(JsonKey::Exporter), Some(JsonKey::Probe))
         );
-        for unknown in ["", "5000000000", "99999.118", "8.", ".8", "35632.70000", "NOT_AN_ELEMENT", "-1"] {
+        for unknown in
+            ["", "5000000000", "99999.118", "8.", ".8", "35632.70000", "9.8", "29305.1", "NOT_AN_ELEMENT", "-1"]
+        {
             assert_eq!(keys.find(unknown), None, "{unknown}");
         }
         assert_eq!(keys.find("DST_TOS"), Some(JsonKey::Part(Meaning::ReverseClassOfService, 0)));

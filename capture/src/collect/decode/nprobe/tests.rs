@@ -210,6 +210,16 @@ fn zlib(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+#[test]
+fn a_payload_may_be_compressed_to_a_hundredth() {
+    let mut decoder = Decoder::default();
+    let text = format!("[{NAMED}{}]", " ".repeat(1 << 20));
+    let payload = [&[0][..], &zlib(text.as_bytes())].concat();
+    assert!(payload.len() * 100 < text.len());
+    let records = zmq(&mut decoder, &header(2, 1, 1), &payload);
+    assert_eq!((records.len(), cause(&decoder, Refusal::BadCompression)), (1, 0));
+}
+
 /// A record as nDPI serializes it.
 fn tlv() -> Vec<u8> {
     let mut data = vec![1, 1, 0x24, 8, 10, 0, 0, 1, 0x2b, 12, 0, 8];

@@ -1,0 +1,37 @@
+//! Ears of a collector in tests: what comes is put there, and a clock that is set.
+
+use super::exporter::Session;
+use super::listen::Input;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What waits in a socket.
+pub type Datagrams = VecDeque<(Session, Vec<u8>)>;
+
+#[derive(Clone, Default)]
+pub struct Ears {
+    pub now_ms: Rc<Cell<i64>>,
+    pub waiting: Rc<RefCell<Datagrams>>,
+    /// Datagrams that found the socket full.
+    pub dropped: Rc<Cell<u64>>,
+}
+
+impl Input for Ears {
+    fn now_ns(&self) -> i64 {
+        self.now_ms.get() * 1_000_000
+    }
+
+    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool> {
+        while let Some((from, data)) = self.waiting.borrow_mut().pop_front() {
+            take(from, self.now_ns(), &data);
+        }
+        Ok(false)
+    }
+
+    fn dropped(&mut self) -> u64 {
+        self.dropped.get()
+    }
+}

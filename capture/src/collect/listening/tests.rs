@@ -1,0 +1,179 @@
+use super::*;
+use crate::collect::ears::Ears;
+use crate::metrics::Metrics;
+use crate::packet::{self, Address};
+use crossbeam_channel::unbounded;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+const START_MS: i64 = 1_700_000_000_000;
+
+struct Collector {
+    ears: Ears,
+    listening: Listening<Ears>,
+    work: Receiver<Work>,
+    _give_back: Sender<Flows>,
+    _folder: tempfile::TempDir,
+}
+
+impl Collector {
+    fn start() -> Collector {
+        let ears = Ears { now_ms: Rc::new(Cell::new(START_MS)), ..Ears::default() };
+        let folder = tempfile::tempdir().unwrap();
+        let (work, to_publish) = unbounded();
+        let (give_back, recycled) = unbounded();
+        let metrics = Metrics::default();
+        let options = CollectOptions {
+            identity: Identity { interval_ms: 10_000, workers: 1, ..Identity::default() },
+            max_entries: 1000,
+            filters: Arc::default(),
+            states: States::open(folder.path(), "test").unwrap(),
+            metrics: CollectMetrics::new(&metrics),
+            published: PublishMetrics::new(&metrics),
+            stop: Arc::default(),
+        };
+        let listening = Listening::new(ears.clone(), None, options, work, recycled);
+        Collector { ears, listening, work: to_publish, _give_back: give_back, _folder: folder }
+    }
+
+    /// Hears datagrams at once.
+    fn hear(&mut self, datagrams: &[(u8, Vec<u8>)]) {
+        let from = |&(last, ref data): &(u8, Vec<u8>)| (Session::from(address(last)), data.clone());
+        self.ears.waiting.borrow_mut().extend(datagrams.iter().map(from));
+        self.listening.step(Duration::ZERO).unwrap();
+    }
+
+    /// Has seconds pass; what closing records say of exporters then.
+    fn pass(&mut self, seconds: i64) -> Vec<proto::Exporter> {
+        self.published(seconds).1
+    }
+
+    /// Has seconds pass; how many records are published then, and what closing records say of exporters.
+    fn published(&mut self, seconds: i64) -> (usize, Vec<proto::Exporter>) {
+        self.ears.now_ms.set(self.ears.now_ms.get() + seconds * 1000);
+        self.listening.step(Duration::ZERO).unwrap();
+        let (mut records, mut exporters) = (0, Vec::new());
+        while let Ok(work) = self.work.try_recv() {
+            match work {
+                Work::Flows(flows) => records += flows.iter().map(Flows::len).sum::<usize>(),
+                Work::Close(closing) => exporters.extend(closing.exporters),
+                _ => {}
+            }
+        }
+        (records, exporters)
+    }
+}
+
+fn address(last: u8) -> Address {
+    packet::address(Ipv4Addr::new(192, 0, 2, last).into())
+}
+
+fn by_address<T>(exporters: Vec<proto::Exporter>, of: fn(proto::Exporter) -> T) -> BTreeMap<u8, T> {
+    exporters.into_iter().map(|exporter| (exporter.addr.last().copied().unwrap_or(0), of(exporter))).collect()
+}
+
+fn words(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+}
+
+/// NetFlow v5 of an exporter that says nothing of sampling.
+fn v5(records: u32, number: u32) -> Vec<u8> {
+    let mut data = words(&[5 << 16 | records, 90_000, (START_MS / 1000) as u32, 0, number, 0]);
+    for port in 0..records {
+        data.extend(words(&[0x0a00_0001, 0x0a00_0002, 0, 0, 3, 300, 80_000, 89_000, port << 16 | 53, 17 << 8, 0, 0]));
+    }
+    data
+}
+
+/// sFlow of an agent and a sub-agent: a sample of the same packet each.
+fn sflow(agent: u32, sub_agent: u32) -> Vec<u8> {
+    let head = [5, 1, 0xcb00_7100 | agent, sub_agent, 1, 90_000, 1, 1, 72];
+    let packet = [1, 3, 512, 9000, 0, 5, 7, 1, 3, 32, 60, 17, 0x0a00_0001, 0x0a00_0002, 53, 999, 0, 0];
+    [words(&head), words(&packet)].concat()
+}
+
+/// IPFIX with one set.
+fn ipfix(number: u32, id: u16, body: &[u8]) -> Vec<u8> {
+    let length = body.len() as u32 + 20;
+    let head = words(&[10 << 16 | length, (START_MS / 1000) as u32, number, 7, u32::from(id) << 16 | (length - 16)]);
+    [head, body.to_vec()].concat()
+}
+
+#[test]
+fn a_missing_rate_is_of_the_exporter_that_did_not_say_it() {
+    let mut collector = Collector::start();
+    collector.hear(&[(1, v5(2, 0)), (2, v5(1, 0)), (2, v5(3, 1)), (1, v5(1, 2))]);
+    let told = by_address(collector.pass(11), |exporter| (exporter.records, exporter.without_sampling_rate));
+    assert_eq!(told, BTreeMap::from([(1, (3, 3)), (2, (4, 4))]));
+    assert_eq!(collector.listening.finish().unwrap().without_sampling_rate, 7);
+}
+
+#[test]
+fn closing_records_name_what_was_refused_and_of_whom() {
+    let mut collector = Collector::start();
+    collector.ears.dropped.set(7);
+    collector.hear(&[(1, b"GET / HTTP/1.1".to_vec()), (2, ipfix(0, 77, &[0; 4])), (3, v5(1, 0))]);
+    let told = by_address(collector.pass(11), |exporter| {
+        let mut refused: Vec<_> = exporter.refused.into_iter().collect();
+        refused.sort();
+        refused
+    });
+    let named =
+        |causes: &[(&str, u64)]| causes.iter().map(|&(name, count)| (name.to_owned(), count)).collect::<Vec<_>>();
+    let nobody = named(&[("socket_full", 7), ("unknown_version", 1)]);
+    assert_eq!(told, BTreeMap::from([(0, nobody), (2, named(&[("unknown_set", 1)])), (3, Vec::new())]));
+}
+
+#[test]
+fn records_that_wait_for_a_template_are_counted_though_nothing_more_comes() {
+    let mut collector = Collector::start();
+    collector.hear(&[(1, ipfix(0, 300, &[0; 40]))]);
+    assert_eq!(collector.pass(50).len(), 0, "they may still be read");
+    let told = by_address(collector.pass(20), |exporter| exporter.refused["unknown_template"]);
+    assert_eq!(told, BTreeMap::from([(1, 1)]));
+}
+
+#[test]
+fn closing_records_state_that_a_rate_was_announced_and_is_not_known() {
+    let mut collector = Collector::start();
+    // Options with selectorAlgorithm (304) 5, which filters by properties, and flows.
+    let options = [400, 2, 1, 302, 4, 304, 2].map(u16::to_be_bytes).concat();
+    collector.hear(&[
+        (1, ipfix(0, 3, &options)),
+        (1, ipfix(0, 400, &[0, 0, 0, 1, 0, 5])),
+        (1, ipfix(1, 2, &[300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat())),
+        (1, ipfix(1, 300, &words(&[0x0a00_0001, 0x0a00_0002, 100, 1]))),
+    ]);
+    let told = by_address(collector.pass(11), |exporter| (exporter.records, exporter.sampling));
+    assert_eq!(told, BTreeMap::from([(1, (1, "not_understood".to_owned()))]));
+}
+
+#[test]
+fn the_outcome_has_the_elements_that_were_left_out() {
+    let mut collector = Collector::start();
+    let fields = [300, 5, 8, 4, 12, 4, 1, 4, 2, 4, 206, 4].map(u16::to_be_bytes).concat();
+    collector.hear(&[(1, ipfix(0, 2, &fields)), (1, ipfix(0, 300, &words(&[0x0a00_0001, 0x0a00_0002, 100, 1, 1])))]);
+    let outcome = collector.listening.finish().unwrap();
+    assert_eq!(outcome.elements, BTreeMap::from([("isMulticast".to_owned(), 1)]));
+    assert_eq!((outcome.counts.records, outcome.exporters), (1, 1));
+}
+
+#[test]
+fn agents_and_sub_agents_behind_one_forwarder_are_told_apart() {
+    let mut collector = Collector::start();
+    collector.hear(&[(100, sflow(1, 0)), (100, sflow(2, 0)), (100, sflow(2, 1))]);
+    let (records, exporters) = collector.published(11);
+    assert_eq!(records, 3);
+    let mut told: Vec<_> = exporters.into_iter().map(|exporter| (exporter.addr[3], exporter.domain)).collect();
+    told.sort_unstable();
+    assert_eq!(told, [(1, 0), (2, 0), (2, 1)]);
+}
+
+#[test]
+fn what_still_waits_at_the_end_is_counted() {
+    let mut collector = Collector::start();
+    collector.hear(&[(1, ipfix(0, 300, &[0; 40]))]);
+    assert_eq!(collector.listening.finish().unwrap().counts.of(Refusal::UnknownTemplate), 1);
+}

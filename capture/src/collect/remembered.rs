@@ -1,0 +1,158 @@
+//! What is remembered of the interfaces of exporters, within bounds that are each sender's own: one that names very many
+//! numbers costs itself alone.
+
+use crate::packet::Address;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+
+/// Things that are remembered of all senders, and of one of them.
+const MOST: usize = 65_536;
+const MOST_OF_ONE: usize = MOST / 2;
+/// Senders of whom anything is remembered.
+const MOST_SENDERS: usize = 4096;
+/// What was not heard for so long goes where there is no room, ms.
+const SILENT_MS: i64 = 3_600_000;
+/// How often a full sender is searched for what was not heard for long, ms.
+const SEARCH_EVERY_MS: i64 = 60_000;
+
+/// The sender has no room for more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+/// Things by the sender of the datagrams that name them, each with a value and when that was set.
+#[derive(Debug)]
+pub(super) struct Remembered<K, V> {
+    senders: HashMap<Address, Sender<K, V>, RandomState>,
+    count: usize,
+    /// Things that were forgotten to make room for those of other senders.
+    forgotten: u64,
+}
+
+#[derive(Debug)]
+struct Sender<K, V> {
+    known: HashMap<K, (i64, V), RandomState>,
+    heard_ms: i64,
+    searched_ms: i64,
+}
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Remembered<K, V> {
+        Remembered { senders: HashMap::default(), count: 0, forgotten: 0 }
+    }
+}
+
+impl<K: Eq + Hash, V> Remembered<K, V> {
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    pub(super) fn get(&self, sender: &Address, key: &K) -> Option<&(i64, V)> {
+        self.senders.get(sender)?.known.get(key)
+    }
+
+    /// Keeps a value; returns the one before, and when that was set.
+    ///
+    /// # Errors
+    /// Where the sender named too many things in the last hour: this one is not kept.
+    pub(super) fn keep(&mut self, sender: &Address, key: K, now_ms: i64, value: V) -> Result<Option<(i64, V)>, Full> {
+        if self.get(sender, &key).is_none() {
+            self.make_room(sender, now_ms)?;
+        }
+        let of = self.senders.entry(*sender).or_insert_with(|| Sender {
+            known: HashMap::default(),
+            heard_ms: now_ms,
+            searched_ms: now_ms,
+        });
+        of.heard_ms = now_ms;
+        match of.known.entry(key) {
+            Entry::Occupied(mut known) => Ok(Some(known.insert((now_ms, value)))),
+            Entry::Vacant(place) => {
+                place.insert((now_ms, value));
+                self.count += 1;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes room for one more thing of a sender: of its own where it has too many; else the sender with most goes, and of too many
+    /// senders the one with least.
+    fn make_room(&mut self, sender: &Address, now_ms: i64) -> Result<(), Full> {
+        if let Some(of) = self.senders.get_mut(sender).filter(|of| of.known.len() >= MOST_OF_ONE) {
+            if now_ms.saturating_sub(of.searched_ms) < SEARCH_EVERY_MS {
+                return Err(Full);
+            }
+            of.searched_ms = now_ms;
+            let before = of.known.len();
+            of.known.retain(|_, (at_ms, _)| now_ms.saturating_sub(*at_ms) < SILENT_MS);
+            self.count -= before - of.known.len();
+            if of.known.len() >= MOST_OF_ONE {
+                return Err(Full);
+            }
+        }
+        if self.count >= MOST {
+            let most = self.senders.iter().max_by_key(|(_, of)| of.known.len());
+            self.forget(most.map(|(&address, _)| address));
+        }
+        if self.senders.len() >= MOST_SENDERS && !self.senders.contains_key(sender) {
+            let least = self.senders.iter().min_by_key(|(_, of)| (of.known.len(), of.heard_ms));
+            self.forget(least.map(|(&address, _)| address));
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, sender: Option<Address>) {
+        let Some(gone) = sender.and_then(|sender| self.senders.remove(&sender)) else { return };
+        self.count -= gone.known.len();
+        self.forgotten += gone.known.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sender(number: u32) -> Address {
+        let mut address = Address::default();
+        address[12..].copy_from_slice(&number.to_be_bytes());
+        address
+    }
+
+    #[test]
+    fn a_sender_of_many_things_costs_itself_alone() {
+        let mut all = Remembered::default();
+        assert_eq!(all.keep(&sender(1), 7_u32, 0, "a"), Ok(None));
+        let refused = (0..MOST as u32).filter(|&key| all.keep(&sender(2), key, 1, "b") == Err(Full)).count();
+        assert_eq!((refused, all.count), (MOST - MOST_OF_ONE, MOST_OF_ONE + 1));
+        assert_eq!(all.keep(&sender(1), 7, 2, "c"), Ok(Some((0, "a"))));
+        assert_eq!(all.keep(&sender(2), 7, 2, "d"), Ok(Some((1, "b"))), "those that it has go on");
+        // Of two such senders the one with most goes when a third comes.
+        (0..MOST_OF_ONE as u32 - 1).for_each(|key| _ = all.keep(&sender(3), key, 2, "e"));
+        assert_eq!((all.count, all.forgotten()), (MOST, 0));
+        assert_eq!(all.keep(&sender(4), 0, 2, "f"), Ok(None));
+        assert_eq!((all.count, all.forgotten()), (MOST_OF_ONE + 1, MOST_OF_ONE as u64));
+        assert_eq!(all.get(&sender(1), &7), Some(&(2, "c")));
+        assert_eq!(all.get(&sender(2), &7), None);
+    }
+
+    #[test]
+    fn what_was_not_heard_for_an_hour_makes_room() {
+        let mut all = Remembered::default();
+        (0..MOST_OF_ONE as u32).for_each(|key| _ = all.keep(&sender(1), key, i64::from(key % 2) * 1000, ()));
+        assert_eq!(all.keep(&sender(1), u32::MAX, SILENT_MS, ()), Ok(None), "half of them are old");
+        assert_eq!(all.count, MOST_OF_ONE / 2 + 1);
+        let refused = (0..MOST as u32).filter(|&key| all.keep(&sender(1), key, SILENT_MS, ()) == Err(Full)).count();
+        assert_eq!(refused, MOST / 2 + 1);
+    }
+
+    #[test]
+    fn of_too_many_senders_those_with_least_go() {
+        let mut all = Remembered::default();
+        (0..3_u32).for_each(|key| _ = all.keep(&sender(0), key, 0, ()));
+        (1..3 * MOST_SENDERS as u32).for_each(|number| _ = all.keep(&sender(number), 0, 1, ()));
+        assert_eq!(all.senders.len(), MOST_SENDERS);
+        assert_eq!(all.get(&sender(0), &2), Some(&(0, ())));
+        assert_eq!(all.count, MOST_SENDERS + 2);
+    }
+}
