@@ -20,13 +20,6 @@ import java.util.Map;
 final class IndicatorRows implements RowMaker {
   private static final long serialVersionUID = 1;
 
-  private static final int WEIGHTS =
-      HostLists.ALL.stream()
-          .filter(UdpWorkWeight.class::isInstance)
-          .mapToInt(HostList::id)
-          .findFirst()
-          .orElseThrow();
-
   private final int top;
   private final int report;
 
@@ -93,7 +86,7 @@ final class IndicatorRows implements RowMaker {
                         data[at + IndicatorDigester.LIST_PORTS])));
           }
           lists.add(new RowList(TopIndicators.TABLE.table(), name[0] + "/" + name[1], rows, empty));
-          if (name[1] == WEIGHTS && places.length > 0) {
+          if (name[1] == HostLists.UDP_WORK_WEIGHT.id() && places.length > 0) {
             byte[] address = Cells.address(data, places[0] + IndicatorDigester.LIST_ADDRESS);
             heaviest.put(name[0], new Heaviest(data[places[0] + 2], address));
           }

@@ -63,25 +63,26 @@ final class IndicatorTable {
   private static WindowTable<Void, Row> add(
       WindowTable<Void, Row> table, List<Indicator> indicators) {
     for (Indicator one : indicators) {
-      table.column(UINT64, one.columnName(), one.comment(), row -> row.get(one));
+      table.column(UINT64, one.name(), one.comment(), row -> row.get(one));
     }
     return table;
   }
 
   private static String sql() {
     return """
-        SELECT h.w AS w, if(whose = 0, h.scope, 'customer') AS scope, h.probe AS probe, whose AS customer,
-               max(weight) AS udp_work_weight,
-               if(udp_work_weight = 0, '', weir_addr(argMin(host, (-toInt64(weight), host)))) AS udp_work_weight_host,
-               %s
-        FROM (SELECT *, failed AS not_answered, answered AS were_answered, syn_sent AS syns, tcp_packets AS tcp,
-                     udp_work_weight AS weight, overflow_packets AS overflowed,
-                     arrayJoin(if(scope = 'all' AND customer != 0, [toUInt32(0), customer], [toUInt32(0)])) AS whose
-              FROM hosts) AS h
-        LEFT JOIN (SELECT w, scope, probe, %s
-                   FROM counted WHERE scope != 'customer' GROUP BY w, scope, probe) AS o
-            ON o.w = h.w AND o.scope = h.scope AND o.probe = h.probe
-        GROUP BY h.w, h.scope, h.probe, whose"""
+SELECT h.w AS w, if(whose = 0, h.scope, 'customer') AS scope, h.probe AS probe, whose AS customer,
+       max(weight) AS udp_work_weight,
+       if(udp_work_weight = 0, '', weir_addr(argMin(host, (-toInt64(weight), host)))) AS udp_work_weight_host,
+       %s
+FROM (SELECT *, failed AS not_answered, answered AS were_answered, syn_sent AS syns, tcp_packets AS tcp,
+             udp_work_weight AS weight, overflow_packets AS overflowed,
+             arrayJoin(if(scope = 'all' AND customer != 0, [toUInt32(0), customer], [toUInt32(0)])) AS whose
+      FROM hosts) AS h
+LEFT JOIN (SELECT w, scope, probe, %s
+           FROM counted WHERE scope != 'customer' GROUP BY w, scope, probe) AS o
+    ON o.w = h.w AND o.scope = h.scope AND o.probe = h.probe
+GROUP BY h.w, h.scope, h.probe, whose\
+"""
         .formatted(
             Indicator.ALL.stream().map(Indicator::sql).collect(Collectors.joining(",\n       ")),
             Indicator.flowsSql());

@@ -49,7 +49,7 @@ public final class Indicators implements Job {
   /** The sums over hosts, as lines of a table of the reference. */
   public static List<String> sums() {
     return Indicator.ALL.stream()
-        .map(one -> "| `%s` | %s | %s |".formatted(one.columnName(), one.comment(), one.source()))
+        .map(one -> "| `%s` | %s | %s |".formatted(one.name(), one.comment(), one.source()))
         .toList();
   }
 
