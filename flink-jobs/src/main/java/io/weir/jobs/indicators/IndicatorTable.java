@@ -25,16 +25,10 @@ final class IndicatorTable {
   static final WindowTable<Void, Row> TABLE =
       add(
               add(
-                      new WindowTable<Void, Row>(
-                              6,
-                              "indicators",
-                              "Sums of indicators of each window: worm counts us and them, scanners, UDP work weight; read v_indicators, which shows the newest version",
-                              "Worm counts us and them, scanners, UDP work weight of each window: the newest version")
-                          .window(UINT16)
-                          .scope(
-                              true,
-                              TopIndicators.SCOPE,
-                              "Name of the probe, empty for all and for customers")
+                      new WindowTable<Void, Row>(6, "indicators", UINT16)
+                          .comment(
+                              "Sums of indicators of each window: worm counts us and them, scanners, UDP work weight; read v_indicators, which shows the newest version")
+                          .customerScope(TopIndicators.SCOPE)
                           .customer("Customer of scope customer, else 0; names in prefixes")
                           .rank("Always 1")
                           .hidden()
@@ -54,9 +48,11 @@ final class IndicatorTable {
                   .check("udp_work_weight_host"),
               Indicator.ALL.subList(Indicator.SCANNERS.place(), Indicator.ALL.size()))
           .probes()
-          .order(6, "ts", "window_s", "scope", "probe", "customer", "rank")
-          .step("indicators", sql())
-          .declared();
+          .view(
+              "1",
+              "Worm counts us and them, scanners, UDP work weight of each window: the newest version")
+          .order(6, "customer", "rank")
+          .declared(sql());
 
   private IndicatorTable() {}
 
