@@ -1,6 +1,5 @@
 package io.weir.jobs.indicators;
 
-import io.weir.jobs.window.Listed;
 import java.util.List;
 import java.util.stream.Stream;
 
@@ -68,9 +67,6 @@ final class HostLists {
 
   /** Numbers of a row of {@link HostStats}, with what lists count for themselves. */
   static final int STRIDE = HostStats.SIZE + COUNTED.length;
-
-  /** Largest id. */
-  static final int LAST = ALL.stream().mapToInt(Listed::id).max().orElse(0);
 
   private HostLists() {}
 

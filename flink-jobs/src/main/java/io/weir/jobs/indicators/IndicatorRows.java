@@ -16,18 +16,11 @@ import java.util.Map;
 /**
  * Rows of {@code port_report}, {@code top_indicators} and {@code indicators} from the digests of
  * all buckets.
+ *
+ * @param top rows of a list
+ * @param report rows of the port report
  */
-final class IndicatorRows implements RowMaker {
-  private static final long serialVersionUID = 1;
-
-  private final int top;
-  private final int report;
-
-  IndicatorRows(int top, int report) {
-    this.top = top;
-    this.report = report;
-  }
-
+record IndicatorRows(int top, int report) implements RowMaker {
   /** The first of the list of UDP work weights. */
   private record Heaviest(long weight, byte[] address) {}
 
@@ -63,10 +56,8 @@ final class IndicatorRows implements RowMaker {
       Cells listed, boolean national, List<RowList> lists, Map<Long, Heaviest> heaviest) {
     listed.best(
         top,
+        IndicatorDigester.LIST_ADDRESS,
         2,
-        (data, a, b) ->
-            Cells.before(
-                data, a + IndicatorDigester.LIST_ADDRESS, b + IndicatorDigester.LIST_ADDRESS, 2),
         (name, places) -> {
           long[] data = listed.data();
           Object[] empty = TopIndicators.TABLE.row((int) name[0], national, null);
