@@ -51,12 +51,35 @@ class JobTraceTest {
   private static final Path RESOURCES = Path.of("src/test/resources");
 
   /** A job: takes events, gives lines. */
-  interface Job extends AutoCloseable {
-    void event(Event event, List<String> out) throws Exception;
+  abstract static class Job implements AutoCloseable {
+    private final List<Restartable> stages = new ArrayList<>();
+    final Stage<RawMessage, Accepted> accept =
+        stage(Stage.of(() -> new ProcessOperator<>(new Accept()), Accepted.TYPE));
 
-    void restart(List<String> out) throws Exception;
+    Job() throws Exception {}
 
-    void end(List<String> out) throws Exception;
+    /** A stage of the job, which is restarted and closed with it. */
+    final <S extends Restartable> S stage(S stage) {
+      stages.add(stage);
+      return stage;
+    }
+
+    abstract void event(Event event, List<String> out) throws Exception;
+
+    void restart(List<String> out) throws Exception {
+      for (Restartable stage : stages) {
+        stage.restart();
+      }
+    }
+
+    void end(List<String> out) throws Exception {}
+
+    @Override
+    public void close() throws Exception {
+      for (Restartable stage : stages) {
+        stage.close();
+      }
+    }
   }
 
   /** The jobs by the folders of their traces. */
@@ -137,19 +160,15 @@ class JobTraceTest {
     return lines;
   }
 
-  private static Stage<RawMessage, Accepted> accept() throws Exception {
-    return Stage.of(() -> new ProcessOperator<>(new Accept()), Accepted.TYPE);
-  }
-
   /** ingest: the rows of flows, the ledger and the dead letters. */
-  private static final class Ingest implements Job {
-    private final Stage<RawMessage, Accepted> accept = accept();
+  private static final class Ingest extends Job {
     private final DeclaredLookups known = new DeclaredLookups();
     private final Stage<Accepted, Accepted> enrich =
-        Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
-    private final Stage<Accepted, NativeBlock> flows = Stage.of(BatchBlocks::new, NativeBlock.TYPE);
+        stage(Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE));
+    private final Stage<Accepted, NativeBlock> flows =
+        stage(Stage.of(BatchBlocks::new, NativeBlock.TYPE));
     private final Stage<LedgerEvent, TableRow> ledger =
-        Stage.keyed(LedgerStages::operator, LedgerEvent::probe, Types.STRING, TableRow.TYPE);
+        stage(Stage.keyed(LedgerStages::operator, LedgerEvent::probe, Types.STRING, TableRow.TYPE));
 
     /** Rows wait for a barrier, so they are put in order at the end. */
     private final List<String> rows = new ArrayList<>();
@@ -157,7 +176,7 @@ class JobTraceTest {
     Ingest() throws Exception {}
 
     @Override
-    public void event(Event event, List<String> out) throws Exception {
+    void event(Event event, List<String> out) throws Exception {
       ledger.time(event.at());
       if (event.enrolment() != null) {
         for (LedgerEvent enrolled : LedgerStages.enrolled(event.enrolment())) {
@@ -195,43 +214,31 @@ class JobTraceTest {
     }
 
     @Override
-    public void restart(List<String> out) throws Exception {
+    void restart(List<String> out) throws Exception {
       blocks(flows.barrier());
-      accept.restart();
-      enrich.restart();
-      flows.restart();
-      ledger.restart();
+      super.restart(out);
     }
 
     @Override
-    public void end(List<String> out) throws Exception {
+    void end(List<String> out) throws Exception {
       blocks(flows.barrier());
       out.addAll(rows);
-    }
-
-    @Override
-    public void close() throws Exception {
-      accept.close();
-      enrich.close();
-      flows.close();
-      ledger.close();
     }
   }
 
   /** topn, indicators, mixes: the rows of all their tables. */
-  private static final class Windowed implements Job {
-    private final Stage<RawMessage, Accepted> accept = accept();
+  private static final class Windowed extends Job {
     private final DeclaredLookups known = new DeclaredLookups();
     private final Stage<Accepted, Accepted> enrich =
-        Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
+        stage(Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE));
     private final WindowStages stages;
 
     Windowed(WindowJob job) throws Exception {
-      stages = new WindowStages(job);
+      stages = stage(new WindowStages(job));
     }
 
     @Override
-    public void event(Event event, List<String> out) throws Exception {
+    void event(Event event, List<String> out) throws Exception {
       lines(stages.time(event.at()), out);
       if (event.enrolment() != null) {
         lines(stages.enrolment(event.enrolment()), out);
@@ -255,35 +262,22 @@ class JobTraceTest {
     }
 
     @Override
-    public void restart(List<String> out) throws Exception {
+    void restart(List<String> out) throws Exception {
       lines(stages.barrier(), out);
-      accept.restart();
-      enrich.restart();
-      stages.restart();
-    }
-
-    @Override
-    public void end(List<String> out) {}
-
-    @Override
-    public void close() throws Exception {
-      accept.close();
-      enrich.close();
-      stages.close();
+      super.restart(out);
     }
   }
 
   /** filters: the rows of counters and of their means. */
-  private static final class Filters implements Job {
-    private final Stage<RawMessage, Accepted> accept = accept();
+  private static final class Filters extends Job {
     private final Stage<Accepted, TableRow> rows =
-        Stage.of(() -> new StreamFlatMap<>(new CounterRows()), TableRow.TYPE);
-    private final MeansStages means = new MeansStages();
+        stage(Stage.of(() -> new StreamFlatMap<>(new CounterRows()), TableRow.TYPE));
+    private final MeansStages means = stage(new MeansStages());
 
     Filters() throws Exception {}
 
     @Override
-    public void event(Event event, List<String> out) throws Exception {
+    void event(Event event, List<String> out) throws Exception {
       lines("means ", means.time(event.at()), out);
       if (event.enrolment() != null) {
         lines("means ", means.enrolment(event.enrolment()), out);
@@ -306,35 +300,19 @@ class JobTraceTest {
         out.add(table + Golden.line(row));
       }
     }
-
-    @Override
-    public void restart(List<String> out) throws Exception {
-      accept.restart();
-      rows.restart();
-      means.restart();
-    }
-
-    @Override
-    public void end(List<String> out) {}
-
-    @Override
-    public void close() throws Exception {
-      accept.close();
-      rows.close();
-      means.close();
-    }
   }
 
   /** health: the rows of alerts. */
-  private static final class Health implements Job {
-    private final Stage<RawMessage, Accepted> accept = accept();
+  private static final class Health extends Job {
     private final Stage<LedgerEvent, HealthAlert> health =
-        Stage.keyed(HealthStages::operator, LedgerEvent::probe, Types.STRING, HealthAlert.TYPE);
+        stage(
+            Stage.keyed(
+                HealthStages::operator, LedgerEvent::probe, Types.STRING, HealthAlert.TYPE));
 
     Health() throws Exception {}
 
     @Override
-    public void event(Event event, List<String> out) throws Exception {
+    void event(Event event, List<String> out) throws Exception {
       lines(health.time(event.at()), out);
       if (event.enrolment() != null) {
         for (LedgerEvent enrolled : LedgerStages.enrolled(event.enrolment())) {
@@ -353,21 +331,6 @@ class JobTraceTest {
       for (HealthAlert alert : alerts) {
         out.add(Golden.line(alert.row()));
       }
-    }
-
-    @Override
-    public void restart(List<String> out) throws Exception {
-      accept.restart();
-      health.restart();
-    }
-
-    @Override
-    public void end(List<String> out) {}
-
-    @Override
-    public void close() throws Exception {
-      accept.close();
-      health.close();
     }
   }
 }

@@ -1,5 +1,6 @@
 package io.weir.jobs.filters;
 
+import io.weir.jobs.Restartable;
 import io.weir.jobs.Stage;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Enrolment;
@@ -12,7 +13,7 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 
 /** The operators of the means one behind the other. */
-public final class MeansStages implements AutoCloseable {
+public final class MeansStages implements Restartable {
   private static final Duration DELAY = Duration.ofSeconds(15);
 
   private final Stage<MeansMessage, TableRow> means =
@@ -31,23 +32,16 @@ public final class MeansStages implements AutoCloseable {
   public List<TableRow> enrolment(Enrolment enrolment) throws Exception {
     List<MeansMessage> messages = new ArrayList<>();
     Scopes.enrolled(enrolment, new ListCollector<>(messages));
-    return give(messages);
+    return means.giveAll(messages);
   }
 
   public List<TableRow> message(Accepted message) throws Exception {
     List<MeansMessage> messages = new ArrayList<>();
     Scopes.split(message, new ListCollector<>(messages));
-    return give(messages);
+    return means.giveAll(messages);
   }
 
-  private List<TableRow> give(List<MeansMessage> messages) throws Exception {
-    List<TableRow> rows = new ArrayList<>();
-    for (MeansMessage message : messages) {
-      rows.addAll(means.give(message));
-    }
-    return rows;
-  }
-
+  @Override
   public void restart() throws Exception {
     means.restart();
   }

@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.Restartable;
 import io.weir.jobs.Stage;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Enrolment;
@@ -7,12 +8,12 @@ import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.flink.api.common.functions.util.ListCollector;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
-import org.apache.flink.util.Collector;
 
 /** The operators of one job that looks at windows, one behind the other. */
-public final class WindowStages implements AutoCloseable {
+public final class WindowStages implements Restartable {
   public static final Duration WINDOW = Duration.ofSeconds(30);
   private static final Duration DELAY = Duration.ofSeconds(15);
   private static final Duration ANSWER = Duration.ofSeconds(10);
@@ -52,24 +53,14 @@ public final class WindowStages implements AutoCloseable {
 
   public List<TableRow> time(long ms) throws Exception {
     scatter.time(ms);
-    List<TableRow> rows = new ArrayList<>(rows(buckets.time(ms)));
+    List<TableRow> rows = new ArrayList<>(merge.giveAll(buckets.time(ms)));
     rows.addAll(merge.time(ms));
     return rows;
   }
 
   public List<TableRow> enrolment(Enrolment enrolment) throws Exception {
     List<WindowMessage> messages = new ArrayList<>();
-    Windows.enrolled(
-        enrolment,
-        new Collector<>() {
-          @Override
-          public void collect(WindowMessage message) {
-            messages.add(message);
-          }
-
-          @Override
-          public void close() {}
-        });
+    Windows.enrolled(enrolment, new ListCollector<>(messages));
     return parts(messages);
   }
 
@@ -81,6 +72,7 @@ public final class WindowStages implements AutoCloseable {
     return parts(scatter.barrier());
   }
 
+  @Override
   public void restart() throws Exception {
     scatter.restart();
     buckets.restart();
@@ -90,15 +82,7 @@ public final class WindowStages implements AutoCloseable {
   private List<TableRow> parts(List<WindowMessage> messages) throws Exception {
     List<TableRow> rows = new ArrayList<>();
     for (WindowMessage message : messages) {
-      rows.addAll(rows(buckets.give(message)));
-    }
-    return rows;
-  }
-
-  private List<TableRow> rows(List<Digest> digests) throws Exception {
-    List<TableRow> rows = new ArrayList<>();
-    for (Digest digest : digests) {
-      rows.addAll(merge.give(digest));
+      rows.addAll(merge.giveAll(buckets.give(message)));
     }
     return rows;
   }
