@@ -66,11 +66,12 @@ record IndicatorDigester(int top, int report) implements Digester {
       flows();
       contacts.judge(host -> false);
       Best reported = new Best(shareOfReport(), hosts::before);
+      Best[] all = lists.of(0);
       for (int host = 0; host < hosts.known(); host++) {
         HostStats stats = counts.of(host);
-        count(0, stats, host);
+        count(0, all, stats, host);
         if (flows.national() && stats.customer() != 0) {
-          count(stats.customer(), stats, host);
+          count(stats.customer(), lists.of(stats.customer()), stats, host);
         }
         if (stats.tcpPackets() > 0) {
           reported.offer(stats.control(), host);
@@ -110,14 +111,13 @@ record IndicatorDigester(int top, int report) implements Digester {
       System.arraycopy(sums, 0, totals.cells(), into, sums.length);
     }
 
-    private void count(int scope, HostStats stats, int host) {
+    private void count(int scope, Best[] best, HostStats stats, int host) {
       int into = totals.at(scope, 0) + Sums.KEY;
       long[] sums = totals.cells();
       boolean inFlows = host < hosts.size();
       for (Indicator indicator : Indicator.ALL) {
         sums[into + indicator.place()] += indicator.of(stats, scope, inFlows);
       }
-      Best[] best = lists.of(scope);
       for (HostList list : HostLists.BY_STATS) {
         best[list.id()].offer(list.value(stats), host);
       }
