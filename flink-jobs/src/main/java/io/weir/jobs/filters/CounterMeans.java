@@ -1,21 +1,24 @@
 package io.weir.jobs.filters;
 
+import static io.weir.jobs.operator.Named.named;
+
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.ValueState;
-import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.functions.RuntimeContext;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
@@ -36,8 +39,8 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
 
   private final long delayMs;
 
-  private transient ValueState<Means> means;
-  private transient ValueState<Long> timer;
+  private transient KeyedValue<Means> means;
+  private transient KeyedValue<Long> timer;
   private transient MetricGroup metrics;
   private transient Map<String, Counter> dropped;
 
@@ -52,32 +55,21 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
    */
   public static DataStream<TableRow> rows(
       DataStream<Accepted> accepted, DataStream<Enrolment> enrolments, Duration delay) {
+    DataStream<MeansMessage> counted =
+        named("means-scopes", MeansMessage.TYPE, accepted.flatMap(Scopes::split));
     DataStream<MeansMessage> enrolled =
-        enrolments
-            .flatMap(Scopes::enrolled)
-            .returns(MeansMessage.TYPE)
-            .name("means-enrolled")
-            .uid("means-enrolled");
-    return accepted
-        .flatMap(Scopes::split)
-        .returns(MeansMessage.TYPE)
-        .name("means-scopes")
-        .uid("means-scopes")
-        .union(enrolled)
-        .keyBy(MeansMessage::scope, Types.STRING)
-        .process(new CounterMeans(delay))
-        .returns(TableRow.TYPE)
-        .name("means")
-        .uid("means");
+        named("means-enrolled", MeansMessage.TYPE, enrolments.flatMap(Scopes::enrolled));
+    KeyedStream<MeansMessage, String> scopes =
+        counted.union(enrolled).keyBy(MeansMessage::scope, Types.STRING);
+    return named("means", TableRow.TYPE, scopes.process(new CounterMeans(delay)));
   }
 
   @Override
   public void open(OpenContext context) {
-    means =
-        getRuntimeContext().getState(new ValueStateDescriptor<>("means", new Means.Serializer()));
-    timer =
-        getRuntimeContext().getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
-    metrics = getRuntimeContext().getMetricGroup();
+    RuntimeContext runtime = getRuntimeContext();
+    means = new KeyedValue<>(runtime, "means", new Means.Serializer());
+    timer = new KeyedValue<>(runtime, "timer", LongSerializer.INSTANCE);
+    metrics = runtime.getMetricGroup();
     dropped = new HashMap<>();
   }
 
@@ -85,15 +77,12 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   public void processElement(MeansMessage message, Context context, Collector<TableRow> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
-    Means known = means.value();
-    if (known == null) {
-      known = new Means();
-    }
+    Means known = means.get(Means::new);
     known.accept(message, now, this::drop);
     if (known.isTickDue(now)) {
       known.tick(context.getCurrentKey(), now, delayMs, out::collect);
     }
-    means.update(known);
+    means.keep(known);
     schedule(known, context, now);
   }
 
@@ -101,17 +90,17 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   public void onTimer(long timestamp, OnTimerContext context, Collector<TableRow> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
-    timer.clear();
-    Means known = means.value();
+    timer.forget();
+    Means known = means.get();
     known.tick(context.getCurrentKey(), now, delayMs, out::collect);
-    means.update(known);
+    means.keep(known);
     schedule(known, context, now);
   }
 
   private void schedule(Means known, Context context, long now) throws Exception {
-    if (timer.value() == null && !known.isEmpty()) {
+    if (timer.get() == null && !known.isEmpty()) {
       long next = (now / TICK_MS + 1) * TICK_MS;
-      timer.update(next);
+      timer.keep(next);
       context.timerService().registerProcessingTimeTimer(next);
     }
   }

@@ -1,5 +1,7 @@
 package io.weir.jobs.filters;
 
+import static io.weir.jobs.operator.Named.named;
+
 import io.weir.jobs.graph.Job;
 import io.weir.jobs.graph.Streams;
 import io.weir.jobs.metrics.Metric;
@@ -8,15 +10,10 @@ import io.weir.jobs.table.TableRow;
 import java.util.List;
 
 /** The job {@code filters}: every counter a row, and the means of counters. */
-public final class Filters implements Job {
-  @Override
-  public String name() {
-    return "filters";
-  }
-
-  @Override
-  public String what() {
-    return "stores the agents' counters, and their means for baselines";
+public final class Filters extends Job {
+  /** Declares the job. */
+  public Filters() {
+    super("filters", "stores the agents' counters, and their means for baselines");
   }
 
   @Override
@@ -29,12 +26,7 @@ public final class Filters implements Job {
     streams.setAside();
     streams.storeRows(
         "counters",
-        streams
-            .accepted()
-            .flatMap(new CounterRows())
-            .returns(TableRow.TYPE)
-            .name("counters")
-            .uid("counters"));
+        named("counters", TableRow.TYPE, streams.accepted().flatMap(new CounterRows())));
     streams.storeRows(
         "counter-means",
         CounterMeans.rows(

@@ -1,6 +1,7 @@
 package io.weir.jobs.filters;
 
 import io.weir.jobs.message.RangeSet;
+import io.weir.jobs.serde.Fields;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
@@ -136,13 +137,7 @@ final class MeansWindow {
         }
       }
     }
-    out.writeLong(began);
-    out.writeLong(touched);
-    out.writeInt(version);
-    out.writeLong(saidAt);
-    out.writeInt(saidReported);
-    out.writeBoolean(saidWhole);
-    out.writeBoolean(changed);
+    fields(Fields.to(out));
   }
 
   static MeansWindow read(DataInputView in, Label[] labels) throws IOException {
@@ -165,14 +160,18 @@ final class MeansWindow {
         workers.put(worker, RangeSet.of(MAX_RANGES, bounds));
       }
     }
-    window.began = in.readLong();
-    window.touched = in.readLong();
-    window.version = in.readInt();
-    window.saidAt = in.readLong();
-    window.saidReported = in.readInt();
-    window.saidWhole = in.readBoolean();
-    window.changed = in.readBoolean();
+    window.fields(Fields.from(in));
     return window;
+  }
+
+  private void fields(Fields fields) throws IOException {
+    began = fields.of(began);
+    touched = fields.of(touched);
+    version = fields.of(version);
+    saidAt = fields.of(saidAt);
+    saidReported = fields.of(saidReported);
+    saidWhole = fields.of(saidWhole);
+    changed = fields.of(changed);
   }
 
   private static void writeCells(

@@ -5,23 +5,41 @@ import io.weir.jobs.source.TopicKind;
 import java.util.List;
 
 /** A job: a part of the graph that can run with the others or alone. */
-public interface Job {
+public abstract class Job {
+  private final String name;
+  private final String what;
+
+  /**
+   * Declares a job.
+   *
+   * @param name in {@code --jobs}
+   * @param what it does, for {@code --help}
+   */
+  protected Job(String name, String what) {
+    this.name = name;
+    this.what = what;
+  }
+
   /** Its name in {@code --jobs}. */
-  String name();
+  public final String name() {
+    return name;
+  }
 
   /** What it does, for {@code --help}. */
-  String what();
+  public final String what() {
+    return what;
+  }
 
   /** The topics that it reads. */
-  default TopicKind reads() {
+  public TopicKind reads() {
     return TopicKind.FLOWS;
   }
 
   /** Joins the job to the streams that all share, and its rows to the store. */
-  void attach(Streams streams);
+  public abstract void attach(Streams streams);
 
   /** The metrics of its operators. */
-  default List<Metric> metrics() {
+  public List<Metric> metrics() {
     return List.of();
   }
 }

@@ -1,10 +1,13 @@
 package io.weir.jobs.graph;
 
+import static io.weir.jobs.operator.Named.named;
+
 import io.weir.jobs.enrich.Enrich;
 import io.weir.jobs.enrich.Reference;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.sink.ClickHouseSink;
 import io.weir.jobs.sink.ClickHouseSinkOperator;
@@ -44,7 +47,7 @@ public final class Streams {
   /** Joins source, checks and enrichment. */
   public Streams(Options options, StreamExecutionEnvironment environment) {
     this.options = options;
-    received =
+    DataStream<RawMessage> messages =
         environment
             .fromSource(
                 Messages.source(
@@ -56,19 +59,12 @@ public final class Streams {
                     options.discoveryInterval),
                 WatermarkStrategy.noWatermarks(),
                 "kafka")
-            .uid("kafka")
-            .process(new Accept())
-            .returns(Accepted.TYPE)
-            .name("accept")
-            .uid("accept");
+            .uid("kafka");
+    received = named("accept", Accepted.TYPE, messages.process(new Accept()));
     Reference.Sources sources =
         new Reference.Sources(options.brokers, options.asDatabase, options.countryDatabase);
     enriched =
-        received
-            .process(new Enrich(() -> Reference.open(sources)))
-            .returns(Accepted.TYPE)
-            .name("enrich")
-            .uid("enrich");
+        named("enrich", Accepted.TYPE, received.process(new Enrich(() -> Reference.open(sources))));
     enrolments = EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval);
   }
 

@@ -8,15 +8,12 @@ import java.util.List;
 import org.apache.flink.streaming.api.datastream.DataStream;
 
 /** The job {@code health}: alerts on probes, to the store and to Kafka. */
-public final class Health implements Job {
-  @Override
-  public String name() {
-    return "health";
-  }
-
-  @Override
-  public String what() {
-    return "alerts on probes: silent, late, dropping, clock off, ledger incomplete, lag growing";
+public final class Health extends Job {
+  /** Declares the job. */
+  public Health() {
+    super(
+        "health",
+        "alerts on probes: silent, late, dropping, clock off, ledger incomplete, lag growing");
   }
 
   @Override

@@ -3,6 +3,7 @@ package io.weir.jobs.indicators;
 import static io.weir.jobs.table.ColumnType.*;
 
 import io.weir.jobs.window.WindowTable.Figure;
+import java.util.Locale;
 
 /** Columns of tables of hosts: what {@link HostStats} says of the host of a row. */
 final class HostColumns {
@@ -12,29 +13,20 @@ final class HostColumns {
           "local",
           "The host is at the probe's site; over all: inside the nation",
           HostStats::isLocal);
-  static final Figure<HostStats> SYN_SENT =
-      count("syn_sent", "SYN packets sent by the host", HostStats.SYN_SENT);
-  static final Figure<HostStats> SYNACK_SENT =
-      count("synack_sent", "SYN-ACK packets sent by the host", HostStats.SYNACK_SENT);
-  static final Figure<HostStats> FIN_SENT =
-      count("fin_sent", "FIN packets sent by the host", HostStats.FIN_SENT);
-  static final Figure<HostStats> RST_SENT =
-      count("rst_sent", "RST packets sent by the host", HostStats.RST_SENT);
-  static final Figure<HostStats> SYN_RECV =
-      count("syn_recv", "SYN packets sent to the host", HostStats.SYN_RECV);
-  static final Figure<HostStats> SYNACK_RECV =
-      count("synack_recv", "SYN-ACK packets sent to the host", HostStats.SYNACK_RECV);
-  static final Figure<HostStats> FIN_RECV =
-      count("fin_recv", "FIN packets returned to the host", HostStats.FIN_RECV);
-  static final Figure<HostStats> RST_RECV =
-      count("rst_recv", "RST packets returned to the host", HostStats.RST_RECV);
+  static final Figure<HostStats> SYN_SENT = sent("SYN", HostStats.SYN_SENT);
+  static final Figure<HostStats> SYNACK_SENT = sent("SYN-ACK", HostStats.SYNACK_SENT);
+  static final Figure<HostStats> FIN_SENT = sent("FIN", HostStats.FIN_SENT);
+  static final Figure<HostStats> RST_SENT = sent("RST", HostStats.RST_SENT);
+  static final Figure<HostStats> SYN_RECV = received("SYN", "sent", HostStats.SYN_RECV);
+  static final Figure<HostStats> SYNACK_RECV = received("SYN-ACK", "sent", HostStats.SYNACK_RECV);
+  static final Figure<HostStats> FIN_RECV = received("FIN", "returned", HostStats.FIN_RECV);
+  static final Figure<HostStats> RST_RECV = received("RST", "returned", HostStats.RST_RECV);
   static final Figure<HostStats> TCP_PACKETS =
       new Figure<>(
           UINT64, "tcp_packets", "All TCP packets to and from the host", HostStats::tcpPackets);
   static final Figure<HostStats> TCP_SENT =
       count("tcp_sent", "TCP packets from the host", HostStats.TCP_SENT);
-  static final Figure<HostStats> UDP_SENT =
-      count("udp_sent", "UDP packets sent by the host", HostStats.UDP_SENT);
+  static final Figure<HostStats> UDP_SENT = sent("UDP", HostStats.UDP_SENT);
   static final Figure<HostStats> ICMP_ERRORS_SENT =
       count("icmp_errors_sent", "ICMP errors sent by the host", HostStats.ICMP_SENT);
   static final Figure<HostStats> ICMP_ERRORS_RECV =
@@ -44,6 +36,20 @@ final class HostColumns {
           HostStats.ICMP_RECV_UDP);
 
   private HostColumns() {}
+
+  /** Packets with these flags, or of this protocol, that the host sent. */
+  private static Figure<HostStats> sent(String kind, int number) {
+    return count(column(kind) + "_sent", kind + " packets sent by the host", number);
+  }
+
+  /** Packets with these flags that came to the host. */
+  private static Figure<HostStats> received(String flags, String how, int number) {
+    return count(column(flags) + "_recv", flags + " packets " + how + " to the host", number);
+  }
+
+  private static String column(String kind) {
+    return kind.replace("-", "").toLowerCase(Locale.ROOT);
+  }
 
   private static Figure<HostStats> count(String name, String comment, int number) {
     return new Figure<>(UINT64, name, comment, host -> host.get(number));

@@ -3,8 +3,8 @@ package io.weir.jobs.indicators;
 import io.weir.jobs.window.Listed;
 
 /**
- * A list of {@code top_indicators}: the hosts with the largest value. A new list is a class that
- * declares it, and a line in {@link HostLists}.
+ * A list of {@code top_indicators}: the hosts with the largest value. {@link HostLists} names them
+ * all.
  */
 abstract class HostList extends Listed {
   static final String OURMON =
@@ -27,8 +27,9 @@ abstract class HostList extends Listed {
   /** The rows of {@code values} in plain SQL. */
   String valuesSql() {
     return """
-        SELECT w, scope, probe, host, '%s' AS list, toInt64(%s) AS value, toUInt64(0) AS error,
-               toUInt64(0) AS addresses, toUInt64(0) AS ports FROM hosts"""
+    SELECT w, scope, probe, host, '%s' AS list, toInt64(%s) AS value, toUInt64(0) AS error,
+           toUInt64(0) AS addresses, toUInt64(0) AS ports FROM hosts\
+    """
         .formatted(name(), sql());
   }
 }

@@ -1,24 +1,61 @@
 package io.weir.jobs.indicators;
 
-import io.weir.jobs.window.Listed;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** The lists of {@code top_indicators}: a new one is a class and a line here. */
+/**
+ * The lists of {@code top_indicators}: a new one is an entry here; one that counts something of
+ * each flow is a class as well, see {@link CountedList}.
+ */
 final class HostLists {
-  /** The registry. */
+  /** Hosts by UDP packets sent times the ICMP errors that came back for them. */
+  static final HostList UDP_WORK_WEIGHT =
+      new StatsList(
+          10,
+          "udp_work_weight",
+          "UDP packets sent * ICMP errors that came back for UDP",
+          HostList.OURMON,
+          HostStats::udpWorkWeight,
+          "udp_work_weight");
+
+  /** The registry. RFC 792 and RFC 4443: ICMP errors quote the packet that caused them. */
   static final List<HostList> ALL =
       List.of(
-          new SynSenders(),
-          new ScanAddresses(2, "tcp", Kind.TCP),
-          new ScanAddresses(3, "udp", Kind.UDP),
-          new ScanAddresses(4, "icmp", Kind.ICMP),
-          new ScanPorts(5, "tcp", Kind.TCP),
-          new ScanPorts(6, "udp", Kind.UDP),
-          new ScanFailures(),
-          new IcmpSenders(),
-          new IcmpCausers(),
-          new UdpWorkWeight(),
+          new StatsList(
+              1,
+              "syn_senders",
+              "SYNs sent",
+              HostList.OURMON,
+              host -> host.get(HostStats.SYN_SENT),
+              "syn_sent"),
+          ScanList.ofAddresses(2, "tcp", Kind.TCP),
+          ScanList.ofAddresses(3, "udp", Kind.UDP),
+          ScanList.ofAddresses(4, "icmp", Kind.ICMP),
+          ScanList.ofPorts(5, "tcp", Kind.TCP),
+          ScanList.ofPorts(6, "udp", Kind.UDP),
+          // Four failures more than answers call a scanner.
+          new StatsList(
+              7,
+              "scan_failures",
+              "first contacts that were not answered, less those that were",
+              "Jung and others, Fast portscan detection using sequential hypothesis testing, 2004, within one window",
+              HostStats::lead,
+              "toInt64(failed) - toInt64(answered)"),
+          new StatsList(
+              8,
+              "icmp_senders",
+              "ICMP errors sent",
+              HostList.OURMON,
+              host -> host.get(HostStats.ICMP_SENT),
+              "icmp_sent"),
+          new StatsList(
+              9,
+              "icmp_causers",
+              "ICMP errors that came back for UDP",
+              HostList.OURMON,
+              host -> host.get(HostStats.ICMP_RECV_UDP),
+              "icmp_recv_udp"),
+          UDP_WORK_WEIGHT,
           new UdpUnanswered());
 
   /** Lists that count something for themselves. */
@@ -30,9 +67,6 @@ final class HostLists {
 
   /** Numbers of a row of {@link HostStats}, with what lists count for themselves. */
   static final int STRIDE = HostStats.SIZE + COUNTED.length;
-
-  /** Largest id. */
-  static final int LAST = ALL.stream().mapToInt(Listed::id).max().orElse(0);
 
   private HostLists() {}
 

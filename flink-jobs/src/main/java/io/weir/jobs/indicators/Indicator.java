@@ -1,6 +1,7 @@
 package io.weir.jobs.indicators;
 
 import io.weir.jobs.window.FlowCursor;
+import io.weir.jobs.window.Listed;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.ToLongFunction;
@@ -10,7 +11,7 @@ import java.util.stream.Collectors;
  * A sum over the hosts of a scope, a column of {@code indicators}: a new one is a constant here and
  * a line in {@link #ALL}; a migration adds its column.
  */
-final class Indicator {
+final class Indicator extends Listed {
   static final Indicator HOSTS =
       new Indicator(
           0,
@@ -62,18 +63,19 @@ final class Indicator {
           "sum(not_answered)");
   static final Indicator SYN_SENT =
       new Indicator(
-          6,
-          "syn_sent",
-          "SYN packets sent by all hosts",
-          "Ourmon",
-          host -> host.get(HostStats.SYN_SENT),
-          "sum(syns)",
+              6,
+              "syn_sent",
+              "SYN packets sent by all hosts",
+              "Ourmon",
+              host -> host.get(HostStats.SYN_SENT),
+              "sum(syns)")
           // Of senders that no record names, too.
-          flow ->
-              Kind.of(flow.protocol()) == Kind.TCP && !flow.isOneWay()
-                  ? flow.synSent(true) + flow.synSent(false)
-                  : 0,
-          "sumIf(fwd_tcp_syn + rev_tcp_syn, protocol = 6 AND NOT one_way)");
+          .overAll(
+              flow ->
+                  Kind.of(flow.protocol()) == Kind.TCP && !flow.isOneWay()
+                      ? flow.synSent(true) + flow.synSent(false)
+                      : 0,
+              "sumIf(fwd_tcp_syn + rev_tcp_syn, protocol = 6 AND NOT one_way)");
   static final Indicator TCP_PACKETS =
       new Indicator(
           7,
@@ -100,14 +102,15 @@ final class Indicator {
           "sum(overflowed)");
   static final Indicator ONE_WAY_PACKETS =
       new Indicator(
-          10,
-          "one_way_packets",
-          "Packets of probes that see one direction only, left out of the port report",
-          "schemas/probe.proto",
-          host -> 0,
-          "0",
-          flow -> flow.isOneWay() ? flow.packets() : 0,
-          "sumIf(fwd_packets + rev_packets, one_way)");
+              10,
+              "one_way_packets",
+              "Packets of probes that see one direction only, left out of the port report",
+              "schemas/probe.proto",
+              host -> 0,
+              "0")
+          .overAll(
+              flow -> flow.isOneWay() ? flow.packets() : 0,
+              "sumIf(fwd_packets + rev_packets, one_way)");
 
   /** The registry, in the order of the places. */
   static final List<Indicator> ALL =
@@ -128,24 +131,10 @@ final class Indicator {
   static final Indicator[] BY_FLOWS =
       ALL.stream().filter(one -> one.ofFlow != null).toArray(Indicator[]::new);
 
-  private final int place;
-  private final String name;
-  private final String comment;
-  private final String source;
   private final ToLongFunction<HostStats> ofHost;
   private final String ofHostSql;
-  private final ToLongFunction<FlowCursor> ofFlow;
-  private final String ofFlowSql;
-
-  private Indicator(
-      int place,
-      String name,
-      String comment,
-      String source,
-      ToLongFunction<HostStats> ofHost,
-      String ofHostSql) {
-    this(place, name, comment, source, ofHost, ofHostSql, null, "");
-  }
+  private ToLongFunction<FlowCursor> ofFlow;
+  private String ofFlowSql = "";
 
   /**
    * Declares an indicator.
@@ -153,8 +142,6 @@ final class Indicator {
    * @param place in digests, which state holds: never that of another
    * @param ofHost what a host adds
    * @param ofHostSql the same in plain SQL, an aggregate over {@code hosts}
-   * @param ofFlow what a flow adds over all hosts, in the place of what hosts add; or null
-   * @param ofFlowSql the same in plain SQL, an aggregate over {@code counted}
    */
   private Indicator(
       int place,
@@ -162,37 +149,31 @@ final class Indicator {
       String comment,
       String source,
       ToLongFunction<HostStats> ofHost,
-      String ofHostSql,
-      ToLongFunction<FlowCursor> ofFlow,
-      String ofFlowSql) {
-    this.place = place;
-    this.name = name;
-    this.comment = comment;
-    this.source = source;
+      String ofHostSql) {
+    super(place, name, name, comment, source);
     this.ofHost = ofHost;
     this.ofHostSql = ofHostSql;
-    this.ofFlow = ofFlow;
-    this.ofFlowSql = ofFlowSql;
+  }
+
+  /**
+   * Declares what counts over all hosts in the place of what hosts add.
+   *
+   * @param of what a flow adds
+   * @param sql the same in plain SQL, an aggregate over {@code counted}
+   */
+  private Indicator overAll(ToLongFunction<FlowCursor> of, String sql) {
+    ofFlow = of;
+    ofFlowSql = sql;
+    return this;
   }
 
   private static long ofAnyHost(HostStats host) {
     return 1;
   }
 
+  /** Where it is in digests. */
   int place() {
-    return place;
-  }
-
-  String columnName() {
-    return name;
-  }
-
-  String comment() {
-    return comment;
-  }
-
-  String source() {
-    return source;
+    return id();
   }
 
   /**
@@ -216,14 +197,14 @@ final class Indicator {
   /** In plain SQL, over hosts joined with the sums over flows. */
   String sql() {
     return ofFlow == null
-        ? ofHostSql + " AS " + name
-        : "if(whose = 0, any(o.%s_of_flows), %s) AS %s".formatted(name, ofHostSql, name);
+        ? ofHostSql + " AS " + name()
+        : "if(whose = 0, any(o.%s_of_flows), %s) AS %s".formatted(name(), ofHostSql, name());
   }
 
   /** In plain SQL, the sums over flows. */
   static String flowsSql() {
     return Arrays.stream(BY_FLOWS)
-        .map(one -> one.ofFlowSql + " AS " + one.name + "_of_flows")
+        .map(one -> one.ofFlowSql + " AS " + one.name() + "_of_flows")
         .collect(Collectors.joining(", "));
   }
 }

@@ -1,6 +1,7 @@
 package io.weir.jobs.indicators;
 
 import io.weir.jobs.window.Best;
+import io.weir.jobs.window.BestLists;
 import io.weir.jobs.window.Buckets;
 import io.weir.jobs.window.Digester;
 import io.weir.jobs.window.FlowCursor;
@@ -16,10 +17,11 @@ import java.util.TreeMap;
 /**
  * What one bucket says of its hosts: its part of the sums ({@link Indicator}), of the TCP port
  * report ({@link PortReport}) and of the lists ({@link HostList}).
+ *
+ * @param top rows of a list
+ * @param report rows of the port report
  */
-final class IndicatorDigester implements Digester {
-  private static final long serialVersionUID = 1;
-
+record IndicatorDigester(int top, int report) implements Digester {
   /** Sections: sums by scope; rows of the port report; lists; where the report was cut. */
   static final int TOTALS = 1;
 
@@ -36,20 +38,6 @@ final class IndicatorDigester implements Digester {
   static final int LIST_PORTS = LIST_ADDRESSES + 1;
   static final int LIST_STRIDE = LIST_ADDRESSES + 2;
 
-  private final int top;
-  private final int report;
-
-  /**
-   * Makes the digester.
-   *
-   * @param top rows of a list
-   * @param report rows of the port report
-   */
-  IndicatorDigester(int top, int report) {
-    this.top = top;
-    this.report = report;
-  }
-
   @Override
   public long[] digest(Flows flows) {
     return new Work(flows).digest();
@@ -63,7 +51,7 @@ final class IndicatorDigester implements Digester {
     private final Scans scans;
     private final Contacts contacts;
     private final Sums totals = new Sums(Indicator.ALL.size());
-    private final Map<Integer, Best[]> lists = new TreeMap<>();
+    private final BestLists lists;
 
     Work(Flows flows) {
       this.flows = flows;
@@ -71,23 +59,25 @@ final class IndicatorDigester implements Digester {
       counts = new HostCounts(flows);
       scans = new Scans(flows, counts);
       contacts = new Contacts(flows.attempts(), counts);
+      lists = new BestLists(top, HostLists.ALL, hosts::before);
     }
 
     long[] digest() {
       flows();
       contacts.judge(host -> false);
       Best reported = new Best(shareOfReport(), hosts::before);
+      Best[] all = lists.of(0);
       for (int host = 0; host < hosts.known(); host++) {
         HostStats stats = counts.of(host);
-        count(0, stats, host);
+        count(0, all, stats, host);
         if (flows.national() && stats.customer() != 0) {
-          count(stats.customer(), stats, host);
+          count(stats.customer(), lists.of(stats.customer()), stats, host);
         }
         if (stats.tcpPackets() > 0) {
           reported.offer(stats.control(), host);
         }
       }
-      scans.offer(this::lists);
+      scans.offer(lists::of);
       Sections sections = new Sections();
       sections.begin(TOTALS, totals.stride());
       sections.add(totals.cells(), 0, totals.size() * totals.stride());
@@ -121,27 +111,16 @@ final class IndicatorDigester implements Digester {
       System.arraycopy(sums, 0, totals.cells(), into, sums.length);
     }
 
-    private void count(int scope, HostStats stats, int host) {
+    private void count(int scope, Best[] best, HostStats stats, int host) {
       int into = totals.at(scope, 0) + Sums.KEY;
       long[] sums = totals.cells();
       boolean inFlows = host < hosts.size();
       for (Indicator indicator : Indicator.ALL) {
         sums[into + indicator.place()] += indicator.of(stats, scope, inFlows);
       }
-      Best[] best = lists(scope);
       for (HostList list : HostLists.BY_STATS) {
         best[list.id()].offer(list.value(stats), host);
       }
-    }
-
-    private Best[] lists(int scope) {
-      return lists.computeIfAbsent(
-          scope,
-          key -> {
-            Best[] made = new Best[HostLists.LAST + 1];
-            Arrays.setAll(made, list -> new Best(top, hosts::before));
-            return made;
-          });
     }
 
     /**
@@ -174,7 +153,7 @@ final class IndicatorDigester implements Digester {
       BitSet inLists = new BitSet(hosts.known());
       lists.forEach(
           (scope, ofScope) -> {
-            int[][] taken = new int[HostLists.LAST + 1][];
+            int[][] taken = new int[ofScope.length][];
             for (HostList list : HostLists.ALL) {
               taken[list.id()] = ofScope[list.id()].take();
               Arrays.stream(taken[list.id()]).forEach(inLists::set);

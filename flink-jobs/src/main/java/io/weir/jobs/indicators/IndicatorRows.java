@@ -16,25 +16,11 @@ import java.util.Map;
 /**
  * Rows of {@code port_report}, {@code top_indicators} and {@code indicators} from the digests of
  * all buckets.
+ *
+ * @param top rows of a list
+ * @param report rows of the port report
  */
-final class IndicatorRows implements RowMaker {
-  private static final long serialVersionUID = 1;
-
-  private static final int WEIGHTS =
-      HostLists.ALL.stream()
-          .filter(UdpWorkWeight.class::isInstance)
-          .mapToInt(HostList::id)
-          .findFirst()
-          .orElseThrow();
-
-  private final int top;
-  private final int report;
-
-  IndicatorRows(int top, int report) {
-    this.top = top;
-    this.report = report;
-  }
-
+record IndicatorRows(int top, int report) implements RowMaker {
   /** The first of the list of UDP work weights. */
   private record Heaviest(long weight, byte[] address) {}
 
@@ -70,10 +56,8 @@ final class IndicatorRows implements RowMaker {
       Cells listed, boolean national, List<RowList> lists, Map<Long, Heaviest> heaviest) {
     listed.best(
         top,
+        IndicatorDigester.LIST_ADDRESS,
         2,
-        (data, a, b) ->
-            Cells.before(
-                data, a + IndicatorDigester.LIST_ADDRESS, b + IndicatorDigester.LIST_ADDRESS, 2),
         (name, places) -> {
           long[] data = listed.data();
           Object[] empty = TopIndicators.TABLE.row((int) name[0], national, null);
@@ -93,7 +77,7 @@ final class IndicatorRows implements RowMaker {
                         data[at + IndicatorDigester.LIST_PORTS])));
           }
           lists.add(new RowList(TopIndicators.TABLE.table(), name[0] + "/" + name[1], rows, empty));
-          if (name[1] == WEIGHTS && places.length > 0) {
+          if (name[1] == HostLists.UDP_WORK_WEIGHT.id() && places.length > 0) {
             byte[] address = Cells.address(data, places[0] + IndicatorDigester.LIST_ADDRESS);
             heaviest.put(name[0], new Heaviest(data[places[0] + 2], address));
           }

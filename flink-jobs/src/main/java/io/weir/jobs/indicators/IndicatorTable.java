@@ -25,16 +25,10 @@ final class IndicatorTable {
   static final WindowTable<Void, Row> TABLE =
       add(
               add(
-                      new WindowTable<Void, Row>(
-                              6,
-                              "indicators",
-                              "Sums of indicators of each window: worm counts us and them, scanners, UDP work weight; read v_indicators, which shows the newest version",
-                              "Worm counts us and them, scanners, UDP work weight of each window: the newest version")
-                          .window(UINT16)
-                          .scope(
-                              true,
-                              TopIndicators.SCOPE,
-                              "Name of the probe, empty for all and for customers")
+                      new WindowTable<Void, Row>(6, "indicators", UINT16)
+                          .comment(
+                              "Sums of indicators of each window: worm counts us and them, scanners, UDP work weight; read v_indicators, which shows the newest version")
+                          .customerScope(TopIndicators.SCOPE)
                           .customer("Customer of scope customer, else 0; names in prefixes")
                           .rank("Always 1")
                           .hidden()
@@ -54,34 +48,37 @@ final class IndicatorTable {
                   .check("udp_work_weight_host"),
               Indicator.ALL.subList(Indicator.SCANNERS.place(), Indicator.ALL.size()))
           .probes()
-          .order(6, "ts", "window_s", "scope", "probe", "customer", "rank")
-          .step("indicators", sql())
-          .declared();
+          .view(
+              "1",
+              "Worm counts us and them, scanners, UDP work weight of each window: the newest version")
+          .order(6, "customer", "rank")
+          .declared(sql());
 
   private IndicatorTable() {}
 
   private static WindowTable<Void, Row> add(
       WindowTable<Void, Row> table, List<Indicator> indicators) {
     for (Indicator one : indicators) {
-      table.column(UINT64, one.columnName(), one.comment(), row -> row.get(one));
+      table.column(UINT64, one.name(), one.comment(), row -> row.get(one));
     }
     return table;
   }
 
   private static String sql() {
     return """
-        SELECT h.w AS w, if(whose = 0, h.scope, 'customer') AS scope, h.probe AS probe, whose AS customer,
-               max(weight) AS udp_work_weight,
-               if(udp_work_weight = 0, '', weir_addr(argMin(host, (-toInt64(weight), host)))) AS udp_work_weight_host,
-               %s
-        FROM (SELECT *, failed AS not_answered, answered AS were_answered, syn_sent AS syns, tcp_packets AS tcp,
-                     udp_work_weight AS weight, overflow_packets AS overflowed,
-                     arrayJoin(if(scope = 'all' AND customer != 0, [toUInt32(0), customer], [toUInt32(0)])) AS whose
-              FROM hosts) AS h
-        LEFT JOIN (SELECT w, scope, probe, %s
-                   FROM counted WHERE scope != 'customer' GROUP BY w, scope, probe) AS o
-            ON o.w = h.w AND o.scope = h.scope AND o.probe = h.probe
-        GROUP BY h.w, h.scope, h.probe, whose"""
+SELECT h.w AS w, if(whose = 0, h.scope, 'customer') AS scope, h.probe AS probe, whose AS customer,
+       max(weight) AS udp_work_weight,
+       if(udp_work_weight = 0, '', weir_addr(argMin(host, (-toInt64(weight), host)))) AS udp_work_weight_host,
+       %s
+FROM (SELECT *, failed AS not_answered, answered AS were_answered, syn_sent AS syns, tcp_packets AS tcp,
+             udp_work_weight AS weight, overflow_packets AS overflowed,
+             arrayJoin(if(scope = 'all' AND customer != 0, [toUInt32(0), customer], [toUInt32(0)])) AS whose
+      FROM hosts) AS h
+LEFT JOIN (SELECT w, scope, probe, %s
+           FROM counted WHERE scope != 'customer' GROUP BY w, scope, probe) AS o
+    ON o.w = h.w AND o.scope = h.scope AND o.probe = h.probe
+GROUP BY h.w, h.scope, h.probe, whose\
+"""
         .formatted(
             Indicator.ALL.stream().map(Indicator::sql).collect(Collectors.joining(",\n       ")),
             Indicator.flowsSql());

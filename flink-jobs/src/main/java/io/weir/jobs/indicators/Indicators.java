@@ -14,7 +14,7 @@ import java.util.Map;
  * The job {@code indicators}: the TCP port report, worm counts, SYN senders, scanners, ICMP errors
  * and UDP work weights of every window, for each probe and over all probes.
  */
-public final class Indicators implements Job {
+public final class Indicators extends Job {
   /**
    * Failed first contacts more than answered ones that call a scanner: the least n with (1 -
    * theta1) / (1 - theta0) to the power of n at least beta / alpha, for theta0 0.8, theta1 0.2,
@@ -22,14 +22,11 @@ public final class Indicators implements Job {
    */
   public static final int SCANNER = 4;
 
-  @Override
-  public String name() {
-    return "indicators";
-  }
-
-  @Override
-  public String what() {
-    return "who scans, floods or behaves like a worm: the TCP port report and its lists";
+  /** Declares the job. */
+  public Indicators() {
+    super(
+        "indicators",
+        "who scans, floods or behaves like a worm: the TCP port report and its lists");
   }
 
   /** The tables of the job. */
@@ -49,7 +46,7 @@ public final class Indicators implements Job {
   /** The sums over hosts, as lines of a table of the reference. */
   public static List<String> sums() {
     return Indicator.ALL.stream()
-        .map(one -> "| `%s` | %s | %s |".formatted(one.columnName(), one.comment(), one.source()))
+        .map(one -> "| `%s` | %s | %s |".formatted(one.name(), one.comment(), one.source()))
         .toList();
   }
 

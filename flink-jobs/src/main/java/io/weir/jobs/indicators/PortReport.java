@@ -62,16 +62,10 @@ final class PortReport {
   }
 
   static final WindowTable<Void, Row> TABLE =
-      new WindowTable<Void, Row>(
-              4,
-              "port_report",
-              "TCP port report: hosts with a work weight above 0, those with most control packets where there are too many; read v_port_report, which shows the newest version",
-              "TCP port report: hosts with a work weight above 0 in ascending order of addresses; the newest version")
-          .window(UINT16)
-          .scope(
-              false,
-              "probe: what one probe saw. all: all probes, each flow once",
-              "Name of the probe, empty for all")
+      new WindowTable<Void, Row>(4, "port_report", UINT16)
+          .comment(
+              "TCP port report: hosts with a work weight above 0, those with most control packets where there are too many; read v_port_report, which shows the newest version")
+          .scope("probe: what one probe saw. all: all probes, each flow once")
           .rank("Place by address, from 1: neighbours stand together")
           .version()
           .column(
@@ -151,8 +145,10 @@ final class PortReport {
               "l3d may be off by this much (overflow records tell distinct addresses by a sketch; three standard errors and what may be counted twice), 0: exact",
               row -> row.own(L3D_ERROR))
           .probes()
-          .shownWhere("t.tcp_packets > 0")
-          .order(5, "ts", "window_s", "scope", "probe", "rank")
+          .view(
+              "t.tcp_packets > 0",
+              "TCP port report: hosts with a work weight above 0 in ascending order of addresses; the newest version")
+          .order(5, "rank")
           .step(
               "tcp_sent",
               """
@@ -165,8 +161,7 @@ final class PortReport {
               FROM tcp_sent GROUP BY w, scope, probe, host""")
           .step("peer_ports", portsSql("peer_port", "1"))
           .step("own_ports", portsSql("own_port", "okey = 0"))
-          .step("port_report", sql())
-          .declared();
+          .declared(sql());
 
   private final Hosts hosts;
   private final HostCounts counts;

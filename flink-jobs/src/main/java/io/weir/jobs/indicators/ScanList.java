@@ -1,43 +1,66 @@
 package io.weir.jobs.indicators;
 
-/** A list of hosts by what they began flows to, counted by {@link Scans}. */
-abstract class ScanList extends HostList {
+/**
+ * A list of hosts by what they began flows to, of one protocol: distinct destinations, or distinct
+ * destination ports. {@link Scans} counts both.
+ */
+final class ScanList extends HostList {
   /** A scan reaches at least two of what is counted. */
   static final int LEAST = 2;
 
+  private final boolean byPorts;
   private final int kind;
   private final String word;
 
-  ScanList(int id, String begin, String word, int kind, String comment) {
+  private ScanList(int id, String begin, String word, int kind, boolean byPorts, String comment) {
     super(id, begin + "_" + word, begin, comment, OURMON);
+    this.byPorts = byPorts;
     this.kind = kind;
     this.word = word;
   }
 
+  /** By distinct destinations. */
+  static ScanList ofAddresses(int id, String word, int kind) {
+    String comment = "distinct destinations that the host began flows to";
+    return new ScanList(id, "scan_addresses", word, kind, false, comment);
+  }
+
+  /** By distinct destination ports. */
+  static ScanList ofPorts(int id, String word, int kind) {
+    return new ScanList(id, "scan_ports", word, kind, true, "distinct destination ports");
+  }
+
   /** Number of the protocols, as in {@link Kind}. */
-  final int kind() {
+  int kind() {
     return kind;
   }
 
   /** What puts a host in its place that has so many distinct destinations and ports. */
-  abstract long value(long addresses, long ports);
+  long value(long addresses, long ports) {
+    return byPorts ? ports : addresses;
+  }
 
   /** By how much the value may be off, where the addresses may be by {@code error}. */
-  abstract long error(long error);
-
-  /** The same over {@code scans} in plain SQL. */
-  abstract String errorSql();
+  long error(long error) {
+    return byPorts ? 0 : error; // what is sketched are addresses
+  }
 
   @Override
-  final long value(HostStats host) {
+  String sql() {
+    return byPorts ? "ports" : "addresses";
+  }
+
+  @Override
+  long value(HostStats host) {
     throw new IllegalStateException(name() + " is counted apart");
   }
 
   @Override
-  final String valuesSql() {
+  String valuesSql() {
     return """
-        SELECT w, scope, probe, host, '%s' AS list, toInt64(%s) AS value, %s, addresses, ports
-        FROM scans WHERE kind = '%s' AND value >= %d"""
-        .formatted(name(), sql(), errorSql(), word, LEAST);
+    SELECT w, scope, probe, host, '%s' AS list, toInt64(%s) AS value, %s, addresses, ports
+    FROM scans WHERE kind = '%s' AND value >= %d\
+    """
+        .formatted(name(), sql(), byPorts ? "toUInt64(0)" : "error", word, LEAST);
   }
 }

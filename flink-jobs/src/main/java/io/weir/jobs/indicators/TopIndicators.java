@@ -15,13 +15,10 @@ final class TopIndicators {
   record Row(HostStats host, byte[] address, long value, long error, long addresses, long ports) {}
 
   static final WindowTable<Void, Row> TABLE =
-      new WindowTable<Void, Row>(
-              5,
-              "top_indicators",
-              "Top SYN senders, scanners, ICMP error senders and causers, UDP work weights of each window; read v_top_indicators, which shows the newest version",
-              "Top SYN senders, scanners, ICMP error senders and causers, UDP work weights: the newest version of each list")
-          .window(UINT16)
-          .scope(true, SCOPE, "Name of the probe, empty for all and for customers")
+      new WindowTable<Void, Row>(5, "top_indicators", UINT16)
+          .comment(
+              "Top SYN senders, scanners, ICMP error senders and causers, UDP work weights of each window; read v_top_indicators, which shows the newest version")
+          .customerScope(SCOPE)
           .customer("Customer of a customer's list, else 0; names in prefixes")
           .listed("list", "What value counts", HostLists.ALL)
           .rank("Place in the list, from 1")
@@ -66,11 +63,12 @@ final class TopIndicators {
               "Bool",
               "t.failed >= t.answered + " + Indicators.SCANNER,
               "At least four more first contacts failed than were answered")
-          .shownWhere("t.value > 0")
-          .order(7, "ts", "window_s", "scope", "probe", "customer", "list", "rank")
+          .view(
+              "t.value > 0",
+              "Top SYN senders, scanners, ICMP error senders and causers, UDP work weights: the newest version of each list")
+          .order(7, "customer", "list", "rank")
           .step("values", values())
-          .step("top_indicators", sql())
-          .declared();
+          .declared(sql());
 
   private TopIndicators() {}
 

@@ -6,15 +6,12 @@ import io.weir.jobs.ledger.LedgerFunction;
 import io.weir.jobs.sink.NativeBlock;
 
 /** The job {@code ingest}: every record a row, and the ledger. */
-public final class Ingest implements Job {
-  @Override
-  public String name() {
-    return "ingest";
-  }
-
-  @Override
-  public String what() {
-    return "stores every flow record, sets aside what cannot be understood, keeps the ledger";
+public final class Ingest extends Job {
+  /** Declares the job. */
+  public Ingest() {
+    super(
+        "ingest",
+        "stores every flow record, sets aside what cannot be understood, keeps the ledger");
   }
 
   @Override

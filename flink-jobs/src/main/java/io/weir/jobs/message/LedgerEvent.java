@@ -1,5 +1,7 @@
 package io.weir.jobs.message;
 
+import static io.weir.jobs.operator.Named.named;
+
 import io.weir.jobs.serde.WireType;
 import java.nio.ByteBuffer;
 import org.apache.flink.api.common.typeinfo.Types;
@@ -98,11 +100,7 @@ public record LedgerEvent(
   public static KeyedStream<LedgerEvent, String> byProbe(
       DataStream<LedgerEvent> events, DataStream<Enrolment> enrolments, String job) {
     DataStream<LedgerEvent> enrolled =
-        enrolments
-            .flatMap(LedgerEvent::enrolled)
-            .returns(TYPE)
-            .name(job + "-enrolled")
-            .uid(job + "-enrolled");
+        named(job + "-enrolled", TYPE, enrolments.flatMap(LedgerEvent::enrolled));
     return events.union(enrolled).keyBy(LedgerEvent::probe, Types.STRING);
   }
 

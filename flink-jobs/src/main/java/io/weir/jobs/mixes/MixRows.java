@@ -11,18 +11,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Rows of {@code mixes}: the largest of each dimension and direction, and the remainder. */
-final class MixRows implements RowMaker {
-  private static final long serialVersionUID = 1;
-
-  private final int applications;
-  private final int systems;
-
-  MixRows(int applications, int systems) {
-    this.applications = applications;
-    this.systems = systems;
-  }
-
+/**
+ * Rows of {@code mixes}: the largest of each dimension and direction, and the remainder.
+ *
+ * @param applications rows of a mix, but for those of AS
+ * @param systems rows of a mix of AS
+ */
+record MixRows(int applications, int systems) implements RowMaker {
   @Override
   public List<RowList> rows(Collection<Digest> digests) {
     Sums sums = new Sums(MixDigester.VALUES);

@@ -20,34 +20,23 @@ final class MixTable {
    */
   @SuppressWarnings("ArrayRecordComponent")
   record Row(Long number, Boolean remainder, long[] sums, int at) {
-    long four(int value) {
+    /** One of the sums, in the order of {@link MixDigester}'s. */
+    long get(int value) {
       return sums[at + value];
     }
 
-    long six(int value) {
-      return sums[at + MixDigester.IPV6 + value];
-    }
-
+    /** The sum of both versions of IP. */
     long both(int value) {
-      return four(value) + six(value);
+      return get(value) + get(MixDigester.IPV6 + value);
     }
   }
 
-  private static final int OCTETS = 0;
-  private static final int PACKETS = 1;
-  private static final int FLOWS = 2;
-
   static final WindowTable<Whole, Row> TABLE =
-      new WindowTable<Whole, Row>(
-              3,
-              "mixes",
-              "Totals, and shares of applications, AS, countries and customers, of each window, per probe, per customer and over all; read v_mixes, which shows the newest version",
-              "Totals, and shares of applications, AS, countries and customers, of each window: the newest version")
-          .window(UINT32)
-          .scope(
-              true,
-              "probe: what one probe saw, inside is its site. all: all probes, each flow once, inside is the nation. customer: of these, what one customer had; inside is the customer",
-              "Name of the probe, empty for all and for customers")
+      new WindowTable<Whole, Row>(3, "mixes", UINT32)
+          .comment(
+              "Totals, and shares of applications, AS, countries and customers, of each window, per probe, per customer and over all; read v_mixes, which shows the newest version")
+          .customerScope(
+              "probe: what one probe saw, inside is its site. all: all probes, each flow once, inside is the nation. customer: of these, what one customer had; inside is the customer")
           .customer("Customer of scope customer, else 0; names in prefixes")
           .listed("dimension", "What the rows are by", Dimension.ALL)
           .listed(
@@ -67,24 +56,30 @@ final class MixTable {
               names(),
               "Name of the application, AS, country or customer; of the last two rows of a mix, what they stand for")
           .column(BOOL, "remainder", "All that is not in the rows before", Row::remainder)
-          .column(UINT64, "octets", "Layer-3 octets", row -> row.both(OCTETS))
-          .column(UINT64, "packets", "Packets", row -> row.both(PACKETS))
-          .column(
-              UINT64,
+          .numbers(
+              Row::both,
+              "octets",
+              "Layer-3 octets",
+              "packets",
+              "Packets",
               "flows",
-              "Flows that began in the window, by the direction of their first packet; over windows they add up to all flows",
-              row -> row.both(FLOWS))
-          .column(UINT64, "ipv4_octets", "Of octets, IPv4", row -> row.four(OCTETS))
-          .column(UINT64, "ipv4_packets", "Of packets, IPv4", row -> row.four(PACKETS))
-          .column(UINT64, "ipv4_flows", "Of flows, IPv4", row -> row.four(FLOWS))
-          .column(UINT64, "ipv6_octets", "Of octets, IPv6", row -> row.six(OCTETS))
-          .column(UINT64, "ipv6_packets", "Of packets, IPv6", row -> row.six(PACKETS))
-          .column(UINT64, "ipv6_flows", "Of flows, IPv6", row -> row.six(FLOWS))
-          .column(
-              UINT64,
+              "Flows that began in the window, by the direction of their first packet; over windows they add up to all flows")
+          .numbers(
+              Row::get,
+              "ipv4_octets",
+              "Of octets, IPv4",
+              "ipv4_packets",
+              "Of packets, IPv4",
+              "ipv4_flows",
+              "Of flows, IPv4",
+              "ipv6_octets",
+              "Of octets, IPv6",
+              "ipv6_packets",
+              "Of packets, IPv6",
+              "ipv6_flows",
+              "Of flows, IPv6",
               "overflow_octets",
-              "Of octets, what came in overflow records",
-              row -> row.four(MixDigester.OVERFLOW))
+              "Of octets, what came in overflow records")
           .whole(
               UINT64,
               "direction_octets",
@@ -103,12 +98,12 @@ final class MixTable {
               "Float64",
               "t.octets / greatest(t.direction_octets, 1)",
               "Part of direction_octets, 0 to 1")
-          .shownWhere("t.packets > 0")
-          .order(
-              8, "ts", "window_s", "scope", "probe", "customer", "dimension", "direction", "rank")
+          .view(
+              "t.packets > 0",
+              "Totals, and shares of applications, AS, countries and customers, of each window: the newest version")
+          .order(8, "customer", "dimension", "direction", "rank")
           .step("shares", shares())
-          .step("mixes", sql())
-          .declared();
+          .declared(sql());
 
   private MixTable() {}
 

@@ -12,15 +12,10 @@ import java.util.List;
  * The job {@code mixes}: totals, applications, AS, countries and customers of every window of some
  * minutes, after UNINETT's Appflow; for each probe, for each customer and over all probes.
  */
-public final class Mixes implements Job {
-  @Override
-  public String name() {
-    return "mixes";
-  }
-
-  @Override
-  public String what() {
-    return "totals and shares of applications, AS, countries and customers";
+public final class Mixes extends Job {
+  /** Declares the job. */
+  public Mixes() {
+    super("mixes", "totals and shares of applications, AS, countries and customers");
   }
 
   /** The tables of the job. */

@@ -1,19 +1,16 @@
 package io.weir.jobs.sink;
 
+import io.weir.jobs.operator.FlushingOperator;
 import io.weir.jobs.table.Table;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
-import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
- * Collects rows into blocks, one block for each table and partition. Holds no state: whatever it
- * has collected it hands on before each checkpoint's barrier, so rows wait at most for one
+ * Collects rows into blocks, one block for each table and partition. Rows wait at most for one
  * checkpoint interval.
  */
-public abstract class BlockOperator<T> extends AbstractStreamOperator<NativeBlock>
-    implements OneInputStreamOperator<T, NativeBlock> {
+public abstract class BlockOperator<T> extends FlushingOperator<T, NativeBlock> {
   private static final long serialVersionUID = 1;
 
   /** Rows of a full block; the server joins the blocks of one insert. */
@@ -67,16 +64,7 @@ public abstract class BlockOperator<T> extends AbstractStreamOperator<NativeBloc
   }
 
   @Override
-  public void prepareSnapshotPreBarrier(long checkpointId) {
-    flush();
-  }
-
-  @Override
-  public void finish() {
-    flush();
-  }
-
-  private void flush() {
+  protected final void flush() {
     for (Map.Entry<Key, BlockBuilder> entry : builders.entrySet()) {
       if (entry.getValue().rows() > 0) {
         output.collect(new StreamRecord<>(entry.getValue().build(entry.getKey().partition)));

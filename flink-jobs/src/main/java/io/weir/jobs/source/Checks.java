@@ -2,6 +2,7 @@ package io.weir.jobs.source;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.Parser;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.RawMessage;
 import io.weir.proto.ClosingRecord;
@@ -42,12 +43,7 @@ final class Checks {
   private Checks() {}
 
   static Accepted flows(RawMessage raw) throws Refused {
-    FlowMessage message;
-    try {
-      message = FlowMessage.parseFrom(raw.value());
-    } catch (InvalidProtocolBufferException e) {
-      throw new Refused("malformed: " + firstSentence(e.getMessage()));
-    }
+    FlowMessage message = parsed(FlowMessage.parser(), raw);
     header(raw, TopicKind.FLOWS, message.getMajor(), message.getProbe(), message.getWorker());
     interval(message.getIntervalStartMs(), message.getIntervalMs());
     switch (message.getBodyCase()) {
@@ -89,12 +85,7 @@ final class Checks {
   }
 
   static Accepted counters(RawMessage raw) throws Refused {
-    CounterMessage message;
-    try {
-      message = CounterMessage.parseFrom(raw.value());
-    } catch (InvalidProtocolBufferException e) {
-      throw new Refused("malformed: " + firstSentence(e.getMessage()));
-    }
+    CounterMessage message = parsed(CounterMessage.parser(), raw);
     header(raw, TopicKind.COUNTERS, message.getMajor(), message.getProbe(), message.getWorker());
     interval(message.getIntervalStartMs(), message.getIntervalMs());
     for (Counter counter : message.getCountersList()) {
@@ -103,6 +94,14 @@ final class Checks {
       }
     }
     return new Accepted(null, message, null, raw.appended());
+  }
+
+  private static <M> M parsed(Parser<M> parser, RawMessage raw) throws Refused {
+    try {
+      return parser.parseFrom(raw.value());
+    } catch (InvalidProtocolBufferException e) {
+      throw new Refused("malformed: " + firstSentence(e.getMessage()));
+    }
   }
 
   private static String firstSentence(String text) {

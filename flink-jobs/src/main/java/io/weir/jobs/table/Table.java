@@ -30,95 +30,67 @@ public final class Table {
       new Table(14, "exporter_names", false, BatchColumns.EXPORTER_NAMES);
 
   public static final Table COUNTERS =
-      new Table(
-          7,
-          "counters",
-          false,
-          with()
-              .add(DATE_TIME, "ts")
-              .add(UINT32, "interval_ms")
-              .add(STRING, "probe")
-              .add(UINT16, "worker")
-              .add(STRING, "counter_set", "label")
-              .add(UINT64, "packets", "octets")
-              .list);
+      monthly(7, "counters")
+          .interval()
+          .add(STRING, "counter_set", "label")
+          .add(UINT64, "packets", "octets")
+          .declared();
 
   public static final Table COUNTER_MEANS =
-      new Table(
-          8,
-          "counter_means",
-          false,
-          with()
-              .add(DATE_TIME, "ts")
-              .add(UINT32, "window_s")
-              .add(INT8, "scope")
-              .add(STRING, "probe", "counter_set", "label")
-              .add(UINT32, "version")
-              .add(UINT64, "packets", "octets")
-              .add(FLOAT64, "packets_per_second", "octets_per_second")
-              .add(FLOAT64, "peak_packets_per_second", "peak_octets_per_second")
-              .add(UINT32, "intervals_seen", "intervals_expected")
-              .add(UINT32, "probes_reported", "probes_expected")
-              .list);
+      monthly(8, "counter_means")
+          .add(UINT32, "window_s")
+          .add(INT8, "scope")
+          .add(STRING, "probe", "counter_set", "label")
+          .add(UINT32, "version")
+          .add(UINT64, "packets", "octets")
+          .add(FLOAT64, "packets_per_second", "octets_per_second")
+          .add(FLOAT64, "peak_packets_per_second", "peak_octets_per_second")
+          .add(UINT32, "intervals_seen", "intervals_expected")
+          .add(UINT32, "probes_reported", "probes_expected")
+          .declared();
 
   public static final Table ALERTS =
-      new Table(
-          9,
-          "alerts",
-          false,
-          with()
-              .add(DATE_TIME, "ts")
-              .add(STRING, "id", "reason", "probe", "subject")
-              .add(INT8, "severity")
-              .add(DATE_TIME64, "opened_at", "updated_at", "closed_at")
-              .add(STRING, "text")
-              .add(MAP, "values")
-              .add(UINT32, "version")
-              .list);
+      monthly(9, "alerts")
+          .add(STRING, "id", "reason", "probe", "subject")
+          .add(INT8, "severity")
+          .add(DATE_TIME64, "opened_at", "updated_at", "closed_at")
+          .add(STRING, "text")
+          .add(MAP, "values")
+          .add(UINT32, "version")
+          .declared();
 
   public static final Table LEDGER =
-      new Table(
-          10,
-          "ledger",
-          false,
-          with()
-              .add(DATE_TIME, "ts")
-              .add(UINT32, "interval_ms")
-              .add(STRING, "probe")
-              .add(UINT16, "worker")
-              .add(UINT32, "version")
-              .add(INT8, "state")
-              .add(UINT64, "epoch")
-              .add(UINT16, "epochs")
-              .add(UINT64, "on_interface_packets", "captured_packets", "captured_octets")
-              .add(MAP, "dropped")
-              .add(UINT64, "in_ring_packets", "carried_in_packets", "carried_in_octets")
-              .add(UINT64, "carried_out_packets", "carried_out_octets")
-              .add(UINT64, "flow_packets", "flow_octets", "overflow_packets", "overflow_octets")
-              .add(MAP, "not_metered_packets", "not_metered_octets")
-              .add(UINT64, "late_packets", "published_batches", "published_records")
-              .add(UINT64, "received_batches", "received_records", "received_packets")
-              .add(UINT64, "received_octets", "repeated_batches", "missing_batches")
-              .add(ARRAY_UINT64, "missing_sequences")
-              .add(UINT64, "gap_packets", "interface_packets", "interface_octets")
-              .add(NULLABLE_INT64, "clock_offset_us")
-              .add(STRING, "agent_version", "source")
-              .add(INT64, "time_shift_ms")
-              .add(UINT32, "cpu_permille")
-              .add(UINT64, "rss_octets", "close_stall_us")
-              .add(MAP, "exporter_records", "exporter_lost")
-              .add(MAP, "exporter_without_sampling_rate", "exporter_refused", "exporter_sampling")
-              .add(MAP, "exporter_reports")
-              .add(UINT64, "received_nat_events", "received_interface_counters", "received_names")
-              .add(DATE_TIME64, "updated_at")
-              .list);
+      monthly(10, "ledger")
+          .interval()
+          .add(UINT32, "version")
+          .add(INT8, "state")
+          .add(UINT64, "epoch")
+          .add(UINT16, "epochs")
+          .add(UINT64, "on_interface_packets", "captured_packets", "captured_octets")
+          .add(MAP, "dropped")
+          .add(UINT64, "in_ring_packets", "carried_in_packets", "carried_in_octets")
+          .add(UINT64, "carried_out_packets", "carried_out_octets")
+          .add(UINT64, "flow_packets", "flow_octets", "overflow_packets", "overflow_octets")
+          .add(MAP, "not_metered_packets", "not_metered_octets")
+          .add(UINT64, "late_packets", "published_batches", "published_records")
+          .add(UINT64, "received_batches", "received_records", "received_packets")
+          .add(UINT64, "received_octets", "repeated_batches", "missing_batches")
+          .add(ARRAY_UINT64, "missing_sequences")
+          .add(UINT64, "gap_packets", "interface_packets", "interface_octets")
+          .add(NULLABLE_INT64, "clock_offset_us")
+          .add(STRING, "agent_version", "source")
+          .add(INT64, "time_shift_ms")
+          .add(UINT32, "cpu_permille")
+          .add(UINT64, "rss_octets", "close_stall_us")
+          .add(MAP, "exporter_records", "exporter_lost")
+          .add(MAP, "exporter_without_sampling_rate", "exporter_refused", "exporter_sampling")
+          .add(MAP, "exporter_reports")
+          .add(UINT64, "received_nat_events", "received_interface_counters", "received_names")
+          .add(DATE_TIME64, "updated_at")
+          .declared();
 
   public static final Table AUTONOMOUS_SYSTEMS =
-      new Table(
-          11,
-          "autonomous_systems",
-          false,
-          with().add(DATE_TIME, "ts").add(UINT32, "number").add(STRING, "name").list);
+      monthly(11, "autonomous_systems").add(UINT32, "number").add(STRING, "name").declared();
 
   /** One column. */
   public record Column(String name, ColumnType type) {}
@@ -227,16 +199,28 @@ public final class Table {
     return name.toUpperCase(Locale.ROOT);
   }
 
-  private static Columns with() {
-    return new Columns();
+  /** Begins the declaration of a table of which a partition is a month. */
+  private static Declaration monthly(int id, String name) {
+    return new Declaration(id, name).add(DATE_TIME, "ts");
   }
 
-  private static final class Columns {
-    final List<Column> list = new ArrayList<>();
+  private record Declaration(int id, String name, List<Column> columns) {
+    Declaration(int id, String name) {
+      this(id, name, new ArrayList<>());
+    }
 
-    Columns add(ColumnType type, String... names) {
-      for (String name : names) {
-        list.add(new Column(name, type));
+    /** The columns of an interval of a worker. */
+    Declaration interval() {
+      return add(UINT32, "interval_ms").add(STRING, "probe").add(UINT16, "worker");
+    }
+
+    Table declared() {
+      return new Table(id, name, false, columns);
+    }
+
+    Declaration add(ColumnType type, String... names) {
+      for (String column : names) {
+        columns.add(new Column(column, type));
       }
       return this;
     }

@@ -3,7 +3,7 @@ package io.weir.jobs.topn;
 import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.Listed;
 
-/** A list of what has most traffic: a new one is a class and a line in {@link TalkerLists}. */
+/** A list of what has most traffic: {@link TalkerLists} names them all. */
 abstract class TalkerList extends Listed {
   private static final String OURMON =
       "Ourmon's top talkers and ports (Binkley and Massey, Ourmon and network monitoring performance, 2005)";
@@ -108,69 +108,80 @@ abstract class TalkerList extends Listed {
     }
   }
 
-  /** Autonomous systems of both ends. */
-  static final class Systems extends ByKey {
-    Systems() {
-      super(5, "as", "as, customer", "by octets in and out", APPFLOW);
+  /** By the number of what an end of a flow belongs to, where that is known. */
+  static final class OfEnds extends ByKey {
+    /** What an end belongs to. */
+    interface Owner {
+      /** Its number, 0 where it is not known. */
+      int of(FlowCursor flow, boolean source);
     }
 
-    @Override
-    void add(FlowCursor flow, Ends into) {
-      ends(flow.system(true), flow.system(false), into);
+    private final Owner owner;
+    private final boolean ofCustomers;
+    private final String nameSql;
+    private final String sql;
+
+    private OfEnds(
+        int id, String name, Owner owner, boolean ofCustomers, String nameSql, String sql) {
+      super(id, name, "as, customer", "by octets in and out", APPFLOW);
+      this.owner = owner;
+      this.ofCustomers = ofCustomers;
+      this.nameSql = nameSql;
+      this.sql = sql.formatted(TopTalkers.SUMS, TopTalkers.FLOW);
     }
 
-    @Override
-    String nameSql() {
-      return "dictGet('autonomous_system_names', 'name', t.number)";
-    }
-
-    @Override
-    String sql() {
-      return """
+    /** Autonomous systems. */
+    static OfEnds systems(int id) {
+      return new OfEnds(
+          id,
+          "as",
+          FlowCursor::system,
+          true,
+          "dictGet('autonomous_system_names', 'name', t.number)",
+          """
           SELECT w, scope, probe, of_customer, 'as', toIPv6('::'), toUInt64(host_as) AS system, 0, %s
-          FROM (SELECT *, %s FROM ends WHERE host_as != 0) GROUP BY w, scope, probe, of_customer, system"""
-          .formatted(TopTalkers.SUMS, TopTalkers.FLOW);
+          FROM (SELECT *, %s FROM ends WHERE host_as != 0) GROUP BY w, scope, probe, of_customer, system""");
     }
-  }
 
-  /** Customers of both ends. */
-  static final class Customers extends ByKey {
-    Customers() {
-      super(6, "customer", "as, customer", "by octets in and out", APPFLOW);
+    /** Customers. */
+    static OfEnds customers(int id) {
+      return new OfEnds(
+          id,
+          "customer",
+          FlowCursor::customer,
+          false,
+          "dictGet('customer_names', 'customer', t.number)",
+          """
+          SELECT w, scope, probe, toUInt32(0), 'customer', toIPv6('::'), toUInt64(host_customer) AS whom, 0, %s
+          FROM (SELECT *, %s FROM ends WHERE host_customer != 0 AND scope != 'customer')
+          GROUP BY w, scope, probe, whom""");
     }
 
     @Override
     void add(FlowCursor flow, Ends into) {
-      ends(flow.customer(true), flow.customer(false), into);
+      int src = owner.of(flow, true);
+      int dst = owner.of(flow, false);
+      if (src != 0) {
+        into.add(Integer.toUnsignedLong(src), true, true);
+      }
+      if (dst != 0) {
+        into.add(Integer.toUnsignedLong(dst), false, dst != src);
+      }
     }
 
     @Override
     boolean isOfCustomers() {
-      return false;
+      return ofCustomers;
     }
 
     @Override
     String nameSql() {
-      return "dictGet('customer_names', 'customer', t.number)";
+      return nameSql;
     }
 
     @Override
     String sql() {
-      return """
-          SELECT w, scope, probe, toUInt32(0), 'customer', toIPv6('::'), toUInt64(host_customer) AS whom, 0, %s
-          FROM (SELECT *, %s FROM ends WHERE host_customer != 0 AND scope != 'customer')
-          GROUP BY w, scope, probe, whom"""
-          .formatted(TopTalkers.SUMS, TopTalkers.FLOW);
-    }
-  }
-
-  /** Adds what the source and the destination belong to, where that is known. */
-  static void ends(int src, int dst, Ends into) {
-    if (src != 0) {
-      into.add(Integer.toUnsignedLong(src), true, true);
-    }
-    if (dst != 0) {
-      into.add(Integer.toUnsignedLong(dst), false, dst != src);
+      return sql;
     }
   }
 }

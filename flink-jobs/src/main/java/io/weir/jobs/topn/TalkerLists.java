@@ -3,7 +3,7 @@ package io.weir.jobs.topn;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** The lists of {@code top_talkers}: a new one is a class and a line here. */
+/** The lists of {@code top_talkers}: a new one is an entry here. */
 final class TalkerLists {
   /** The registry of lists of hosts. */
   static final List<TalkerList.OfHosts> HOSTS =
@@ -16,8 +16,8 @@ final class TalkerLists {
       List.of(
           new TalkerList.Ports(3, "port_tcp", 6),
           new TalkerList.Ports(4, "port_udp", 17),
-          new TalkerList.Systems(),
-          new TalkerList.Customers());
+          TalkerList.OfEnds.systems(5),
+          TalkerList.OfEnds.customers(6));
 
   private TalkerLists() {}
 

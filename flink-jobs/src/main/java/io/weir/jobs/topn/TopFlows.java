@@ -12,14 +12,10 @@ final class TopFlows {
   record Row(FlowCursor flow, long error) {}
 
   static final WindowTable<WindowSums, Row> TABLE =
-      new WindowTable<WindowSums, Row>(
-              1,
-              "top_flows",
-              "Top flows by octets for each window, per probe and over all; read v_top_flows, which shows the newest version",
-              "Top flows of each window, per probe, per customer and over all: the newest version of each list")
-          .window(UINT16)
-          .scope(
-              true,
+      new WindowTable<WindowSums, Row>(1, "top_flows", UINT16)
+          .comment(
+              "Top flows by octets for each window, per probe and over all; read v_top_flows, which shows the newest version")
+          .customerScope(
               "probe: the list of one probe. all: the list over all probes, each flow once. customer: of these, the flows of one customer",
               "Name of the probe, empty for all")
           .customer(
@@ -62,35 +58,20 @@ final class TopFlows {
               row -> row.flow.port(false))
           .column(UINT8, "protocol", "IP protocol number", row -> row.flow.protocol())
           .hidden()
-          .column(
-              UINT64,
-              "octets",
-              "Layer-3 octets of the flow in the window, both directions",
-              row -> row.flow.octets())
-          .column(
-              UINT64,
-              "packets",
-              "Packets of the flow in the window, both directions",
+          .volume(
+              "",
+              "of the flow in the window, both directions",
+              row -> row.flow.octets(),
               row -> row.flow.packets())
-          .column(
-              UINT64,
-              "fwd_octets",
-              "Layer-3 octets from source to destination",
-              row -> row.flow.octetsForward())
-          .column(
-              UINT64,
-              "fwd_packets",
-              "Packets from source to destination",
+          .volume(
+              "fwd_",
+              "from source to destination",
+              row -> row.flow.octetsForward(),
               row -> row.flow.packetsForward())
-          .column(
-              UINT64,
-              "rev_octets",
-              "Layer-3 octets from destination to source",
-              row -> row.flow.octetsReverse())
-          .column(
-              UINT64,
-              "rev_packets",
-              "Packets from destination to source",
+          .volume(
+              "rev_",
+              "from destination to source",
+              row -> row.flow.octetsReverse(),
               row -> row.flow.packetsReverse())
           .whole(
               UINT64,
@@ -123,10 +104,11 @@ final class TopFlows {
               "t.octets / greatest(t.window_octets, 1)",
               "Part of window_octets that the flow has, 0 to 1")
           .probes()
-          .shownWhere("t.packets > 0")
-          .order(5, "ts", "window_s", "scope", "probe", "rank", "customer", "list")
-          .step("top_flows", sql())
-          .declared();
+          .view(
+              "t.packets > 0",
+              "Top flows of each window, per probe, per customer and over all: the newest version of each list")
+          .order(5, "rank", "customer", "list")
+          .declared(sql());
 
   private TopFlows() {}
 

@@ -26,22 +26,26 @@ final class TopTalkers {
    */
   @SuppressWarnings("ArrayRecordComponent")
   record Row(byte[] address, Long number, long[] sums, int at, long error) {
+    /** One of the sums, in the order of {@link TopnDigester#IN_OCTETS} and those after it. */
     long get(int value) {
       return sums[at + value];
+    }
+
+    long octets() {
+      return get(TopnDigester.IN_OCTETS) + get(TopnDigester.OUT_OCTETS);
+    }
+
+    long packets() {
+      return get(TopnDigester.IN_PACKETS) + get(TopnDigester.OUT_PACKETS);
     }
   }
 
   static final WindowTable<WindowSums, Row> TABLE =
-      new WindowTable<WindowSums, Row>(
-              2,
-              "top_talkers",
-              "Top hosts, ports, AS and customers of each window, per probe, per customer and over all; read v_top_talkers, which shows the newest version",
-              "Top hosts, ports, AS and customers of each window, per probe, per customer and over all: the newest version of each list")
-          .window(UINT16)
-          .scope(
-              true,
-              "probe: what one probe saw. all: all probes, each flow once. customer: of these, what one customer had",
-              "Name of the probe, empty for all and for customers")
+      new WindowTable<WindowSums, Row>(2, "top_talkers", UINT16)
+          .comment(
+              "Top hosts, ports, AS and customers of each window, per probe, per customer and over all; read v_top_talkers, which shows the newest version")
+          .customerScope(
+              "probe: what one probe saw. all: all probes, each flow once. customer: of these, what one customer had")
           .customer("Customer of a customer's list, else 0; names in prefixes")
           .listed("list", "", TalkerLists.all())
           .rank("Place in the list, from 1")
@@ -59,34 +63,21 @@ final class TopTalkers {
               "String",
               names(TalkerLists.KEYS),
               "Name of the port's service, of the AS or of the customer")
-          .column(
-              UINT64,
-              "octets",
-              "Layer-3 octets in and out",
-              row -> row.get(TopnDigester.IN_OCTETS) + row.get(TopnDigester.OUT_OCTETS))
-          .column(
-              UINT64,
-              "packets",
-              "Packets in and out",
-              row -> row.get(TopnDigester.IN_PACKETS) + row.get(TopnDigester.OUT_PACKETS))
-          .column(
-              UINT64,
+          .volume("", "in and out", Row::octets, Row::packets)
+          .numbers(
+              Row::get,
               "in_octets",
               "Layer-3 octets received; for a port, sent to it",
-              row -> row.get(TopnDigester.IN_OCTETS))
-          .column(UINT64, "in_packets", "Packets received", row -> row.get(TopnDigester.IN_PACKETS))
-          .column(
-              UINT64,
+              "in_packets",
+              "Packets received",
               "out_octets",
               "Layer-3 octets sent; for a port, sent from it",
-              row -> row.get(TopnDigester.OUT_OCTETS))
-          .column(UINT64, "out_packets", "Packets sent", row -> row.get(TopnDigester.OUT_PACKETS))
-          .column(UINT64, "flows", "Distinct flows", row -> row.get(TopnDigester.COUNT))
-          .column(
-              UINT64,
+              "out_packets",
+              "Packets sent",
+              "flows",
+              "Distinct flows",
               "overflow_octets",
-              "Of octets, what came in overflow records",
-              row -> row.get(TopnDigester.OVERFLOW))
+              "Of octets, what came in overflow records")
           .whole(
               UINT64,
               "window_octets",
@@ -114,11 +105,12 @@ final class TopTalkers {
               Row::error)
           .unchecked()
           .probes()
-          .shownWhere("t.packets > 0")
-          .order(7, "ts", "window_s", "scope", "probe", "customer", "list", "rank")
+          .view(
+              "t.packets > 0",
+              "Top hosts, ports, AS and customers of each window, per probe, per customer and over all: the newest version of each list")
+          .order(7, "customer", "list", "rank")
           .step("talkers", talkers())
-          .step("top_talkers", sql())
-          .declared();
+          .declared(sql());
 
   private TopTalkers() {}
 

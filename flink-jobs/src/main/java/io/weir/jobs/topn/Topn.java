@@ -12,15 +12,10 @@ import java.util.List;
  * The job {@code topn}: the largest flows, hosts, ports, AS and customers of every window, for each
  * probe, for each customer and over all probes.
  */
-public final class Topn implements Job {
-  @Override
-  public String name() {
-    return "topn";
-  }
-
-  @Override
-  public String what() {
-    return "the largest flows, hosts, ports, AS and customers of each window";
+public final class Topn extends Job {
+  /** Declares the job. */
+  public Topn() {
+    super("topn", "the largest flows, hosts, ports, AS and customers of each window");
   }
 
   /** The tables of the job. */

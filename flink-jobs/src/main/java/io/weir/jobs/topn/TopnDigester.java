@@ -1,26 +1,20 @@
 package io.weir.jobs.topn;
 
 import io.weir.jobs.window.Best;
+import io.weir.jobs.window.BestLists;
 import io.weir.jobs.window.Digester;
 import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.Flows;
 import io.weir.jobs.window.Hosts;
-import io.weir.jobs.window.Listed;
 import io.weir.jobs.window.Sections;
 import io.weir.jobs.window.Sums;
-import java.util.Arrays;
-import java.util.List;
-import java.util.Map;
-import java.util.TreeMap;
 
 /**
  * What one bucket knows for the top lists of a window: its own largest flows and hosts, since those
  * are in no other bucket, and its part of the sums by port, AS and customer. Over all probes the
  * same for each customer.
  */
-final class TopnDigester implements Digester {
-  private static final long serialVersionUID = 1;
-
+record TopnDigester(int top) implements Digester {
   /** Sections: sums by scope; flows; sums by key; hosts; how exact it is. */
   static final int TOTALS = 1;
 
@@ -62,12 +56,6 @@ final class TopnDigester implements Digester {
   static final int TOTAL_DUPLICATE = 5;
   static final int TOTAL_VALUES = 6;
 
-  private final int top;
-
-  TopnDigester(int top) {
-    this.top = top;
-  }
-
   @Override
   public long[] digest(Flows flows) {
     return new Work(flows, top).digest();
@@ -84,27 +72,27 @@ final class TopnDigester implements Digester {
     /** Scope and list that {@link #add} adds to. */
     private long group;
 
-    private final Map<Integer, Best[]> flowLists = new TreeMap<>();
-    private final Map<Integer, Best[]> hostLists = new TreeMap<>();
+    private final BestLists flowLists;
 
     Work(Flows flows, int top) {
       this.flows = flows;
       this.top = top;
       flow = flows.cursor();
+      flowLists = new BestLists(top, FlowList.ALL, flows::before);
     }
 
     long[] digest() {
-      Best[] all = flowLists(0);
+      Best[] all = flowLists.of(0);
       while (flow.next()) {
         if (flow.isOwned()) {
           int src = flow.customer(true);
           int dst = flow.customer(false);
           count(0, all);
           if (flows.national() && src != 0) {
-            count(src, flowLists(src));
+            count(src, flowLists.of(src));
           }
           if (flows.national() && dst != 0 && dst != src) {
-            count(dst, flowLists(dst));
+            count(dst, flowLists.of(dst));
           }
         }
       }
@@ -114,16 +102,6 @@ final class TopnDigester implements Digester {
       hosts(sections);
       written(sections);
       return sections.toArray();
-    }
-
-    private Best[] flowLists(int scope) {
-      return flowLists.computeIfAbsent(
-          scope,
-          key -> {
-            Best[] lists = new Best[lastId(FlowList.ALL) + 1];
-            Arrays.setAll(lists, list -> new Best(top, flows::before));
-            return lists;
-          });
     }
 
     /** Takes the flow into the lists and sums of a scope. */
@@ -175,11 +153,12 @@ final class TopnDigester implements Digester {
           customers[dst] = Math.max(customers[dst], each.customer(false));
         }
       }
-      Best[] all = hostLists(0, hosts);
+      BestLists hostLists = new BestLists(top, TalkerLists.HOSTS, hosts::before);
+      Best[] all = hostLists.of(0);
       for (int host = 0; host < hosts.size(); host++) {
         offer(0, all, host, sums);
         if (flows.national() && customers[host] != 0) {
-          offer(customers[host], hostLists(customers[host], hosts), host, sums);
+          offer(customers[host], hostLists.of(customers[host]), host, sums);
         }
       }
       sections.begin(HOSTS, HOST_KEY + 2 + VALUES);
@@ -197,16 +176,6 @@ final class TopnDigester implements Digester {
             }
           });
       sections.end();
-    }
-
-    private Best[] hostLists(int scope, Hosts hosts) {
-      return hostLists.computeIfAbsent(
-          scope,
-          key -> {
-            Best[] lists = new Best[lastId(TalkerLists.HOSTS) + 1];
-            Arrays.setAll(lists, list -> new Best(top, hosts::before));
-            return lists;
-          });
     }
 
     private void offer(int scope, Best[] lists, int host, long[] sums) {
@@ -256,9 +225,5 @@ final class TopnDigester implements Digester {
     } else if (count) {
       sums[into + COUNT]++;
     }
-  }
-
-  private static int lastId(List<? extends Listed> lists) {
-    return lists.stream().mapToInt(Listed::id).max().orElse(0);
   }
 }

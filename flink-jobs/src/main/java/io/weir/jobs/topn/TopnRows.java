@@ -17,15 +17,7 @@ import java.util.TreeMap;
 import java.util.function.IntFunction;
 
 /** Rows of {@code top_flows} and {@code top_talkers} from the digests of all buckets. */
-final class TopnRows implements RowMaker {
-  private static final long serialVersionUID = 1;
-
-  private final int top;
-
-  TopnRows(int top) {
-    this.top = top;
-  }
-
+record TopnRows(int top) implements RowMaker {
   @Override
   public List<RowList> rows(Collection<Digest> digests) {
     Sums totals = new Sums(TopnDigester.TOTAL_VALUES);
@@ -70,9 +62,8 @@ final class TopnRows implements RowMaker {
     void flows(Cells flows) {
       flows.best(
           top,
-          2,
-          (data, a, b) ->
-              Cells.before(data, a + TopnDigester.FLOW_KEY, b + TopnDigester.FLOW_KEY, 5),
+          TopnDigester.FLOW_KEY,
+          5,
           (group, places) -> {
             int scope = (int) group[0];
             TopFlows.Row row = new TopFlows.Row(FlowCursor.of(flows.data()), error);
@@ -93,9 +84,8 @@ final class TopnRows implements RowMaker {
     void hosts(Cells hosts) {
       hosts.best(
           top,
+          TopnDigester.HOST_KEY,
           2,
-          (data, a, b) ->
-              Cells.before(data, a + TopnDigester.HOST_KEY, b + TopnDigester.HOST_KEY, 2),
           (group, places) -> {
             long[] data = hosts.data();
             int scope = (int) group[0];

@@ -54,6 +54,17 @@ public final class Cells {
     lists.forEach((key, best) -> taker.take(key, best.take()));
   }
 
+  /**
+   * Likewise of rows whose first two numbers say which list it is for; of the same value the one
+   * with the lower key comes first.
+   *
+   * @param key where it begins in a row
+   * @param length numbers of the key
+   */
+  public void best(int limit, int key, int length, ListTaker taker) {
+    best(limit, 2, (rows, a, b) -> before(rows, a + key, b + key, length), taker);
+  }
+
   /** An address as a table takes it. */
   public static byte[] address(long[] data, int at) {
     return ByteBuffer.allocate(16).putLong(data[at]).putLong(data[at + 1]).array();

@@ -1,8 +1,9 @@
 package io.weir.jobs.window;
 
 /**
- * What one value of a column of a table stands for: a list, a dimension. The column's enumeration,
- * the reference and the plain-SQL check follow from it.
+ * What a table of windows has by declaration: a list or a dimension, which is a value of a column,
+ * or an indicator, which is a column. The table's statements, the reference and the plain-SQL check
+ * follow from it.
  */
 public abstract class Listed {
   private final int id;
@@ -12,9 +13,9 @@ public abstract class Listed {
   private final String source;
 
   /**
-   * Declares a value.
+   * Declares it.
    *
-   * @param id in the table, in state and between operators: never that of another of the column
+   * @param id in the table, in state and between operators: never that of another of its kind
    * @param name as people write it in SQL
    * @param group names that the column's comment explains together
    * @param comment what it means; what is empty is explained by the column as a whole

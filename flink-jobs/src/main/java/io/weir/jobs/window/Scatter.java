@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Addresses;
 import io.weir.jobs.message.Enrichment;
+import io.weir.jobs.operator.FlushingOperator;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
@@ -14,17 +15,13 @@ import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
-import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
-import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
- * Sends what the windows need of each record to the buckets of both of its addresses. Holds no
- * state: it hands on what it has before a checkpoint's barrier, when there is much of it, and
- * before a closing record that ends a window, which follows as a mark.
+ * Sends what the windows need of each record to the buckets of both of its addresses: when there is
+ * much of it, and before a closing record that ends a window, which follows as a mark.
  */
-final class Scatter extends AbstractStreamOperator<WindowMessage>
-    implements OneInputStreamOperator<Accepted, WindowMessage> {
+final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private static final long serialVersionUID = 1;
   private static final int MAX_ENTRIES = 20_000;
   private static final int UDP = 17;
@@ -230,21 +227,12 @@ final class Scatter extends AbstractStreamOperator<WindowMessage>
     }
   }
 
-  @Override
-  public void prepareSnapshotPreBarrier(long checkpointId) {
-    flush();
-  }
-
-  @Override
-  public void finish() {
-    flush();
-  }
-
   /**
    * Every bucket hears of every window that there is something of, so that all agree on which
    * windows there are.
    */
-  private void flush() {
+  @Override
+  protected void flush() {
     for (Map.Entry<Key, Parts> part : parts.entrySet()) {
       Key key = part.getKey();
       Parts from = part.getValue();

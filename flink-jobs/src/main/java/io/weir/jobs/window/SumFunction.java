@@ -1,5 +1,7 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.operator.KeyedValue;
+import io.weir.jobs.serde.Fields;
 import io.weir.jobs.serde.Longs;
 import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.TableRow;
@@ -9,8 +11,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.ValueState;
-import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
@@ -33,7 +33,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private final int stride;
   private final RowMaker maker;
 
-  private transient ValueState<Window> state;
+  private transient KeyedValue<Window> state;
 
   /** A window; times are ms from 1970. */
   static final class Window {
@@ -55,8 +55,19 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     /** Minutes without a digest, counted while the jobs run. */
     int idle;
 
-    Window(int stride) {
+    Window(int stride, long began) {
       sums = new Sums(stride - Sums.KEY);
+      this.began = began;
+    }
+
+    /** What stands at the end of the state. */
+    void fields(Fields fields) throws IOException {
+      began = fields.of(began);
+      touched = fields.of(touched);
+      said = fields.of(said);
+      changed = fields.of(changed);
+      timer = fields.of(timer);
+      idle = fields.of(idle);
     }
   }
 
@@ -75,18 +86,14 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
 
   @Override
   public void open(OpenContext context) {
-    state = getRuntimeContext().getState(new ValueStateDescriptor<>("window", new Serializer()));
+    state = new KeyedValue<>(getRuntimeContext(), "window", new Serializer());
   }
 
   @Override
   public void processElement(Digest digest, Context context, Collector<TableRow> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
-    Window window = state.value();
-    if (window == null) {
-      window = new Window(stride);
-      window.began = now;
-    }
+    Window window = state.get(() -> new Window(stride, now));
     long start = Math.floorDiv(digest.window(), windowMs) * windowMs;
     window.sums.addAll(digest.data(), 0, digest.data().length, 1);
     window.touched = now;
@@ -108,13 +115,13 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     }
     look(context.getCurrentKey(), window, start, now, out);
     schedule(context, window, start, now);
-    state.update(window);
+    state.keep(window);
   }
 
   @Override
   public void onTimer(long timestamp, OnTimerContext context, Collector<TableRow> out)
       throws Exception {
-    Window window = state.value();
+    Window window = state.get();
     if (window == null || timestamp < window.timer) {
       return;
     }
@@ -124,11 +131,11 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     window.timer = 0;
     look(key, window, start, now, out);
     if (!window.changed && ++window.idle > MergeFunction.KEEP_MINUTES) {
-      state.clear();
+      state.forget();
       return;
     }
     schedule(context, window, start, now);
-    state.update(window);
+    state.keep(window);
   }
 
   private void look(String key, Window window, long start, long now, Collector<TableRow> out) {
@@ -183,12 +190,11 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
 
     @Override
     public Window copy(Window from) {
-      Window copy = new Window(from.sums.stride());
+      Window copy = new Window(from.sums.stride(), from.began);
       copy.sums.addAll(from.sums.cells(), 0, from.sums.size() * from.sums.stride(), 1);
       copy.last = from.last;
       from.reports.forEach((start, report) -> copy.reports.put(start, report.clone()));
       copy.written = LISTS.copy(from.written);
-      copy.began = from.began;
       copy.touched = from.touched;
       copy.said = from.said;
       copy.changed = from.changed;
@@ -209,17 +215,12 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
         Longs.write(report.getValue(), report.getValue().length, out);
       }
       LISTS.write(window.written, out);
-      out.writeLong(window.began);
-      out.writeLong(window.touched);
-      out.writeLong(window.said);
-      out.writeBoolean(window.changed);
-      out.writeLong(window.timer);
-      out.writeInt(window.idle);
+      window.fields(Fields.to(out));
     }
 
     @Override
     public Window read(DataInputView in) throws IOException {
-      Window window = new Window(in.readInt());
+      Window window = new Window(in.readInt(), 0);
       long[] sums = Longs.read(in);
       window.sums.addAll(sums, 0, sums.length, 1);
       window.last = in.readLong();
@@ -227,12 +228,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
         window.reports.put(in.readLong(), Longs.read(in));
       }
       window.written = LISTS.read(in);
-      window.began = in.readLong();
-      window.touched = in.readLong();
-      window.said = in.readLong();
-      window.changed = in.readBoolean();
-      window.timer = in.readLong();
-      window.idle = in.readInt();
+      window.fields(Fields.from(in));
       return window;
     }
   }

@@ -1,6 +1,7 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.window.WindowState.Log;
 import io.weir.jobs.window.WindowState.Said;
 import java.time.Duration;
@@ -11,10 +12,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.functions.RuntimeContext;
 import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
-import org.apache.flink.api.common.state.ValueState;
-import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
@@ -84,8 +84,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private final List<Digester> digesters;
 
   private transient MapState<Long, WindowState> windows;
-  private transient ValueState<Progress> progress;
-  private transient ValueState<Long> timer;
+  private transient KeyedValue<Progress> progress;
+  private transient KeyedValue<Long> timer;
   private transient Counter late;
   private transient Counter digested;
   private transient Counter coarsened;
@@ -113,17 +113,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
 
   @Override
   public void open(OpenContext context) {
+    RuntimeContext runtime = getRuntimeContext();
     windows =
-        getRuntimeContext()
-            .getMapState(
-                new MapStateDescriptor<>(
-                    "windows", LongSerializer.INSTANCE, new WindowState.Serializer()));
-    progress =
-        getRuntimeContext()
-            .getState(new ValueStateDescriptor<>("progress", new Progress.Serializer()));
-    timer =
-        getRuntimeContext().getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
-    MetricGroup group = getRuntimeContext().getMetricGroup();
+        runtime.getMapState(
+            new MapStateDescriptor<>(
+                "windows", LongSerializer.INSTANCE, new WindowState.Serializer()));
+    progress = new KeyedValue<>(runtime, "progress", new Progress.Serializer());
+    timer = new KeyedValue<>(runtime, "timer", LongSerializer.INSTANCE);
+    MetricGroup group = runtime.getMetricGroup();
     late = LATE.register(group);
     digested = DIGESTED.register(group);
     coarsened = COARSENED.register(group);
@@ -131,18 +128,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     flows = new Flows();
     held = new HashMap<>();
     all = 0;
-    subtasks = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+    subtasks = runtime.getTaskInfo().getNumberOfParallelSubtasks();
   }
 
   @Override
   public void processElement(WindowMessage message, Context context, Collector<Digest> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
-    Progress known = progress.value();
-    if (known == null) {
-      known = new Progress();
-      progress.update(known);
-    }
+    Progress known = progress.get(Progress::new);
     long[] data = message.data();
     switch (message.kind()) {
       case PART -> {
@@ -157,13 +150,13 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       }
       case MARK -> {
         known.mark(message.probe(), (int) data[0], (int) data[1], data[2], data[3], data[4], now);
-        progress.update(known);
+        progress.keep(known);
         tick(known, now, context.getCurrentKey(), out);
       }
       case ENROLLED -> {
         known.expected = (int) data[0];
         known.advance(now);
-        progress.update(known);
+        progress.keep(known);
       }
     }
     schedule(context, now);
@@ -173,15 +166,15 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   public void onTimer(long timestamp, OnTimerContext context, Collector<Digest> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
-    timer.clear();
-    tick(progress.value(), now, context.getCurrentKey(), out);
+    timer.forget();
+    tick(progress.get(), now, context.getCurrentKey(), out);
     schedule(context, now);
   }
 
   private void schedule(Context context, long now) throws Exception {
-    if (timer.value() == null && !windows.isEmpty()) {
+    if (timer.get() == null && !windows.isEmpty()) {
       long next = (now / TICK_MS + 1) * TICK_MS;
-      timer.update(next);
+      timer.keep(next);
       context.timerService().registerProcessingTimeTimer(next);
     }
   }
@@ -393,7 +386,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       known.setOver(probe, start / windowMs);
     }
     known.setOver("", start / windowMs);
-    progress.update(known);
+    progress.keep(known);
     window.probes.values().forEach(Log::end);
     windows.put(start, window);
   }

@@ -14,6 +14,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * The declaration of a table of windows and of the view that shows its newest version. Each column
@@ -40,27 +41,43 @@ public final class WindowTable<W, T> {
 
   private final int id;
   private final String name;
-  private final String comment;
-  private final String viewComment;
   private final List<WindowColumn<W, T>> columns = new ArrayList<>();
   private final List<Step> steps = new ArrayList<>();
+  private final List<Cell<W>> wholes = new ArrayList<>();
+  private final List<Cell<T>> values = new ArrayList<>();
+  private String comment = "";
   private String shownWhere = "1";
+  private String viewComment = "";
   private List<String> order = List.of();
   private int primary;
   private Table table;
+
+  /** Where a cell of a row is, and what it is. */
+  private record Cell<S>(int place, Function<S, Object> value) {}
+
+  /** A function of a row and of the place of a number in it. */
+  public interface Numbers<T> {
+    /** The number at that place. */
+    long of(T thing, int place);
+  }
 
   /**
    * Begins a declaration.
    *
    * @param id the table's, see {@link Table#id}
-   * @param viewComment of the view {@code v_<name>}
+   * @param length type of the window's length
    */
-  public WindowTable(int id, String name, String comment, String viewComment) {
+  public WindowTable(int id, String name, ColumnType length) {
     this.id = id;
     this.name = name;
-    this.comment = comment;
-    this.viewComment = viewComment;
     add(DATE_TIME, "ts", "Start of the window").codec = " CODEC(Delta, ZSTD(1))";
+    add(length, "window_s", "Length of the window in seconds");
+  }
+
+  /** What the table is, for people. */
+  public WindowTable<W, T> comment(String what) {
+    comment = what;
+    return this;
   }
 
   // ---- columns ----
@@ -75,23 +92,34 @@ public final class WindowTable<W, T> {
     return columns.get(columns.size() - 1);
   }
 
-  /** The window's length. */
-  public WindowTable<W, T> window(ColumnType type) {
-    add(type, "window_s", "Length of the window in seconds");
+  /** Whose rows they are: a probe's or all probes'. */
+  public WindowTable<W, T> scope(String what) {
+    return scope("", what, "Name of the probe, empty for all");
+  }
+
+  /** Whose rows they are: a probe's, all probes' or a customer's. */
+  public WindowTable<W, T> customerScope(String what) {
+    return customerScope(what, "Name of the probe, empty for all and for customers");
+  }
+
+  /** Likewise, with the probe explained in other words. */
+  public WindowTable<W, T> customerScope(String what, String probe) {
+    return scope(", 'customer' = 3", what, probe);
+  }
+
+  private WindowTable<W, T> scope(String more, String what, String probe) {
+    key(INT8, "scope", what, "Enum8('probe' = 1, 'all' = 2" + more + ")");
+    key(STRING, "probe", probe, "LowCardinality(String)");
     return this;
   }
 
-  /** Whose rows they are: a probe's or all probes', and a customer's where {@code customers}. */
-  public WindowTable<W, T> scope(boolean customers, String what, String probe) {
-    WindowColumn<W, T> column = add(INT8, "scope", what);
-    column.sqlType = "Enum8('probe' = 1, 'all' = 2" + (customers ? ", 'customer' = 3" : "") + ")";
-    column.viewType = column.sqlType;
+  /** A column that tells rows apart, of the same type in the view. */
+  private WindowColumn<W, T> key(ColumnType type, String columnName, String what, String sqlType) {
+    WindowColumn<W, T> column = add(type, columnName, what);
+    column.sqlType = sqlType;
+    column.viewType = sqlType;
     column.isKey = true;
-    column = add(STRING, "probe", probe);
-    column.sqlType = "LowCardinality(String)";
-    column.viewType = column.sqlType;
-    column.isKey = true;
-    return this;
+    return column;
   }
 
   /** The customer of a scope, with its name in the view. */
@@ -119,10 +147,10 @@ public final class WindowTable<W, T> {
    *
    * @param what comes first in the comment, before what the values mean
    */
-  public WindowTable<W, T> listed(String columnName, String what, List<? extends Listed> values) {
+  public WindowTable<W, T> listed(String columnName, String what, List<? extends Listed> listed) {
     Set<String> meanings = new LinkedHashSet<>();
     Map<Integer, String> names = new LinkedHashMap<>();
-    for (Listed value : values) {
+    for (Listed value : listed) {
       String other = names.put(value.id(), value.name());
       if (other != null) {
         throw new IllegalArgumentException(value.name() + " has the number of " + other);
@@ -132,26 +160,21 @@ public final class WindowTable<W, T> {
       }
     }
     String all = what + (what.isEmpty() || meanings.isEmpty() ? "" : ". ");
-    WindowColumn<W, T> column = add(INT8, columnName, all + String.join(". ", meanings));
-    column.sqlType =
+    String sqlType =
         names.entrySet().stream()
             .map(value -> "'" + value.getValue() + "' = " + value.getKey())
             .collect(Collectors.joining(", ", "Enum8(", ")"));
-    column.viewType = column.sqlType;
-    column.isKey = true;
-    column.values = values;
+    key(INT8, columnName, all + String.join(". ", meanings), sqlType).values = listed;
     return this;
   }
 
   /** A column whose values are those of an enum, by their order. */
-  public WindowTable<W, T> listed(String columnName, String what, Enum<?>[] values) {
-    WindowColumn<W, T> column = add(INT8, columnName, what);
-    column.sqlType =
-        Arrays.stream(values)
+  public WindowTable<W, T> listed(String columnName, String what, Enum<?>[] listed) {
+    String sqlType =
+        Arrays.stream(listed)
             .map(value -> "'" + value.name().toLowerCase(Locale.ROOT) + "' = " + value.ordinal())
             .collect(Collectors.joining(", ", "Enum8(", ")"));
-    column.viewType = column.sqlType;
-    column.isKey = true;
+    key(INT8, columnName, what, sqlType);
     return this;
   }
 
@@ -177,9 +200,27 @@ public final class WindowTable<W, T> {
   /** A column of each row. The check compares it with what has the same name in plain SQL. */
   public WindowTable<W, T> column(
       ColumnType type, String columnName, String what, Function<T, Object> value) {
-    WindowColumn<W, T> column = add(type, columnName, what);
-    column.value = value;
-    column.check = columnName;
+    checked(type, columnName, what).value = value;
+    return this;
+  }
+
+  /** Columns of layer-3 octets and of packets. */
+  public WindowTable<W, T> volume(
+      String prefix, String what, Function<T, Object> octets, Function<T, Object> packets) {
+    return column(UINT64, prefix + "octets", "Layer-3 octets " + what, octets)
+        .column(UINT64, prefix + "packets", "Packets " + what, packets);
+  }
+
+  /**
+   * Columns of numbers that each row has one after the other.
+   *
+   * @param namesAndComments of the first number, the second, ...
+   */
+  public WindowTable<W, T> numbers(Numbers<T> numbers, String... namesAndComments) {
+    for (int i = 0; i < namesAndComments.length; i += 2) {
+      int place = i / 2;
+      column(UINT64, namesAndComments[i], namesAndComments[i + 1], row -> numbers.of(row, place));
+    }
     return this;
   }
 
@@ -195,10 +236,14 @@ public final class WindowTable<W, T> {
   /** A column that is the same in all rows of a list. */
   public WindowTable<W, T> whole(
       ColumnType type, String columnName, String what, Function<W, Object> value) {
-    WindowColumn<W, T> column = add(type, columnName, what);
-    column.whole = value;
-    column.check = columnName;
+    checked(type, columnName, what).whole = value;
     return this;
+  }
+
+  private WindowColumn<W, T> checked(ColumnType type, String columnName, String what) {
+    WindowColumn<W, T> column = add(type, columnName, what);
+    column.check = columnName;
+    return column;
   }
 
   /** A column that the view alone has: an expression over {@code t}, the table. */
@@ -250,39 +295,53 @@ public final class WindowTable<W, T> {
 
   // ---- the rest ----
 
-  /** The view shows rows of which this holds. */
-  public WindowTable<W, T> shownWhere(String sql) {
-    shownWhere = sql;
-    return this;
-  }
-
-  /** Sorting key; the first {@code primaryColumns} of it are the primary key. */
-  public WindowTable<W, T> order(int primaryColumns, String... names) {
-    primary = primaryColumns;
-    order = List.of(names);
+  /** What the view is, for people; it shows rows of which {@code where} holds. */
+  public WindowTable<W, T> view(String where, String what) {
+    shownWhere = where;
+    viewComment = what;
     return this;
   }
 
   /**
-   * A step of the plain-SQL check; the last one has the name of the table. {@code {top}}, {@code
-   * {report}} and {@code {window}} stand for the options.
+   * Sorting key behind the window's start and length, scope and probe.
+   *
+   * @param primaryColumns how many of all these are the primary key
+   */
+  public WindowTable<W, T> order(int primaryColumns, String... names) {
+    primary = primaryColumns;
+    order = Stream.concat(Stream.of("ts", "window_s", "scope", "probe"), Stream.of(names)).toList();
+    return this;
+  }
+
+  /**
+   * A step of the plain-SQL check before the last. {@code {top}}, {@code {report}} and {@code
+   * {window}} stand for the options.
    */
   public WindowTable<W, T> step(String stepName, String sql) {
     steps.add(new Step(stepName, sql));
     return this;
   }
 
-  /** Ends the declaration. */
-  public WindowTable<W, T> declared() {
-    table =
-        new Table(
-            id,
-            name,
-            false,
-            columns.stream()
-                .filter(column -> column.type != null)
-                .map(column -> new Table.Column(column.name, column.type))
-                .toList());
+  /**
+   * Ends the declaration.
+   *
+   * @param sql last step of the plain-SQL check, named as the table is
+   */
+  public WindowTable<W, T> declared(String sql) {
+    step(name, sql);
+    List<Table.Column> written = new ArrayList<>();
+    for (WindowColumn<W, T> column : columns) {
+      if (column.whole != null) {
+        wholes.add(new Cell<>(written.size(), column.whole));
+      }
+      if (column.value != null) {
+        values.add(new Cell<>(written.size(), column.value));
+      }
+      if (column.type != null) {
+        written.add(new Table.Column(column.name, column.type));
+      }
+    }
+    table = new Table(id, name, false, written);
     return this;
   }
 
@@ -298,9 +357,9 @@ public final class WindowTable<W, T> {
 
   /** The lists or dimensions that the table has rows of. */
   public List<Listed> values() {
-    List<Listed> values = new ArrayList<>();
-    columns.forEach(column -> values.addAll(column.values));
-    return values;
+    List<Listed> listed = new ArrayList<>();
+    columns.forEach(column -> listed.addAll(column.values));
+    return listed;
   }
 
   // ---- rows ----
@@ -312,27 +371,21 @@ public final class WindowTable<W, T> {
     if (columns.stream().anyMatch(column -> column.isKey && column.name.equals("customer"))) {
       table.set(row, "customer", Integer.toUnsignedLong(customer));
     }
-    int place = 0;
-    for (WindowColumn<W, T> column : columns) {
-      if (column.whole != null) {
-        row[place] = column.whole.apply(whole);
-      }
-      place += column.type == null ? 0 : 1;
-    }
+    fill(row, wholes, whole);
     return row;
   }
 
   /** A copy of a row, with what one thing of the list has. */
   public Object[] row(Object[] ofList, T thing) {
     Object[] row = ofList.clone();
-    int place = 0;
-    for (WindowColumn<W, T> column : columns) {
-      if (column.value != null) {
-        row[place] = column.value.apply(thing);
-      }
-      place += column.type == null ? 0 : 1;
-    }
+    fill(row, values, thing);
     return row;
+  }
+
+  private static <S> void fill(Object[] row, List<Cell<S>> cells, S from) {
+    for (Cell<S> cell : cells) {
+      row[cell.place] = cell.value.apply(from);
+    }
   }
 
   // ---- what follows for others ----

@@ -1,5 +1,7 @@
 package io.weir.jobs.window;
 
+import static io.weir.jobs.operator.Named.named;
+
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.metrics.Metric;
@@ -43,23 +45,17 @@ public final class Windows {
             .transform("window-scatter", WindowMessage.TYPE, new Scatter(window))
             .uid("window-scatter");
     DataStream<WindowMessage> enrolled =
-        enrolments
-            .flatMap(Windows::enrolled)
-            .returns(WindowMessage.TYPE)
-            .name("window-enrolled")
-            .uid("window-enrolled");
+        named("window-enrolled", WindowMessage.TYPE, enrolments.flatMap(Windows::enrolled));
     List<Digester> digesters = new ArrayList<>();
     for (WindowJob job : jobs) {
       digesters.add(job.digester());
     }
+    WindowFunction function = new WindowFunction(window, delay, answer, maxEntries, digesters);
     SingleOutputStreamOperator<Digest> digests =
-        parts
-            .union(enrolled)
-            .keyBy(WindowMessage::bucket, Types.INT)
-            .process(new WindowFunction(window, delay, answer, maxEntries, digesters))
-            .returns(Digest.TYPE)
-            .name("window-buckets")
-            .uid("window-buckets")
+        named(
+                "window-buckets",
+                Digest.TYPE,
+                parts.union(enrolled).keyBy(WindowMessage::bucket, Types.INT).process(function))
             .setMaxParallelism(Buckets.MAX_PARALLELISM);
     DataStream<TableRow> rows = null;
     for (int i = 0; i < jobs.size(); i++) {
@@ -79,18 +75,12 @@ public final class Windows {
             .uid(name + "-digests");
     int sums = job.digester().sums();
     if (sums == 0) {
-      return own.keyBy(MergeFunction::key, Types.STRING)
-          .process(new MergeFunction(window, job.maker()))
-          .returns(TableRow.TYPE)
-          .name(name)
-          .uid(name);
+      MergeFunction function = new MergeFunction(window, job.maker());
+      return named(
+          name, TableRow.TYPE, own.keyBy(MergeFunction::key, Types.STRING).process(function));
     }
     SumFunction function = new SumFunction(window, job.window(), delay, sums, job.maker());
-    return own.keyBy(function::key, Types.STRING)
-        .process(function)
-        .returns(TableRow.TYPE)
-        .name(name)
-        .uid(name);
+    return named(name, TableRow.TYPE, own.keyBy(function::key, Types.STRING).process(function));
   }
 
   static void enrolled(Enrolment enrolment, Collector<WindowMessage> out) {

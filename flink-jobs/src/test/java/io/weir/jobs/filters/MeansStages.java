@@ -31,21 +31,13 @@ public final class MeansStages {
   public List<TableRow> enrolment(Enrolment enrolment) throws Exception {
     List<MeansMessage> messages = new ArrayList<>();
     Scopes.enrolled(enrolment, new ListCollector<>(messages));
-    return give(messages);
+    return means.giveAll(messages);
   }
 
   public List<TableRow> message(Accepted message) throws Exception {
     List<MeansMessage> messages = new ArrayList<>();
     Scopes.split(message, new ListCollector<>(messages));
-    return give(messages);
-  }
-
-  private List<TableRow> give(List<MeansMessage> messages) throws Exception {
-    List<TableRow> rows = new ArrayList<>();
-    for (MeansMessage message : messages) {
-      rows.addAll(means.give(message));
-    }
-    return rows;
+    return means.giveAll(messages);
   }
 
   public List<Stage<?, ?>> all() {

@@ -6,9 +6,9 @@ import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.flink.api.common.functions.util.ListCollector;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
-import org.apache.flink.util.Collector;
 
 /** The ledger's operator for tests outside of its package. */
 public final class LedgerStages {
@@ -20,17 +20,7 @@ public final class LedgerStages {
 
   public static List<LedgerEvent> enrolled(Enrolment enrolment) {
     List<LedgerEvent> events = new ArrayList<>();
-    LedgerEvent.enrolled(
-        enrolment,
-        new Collector<>() {
-          @Override
-          public void collect(LedgerEvent event) {
-            events.add(event);
-          }
-
-          @Override
-          public void close() {}
-        });
+    LedgerEvent.enrolled(enrolment, new ListCollector<>(events));
     return events;
   }
 }

@@ -45,6 +45,12 @@ class ClickHouseSinkTest {
     return harness.snapshot(1, 0);
   }
 
+  private OperatorSubtaskState stoppedAfterOneBlock(FakeClickHouse clickhouse) throws Exception {
+    try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
+      return afterOneBlock(harness);
+    }
+  }
+
   private OneInputStreamOperatorTestHarness<NativeBlock, Void> harness(
       FakeClickHouse clickhouse, long maxPending, Duration retryFor) throws Exception {
     return harness(clickhouse, maxPending, retryFor, 1, 0);
@@ -214,9 +220,7 @@ class ClickHouseSinkTest {
     Fate[] fates = {Fate.BUSY, Fate.STORED_THEN_ERROR, Fate.STORED_THEN_CUT, Fate.STORED};
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> fates[Math.min(n, 3)]);
         var harness = harness(clickhouse, 1 << 20, WEEK)) {
-      harness.open();
-      harness.processElement(new StreamRecord<>(block(1)));
-      harness.snapshot(1, 0);
+      afterOneBlock(harness);
       harness.notifyOfCompletedCheckpoint(1);
       drain(harness, 1);
       assertEquals(4, clickhouse.posts().size());
@@ -229,9 +233,7 @@ class ClickHouseSinkTest {
   void whatNoRetryCuresFailsTheJob() throws Exception {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.NO_TABLE);
         var harness = harness(clickhouse, 1 << 20, WEEK)) {
-      harness.open();
-      harness.processElement(new StreamRecord<>(block(1)));
-      harness.snapshot(1, 0);
+      afterOneBlock(harness);
       harness.notifyOfCompletedCheckpoint(1);
       Exception failure = assertThrows(Exception.class, () -> drain(harness, 1));
       assertTrue(
@@ -245,10 +247,7 @@ class ClickHouseSinkTest {
   @Test
   void aTokenThatMayBeForgottenIsNotTriedAgain() throws Exception {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
-      OperatorSubtaskState state;
-      try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
-        state = afterOneBlock(harness);
-      }
+      OperatorSubtaskState state = stoppedAfterOneBlock(clickhouse);
       Thread.sleep(5);
       try (var harness = harness(clickhouse, 1 << 20, Duration.ofMillis(1))) {
         harness.initializeState(state);
@@ -264,9 +263,7 @@ class ClickHouseSinkTest {
   void aFileThatTheStorageChangedIsNotInserted() throws Exception {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED);
         var harness = harness(clickhouse, 1 << 20, WEEK)) {
-      harness.open();
-      harness.processElement(new StreamRecord<>(block(1)));
-      harness.snapshot(1, 0);
+      afterOneBlock(harness);
       File file = files().get(0).toFile();
       byte[] bytes = Files.readAllBytes(file.toPath());
       bytes[bytes.length / 2] ^= 1;

@@ -7,9 +7,9 @@ import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.flink.api.common.functions.util.ListCollector;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
-import org.apache.flink.util.Collector;
 
 /** The operators of one job that looks at windows, one behind the other. */
 public final class WindowStages {
@@ -52,24 +52,14 @@ public final class WindowStages {
 
   public List<TableRow> time(long ms) throws Exception {
     scatter.time(ms);
-    List<TableRow> rows = new ArrayList<>(rows(buckets.time(ms)));
+    List<TableRow> rows = new ArrayList<>(merge.giveAll(buckets.time(ms)));
     rows.addAll(merge.time(ms));
     return rows;
   }
 
   public List<TableRow> enrolment(Enrolment enrolment) throws Exception {
     List<WindowMessage> messages = new ArrayList<>();
-    Windows.enrolled(
-        enrolment,
-        new Collector<>() {
-          @Override
-          public void collect(WindowMessage message) {
-            messages.add(message);
-          }
-
-          @Override
-          public void close() {}
-        });
+    Windows.enrolled(enrolment, new ListCollector<>(messages));
     return parts(messages);
   }
 
@@ -81,30 +71,21 @@ public final class WindowStages {
     return parts(scatter.barrier());
   }
 
+  public List<Stage<?, ?>> all() {
+    return List.of(scatter, buckets, merge);
+  }
+
   /** States of windows and of their rows: none where no window is kept. */
   public int windowsKept() {
     // Each bucket keeps how far probes have come.
-    return buckets.stateEntries()
-        - (buckets.stateEntries() == 0 ? 0 : Buckets.COUNT)
-        + merge.stateEntries();
-  }
-
-  public List<Stage<?, ?>> all() {
-    return List.of(scatter, buckets, merge);
+    int progress = buckets.stateEntries() == 0 ? 0 : Buckets.COUNT;
+    return buckets.stateEntries() - progress + merge.stateEntries();
   }
 
   private List<TableRow> parts(List<WindowMessage> messages) throws Exception {
     List<TableRow> rows = new ArrayList<>();
     for (WindowMessage message : messages) {
-      rows.addAll(rows(buckets.give(message)));
-    }
-    return rows;
-  }
-
-  private List<TableRow> rows(List<Digest> digests) throws Exception {
-    List<TableRow> rows = new ArrayList<>();
-    for (Digest digest : digests) {
-      rows.addAll(merge.give(digest));
+      rows.addAll(merge.giveAll(buckets.give(message)));
     }
     return rows;
   }

@@ -1,0 +1,15 @@
+package io.weir.jobs.operator;
+
+import io.weir.jobs.serde.WireType;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+
+/** Names operators. */
+public final class Named {
+  private Named() {}
+
+  /** Gives an operator its name, which is its uid as well, and the type that it hands on. */
+  public static <T> SingleOutputStreamOperator<T> named(
+      String name, WireType<T> type, SingleOutputStreamOperator<T> operator) {
+    return operator.returns(type).name(name).uid(name);
+  }
+}
