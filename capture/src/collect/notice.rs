@@ -46,11 +46,19 @@ impl Notice {
 /// An interface of an exporter.
 type Interface = (Address, u32, u32);
 
+/// Counters of an interface.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    newest: InterfaceCounters,
+    /// A later sample with lower counters, and when it came.
+    lower: Option<(i64, InterfaceCounters)>,
+}
+
 /// The notices that wait, and what was reported before.
 #[derive(Debug, Default)]
 pub struct Notices {
     queue: Vec<Notice>,
-    counters: Remembered<Interface, InterfaceCounters>,
+    counters: Remembered<Interface, Counted>,
     /// A hash of each name.
     names: Remembered<(Kind, Interface), u64>,
     hasher: RandomState,
@@ -113,15 +121,29 @@ impl Notices {
         }));
     }
 
-    /// Counters of an interface: what they went on by since the sample before; nothing for the first one, nor where the
-    /// device began to count anew. False where there is no room for them.
+    /// Counters of an interface: what they went on by since the sample before; nothing for the first one. A single sample
+    /// that is lower came late; two that rise from there are of a device that began to count anew. False where there is
+    /// no room for them.
     pub fn counters(&mut self, from: &ExporterInfo, now: &InterfaceCounters, now_ms: i64) -> bool {
         let interface = (*from.speaker(), from.domain, now.index);
-        let Ok(before) = self.counters.keep(&from.address, interface, now_ms, *now) else { return false };
-        let Some((before_ms, before)) = before else { return true };
+        let Some((base_ms, base)) = self.counters.get(&from.address, &interface).copied() else {
+            let first = Counted { newest: *now, lower: None };
+            return self.counters.keep(&from.address, interface, now_ms, first).is_ok();
+        };
+        let follows = |before: &InterfaceCounters| (0..2).all(|way| now.octets[way] >= before.octets[way]);
+        let (before_ms, before) = match base.lower {
+            _ if follows(&base.newest) => (base_ms, base.newest),
+            Some(lower) if follows(&lower.1) => lower,
+            _ => {
+                let kept = Counted { lower: Some((now_ms, *now)), ..base };
+                return self.counters.keep(&from.address, interface, base_ms, kept).is_ok();
+            }
+        };
+        if self.counters.keep(&from.address, interface, now_ms, Counted { newest: *now, lower: None }).is_err() {
+            return false;
+        }
         let span_ms = now_ms - before_ms;
-        let anew = (0..2).any(|way| now.octets[way] < before.octets[way]);
-        if anew || !(1..=LONGEST_SPAN_MS).contains(&span_ms) {
+        if !(1..=LONGEST_SPAN_MS).contains(&span_ms) {
             return true;
         }
         // Octets are of 64 bits; the others wrap at 32, packets as a sum of three.
@@ -298,6 +320,24 @@ mod tests {
         assert_eq!(notices.take(), []);
         notices.counters(&exporter(), &InterfaceCounters { octets: [30, 10], ..anew }, 91_000);
         assert!(matches!(&notices.take()[..], [Notice::Counters(told)] if told.in_octets == 20));
+    }
+
+    #[test]
+    fn a_sample_that_comes_late_counts_nothing_twice() {
+        let mut notices = Notices::default();
+        let sample = |octets| InterfaceCounters { index: 3, octets: [octets, octets], ..Default::default() };
+        for (octets, at_ms) in [(1000, 0), (1100, 30_000), (1300, 90_000), (1200, 90_500), (1400, 120_000)] {
+            notices.counters(&exporter(), &sample(octets), at_ms);
+        }
+        let told: Vec<(u64, u64)> = notices
+            .take()
+            .iter()
+            .map(|notice| {
+                let Notice::Counters(told) = notice else { panic!() };
+                (told.in_octets, told.span_ms)
+            })
+            .collect();
+        assert_eq!(told, [(100, 30_000), (200, 60_000), (100, 30_000)]);
     }
 
     #[test]

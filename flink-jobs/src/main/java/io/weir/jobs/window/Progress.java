@@ -20,8 +20,11 @@ final class Progress {
   /** What is read so much later than it came is of a backlog. */
   private static final long BEHIND_MS = 15_000;
 
-  /** For how long a worker is waited for that is not heard. */
+  /** For how long a worker is waited for that is not heard, while others are. */
   private static final long SILENT_MS = 15_000;
+
+  /** For how long the first worker is waited for after the jobs were away. */
+  private static final long START_MS = 120_000;
 
   /** Numbers of a worker, after its run. */
   private static final int UNTIL = 1;
@@ -49,7 +52,9 @@ final class Progress {
   /** The time that windows go by, see {@link #advance}; 0 before the first look. */
   private long clock;
 
-  /** Until when, by the clock on the wall, workers that are not heard are waited for. */
+  /** Since when and until when, by the clock on the wall, workers that are not heard are waited for. */
+  private long waitingSince;
+
   private long waitingUntil;
 
   /** Whether some worker's records are read later than they came. */
@@ -60,6 +65,7 @@ final class Progress {
    * any more.
    */
   void mark(String name, int worker, int workers, long epoch, long until, long appended, long now) {
+    advance(now); // before a first word of a backlog hides that the jobs were away
     Probe probe = probes.computeIfAbsent(name, key -> new Probe());
     if (epoch >= probe.epoch) {
       probe.epoch = epoch;
@@ -67,6 +73,7 @@ final class Progress {
     }
     long came = appended == RawMessage.NO_TIME ? now : appended;
     behind |= now - came > BEHIND_MS;
+    waitingUntil = Math.min(waitingUntil, now + SILENT_MS);
     long[] known = probe.until.get(worker);
     if (known == null || epoch > known[0]) {
       probe.until.put(worker, new long[] {epoch, until, came, now});
@@ -84,14 +91,16 @@ final class Progress {
    * read later than they came, the time at which they came; of several workers, that of the one
    * furthest behind. So a backlog makes the windows that live reading would have made. After the
    * jobs were away, the time stands still until all known workers were heard, or some seconds have
-   * passed; a worker that is silent for as long is not waited for. It never goes back.
+   * passed since the first was; a worker that is silent for as long is not waited for. It never
+   * goes back.
    */
   long advance(long now) {
     if (clock == 0) {
       clock = now;
     }
     if (waitingUntil == 0 && now - clock > BEHIND_MS + SILENT_MS && !behind) {
-      waitingUntil = now + SILENT_MS;
+      waitingSince = now;
+      waitingUntil = now + START_MS;
     }
     boolean waiting = now < waitingUntil;
     boolean missing = probes.size() < expected;
@@ -101,7 +110,7 @@ final class Progress {
       for (Probe probe : probes.values()) {
         missing |= probe.until.size() < probe.workers;
         for (long[] worker : probe.until.values()) {
-          boolean heard = !waiting || worker[READ] >= waitingUntil - SILENT_MS;
+          boolean heard = !waiting || worker[READ] >= waitingSince;
           missing |= !heard;
           if (heard && now - worker[READ] <= SILENT_MS && worker[READ] - worker[CAME] > BEHIND_MS) {
             to = Math.min(to, worker[CAME]);
@@ -157,6 +166,7 @@ final class Progress {
     Progress copy = new Progress();
     copy.expected = expected;
     copy.clock = clock;
+    copy.waitingSince = waitingSince;
     copy.waitingUntil = waitingUntil;
     copy.behind = behind;
     probes.forEach(
