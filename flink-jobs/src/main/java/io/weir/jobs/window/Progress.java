@@ -52,7 +52,9 @@ final class Progress {
   /** The time that windows go by, see {@link #advance}; 0 before the first look. */
   private long clock;
 
-  /** Since when and until when, by the clock on the wall, workers that are not heard are waited for. */
+  /**
+   * Since when and until when, by the clock on the wall, workers that are not heard are waited for.
+   */
   private long waitingSince;
 
   private long waitingUntil;
