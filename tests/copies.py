@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import collections
+import os
 import re
-import subprocess
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -64,9 +64,12 @@ def copies(names: list[str]) -> list[Copy]:
 
 
 def sources() -> list[str]:
-    """The files that git tracks and people write."""
-    listed = subprocess.run(["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
-    return [name for name in listed.splitlines() if Path(name).suffix in SOURCES and not LEFT_OUT.search(name)]
+    """The files of the checkout that people write."""
+    found = []
+    for folder, folders, files in os.walk(CHECKOUT):
+        folders[:] = [name for name in folders if name not in ("target", "node_modules") and name[0] not in "._"]
+        found += [Path(folder, name).relative_to(CHECKOUT).as_posix() for name in files]
+    return sorted(name for name in found if Path(name).suffix in SOURCES and not LEFT_OUT.search(name))
 
 
 if __name__ == "__main__":

@@ -69,6 +69,9 @@ final class Schedule {
     if (chance(0.25)) {
       add(0, "window-entries " + 64 * (16 + random.nextInt(100)));
     }
+    if (chance(0.5)) {
+      add(0, "seldom-barriers");
+    }
     int probes = 1 + random.nextInt(3);
     int intervals = 6 + random.nextInt(18);
     for (int i = 0; i < 3 + random.nextInt(10); i++) {

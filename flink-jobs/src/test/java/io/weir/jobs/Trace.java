@@ -52,6 +52,7 @@ import java.util.TreeMap;
  *   15 to alpha/0 SECONDS                       the worker's open interval begins then, whatever the clock says
  *   16 behind alpha/0 N                         N messages come to the partition, and are not read
  *   0  window-entries N                         what windows hold at most, in all
+ *   0  seldom-barriers                          barriers come with the lists of probes, not with every message
  *   50 now                                      time passes
  *   51 stop-jobs                                the jobs stop, and start again from their state
  *   52 checkpoint                               from which the next crash starts them
@@ -130,6 +131,11 @@ final class Trace {
     return 1_000_000;
   }
 
+  /** Whether barriers come only now and then. */
+  static boolean seldomBarriers(List<String> lines) {
+    return lines.stream().anyMatch(line -> line.endsWith(" seldom-barriers"));
+  }
+
   /** The events of lines; {@code name} says in errors where they are from. */
   static List<Event> read(String name, List<String> lines) throws IOException {
     Trace trace = new Trace();
@@ -151,7 +157,7 @@ final class Trace {
     poll(at);
     String action = words[1];
     List<String> rest = Arrays.asList(words).subList(Math.min(3, words.length), words.length);
-    if (action.equals("now") || action.equals("window-entries")) {
+    if (List.of("now", "window-entries", "seldom-barriers").contains(action)) {
       events.add(new Event(at, null, null));
       return;
     }

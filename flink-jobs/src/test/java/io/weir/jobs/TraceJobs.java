@@ -45,6 +45,8 @@ final class TraceJobs {
 
   /** A job: takes events, gives lines. */
   abstract static class Job implements AutoCloseable {
+    boolean seldomBarriers;
+
     /** Rows that are put in order in the end. */
     final List<String> rows = new ArrayList<>();
 
@@ -122,6 +124,7 @@ final class TraceJobs {
     List<Event> events = Trace.read("trace", trace);
     List<String> lines = new ArrayList<>();
     try (Job job = factory.make(Trace.windowEntries(trace))) {
+      job.seldomBarriers = Trace.seldomBarriers(trace);
       for (int i = 0; i < events.size(); i++) {
         Event event = events.get(i);
         if (restarts.contains(i) || event.stop() == Stop.ORDERLY) {
@@ -262,6 +265,7 @@ final class TraceJobs {
     void event(Event event, List<String> out) throws Exception {
       lines(stages.time(event.at()), out);
       if (event.enrolment() != null) {
+        lines(stages.barrier(), out);
         lines(stages.enrolment(event.enrolment()), out);
       }
       if (event.message() != null && !known.take(event.message())) {
@@ -271,8 +275,10 @@ final class TraceJobs {
           }
         }
         // In the job a barrier does it at least every few seconds; here at once, so that when does
-        // not matter.
-        lines(stages.barrier(), out);
+        // not matter, unless the trace says otherwise.
+        if (!seldomBarriers) {
+          lines(stages.barrier(), out);
+        }
       }
     }
 
