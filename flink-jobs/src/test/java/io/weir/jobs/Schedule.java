@@ -136,6 +136,7 @@ final class Schedule {
     // A clock that is wrong, seldom by much.
     int offset = chance(0.1) ? INTERVAL_S * (random.nextInt(13) - 6) : 0;
     boolean opened = false;
+    boolean atEnd = chance(0.5);
     for (int interval = begin; interval < end; interval++, start += INTERVAL_S) {
       if (!calm && chance(0.03)) {
         held = Math.max(held, start + random.nextInt(chance(0.3) ? 400 : 60));
@@ -143,7 +144,9 @@ final class Schedule {
       int batches = random.nextInt(4);
       double at = start;
       for (int batch = 0; batch < batches; batch++) {
-        at = Math.max(held, start + (batch + 1) * 2.0 + random.nextDouble());
+        // Agents publish in the course of an interval, or all at its end.
+        double after = atEnd ? INTERVAL_S + batch * 0.1 : (batch + 1) * 2.0 + random.nextDouble();
+        at = Math.max(held, start + after);
         if (!opened) {
           add(at, "to %s %d".formatted(name, start + offset));
           opened = true;
@@ -151,14 +154,14 @@ final class Schedule {
         send(at, name, "batch", records(rate), loss);
       }
       if (!calm && chance(0.05)) {
-        at = Math.max(held, start + 9);
+        at = Math.max(Math.max(held, at), start + 9);
         if (!opened) {
           add(at, "to %s %d".formatted(name, start + offset));
           opened = true;
         }
         send(at, name, "overflow", " %d,%d".formatted(1 + random.nextInt(50), 2000), loss);
       }
-      at = Math.max(held, start + INTERVAL_S + random.nextDouble() * 2);
+      at = Math.max(held, start + INTERVAL_S + 0.5 + random.nextDouble() * 1.5);
       if (!opened) {
         add(at, "to %s %d".formatted(name, start + offset));
         opened = true;
