@@ -4,14 +4,10 @@ import io.weir.jobs.Oracle.FlowKey;
 import io.weir.jobs.Oracle.Scope;
 import io.weir.jobs.Oracle.Seen;
 import io.weir.jobs.Oracle.Sum;
-import java.util.Comparator;
 import java.util.HashMap;
-import java.util.HashSet;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.function.ToLongFunction;
 
 /**
@@ -44,6 +40,7 @@ final class IndicatorOracle {
 
   /** Compares the rows, by window, scope, probe, customer, list and rank. */
   void check(Map<String, Map<String, String>> rows) {
+    rows.values().removeIf(row -> Oracle.number(row, "value") == 0);
     TreeMap<Long, TreeMap<String, Seen>> windows = oracle.windows();
     windows.forEach(
         (window, probes) -> {
@@ -137,41 +134,28 @@ final class IndicatorOracle {
       Map<String, Host> hosts,
       ToLongFunction<Host> value,
       Map<String, Map<String, String>> rows) {
-    List<Long> best =
-        hosts.values().stream()
-            .map(value::applyAsLong)
-            .filter(size -> size > 0)
-            .sorted(Comparator.reverseOrder())
-            .limit(Oracle.TOP)
-            .toList();
-    Set<String> listed = new HashSet<>();
-    for (int rank = 1; rank <= Oracle.TOP; rank++) {
-      String where = "top_indicators " + scope.key(window) + " list " + list + " rank " + rank;
-      Map<String, String> row = rows.get(scope.key(window) + " " + list + " " + rank);
-      if (row != null && Oracle.number(row, "value") == 0) {
-        row = null;
-      }
-      if (row == null || rank > best.size()) {
-        oracle.same(where, row == null ? 0L : row, rank > best.size() ? 0L : best.get(rank - 1));
-        continue;
-      }
-      Host host = hosts.get(row.get("addr"));
-      if (host == null || !listed.add(row.get("addr"))) {
-        oracle.same(where, row, "another host, of those " + new TreeSet<>(hosts.keySet()));
-        continue;
-      }
-      oracle.same(where, value.applyAsLong(host), best.get(rank - 1));
-      oracle.same(
-          where + " " + row.get("addr") + " syn_sent fin_recv rst_recv tcp_packets failed answered",
-          Oracle.text(row, "syn_sent", "fin_recv", "rst_recv", "tcp_packets", "failed", "answered"),
-          "%d %d %d %d %d %d"
-              .formatted(
-                  host.synSent,
-                  host.finReceived,
-                  host.rstReceived,
-                  host.tcpPackets,
-                  host.failed,
-                  host.answered));
-    }
+    Map<String, Long> values = new TreeMap<>();
+    hosts.forEach((name, host) -> values.put(name, value.applyAsLong(host)));
+    oracle.list(
+        "top_indicators",
+        scope.key(window) + " " + list,
+        rows,
+        values,
+        row -> row.getOrDefault("addr", ""),
+        (where, name, row) -> {
+          Host host = hosts.get(name);
+          oracle.same(
+              where + " " + name + " syn_sent fin_recv rst_recv tcp_packets failed answered",
+              Oracle.text(
+                  row, "syn_sent", "fin_recv", "rst_recv", "tcp_packets", "failed", "answered"),
+              "%d %d %d %d %d %d"
+                  .formatted(
+                      host.synSent,
+                      host.finReceived,
+                      host.rstReceived,
+                      host.tcpPackets,
+                      host.failed,
+                      host.answered));
+        });
   }
 }

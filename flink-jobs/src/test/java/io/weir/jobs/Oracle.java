@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Function;
 import java.util.function.ToLongFunction;
 
 /**
@@ -124,7 +125,6 @@ final class Oracle {
     ClosingRecord closing;
     FlowMessage header;
     boolean several;
-    final Set<Long> sequences = new TreeSet<>();
   }
 
   /** A closing record: when it came, and until when its worker has closed windows. */
@@ -218,7 +218,6 @@ final class Oracle {
       return;
     }
     part.batches++;
-    part.sequences.add(message.getSequence());
     long window = Math.floorDiv(message.getIntervalStartMs(), WINDOW_MS) * WINDOW_MS;
     Seen into =
         windows
@@ -380,13 +379,7 @@ final class Oracle {
     for (String line : lines) {
       Map<String, String> row = row(line, "flows");
       if (row != null) {
-        FlowKey key =
-            new FlowKey(
-                row.getOrDefault("src_addr", ""),
-                (int) number(row, "src_port"),
-                row.getOrDefault("dst_addr", ""),
-                (int) number(row, "dst_port"),
-                (int) number(row, "protocol"));
+        FlowKey key = flowKey(row);
         stored.add(
             "%s %d %s %s %d,%d,%d,%d"
                 .formatted(
@@ -708,69 +701,107 @@ final class Oracle {
     };
   }
 
+  /** The rest of a row that stands in its place. */
+  interface Rest<K> {
+    void check(String where, K key, Map<String, String> row);
+  }
+
+  /**
+   * That the places of a list hold the largest values, each of another key.
+   *
+   * @param place of the list in {@code rows}: window, scope, probe, customer and list
+   * @param values of all that may be listed; 0 is not
+   */
+  <K> void list(
+      String table,
+      String place,
+      Map<String, Map<String, String>> rows,
+      Map<K, Long> values,
+      Function<Map<String, String>, K> keyOf,
+      Rest<K> rest) {
+    List<Long> best =
+        values.values().stream()
+            .filter(value -> value > 0)
+            .sorted(Comparator.reverseOrder())
+            .limit(TOP)
+            .toList();
+    Set<K> listed = new HashSet<>();
+    for (int rank = 1; rank <= TOP; rank++) {
+      String where = table + " " + place + " rank " + rank;
+      Map<String, String> row = rows.get(place + " " + rank);
+      if (rank > best.size()) {
+        if (row != null) {
+          differences.add(where + ": is to be nothing, not " + row);
+        }
+        continue;
+      }
+      if (row == null) {
+        differences.add(where + ": nothing, is to have " + best.get(rank - 1));
+        continue;
+      }
+      K key = keyOf.apply(row);
+      if (!values.containsKey(key) || !listed.add(key)) {
+        differences.add(where + ": there is no such one, or twice: " + row);
+        continue;
+      }
+      same(where, values.get(key), best.get(rank - 1));
+      rest.check(where, key, row);
+    }
+  }
+
   private void flowLists(long window, Scope scope, Map<String, Map<String, String>> rows) {
     for (int list = 1; list <= 8; list++) {
       int number = list;
-      ToLongFunction<FlowKey> value =
-          key ->
-              number % 2 == 1 ? scope.flows().get(key).octets() : scope.flows().get(key).packets();
-      List<Long> best =
-          scope.flows().keySet().stream()
-              .filter(key -> isOf(number, key.protocol()))
-              .map(value::applyAsLong)
-              .filter(size -> size > 0)
-              .sorted(Comparator.reverseOrder())
-              .limit(TOP)
-              .toList();
-      Set<FlowKey> listed = new HashSet<>();
-      for (int rank = 1; rank <= TOP; rank++) {
-        String where = "top_flows " + scope.key(window) + " list " + list + " rank " + rank;
-        Map<String, String> row = rows.get(scope.key(window) + " " + list + " " + rank);
-        if (rank > best.size()) {
-          if (row != null) {
-            differences.add(where + ": is to be nothing, not " + row);
-          }
-          continue;
-        }
-        if (row == null) {
-          differences.add(where + ": nothing, is to have " + best.get(rank - 1));
-          continue;
-        }
-        FlowKey key =
-            new FlowKey(
-                row.get("src_addr"),
-                (int) number(row, "src_port"),
-                row.get("dst_addr"),
-                (int) number(row, "dst_port"),
-                (int) number(row, "protocol"));
-        Sum sum = scope.flows().get(key);
-        if (sum == null || !listed.add(key)) {
-          differences.add(where + ": there is no such flow, or twice: " + row);
-          continue;
-        }
-        same(where, value.applyAsLong(key), best.get(rank - 1));
-        same(
-            where + " " + key,
-            text(row, "fwd_packets", "fwd_octets", "rev_packets", "rev_octets"),
-            "%d %d %d %d".formatted(sum.fwdPackets, sum.fwdOctets, sum.revPackets, sum.revOctets));
-        same(
-            where + " window",
-            text(
-                row,
-                "window_octets",
-                "window_packets",
-                "window_flows",
-                "overflow_octets",
-                "duplicate_octets"),
-            "%d %d %d %d %d"
-                .formatted(
-                    scope.octets(),
-                    scope.packets(),
-                    scope.flows().size(),
-                    scope.overflow()[1],
-                    scope.twice()));
-      }
+      Map<FlowKey, Long> values = new HashMap<>();
+      scope
+          .flows()
+          .forEach(
+              (key, sum) -> {
+                if (isOf(number, key.protocol())) {
+                  values.put(key, number % 2 == 1 ? sum.octets() : sum.packets());
+                }
+              });
+      list(
+          "top_flows",
+          scope.key(window) + " " + list,
+          rows,
+          values,
+          Oracle::flowKey,
+          (where, key, row) -> flowRow(where, scope, key, row));
     }
+  }
+
+  private static FlowKey flowKey(Map<String, String> row) {
+    return new FlowKey(
+        row.getOrDefault("src_addr", ""),
+        (int) number(row, "src_port"),
+        row.getOrDefault("dst_addr", ""),
+        (int) number(row, "dst_port"),
+        (int) number(row, "protocol"));
+  }
+
+  private void flowRow(String where, Scope scope, FlowKey key, Map<String, String> row) {
+    Sum sum = scope.flows().get(key);
+    same(
+        where + " " + key,
+        text(row, "fwd_packets", "fwd_octets", "rev_packets", "rev_octets"),
+        "%d %d %d %d".formatted(sum.fwdPackets, sum.fwdOctets, sum.revPackets, sum.revOctets));
+    same(
+        where + " window",
+        text(
+            row,
+            "window_octets",
+            "window_packets",
+            "window_flows",
+            "overflow_octets",
+            "duplicate_octets"),
+        "%d %d %d %d %d"
+            .formatted(
+                scope.octets(),
+                scope.packets(),
+                scope.flows().size(),
+                scope.overflow()[1],
+                scope.twice()));
   }
 
   private void talkerLists(long window, Scope scope, Map<String, Map<String, String>> rows) {
@@ -826,48 +857,31 @@ final class Oracle {
       ToLongFunction<Ends> value,
       String name,
       Map<String, Map<String, String>> rows) {
-    List<Long> best =
-        all.values().stream()
-            .map(value::applyAsLong)
-            .filter(size -> size > 0)
-            .sorted(Comparator.reverseOrder())
-            .limit(TOP)
-            .toList();
-    Set<String> listed = new HashSet<>();
-    for (int rank = 1; rank <= TOP; rank++) {
-      String where = "top_talkers " + scope.key(window) + " list " + list + " rank " + rank;
-      Map<String, String> row = rows.get(scope.key(window) + " " + list + " " + rank);
-      if (rank > best.size()) {
-        if (row != null) {
-          differences.add(where + ": is to be nothing, not " + row);
-        }
-        continue;
-      }
-      if (row == null) {
-        differences.add(where + ": nothing, is to have " + best.get(rank - 1));
-        continue;
-      }
-      Ends ends = all.get(row.getOrDefault(name, "0"));
-      if (ends == null || !listed.add(row.get(name))) {
-        differences.add(where + ": there is no such one, or twice: " + row);
-        continue;
-      }
-      same(where, value.applyAsLong(ends), best.get(rank - 1));
-      same(
-          where + " " + row.get(name),
-          text(row, "in_octets", "in_packets", "out_octets", "out_packets", "flows"),
-          "%d %d %d %d %d"
-              .formatted(
-                  ends.inOctets,
-                  ends.inPackets,
-                  ends.outOctets,
-                  ends.outPackets,
-                  ends.flows.size()));
-      same(
-          where + " window",
-          text(row, "window_octets", "window_packets", "window_overflow_octets"),
-          "%d %d %d".formatted(scope.octets(), scope.packets(), scope.overflow()[1]));
-    }
+    Map<String, Long> values = new TreeMap<>();
+    all.forEach((key, ends) -> values.put(key, value.applyAsLong(ends)));
+    list(
+        "top_talkers",
+        scope.key(window) + " " + list,
+        rows,
+        values,
+        row -> row.getOrDefault(name, "0"),
+        (where, key, row) -> {
+          Ends ends = all.get(key);
+          same(
+              where + " " + key,
+              text(row, "in_octets", "in_packets", "out_octets", "out_packets", "flows"),
+              "%d %d %d %d %d"
+                  .formatted(
+                      ends.inOctets,
+                      ends.inPackets,
+                      ends.outOctets,
+                      ends.outPackets,
+                      ends.flows.size()));
+          same(
+              where + " window",
+              text(row, "window_octets", "window_packets", "window_overflow_octets"),
+              "%d %d %d".formatted(scope.octets(), scope.packets(), scope.overflow()[1]));
+        });
   }
 
   /** Octets and packets of each longer window, in all directions together. */
