@@ -130,7 +130,7 @@ impl ApplicationsConfig {
     /// Settings of application detection for one worker.
     ///
     /// # Errors
-    /// If nDPI is asked for and the agent was built without it.
+    /// If the configuration requires nDPI and the agent was built without it.
     pub fn options(&self) -> anyhow::Result<AppOptions> {
         let ndpi = match self.ndpi {
             UseNdpi::On if !cfg!(ndpi) => {

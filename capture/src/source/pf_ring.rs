@@ -102,7 +102,7 @@ impl Library {
     /// Loads the library at `path`, or else the one that is installed.
     ///
     /// # Errors
-    /// If there is none, or it is not libpfring: one line that says what to do.
+    /// If the library is missing or is not libpfring: the error says in one line what to do.
     pub fn load(path: Option<&Path>) -> anyhow::Result<Library> {
         for name in PCAP_NAMES {
             // SAFETY: libpcap has no initialisation that could go wrong for us.
@@ -220,7 +220,7 @@ impl PfRingDevice {
     /// Opens the rings of all workers. Those that have no queue of their own share the packets by their addresses.
     ///
     /// # Errors
-    /// If PF_RING refuses: one line that says what to do.
+    /// If PF_RING refuses: the error says in one line what to do.
     pub fn open(&self, library: &Arc<Library>, promiscuous: bool, workers: u32) -> anyhow::Result<Vec<ClosedPfRing>> {
         let shared = workers > 1 && !self.has_queue() && !self.is_zero_copy();
         let mut flags = TIMESTAMP;

@@ -206,7 +206,7 @@ fn told(datagrams: &[Datagram]) -> String {
     text
 }
 
-/// Compares what is told of an export with its golden text.
+/// Compares the text of a decoded export with its golden file.
 fn compare(name: &str, told: &str) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/exports").join(format!("{name}.txt"));
     if std::env::var_os("WEIR_BLESS").is_some() {

@@ -18,7 +18,7 @@ pub struct Stated {
     pub drops: u32,
 }
 
-/// The rate of one source, and the sample since which it is looked at.
+/// The sampling rate of one source, and the sample from which the collector began to measure it.
 #[derive(Clone, Debug, Default)]
 pub struct Pool {
     since: Stated,
