@@ -2,7 +2,6 @@ package io.weir.jobs.health;
 
 import io.weir.proto.Alert;
 import io.weir.proto.Severity;
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -10,8 +9,6 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.function.Consumer;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /** One reason's condition of one probe: for how many checks it has held or not, and its alert. */
 final class Condition {
@@ -137,35 +134,5 @@ final class Condition {
     } catch (NoSuchAlgorithmException e) {
       throw new IllegalStateException(e); // every Java has it
     }
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeInt(held);
-    out.writeInt(clear);
-    out.writeLong(since);
-    out.writeInt(version);
-    write(alert, out);
-    write(newest, out);
-  }
-
-  void read(DataInputView in) throws IOException {
-    held = in.readInt();
-    clear = in.readInt();
-    since = in.readLong();
-    version = in.readInt();
-    alert = readAlert(in);
-    newest = readAlert(in);
-  }
-
-  private static void write(Alert alert, DataOutputView out) throws IOException {
-    byte[] bytes = alert == null ? new byte[0] : alert.toByteArray();
-    out.writeInt(bytes.length);
-    out.write(bytes);
-  }
-
-  private static Alert readAlert(DataInputView in) throws IOException {
-    byte[] bytes = new byte[in.readInt()];
-    in.readFully(bytes);
-    return bytes.length == 0 ? null : Alert.parseFrom(bytes);
   }
 }

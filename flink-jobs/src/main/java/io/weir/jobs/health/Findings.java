@@ -4,9 +4,6 @@ import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.DropCount;
-import java.io.IOException;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /** What the closing records since the last check said. Times are ms. */
 final class Findings {
@@ -81,46 +78,5 @@ final class Findings {
     return record.getTimeShiftMs() == 0
         && !record.getSource().startsWith("file:")
         && !record.getSource().equals("generate");
-  }
-
-  void write(DataOutputView out) throws IOException {
-    for (long value :
-        new long[] {
-          closings,
-          clocked,
-          onInterface,
-          dropped,
-          missingBatches,
-          missingClosings,
-          unbalancedPackets,
-          unbalancedOctets,
-          late,
-          queueOctets,
-          spoolOctets,
-          behind,
-          ahead,
-          offset
-        }) {
-      out.writeLong(value);
-    }
-  }
-
-  static Findings read(DataInputView in) throws IOException {
-    Findings found = new Findings();
-    found.closings = in.readLong();
-    found.clocked = in.readLong();
-    found.onInterface = in.readLong();
-    found.dropped = in.readLong();
-    found.missingBatches = in.readLong();
-    found.missingClosings = in.readLong();
-    found.unbalancedPackets = in.readLong();
-    found.unbalancedOctets = in.readLong();
-    found.late = in.readLong();
-    found.queueOctets = in.readLong();
-    found.spoolOctets = in.readLong();
-    found.behind = in.readLong();
-    found.ahead = in.readLong();
-    found.offset = in.readLong();
-    return found;
   }
 }

@@ -3,6 +3,7 @@ package io.weir.jobs.health;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.serde.FieldSerializer;
 import java.time.Duration;
 import java.util.List;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -60,7 +61,9 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   @Override
   public void open(OpenContext context) {
     var runtime = getRuntimeContext();
-    state = runtime.getState(new ValueStateDescriptor<>("health", new ProbeHealth.Serializer()));
+    state =
+        runtime.getState(
+            new ValueStateDescriptor<>("health", new FieldSerializer<>(ProbeHealth.class)));
     timer = runtime.getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
     told = TOLD.register(runtime.getMetricGroup());
   }

@@ -4,17 +4,13 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.health.Condition.Finding;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.NewestRun;
-import io.weir.jobs.serde.StateSerializer;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Severity;
-import java.io.IOException;
 import java.util.EnumMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /**
  * How one probe is doing. Closing records gather findings; each answer of Kafka to the question how
@@ -40,7 +36,7 @@ final class ProbeHealth {
   /** Since the last check. */
   private Findings found = new Findings();
 
-  private NewestRun run = new NewestRun();
+  private final NewestRun run = new NewestRun();
 
   /** Kafka's newest answer. */
   private long checkedAt;
@@ -317,44 +313,5 @@ final class ProbeHealth {
 
   private static String number(long count) {
     return String.format(Locale.ROOT, "%,d", count);
-  }
-
-  /** Writes a {@link ProbeHealth}. */
-  public static final class Serializer extends StateSerializer<ProbeHealth> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    public void write(ProbeHealth health, DataOutputView out) throws IOException {
-      out.writeInt(health.workers.size());
-      for (Map.Entry<Integer, WorkerHealth> entry : health.workers.entrySet()) {
-        out.writeInt(entry.getKey());
-        entry.getValue().write(out);
-      }
-      for (Reason reason : Reason.values()) {
-        health.conditions.get(reason).write(out);
-      }
-      health.found.write(out);
-      health.run.write(out);
-      out.writeLong(health.checkedAt);
-      out.writeLong(health.unread);
-      out.writeLong(health.droppedInAll);
-    }
-
-    @Override
-    public ProbeHealth read(DataInputView in) throws IOException {
-      ProbeHealth health = new ProbeHealth();
-      for (int left = in.readInt(); left > 0; left--) {
-        health.workers.put(in.readInt(), WorkerHealth.read(in));
-      }
-      for (Reason reason : Reason.values()) {
-        health.conditions.get(reason).read(in);
-      }
-      health.found = Findings.read(in);
-      health.run = NewestRun.read(in);
-      health.checkedAt = in.readLong();
-      health.unread = in.readLong();
-      health.droppedInAll = in.readLong();
-      return health;
-    }
   }
 }

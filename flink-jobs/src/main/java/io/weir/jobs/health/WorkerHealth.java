@@ -5,9 +5,6 @@ import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
 import io.weir.proto.DropCount;
-import java.io.IOException;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /** What is known of one worker: how far it was read, when it last closed an interval. */
 final class WorkerHealth {
@@ -138,35 +135,5 @@ final class WorkerHealth {
       left -= cause.getVolume().getOctets();
     }
     return Math.abs(left);
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeLong(offset);
-    out.writeLong(heard);
-    out.writeBoolean(reported);
-    out.writeBoolean(stopped);
-    out.writeLong(idleEnd);
-    out.writeLong(idleSince);
-    out.writeLong(epoch);
-    out.writeLong(next);
-    out.writeLong(received);
-    out.writeLong(closedUntil);
-    out.writeLong(inRing);
-  }
-
-  static WorkerHealth read(DataInputView in) throws IOException {
-    WorkerHealth worker = new WorkerHealth();
-    worker.offset = in.readLong();
-    worker.heard = in.readLong();
-    worker.reported = in.readBoolean();
-    worker.stopped = in.readBoolean();
-    worker.idleEnd = in.readLong();
-    worker.idleSince = in.readLong();
-    worker.epoch = in.readLong();
-    worker.next = in.readLong();
-    worker.received = in.readLong();
-    worker.closedUntil = in.readLong();
-    worker.inRing = in.readLong();
-    return worker;
   }
 }

@@ -105,7 +105,7 @@ final class Indicator extends Listed {
               10,
               "one_way_packets",
               "Packets of probes that see one direction only, left out of the port report",
-              "schemas/probe.proto",
+              "schemas/declarations.proto",
               host -> 0,
               "0")
           .overAll(

@@ -1,14 +1,9 @@
 package io.weir.jobs.ledger;
 
 import io.weir.jobs.message.Reports;
-import io.weir.jobs.serde.Longs;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
-import java.io.IOException;
-import java.util.Map;
 import java.util.TreeMap;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /** What is known of one interval of one worker. */
 final class Interval {
@@ -76,6 +71,12 @@ final class Interval {
   /** When something last came, ms from 1970. */
   long touched;
 
+  /** For state. */
+  @SuppressWarnings("unused")
+  private Interval() {
+    this(0);
+  }
+
   Interval(int length) {
     this.length = length;
   }
@@ -104,68 +105,5 @@ final class Interval {
     return unclosed
         ? LedgerState.CLOSING_MISSING
         : missing ? LedgerState.BATCHES_MISSING : LedgerState.CLOSED;
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeInt(length);
-    out.writeLong(version);
-    out.writeBoolean(changed);
-    out.writeLong(touched);
-    out.writeInt(parts.size());
-    for (Map.Entry<Long, Part> entry : parts.entrySet()) {
-      Part part = entry.getValue();
-      out.writeLong(entry.getKey());
-      out.writeLong(part.batches);
-      out.writeLong(part.records);
-      out.writeLong(part.packets);
-      out.writeLong(part.octets);
-      out.writeLong(part.repeated);
-      Bytes.write(part.reports.toBytes(), out);
-      out.writeLong(part.highest);
-      Bytes.write(part.closing == null ? null : part.closing.toByteArray(), out);
-      Bytes.write(part.inferred == null ? null : part.inferred.toByteArray(), out);
-      out.writeLong(part.missing);
-      Longs.write(part.missingSequences, part.missingSequences.length, out);
-      out.writeLong(part.interfacePackets);
-      out.writeLong(part.interfaceOctets);
-      out.writeBoolean(part.abandoned);
-      out.writeLong(part.lateBatches);
-      out.writeLong(part.lateRecords);
-      out.writeLong(part.latePackets);
-      out.writeLong(part.lateOctets);
-      out.writeBoolean(part.beforeRun);
-    }
-  }
-
-  static Interval read(DataInputView in) throws IOException {
-    Interval interval = new Interval(in.readInt());
-    interval.version = in.readLong();
-    interval.changed = in.readBoolean();
-    interval.touched = in.readLong();
-    for (int left = in.readInt(); left > 0; left--) {
-      Part part = interval.part(in.readLong());
-      part.batches = in.readLong();
-      part.records = in.readLong();
-      part.packets = in.readLong();
-      part.octets = in.readLong();
-      part.repeated = in.readLong();
-      part.reports.add(Bytes.read(in));
-      part.highest = in.readLong();
-      byte[] closing = Bytes.read(in);
-      part.closing = closing == null ? null : ClosingRecord.parseFrom(closing);
-      byte[] inferred = Bytes.read(in);
-      part.inferred = inferred == null ? null : Conservation.parseFrom(inferred);
-      part.missing = in.readLong();
-      part.missingSequences = Longs.read(in);
-      part.interfacePackets = in.readLong();
-      part.interfaceOctets = in.readLong();
-      part.abandoned = in.readBoolean();
-      part.lateBatches = in.readLong();
-      part.lateRecords = in.readLong();
-      part.latePackets = in.readLong();
-      part.lateOctets = in.readLong();
-      part.beforeRun = in.readBoolean();
-    }
-    return interval;
   }
 }

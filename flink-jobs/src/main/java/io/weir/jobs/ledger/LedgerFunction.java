@@ -2,6 +2,7 @@ package io.weir.jobs.ledger;
 
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.serde.FieldSerializer;
 import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -50,7 +51,8 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
   public void open(OpenContext context) {
     state =
         getRuntimeContext()
-            .getState(new ValueStateDescriptor<>("ledger", new ProbeLedger.Serializer()));
+            .getState(
+                new ValueStateDescriptor<>("ledger", new FieldSerializer<>(ProbeLedger.class)));
   }
 
   @Override

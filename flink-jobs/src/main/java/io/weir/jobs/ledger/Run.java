@@ -3,11 +3,7 @@ package io.weir.jobs.ledger;
 import io.weir.jobs.message.RangeSet;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.InterfaceCounters;
-import java.io.IOException;
-import java.util.Map;
 import java.util.TreeMap;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /** One run of an agent's worker (an epoch): which messages came, and its last closing records. */
 final class Run {
@@ -43,6 +39,12 @@ final class Run {
   /** By sequence. */
   final TreeMap<Long, Closed> closings = new TreeMap<>();
 
+  /** For state. */
+  @SuppressWarnings("unused")
+  private Run() {
+    this(false);
+  }
+
   Run(boolean fromStart) {
     this.fromStart = fromStart;
   }
@@ -52,30 +54,5 @@ final class Run {
     if (closings.size() > MAX_CLOSINGS) {
       closings.pollFirstEntry();
     }
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeBoolean(fromStart);
-    Bytes.writeRanges(seen, out);
-    out.writeInt(closings.size());
-    for (Map.Entry<Long, Closed> entry : closings.entrySet()) {
-      out.writeLong(entry.getKey());
-      out.writeLong(entry.getValue().start);
-      out.writeInt(entry.getValue().length);
-      Bytes.write(entry.getValue().record.toByteArray(), out);
-    }
-  }
-
-  static Run read(DataInputView in) throws IOException {
-    Run run = new Run(in.readBoolean());
-    Bytes.readRanges(run.seen, in);
-    for (int left = in.readInt(); left > 0; left--) {
-      long sequence = in.readLong();
-      long start = in.readLong();
-      int length = in.readInt();
-      run.closings.put(
-          sequence, new Closed(start, length, ClosingRecord.parseFrom(Bytes.read(in))));
-    }
-    return run;
   }
 }

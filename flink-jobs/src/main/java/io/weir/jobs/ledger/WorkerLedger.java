@@ -7,15 +7,12 @@ import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RangeSet;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.LateInterval;
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /**
  * The ledger of one worker: what came of each of its intervals. Times are ms from 1970.
@@ -51,9 +48,9 @@ final class WorkerLedger {
    * Where the partition ended while nothing of it was read, and since when, ms from 1970; not part
    * of the state: after a start it is looked at anew.
    */
-  long idleEnd = -1;
+  transient long idleEnd = -1;
 
-  long idleSince;
+  transient long idleSince;
 
   final TreeMap<Long, Interval> intervals = new TreeMap<>();
   private final TreeMap<Long, Run> runs = new TreeMap<>();
@@ -433,48 +430,5 @@ final class WorkerLedger {
           return (part != null && part.closing != null) || forgotten.contains(start / 1000);
         });
     return new ArrayList<>(lost);
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeLong(offset);
-    out.writeLong(epoch);
-    out.writeBoolean(stopped);
-    out.writeLong(nextDue);
-    out.writeInt(intervals.size());
-    for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
-      out.writeLong(entry.getKey());
-      entry.getValue().write(out);
-    }
-    out.writeInt(runs.size());
-    for (Map.Entry<Long, Run> entry : runs.entrySet()) {
-      out.writeLong(entry.getKey());
-      entry.getValue().write(out);
-    }
-    Bytes.writeRanges(covered, out);
-    Bytes.writeRanges(declared, out);
-    Bytes.writeRanges(forgotten, out);
-  }
-
-  static WorkerLedger read(DataInputView in) throws IOException {
-    WorkerLedger worker = new WorkerLedger();
-    worker.offset = in.readLong();
-    worker.epoch = in.readLong();
-    worker.stopped = in.readBoolean();
-    worker.nextDue = in.readLong();
-    for (int left = in.readInt(); left > 0; left--) {
-      long start = in.readLong();
-      Interval interval = Interval.read(in);
-      worker.intervals.put(start, interval);
-      if (interval.changed) {
-        worker.open.add(start);
-      }
-    }
-    for (int left = in.readInt(); left > 0; left--) {
-      worker.runs.put(in.readLong(), Run.read(in));
-    }
-    Bytes.readRanges(worker.covered, in);
-    Bytes.readRanges(worker.declared, in);
-    Bytes.readRanges(worker.forgotten, in);
-    return worker;
   }
 }

@@ -1,9 +1,6 @@
 package io.weir.jobs.message;
 
 import io.weir.proto.ClosingRecord;
-import java.io.IOException;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /** What the newest closing record of a probe's newest run says of the agent. */
 public final class NewestRun {
@@ -38,21 +35,5 @@ public final class NewestRun {
   /** Whether it reads a capture file: it ends when that ends. */
   public boolean isOfFile() {
     return file;
-  }
-
-  public void write(DataOutputView out) throws IOException {
-    out.writeLong(epoch);
-    out.writeInt(length);
-    out.writeInt(workers);
-    out.writeBoolean(file);
-  }
-
-  public static NewestRun read(DataInputView in) throws IOException {
-    NewestRun run = new NewestRun();
-    run.epoch = in.readLong();
-    run.length = in.readInt();
-    run.workers = in.readInt();
-    run.file = in.readBoolean();
-    return run;
   }
 }

@@ -16,6 +16,12 @@ public final class RangeSet {
   private int ranges;
   private long forgotten;
 
+  /** For state. */
+  @SuppressWarnings("unused")
+  private RangeSet() {
+    this(0);
+  }
+
   public RangeSet(int maxRanges) {
     this.maxRanges = maxRanges;
   }
