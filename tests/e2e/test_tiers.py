@@ -201,6 +201,8 @@ def test_room_is_made_by_budget_and_by_age(stack: RunningStack, store: ClickHous
 
     hosts = store.rows("SELECT count() AS n, sum(received_octets) AS o FROM hosts_daily")
     assert "dropped" not in keep()
+    mixes = store.rows("SELECT * FROM mixes_daily ORDER BY ALL")
+    assert mixes
     # With no retention at all, only rows of the last day, and daily ones, stay.
     out = keep(budget="1kB")
     assert "dropped flows " in out
@@ -216,3 +218,5 @@ def test_room_is_made_by_budget_and_by_age(stack: RunningStack, store: ClickHous
     now = store.rows("SELECT sum(received_octets) AS o FROM hosts_daily WHERE probe != 'aged'")
     assert now[0]["o"] == hosts[0]["o"]
     assert store.rows("SELECT count() > 0 AS there FROM talkers_daily")[0]["there"]
+    # The windows that the lists of these days were made of are gone: no list is made of the few that came since.
+    assert store.rows("SELECT * FROM mixes_daily ORDER BY ALL") == mixes

@@ -14,6 +14,7 @@ from weir.storage.times import DAY_S, seconds
 
 #: Tables of each tier: `clickhouse/retention.yaml`. Tables in none of them are kept and counted as `other`.
 TIERS = retention.tiers()
+_TIER_OF = {table: name for name, tier in TIERS.items() for table in tier.tables}
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Partition:
 
     @property
     def tier(self) -> str:
-        return next((name for name, tier in TIERS.items() if self.table in tier.tables), "other")
+        return _TIER_OF.get(self.table, "other")
 
     @property
     def law(self) -> bool:
@@ -117,10 +118,12 @@ def kept_days(stack: Stack) -> dict[str, float]:
 
 
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
-    """The partitions to drop: first by age, then the oldest until the rest fits into `allowed` octets.
+    """The partitions to drop: first by age, then until the rest fits into `allowed` octets.
 
-    The present and the last day are never among them, so that too small a budget does not stop the present. What the law
-    keeps is none of them either: it has its room first, and the others share what is left.
+    What the law keeps and the tiers kept for ever have their room first, and the others share what is left. A tier that takes
+    more than its share loses its oldest partitions, raw records before rows of windows and hours. The present and the last
+    day stay, so that too small a budget does not stop the present: if they are why the rest does not fit, tiers lose of their
+    share, too.
     """
     out, left = [], []
     for one in found:
@@ -129,14 +132,19 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
             out.append(Dropped(one, "age"))
         else:
             left.append(one)
-    law = sum(one.octets for one in left if one.law)
-    over = sum(one.octets for one in left if not one.law) - max(allowed - law, 0)
-    for one in left:
-        if over <= 0:
-            break
-        if one.tier in days and not one.law and one.end and one.end < now - DAY_S:
-            out.append(Dropped(one, "budget"))
-            over -= one.octets
+    shares = {name: tier.share for name, tier in TIERS.items() if name in days and not tier.law}
+    taken = {name: sum(one.octets for one in left if one.tier == name) for name in shares}
+    room = max(allowed - sum(one.octets for one in left if one.tier not in shares), 0)
+    over = sum(taken.values()) - room
+    for kept in (1, 0):
+        for name, share in shares.items():
+            for one in [one for one in left if one.tier == name and one.end and one.end < now - DAY_S]:
+                if over <= 0 or taken[name] * sum(shares.values()) <= kept * room * share:
+                    break
+                left.remove(one)
+                out.append(Dropped(one, "budget"))
+                taken[name] -= one.octets
+                over -= one.octets
     return out
 
 

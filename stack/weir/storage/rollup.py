@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from weir.clickhouse import ClickHouse
+from weir.errors import WeirError
 from weir.storage.partitions import partitions
 from weir.storage.times import seconds
 
@@ -78,6 +79,19 @@ class _RollUp:
             )[0]["it"]
         )
 
+    def shrunk(self, admin: ClickHouse, day: str) -> bool:
+        """Whether the source has lost rows of the day: by age or for want of disk. The list, which is kept for ever, then stays
+        as it is.
+        """
+        if self.source == "hosts_daily":
+            return False
+        row = admin.rows(
+            f"SELECT (SELECT uniqExact(ts) FROM {self.source} WHERE ts >= toDateTime('{day} 00:00:00', 'UTC')"
+            f" AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY) AS now,"
+            + ", ".join(f"(SELECT max(windows) FROM {table} WHERE day = '{day}') AS listed" for table in self.lists)
+        )[0]
+        return bool(row["now"] < row["listed"])
+
     def complete(self, admin: ClickHouse, day: str) -> bool:
         """Whether the daily rows include all raw records of the day: a block is in `flows` before the views have filled
         the other tables, and after a crash much earlier.
@@ -110,7 +124,8 @@ def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None
 
     A day changes as long as its raw records are kept: they have one partition per day. Yields the day, the table and
     the number of rows, as each is done. A day interrupted half-way is not marked as done, and is written again; so is a
-    day whose raw records are newer than the rows that views derived from them.
+    day whose raw records are newer than the rows that views derived from them. A list whose source has lost rows of the
+    day stays; raises WeirError where that day was asked for.
     """
     moment = time.time() if now is None else now
     today = datetime.fromtimestamp(moment, UTC).date()
@@ -129,6 +144,11 @@ def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None
             now_is = one.fingerprint(admin, name, raw.rows)
             if day is None and (when >= today or noted.get((name, one.source)) == now_is):
                 continue
+            if one.shrunk(admin, name):
+                if day is None:
+                    continue
+                lists = ", ".join(one.lists)
+                raise WeirError(f"{one.source} no longer holds all windows of {name}: {lists} stays as it is", status=1)
             written = {table: _write(admin, table, statement, name) for table, statement in one.lists.items()}
             if one.complete(admin, name) or moment - raw.changed > _SETTLED_S:
                 rows = sum(written.values())

@@ -49,7 +49,7 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
         allowed = budget(stack, disk(admin), sum(one.octets for one in found))
         days = kept_days(stack)
         law = sum(one.octets for one in found if one.law)
-        spent = f"the oldest while the budget is spent{_of_which(law)}"
+        spent = f"the oldest of a tier beyond its share, the budget is spent{_of_which(law)}"
         gone_of = due(found, days, allowed, moment)
         for gone in gone_of:
             one = gone.partition
