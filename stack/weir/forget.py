@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,9 +26,12 @@ from weir.stages import Stages
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-#: Table of the wanted range while statements need it, so that no statement, log or list of mutations names it.
-_RANGE = "weir_forget"
+#: Begin of the name of the database that holds the wanted range while statements need it, so that no statement, log or list
+#: of mutations names it. Each run has its own, whose name tells when it began.
+_RANGE = "weir_forget_"
 _FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
+#: No run takes so long: a range that is older was left by one that was killed.
+_LEFT_S = 7 * 86_400
 #: Tables that the law orders to keep.
 _LAW = frozenset(table for tier in retention.tiers().values() if tier.law for table in tier.tables)
 #: No log records any of this; a removal waits for its end on every replica. Tables of the system's logs have a hundred
@@ -88,14 +93,14 @@ def network(text: str) -> Network:
 
 def search(store: ClickHouse, wanted: Network, stages: Stages, stage: str = "search") -> list[Found]:
     """Every table with rows that name an address of `wanted`."""
-    with _range(store, wanted):
-        return list(_search(store, _tables(store), stages, stage))
+    with _range(store, wanted) as own:
+        return list(_search(store, _tables(store, own), stages, stage))
 
 
 def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found]) -> None:
     """Remove the rows that `search` found, and search again. Raises WeirError if any match remains."""
-    with _range(store, wanted):
-        tables = _tables(store)
+    with _range(store, wanted) as own:
+        tables = _tables(store, own)
         stages.begin("remove")
         for at, one in enumerate(found, 1):
             stages.note("remove", f"{one.table}, {at} of {len(found)}")
@@ -105,6 +110,7 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
         stages.done("remove", f"{sum(one.rows for one in found):,} rows of {len(found)} tables")
         store.execute("SYSTEM RELOAD DICTIONARIES", database="")
         asked = {one.table for one in found}
+        _check(store, own, wanted)
         left = [one for one in _search(store, tables, stages, "search again") if not one.law or one.table in asked]
     if left:
         names = ", ".join(one.table for one in left)
@@ -154,28 +160,48 @@ def elsewhere() -> list[str]:
 
 
 @contextmanager
-def _range(store: ClickHouse, wanted: Network) -> Iterator[None]:
-    """The range of addresses as a table, while it is needed."""
+def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
+    """A database with the range of addresses as its table, while it is needed."""
     first, last = (mapped(address) for address in (wanted[0], wanted[-1]))
-    _drop(store)
-    store.execute(f"CREATE DATABASE {_RANGE} ENGINE = Atomic", database="", **_SETTINGS)
+    for row in store.rows(
+        f"SELECT name FROM system.databases WHERE startsWith(name, '{_RANGE}')", database="", **_SETTINGS
+    ):
+        began = row["name"].removeprefix(_RANGE).partition("_")[0]
+        if began.isdigit() and int(began) < time.time() - _LEFT_S:
+            _drop(store, row["name"])
+    own = f"{_RANGE}{time.time():.0f}_{secrets.token_hex(8)}"
+    store.execute(f"CREATE DATABASE {own} ENGINE = Atomic", database="", **_SETTINGS)
     try:
         store.execute(
-            f"CREATE TABLE {_RANGE}.range ENGINE = Memory AS SELECT toIPv6('{first}') AS first, toIPv6('{last}') AS last",
+            f"CREATE TABLE {own}.range ENGINE = Memory AS SELECT toIPv6('{first}') AS first, toIPv6('{last}') AS last",
             database="",
             **_SETTINGS,
         )
-        yield
+        yield own
     finally:
-        _drop(store)
+        _drop(store, own)
 
 
-def _drop(store: ClickHouse) -> None:
-    store.execute(f"DROP DATABASE IF EXISTS {_RANGE} SYNC", database="", **_SETTINGS)
+def _drop(store: ClickHouse, own: str) -> None:
+    store.execute(f"DROP DATABASE IF EXISTS {own} SYNC", database="", **_SETTINGS)
 
 
-def _tables(store: ClickHouse) -> dict[str, list[Column]]:
-    """Every table that keeps rows, the system's logs included, with its columns that can hold addresses."""
+def _check(store: ClickHouse, own: str, wanted: Network) -> None:
+    """Raise WeirError unless the statements so far, and so their removals, meant the addresses of `wanted` and no others."""
+    held = store.rows(
+        f"SELECT IPv6NumToString(first) AS first, IPv6NumToString(last) AS last FROM {own}.range",
+        database="",
+        **_SETTINGS,
+    )
+    asked = [ipaddress.IPv6Address(mapped(address)) for address in (wanted[0], wanted[-1])]
+    if [[ipaddress.IPv6Address(row["first"]), ipaddress.IPv6Address(row["last"])] for row in held] != [asked]:
+        raise WeirError(
+            "the range of addresses in the store was changed while it was used", hint="compare with a backup"
+        )
+
+
+def _tables(store: ClickHouse, own: str) -> dict[str, list[Column]]:
+    """Every table that keeps rows, the system's logs included, with its columns that can hold addresses of `own`'s range."""
     store.execute("SYSTEM FLUSH LOGS", database="", **_SETTINGS)
     rows = store.rows(
         "SELECT c.database AS database, c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "
@@ -189,7 +215,8 @@ def _tables(store: ClickHouse) -> dict[str, list[Column]]:
         condition = _condition(row["type"], _quoted(row["name"]))
         if condition:
             table = f"{_quoted(row['database'])}.{_quoted(row['table'])}"
-            tables.setdefault(table, []).append(Column(row["name"], condition))
+            column = Column(row["name"], condition.replace(f"{_RANGE}.", f"{own}."))
+            tables.setdefault(table, []).append(column)
     return tables
 
 

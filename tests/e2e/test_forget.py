@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.console import Console
 
 from harness import RunningStack, eventually
 from weir import forget
-from weir.clickhouse import ClickHouse
+from weir.clickhouse import ClickHouse, connect
 from weir.stages import Stages
 from window_traffic import TCP, Publisher, Seen, Way, conversations_and_a_scan
 
@@ -248,6 +249,25 @@ def test_what_the_law_orders_to_keep_goes_by_name_alone(stack: RunningStack, sto
     named = stack.weir("forget", gone, "--yes", "--nat")
     assert (named.status, left()) == (0, [0, 0]), named.err
     assert store.rows("SELECT count() AS n FROM nat_events") == [{"n": 1}]
+
+
+def test_runs_beside_each_other_remove_each_its_own(stack: RunningStack, store: ClickHouse) -> None:
+    gone, kept = [[f"10.66.{net}.{host}" for host in range(3)] for net in (8, 9)]
+    now = int(time.time())
+    left, used = (f"weir_forget_{now - days * 86_400}_ab" for days in (8, 6))
+    with scratch(store, "x IPv6"):
+        for number, address in enumerate(gone + kept):
+            store.execute(f"INSERT INTO scratch SELECT {number}, '::ffff:{address}' FROM numbers({number + 1})")
+        for name in (left, used):
+            store.execute(f"CREATE DATABASE {name} ENGINE = Atomic", database="")
+        with ThreadPoolExecutor(3) as pool:
+            assert list(pool.map(lambda one: _forget(connect(stack.stack, "admin"), one), gone)) == [1, 2, 3]
+        assert store.rows("SELECT n, count() AS c FROM scratch GROUP BY n ORDER BY n") == [
+            {"n": number, "c": number + 1} for number in (3, 4, 5)
+        ]
+        # The range of a run that was killed goes, one that may be in use stays.
+        assert [name for name in store.execute("SHOW DATABASES").split() if "forget" in name] == [used]
+        store.execute(f"DROP DATABASE {used} SYNC", database="")
 
 
 @contextmanager

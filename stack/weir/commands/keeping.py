@@ -14,6 +14,7 @@ from weir.clickhouse import connect
 from weir.commands import configured, console
 from weir.errors import WeirError
 from weir.stages import Stages
+from weir.storage.service import alone
 
 
 def backup(
@@ -87,7 +88,8 @@ def forget(
                     "nothing was removed: there is no terminal to confirm it", hint="--yes removes without asking"
                 )
             typer.confirm(f"Permanently remove these rows from every table, because they name {name}?", abort=True)
-        with Stages(console) as stages:
+        # The service `storage` must not make a daily list meanwhile of rows that are yet to go.
+        with alone(stack), Stages(console) as stages:
             forgetting.forget(store, wanted, stages, found)
         rows = sum(one.rows for one in found)
         console.print(f"{name} is removed: {rows:,} rows of {len(found)} tables.", highlight=False)
