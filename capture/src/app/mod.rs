@@ -213,7 +213,7 @@ pub struct AppCounts {
 }
 
 impl AppCounts {
-    /// What was done since `earlier`.
+    /// The counts since `earlier`.
     pub fn since(&self, earlier: &AppCounts) -> AppCounts {
         let affected = |now: Affected, then: Affected| Affected {
             flows: now.flows - then.flows,
@@ -400,7 +400,7 @@ impl Apps {
         *slot = AppSlot::default();
     }
 
-    /// What was done since the start.
+    /// The counts since the start.
     pub fn counts(&self) -> &AppCounts {
         &self.counts
     }
@@ -519,7 +519,7 @@ impl Apps {
     }
 }
 
-/// An IP packet without trailing octets of its frame; all of it if its length field is 0 or too large.
+/// An IP packet without its frame's padding; all of it if its length field is 0 or too large.
 fn without_padding(l3: &[u8]) -> &[u8] {
     let octets = match l3 {
         [first, _, high, low, ..] if first >> 4 == 4 => usize::from(u16::from_be_bytes([*high, *low])),
@@ -535,7 +535,7 @@ fn without_padding(l3: &[u8]) -> &[u8] {
     }
 }
 
-/// What follows the transport header of a TCP segment or UDP datagram.
+/// The payload of a TCP segment or UDP datagram.
 fn payload(protocol: u8, l4: &[u8]) -> &[u8] {
     let header = match protocol {
         TCP => l4.get(12).map_or(usize::MAX, |offset| usize::from(offset >> 4).max(5) * 4),

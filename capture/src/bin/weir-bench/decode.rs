@@ -44,7 +44,7 @@ pub struct BenchDecodeArgs {
     /// How long the flows of records lasted, ms; more than 9000 reaches into further intervals
     #[arg(long, value_name = "MS", default_value_t = 8000, value_parser = clap::value_parser!(u32).range(..=86_000_000))]
     pub lasting: u32,
-    /// Also add the records up and encode what is published
+    /// Also add up the records and encode the batches to publish
     #[arg(long)]
     pub metered: bool,
     /// Write the datagrams to a file instead, each after its length in two octets, higher one first
@@ -384,7 +384,7 @@ impl Exporting {
     }
 }
 
-/// IPFIX has no uptime in its header: its times are of the Unix epoch.
+/// IPFIX has no uptime in its header: its times count from the Unix epoch.
 fn fields(protocol: Protocol) -> impl Iterator<Item = (u16, u16)> {
     FIELDS.into_iter().map(move |(id, length)| match (protocol, id) {
         (Protocol::Ipfix, 22) => (152, 8),
