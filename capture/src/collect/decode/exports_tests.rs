@@ -9,7 +9,7 @@ use crate::source::file::CaptureFile;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Writes a line for each thing that is handed over.
+/// Writes one line for each decoded item.
 #[derive(Default)]
 struct Lines(String);
 
@@ -90,7 +90,7 @@ impl Take for Lines {
     }
 }
 
-/// What is there of a route.
+/// The parts of a route that are present.
 fn said(route: &Route) -> String {
     let all = format!("{route:?}");
     let nothing = format!("{:?}", Route::default());
@@ -128,7 +128,7 @@ fn said(route: &Route) -> String {
     hops.into_iter().flatten().chain(rest.map(|(one, _)| one)).collect::<Vec<_>>().join(", ")
 }
 
-/// A datagram: the session that it came by, when, and what it says.
+/// A datagram: its session, its arrival time and its content.
 type Datagram = (Session, i64, Vec<u8>);
 
 /// The datagrams within a capture, whatever port they are for.
