@@ -1,5 +1,5 @@
-//! What is kept of exporters over a restart of the agent, as JSON: without their templates, records would have to wait for
-//! the next time they are sent, which some exporters do every half hour.
+//! State of exporters kept across a restart of the agent, as JSON: without it, records would have to wait until the
+//! templates are sent again, which some exporters do every half hour.
 
 use crate::collect::element::template::{Template, TemplateField};
 use crate::collect::exporter::ExporterInfo;
@@ -14,7 +14,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// The form's name and version: another one is not read.
+/// The format's name and version: no other is read.
 const FORM: &str = "weir exporters 2";
 
 #[derive(Serialize, Deserialize)]
@@ -33,7 +33,7 @@ struct SavedExporter {
     sessions: Vec<SavedSession>,
 }
 
-/// What is of one session.
+/// State of one session.
 #[derive(Serialize, Deserialize)]
 struct SavedSession {
     port: u16,
@@ -42,7 +42,7 @@ struct SavedSession {
     stream: bool,
     heard_ms: i64,
     counting: Counting,
-    /// ms since its boot, and when it said so.
+    /// Its uptime, ms, and when it stated it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     uptime: Option<(u32, i64)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -61,7 +61,7 @@ struct SavedTemplate {
     fields: Vec<TemplateField>,
 }
 
-/// One packet in so many, of a sampler, of an interface, of a template or of all.
+/// One packet in this many, for a sampler, an interface, a template or everything.
 #[derive(Serialize, Deserialize)]
 struct SavedRate {
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -83,11 +83,12 @@ impl Exporters {
         serde_json::to_vec_pretty(&saved).unwrap_or_default()
     }
 
-    /// Takes in what [`Exporters::save`] gave, within this decoder's limits: of more exporters, those heard last. Of a session
-    /// that is known already, as of what another worker saved, the one that was heard later holds.
+    /// Restores the output of [`Exporters::save`] within this decoder's limits: of too many exporters, it keeps the
+    /// most recently heard. If a session is already known, such as from another worker's state, the more recently heard
+    /// one is kept.
     ///
     /// # Errors
-    /// Where it is not what `save` gave; the decoder is as it was then.
+    /// If `saved` is not an output of `save`; the decoder is then unchanged.
     pub fn restore(&mut self, saved: &[u8], limits: &DecodeLimits) -> anyhow::Result<()> {
         let saved: Saved = serde_json::from_slice(saved).context("the saved state of exporters cannot be read")?;
         ensure!(saved.form == FORM, "the saved state of exporters is of the form {:?}, not {FORM:?}", saved.form);
@@ -131,7 +132,7 @@ impl SavedExporter {
 
     fn restored(self, limits: &DecodeLimits) -> anyhow::Result<Exporter> {
         let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == self.protocol);
-        let protocol = protocol.with_context(|| format!("the saved protocol {:?} is not known", self.protocol))?;
+        let protocol = protocol.with_context(|| format!("the saved protocol {:?} is unknown", self.protocol))?;
         let agent = self.agent.map_or(Address::default(), packet::address);
         let info = ExporterInfo { address: packet::address(self.address), agent, protocol, domain: self.domain };
         let mut exporter = Exporter::new(info);
