@@ -61,7 +61,7 @@ pub struct Uncommitted {
 }
 
 impl Uncommitted {
-    /// Commits them, and waits for the answer where `wait` says so.
+    /// Commits them, and waits for the answer if `wait`.
     pub fn commit(&mut self, wait: bool) {
         if self.taken.is_empty() {
             return;

@@ -1,11 +1,11 @@
-//! What a collector counts of exporters and of nProbes.
+//! A collector's counters on exporters and nProbes.
 
 use super::decode::{Heard, ZmqTopic};
 use crate::metrics::{CounterBy, Metrics};
 use crate::proto;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Records that came and that were lost, by exporter.
+/// Records received and lost, by exporter.
 #[derive(Clone)]
 pub struct CollectMetrics {
     records: CounterBy<2>,

@@ -1,4 +1,4 @@
-//! What a router said of a flow, as a message.
+//! Encodes a router's data on a flow as a message.
 
 use crate::collect::element::routed::Route;
 use crate::packet::stated;
