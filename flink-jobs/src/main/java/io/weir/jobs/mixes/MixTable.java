@@ -8,7 +8,7 @@ import java.util.stream.Collectors;
 
 /** The table {@code mixes}. */
 final class MixTable {
-  /** What a direction had as a whole. */
+  /** The totals of a direction. */
   record Whole(long octets, long packets, long flows) {}
 
   /**

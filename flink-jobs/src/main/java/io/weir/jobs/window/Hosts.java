@@ -18,7 +18,7 @@ public final class Hosts {
     return size;
   }
 
-  /** How many there are with those that did no more than fail to reach someone before. */
+  /** Number of hosts including those that only failed to reach another host earlier. */
   public int known() {
     return index.size();
   }
@@ -49,7 +49,7 @@ public final class Hosts {
     return hostOf[2 * flow.number() + (source ? 0 : 1)];
   }
 
-  /** The first of the ends of flows that are a host's, -1 where it has none. */
+  /** The first flow end of a host, -1 if it has none. */
   public int first(int host) {
     return head[host];
   }
