@@ -5,7 +5,7 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 
 /**
- * All that records are enriched with, as of one moment. Never changes: what is new makes a new one.
+ * All that records are enriched with, as of one moment. Immutable: each update creates a new one.
  */
 public final class Known {
   /** Nothing known. */
@@ -43,12 +43,12 @@ public final class Known {
     addresses = AddressTable.of(prefixes.places(), systems, countries);
   }
 
-  /** Where the next three find an IPv4 address. */
+  /** Place of an IPv4 address, for the next three methods. */
   int find(int address) {
     return addresses.find(address);
   }
 
-  /** Where the next three find an IPv6 address. */
+  /** Place of an IPv6 address, for the next three methods. */
   int find(long high, long low) {
     return addresses.find(high, low);
   }
@@ -67,14 +67,14 @@ public final class Known {
   }
 
   /**
-   * What is declared of a probe.
+   * The declaration of a probe.
    *
    * @param site where it stands, empty for nowhere
    * @param rank among the probes that see the same flow: the lower comes first
    * @param oneWay it sees one direction of each flow only
    */
   public record Probe(String site, int rank, boolean oneWay) {
-    /** Of a probe that nobody has described. */
+    /** The declaration of a probe that nobody has described. */
     public static final Probe UNKNOWN = new Probe("", 100, false);
   }
 

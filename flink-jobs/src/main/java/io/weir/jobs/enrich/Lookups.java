@@ -5,10 +5,10 @@ import org.apache.flink.metrics.MetricGroup;
 
 /** Where {@link Enrich} looks things up. */
 public interface Lookups extends AutoCloseable {
-  /** What is known now; ask again for each batch. */
+  /** The current data; call again for each batch. */
   Known now();
 
-  /** Declares what there is to count. */
+  /** Registers the metrics. */
   void register(MetricGroup metrics);
 
   @Override

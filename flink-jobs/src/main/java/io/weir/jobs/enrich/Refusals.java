@@ -34,7 +34,7 @@ final class Refusals {
     return counts;
   }
 
-  /** Counts one, and logs it where none of this cause was logged for a minute. */
+  /** Counts a refusal, and logs it unless one of this cause was logged within the last minute. */
   void add(String cause, String format, Object... arguments) {
     counts.get(cause).increment();
     long now = System.currentTimeMillis();

@@ -1,8 +1,8 @@
 package io.weir.jobs.indicators;
 
 /**
- * What is counted for one host of a window: moves over rows of numbers. The first {@link #SIZE} of
- * a row are also in digests; what lists count for themselves comes after them.
+ * The counts of one host in a window: a cursor over rows of numbers. The first {@link #SIZE} of a
+ * row are also in digests; what lists count for themselves comes after them.
  */
 final class HostStats {
   static final int SYN_SENT = 0;
@@ -51,7 +51,7 @@ final class HostStats {
     this.stats = stats;
   }
 
-  /** Goes to the host whose row begins there. */
+  /** Moves to the host whose row begins there. */
   HostStats place(int place) {
     at = place;
     return this;
@@ -107,7 +107,7 @@ final class HostStats {
     return stats[at + SYN_SENT] >= WORM_SYNS && workWeight() >= WORM_WEIGHT;
   }
 
-  /** Whether it is in the TCP port report, as far as that has room. */
+  /** Whether it qualifies for the TCP port report, if there is room. */
   boolean isReported() {
     return control() > 0 && tcpPackets() > 0;
   }

@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What one bucket says of its hosts: its part of the sums ({@link Indicator}), of the TCP port
+ * One bucket's results on its hosts: its part of the sums ({@link Indicator}), of the TCP port
  * report ({@link PortReport}) and of the lists ({@link HostList}).
  *
  * @param top rows of a list
@@ -125,7 +125,8 @@ record IndicatorDigester(int top, int report) implements Digester {
 
     /**
      * Rows of the report that one bucket gives: twice what it would have of a full one, and more.
-     * Where a bucket has more, the report ends above what it left out, see {@link IndicatorRows}.
+     * If a bucket has more, the report ends before the first row left out, see {@link
+     * IndicatorRows}.
      */
     private int shareOfReport() {
       return Math.min(report, 32 + 2 * report / Buckets.COUNT);

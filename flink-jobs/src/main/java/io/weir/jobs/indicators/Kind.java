@@ -21,7 +21,7 @@ final class Kind {
     };
   }
 
-  /** Whether the flow's source is known to have begun it, as far as its protocol can tell. */
+  /** Whether the flow's source is known to be the initiator, as far as the protocol shows it. */
   static boolean begins(FlowCursor flow, int kind) {
     return !flow.isBack()
         && switch (kind) {

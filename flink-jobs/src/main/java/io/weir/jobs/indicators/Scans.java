@@ -13,8 +13,8 @@ import java.util.stream.IntStream;
 
 /**
  * Distinct destinations and destination ports of the flows that hosts began. They are counted
- * exactly, and only for hosts that may come into a list; overflow records add what their sketches
- * say.
+ * exactly, and only for hosts that may enter a list; overflow records add the estimates of their
+ * sketches.
  */
 final class Scans {
   /** The kinds below this have ports. */
@@ -45,7 +45,7 @@ final class Scans {
   private final Sums peers = new Sums(0);
   private final Sums dstPorts = new Sums(0);
 
-  /** Of hosts whose distinct addresses and ports were counted: kind is the second key. */
+  /** Sums of hosts whose distinct addresses and ports were counted: kind is the second key. */
   private final Sums distinct = new Sums(3);
 
   Scans(Flows flows, HostCounts counts) {
@@ -89,15 +89,15 @@ final class Scans {
     portBounds[at]++;
   }
 
-  /** Distinct destinations that overflow records tell by sketches. */
+  /** Distinct destinations, estimated from the sketches of overflow records. */
   long sketched(int host, int kind) {
     return sketched.size() == 0 ? 0 : sketched.get(host, kind, 0);
   }
 
   /**
    * Offers hosts to the lists by distinct destinations and ports. No host has more of either than
-   * it began flows, overflow records and what their sketches say added: those with most are counted
-   * first, and who cannot come into a list any more is not counted.
+   * it began flows, overflow records and what their sketches say added: hosts with most are counted
+   * first, and hosts that can no longer enter a list are not counted.
    *
    * @param listsOf the lists of a scope by their ids; 0: all hosts'
    */
@@ -150,7 +150,10 @@ final class Scans {
     }
   }
 
-  /** Counts the distinct destinations and ports of the flows that a host began; where they are. */
+  /**
+   * Counts the distinct destinations and ports of the flows that a host initiated; returns their
+   * place.
+   */
   private int count(int host, int kind) {
     int known = distinct.find(host, kind);
     if (known >= 0) {
@@ -176,7 +179,7 @@ final class Scans {
     return at;
   }
 
-  /** Three standard errors of the estimate, and what may have been counted exactly as well. */
+  /** Three standard errors of the estimate, plus those that may also have been counted exactly. */
   static long error(long estimate, long exact) {
     return (long) Math.ceil(3 * Sketches.STANDARD_ERROR * estimate) + Math.min(estimate, exact);
   }

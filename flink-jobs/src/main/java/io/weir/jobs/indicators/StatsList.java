@@ -2,7 +2,7 @@ package io.weir.jobs.indicators;
 
 import java.util.function.ToLongFunction;
 
-/** A list by what is counted of every host. */
+/** A list by a count that every host has. */
 final class StatsList extends HostList {
   private final ToLongFunction<HostStats> value;
   private final String sql;
