@@ -23,9 +23,9 @@ import java.util.stream.Stream;
 
 /**
  * Writes the classes that follow from {@code schemas/flow.proto} and its options: the columns of
- * the tables that batches fill, what writes a record into them, and what refuses a record that they
- * cannot hold. Maven runs it before it compiles, with the schemas' descriptor set and the folder to
- * write to.
+ * the tables that batches fill, the code that writes a record into them, and the code that refuses
+ * a record that they cannot hold. Maven runs it before it compiles, with the schemas' descriptor
+ * set and the folder to write to.
  *
  * <p>Each of some fifty fields of each record passes through this code, so it is spelt out: a loop
  * over fields would make a call for each that the JVM cannot inline, and method handles put
@@ -142,7 +142,7 @@ public final class FlowCode {
     write(folder.resolve("source/RecordChecks.java"), code.checks());
   }
 
-  /** Leaves a file alone that says the same: after a newer one Maven would compile everything. */
+  /** Leaves an unchanged file alone: a newer one would make Maven compile everything. */
   private static void write(Path path, String text) throws IOException {
     if (!Files.exists(path) || !Files.readString(path).equals(text)) {
       Files.createDirectories(path.getParent());

@@ -57,7 +57,7 @@ final class Sums {
     }
   }
 
-  /** Takes what was received in other intervals out of what was published. */
+  /** Subtracts records received in other intervals from those published. */
   void subtractPublished(long packets, long octets) {
     flowPackets -= packets;
     flowOctets -= octets;

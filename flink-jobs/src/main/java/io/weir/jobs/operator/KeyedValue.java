@@ -7,7 +7,7 @@ import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 
-/** The value that a function keeps for each key, and makes when it first hears of the key. */
+/** The value that a function keeps for each key, and creates when a key first occurs. */
 public final class KeyedValue<S> {
   private final ValueState<S> state;
 
