@@ -152,7 +152,7 @@ class Engine:
             self._lock = None
 
     def _refresh_dictionaries(self) -> None:
-        """Read dictionaries again when their lifetime is over, which a server's engine does by itself and this one not."""
+        """Reload dictionaries whose lifetime is over: a clickhouse-server does so by itself, chDB does not."""
         while not self._stopping.wait(_REFRESH_S):
             for database, name in self.admin_rows(
                 "SELECT database, name FROM system.dictionaries WHERE status IN ('LOADED', 'FAILED') AND lifetime_max > 0"
