@@ -28,7 +28,7 @@ def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json",
 
 
 def keep(
-    every: Annotated[float, typer.Option(min=0, help="Stay, and repeat every so many minutes.")] = 0,
+    every: Annotated[float, typer.Option(min=0, help="Keep running, and repeat after this many minutes.")] = 0,
 ) -> None:
     """Make room: drop partitions beyond their tier's age, and the oldest ones if the budget is spent; write the daily
     lists.
