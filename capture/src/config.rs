@@ -302,7 +302,7 @@ impl Config {
         let share = self.limits.memory.saturating_sub(rings + self.queue_octets()) / u64::from(workers);
         if share < LEAST_SHARE {
             bail!(
-                "limits.memory = {} octets is too little for {workers} workers: {} would do",
+                "limits.memory = {} octets is too little for {workers} workers: set at least {}",
                 self.limits.memory,
                 (rings + LEAST_SHARE * u64::from(workers)) * 4 / 3 + 1
             );
@@ -371,7 +371,7 @@ pub fn check_probe(name: &str) -> anyhow::Result<()> {
         {
             Ok(())
         }
-        _ => bail!("{name:?} cannot be a probe's name: 1 to 63 of a-z, 0-9 and -, not - first"),
+        _ => bail!("{name:?} cannot be a probe's name: use 1 to 63 characters a-z, 0-9 and -, not beginning with -"),
     }
 }
 
@@ -453,7 +453,7 @@ mod tests {
         assert!(to("ipfix", "c:1", "tepmlate = \"\"").contains("unknown field `tepmlate`"));
         assert!(to("ipfix", "c", "").contains("no address such as"));
         assert!(to("netflow-v9", "tcp://c:1", "").contains("udp:// alone"));
-        assert!(to("ipfix", "c:1", "template = \"%IN_PKST\"").contains("is it %IN_PKTS?"));
+        assert!(to("ipfix", "c:1", "template = \"%IN_PKST\"").contains("did you mean %IN_PKTS?"));
     }
 
     #[test]

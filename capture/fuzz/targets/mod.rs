@@ -1,4 +1,4 @@
-//! What fuzzing checks, one function for each target: each takes any octets and panics if the agent breaks an
+//! The checks of fuzzing, one function for each target: each takes any octets and panics if the agent breaks an
 //! invariant. `fuzz_targets/` passes them to libFuzzer, and the agent's tests replay `regressions/` through them.
 
 #![allow(missing_docs)]

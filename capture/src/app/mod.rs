@@ -1,6 +1,6 @@
 //! Application detection, from a flow's first packets.
 //!
-//! [`Apps`] is what one worker owns. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to
+//! Each worker owns one [`Apps`]. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to
 //! [`Apps::packet`], which soon has nothing left to learn from it. Two detectors work independently: [`names`] reads
 //! server and DNS names; nDPI, if the agent was built with it, detects the application. A flow is inspected from its
 //! first payload on, for a budget of packets; its state in nDPI lives in a pool of fixed size meanwhile.
@@ -93,7 +93,7 @@ impl NotInspected {
         }
     }
 
-    /// What the cause means, for a person.
+    /// The cause in plain words.
     pub fn meaning(self) -> &'static str {
         match self {
             NotInspected::Overload => "too many of the packets would have been inspected, as when each begins a flow",
@@ -312,8 +312,8 @@ impl Apps {
         };
     }
 
-    /// Looks at a packet of the flow that `slot` belongs to. `l3` is what was captured from its IP header on, `l4`
-    /// where in that the transport header begins, `time_ms` its time from the Unix epoch. Show it every metered IP
+    /// Looks at a packet of the flow that `slot` belongs to. `l3` holds its captured octets from the IP header on, `l4`
+    /// is the offset of the transport header in them, `time_ms` its time from the Unix epoch. Show it every metered IP
     /// packet, even when nothing is left to learn: overload is measured over all packets.
     ///
     /// True if `slot` changed, so the flow's record must be updated.

@@ -263,13 +263,13 @@ impl<'a> Cursor<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// What follows a length of one octet.
+    /// The octets after a one-octet length.
     fn block8(&mut self) -> Option<&'a [u8]> {
         let octets = usize::from(*self.take(1)?.first()?);
         self.take(octets)
     }
 
-    /// What follows a length of two octets.
+    /// The octets after a two-octet length.
     fn block16(&mut self) -> Option<&'a [u8]> {
         let octets = usize::from(self.u16()?);
         self.take(octets)

@@ -67,7 +67,7 @@ impl Uncommitted {
             return;
         }
         if let Err(error) = self.committer.commit(std::mem::take(&mut self.taken), wait) {
-            tracing::warn!("{error:#}: after a restart it is read again");
+            tracing::warn!("{error:#}: these messages are read again after a restart");
         }
     }
 }

@@ -253,7 +253,9 @@ impl<I: Input> Listening<I> {
         self.send(Work::Close(closing))?;
         if let Err(error) = self.options.states.save(self.options.identity.worker, &self.decoder) {
             if self.throttle.allow("state") {
-                tracing::warn!("{error:#}: after a restart exporters would have to send their templates again");
+                tracing::warn!(
+                    "{error:#}: after a restart, records will wait until exporters send their templates again"
+                );
             }
         }
         Ok(())

@@ -82,7 +82,7 @@ fn losses<'a>(info: &ExporterInfo, counts: &'a Counts) -> &'a Losses {
     if info.protocol == Protocol::Sflow { &counts.samples } else { &counts.losses }
 }
 
-/// What an exporter's sequence numbers count.
+/// The unit that an exporter's sequence numbers count.
 fn named(protocol: Protocol, counts: Unit) -> &'static str {
     match (protocol, counts) {
         (Protocol::Sflow, _) => "samples",

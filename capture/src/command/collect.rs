@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Examples, and what to know beside the options.
+/// Examples and notes.
 pub const HELP: &str = "\
 Examples:
   weir-probe collect --netflow :2055 --ipfix :4739 --sflow :6343 --config weir-probe.toml
@@ -67,7 +67,7 @@ pub struct CollectArgs {
     /// Where records go
     #[arg(long, default_value = "kafka")]
     pub to: Target,
-    /// What holds instead of the configuration's.
+    /// Overrides of the configuration.
     #[command(flatten)]
     pub instead: Instead,
     /// Threads; the system distributes exporters among them

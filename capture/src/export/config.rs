@@ -102,7 +102,7 @@ impl ToCollector {
     fn build(&self, protocol: ExportProtocol) -> anyhow::Result<Built> {
         let address: CollectorAddress = self.address.parse()?;
         if let (ExportProtocol::V9, CollectorAddress::Tcp(_)) = (protocol, &address) {
-            bail!("NetFlow v9 goes by udp:// alone; ipfix goes by tcp:// too");
+            bail!("NetFlow v9 needs udp://; ipfix can also use tcp://");
         }
         let template = if self.template.is_empty() { DEFAULT } else { &self.template };
         let template = ExportTemplate::parse(template, self.biflow)?;

@@ -138,7 +138,7 @@ impl FilterSets {
             Ok(compiler) => compiler,
             Err(error) if config.sets.is_empty() => {
                 tracing::warn!(
-                    "the shipped filter sets are off: {error}; filters.default = false says so without this"
+                    "the shipped filter sets are off: {error}; filters.default = false silences this message"
                 );
                 return Ok(FilterSets::default());
             }
@@ -201,7 +201,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     if (1..=63).contains(&name.len()) && name.bytes().all(good) {
         return Ok(());
     }
-    bail!("{name:?} cannot be the name of a set or label: 1 to 63 of a-z, 0-9, _, . and -");
+    bail!("{name:?} cannot be the name of a set or label: use 1 to 63 characters a-z, 0-9, _, . and -");
 }
 
 /// Counts the labels, interval by interval. Remembered verdicts outlast an interval.

@@ -234,7 +234,8 @@ mod tests {
         Tcp { flags: tcp::ACK, sequence, acknowledgement: 1, payload }
     }
 
-    /// What segments (sequence, payload, time in ms) of one direction are: `r`etransmitted, `o`ut of order or `.`.
+    /// The classes of segments (sequence, payload, time in ms) of one direction: `r`etransmitted, `o`ut of order or
+    /// `.`.
     fn verdicts(start: u32, segments: &[(u32, u32, i64)]) -> String {
         let first = First { sender: 0, at_ns: 0, syn: false, next: start };
         let mut connection = Connection::new(first);

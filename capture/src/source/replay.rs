@@ -31,7 +31,7 @@ pub enum Speed {
 pub struct Plan {
     /// The files, by the time of their first packet.
     pub files: Vec<CaptureFile>,
-    /// What is added to the packet times of each file, ns.
+    /// Shift added to the packet times of each file, ns.
     moves: Vec<i64>,
     /// The common part of those, ms.
     pub shift_ms: i64,

@@ -93,7 +93,9 @@ const FIELDS: [(u16, u16); 18] = [
 pub fn decode(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == args.protocol);
     let protocol = protocol
-        .with_context(|| format!("{:?} is no protocol: netflow5, netflow9, ipfix, sflow or nprobe", args.protocol))
+        .with_context(|| {
+            format!("{:?} is not a protocol: use netflow5, netflow9, ipfix, sflow or nprobe", args.protocol)
+        })
         .map_err(Failure::start)?;
     // A reader of the file expects the present time.
     let now = if args.write.is_some() { (wall_clock_ns() / 1_000_000_000) as u32 } else { NOW };

@@ -113,7 +113,7 @@ fn form(name: &str) -> anyhow::Result<WriteForm> {
             }
             octets + compressed(&records).len()
         })),
-        _ => bail!("{name:?} is no form: ipfix, netflow-v9, json or json-compressed"),
+        _ => bail!("{name:?} is not a form: use ipfix, netflow-v9, json or json-compressed"),
     }
 }
 

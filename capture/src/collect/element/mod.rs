@@ -116,7 +116,8 @@ pub enum Meaning {
 /// of rank [`ALL`] are all read.
 pub const ALL: u8 = u8::MAX;
 
-/// What the element `id` of the enterprise `pen` (0: IANA's) means, and its rank; `None` where it means nothing here.
+/// The meaning of the element `id` of the enterprise `pen` (0: IANA's) means, and its rank; `None` where it means
+/// nothing here.
 pub fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
     Some(match (pen, id) {
         (0, 1) => (Meaning::Octets, 0),

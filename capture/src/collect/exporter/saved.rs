@@ -91,7 +91,7 @@ impl Exporters {
     /// If `saved` is not an output of `save`; the decoder is then unchanged.
     pub fn restore(&mut self, saved: &[u8], limits: &DecodeLimits) -> anyhow::Result<()> {
         let saved: Saved = serde_json::from_slice(saved).context("the saved state of exporters cannot be read")?;
-        ensure!(saved.form == FORM, "the saved state of exporters is of the form {:?}, not {FORM:?}", saved.form);
+        ensure!(saved.form == FORM, "the saved state of exporters has the format {:?}, not {FORM:?}", saved.form);
         let mut exporters = saved
             .exporters
             .into_iter()
@@ -186,7 +186,7 @@ impl SavedSession {
         talk.boot_ms = self.boot_ms;
         for SavedTemplate { id, scopes, fields } in self.templates.into_iter().take(limits.templates) {
             let template = Template::new(fields, scopes, heard_ms, limits).ok().filter(|_| id >= 256);
-            talk.templates.insert(id, template.with_context(|| format!("the saved template {id} is none"))?);
+            talk.templates.insert(id, template.with_context(|| format!("the saved template {id} is invalid"))?);
         }
         for SavedRate { sampler, interface, template, rate } in self.rates.into_iter().take(limits.options) {
             let of = match (sampler, interface, template) {

@@ -32,7 +32,7 @@ pub struct Numbered {
     pub sent_ms: i64,
 }
 
-/// The numbers of one exporter; a unit is what it numbers: records, messages or samples.
+/// The numbers of one exporter; they count a unit: records, messages or samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
     /// The expected number, or its lower bound if units were unknown; `None` before the first message.

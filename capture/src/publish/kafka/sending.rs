@@ -111,7 +111,7 @@ impl Sending {
             // With a spool, workers first hand over their messages.
             if give_up && (finished || self.spool.is_none()) {
                 let octets = self.shared.queued.load(Ordering::Relaxed);
-                bail!("{outstanding} messages ({octets} octets) were not taken by Kafka");
+                bail!("Kafka has not accepted {outstanding} messages ({octets} octets)");
             }
         }
     }
@@ -291,7 +291,7 @@ impl Sending {
             places.into_iter().for_each(|place| spool.acknowledge(place));
             self.shared.spooled(spool.octets());
             if spool.is_empty() {
-                tracing::info!("all that was in the spool was sent");
+                tracing::info!("all messages of the spool have been sent");
             }
         }
     }
@@ -359,7 +359,7 @@ impl Sending {
 
     fn say_failed(&self) {
         let reason = self.producer.client().fatal_error().map_or_else(String::new, |(_, reason)| reason);
-        tracing::error!("Kafka's client failed ({reason}): it is set up anew");
+        tracing::error!("Kafka's client failed ({reason}): creating a new one");
     }
 }
 

@@ -130,7 +130,7 @@ impl KafkaShared {
         self.spool_fails.store(true, Ordering::Relaxed);
         self.metrics.spool_error();
         if self.throttle.allow(&format!("spool {:?}", error.kind())) {
-            tracing::error!("cannot write to the spool ({error}): messages wait in memory, as long as it lasts");
+            tracing::error!("cannot write to the spool ({error}): messages wait in memory until it is full");
         }
     }
 }

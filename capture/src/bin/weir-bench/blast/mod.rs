@@ -80,7 +80,7 @@ pub fn blast(args: &BlastArgs) -> Result<Exit, Failure> {
     let sent = match xdp::Generator::start(&interface, peer, &frames, args) {
         Ok(generator) => generator.send()?,
         Err(error) => {
-            tracing::info!("frames are sent through a socket, not made by XDP: {error:#}");
+            tracing::info!("sending frames through a socket, because XDP is not available: {error:#}");
             socket::send(&interface, &frames, args)?
         }
     };

@@ -131,7 +131,7 @@ impl Nprobe {
         }
     }
 
-    /// What came of nProbes so far.
+    /// Counts of all nProbes' messages so far.
     pub(super) fn heard(&self) -> Heard {
         Heard { topics: self.topics, left_out: self.left_out.all() }
     }
