@@ -20,4 +20,4 @@ AS SELECT
         nullIf(dictGet('service_names', 'name', (f.service, f.protocol)), ''), 'unknown') AS application,
     f.fwd_packets + f.rev_packets AS packets, f.fwd_octets + f.rev_octets AS octets
 FROM flows AS f
-COMMENT 'What each autonomous system is used for, from the flow records: a flow that two probes saw counts twice';
+COMMENT 'Applications of each autonomous system, from the flow records: a flow that two probes saw counts twice';
