@@ -2,8 +2,7 @@
 
 The engine, not a list, tells which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays, maps
 and tuples of them). In texts every notation counts: IPv4, IPv6 short or long, mapped, with hyphens as in host names,
-reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are kept, and so is what the law orders to
-keep (`law` in `clickhouse/retention.yaml`), unless it is asked for by name.
+reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are kept, and so are rows that the law requires (`law` in `clickhouse/retention.yaml`), unless the command names them.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ public final class Known {
     return addresses.find(high, low);
   }
 
-  /** Place among {@link #prefixes} of what was found. */
+  /** Index in {@link #prefixes} of the prefix found. */
   int prefix(int found) {
     return addresses.value(found, 0);
   }

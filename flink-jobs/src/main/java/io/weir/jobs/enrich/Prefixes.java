@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * The declared prefixes as they were at one moment. What a prefix says is found by its place, which
+ * The declared prefixes as they were at one moment. The data of a prefix are found by its place, which
  * {@link #places} gives; place 0 is that of addresses without a prefix. Never changes.
  */
 public final class Prefixes {

@@ -47,7 +47,7 @@ public final class Reference {
   private static final long FILES_EVERY_MS = 2_000;
 
   /**
-   * What is read.
+   * The inputs.
    *
    * @param brokers Kafka's
    * @param systems path of the file of autonomous systems, empty for none

@@ -15,7 +15,7 @@ final class MixTable {
    * A row.
    *
    * @param number null for the remainder
-   * @param remainder null for what is no remainder
+   * @param remainder null for other rows
    * @param sums where they begin at {@code at}
    */
   @SuppressWarnings("ArrayRecordComponent")

@@ -363,8 +363,8 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     } catch (FileNotFoundException e) {
       // Only a state older than the newest complete checkpoint can list it, or someone deleted it.
       LOG.error(
-          "block {} with {} rows is gone from {}: taken as stored when a later checkpoint was complete; the ledger"
-              + " shows it where it was not",
+          "pending file of block {} ({} rows) is missing at {}: assumed stored, since a later checkpoint completed;"
+              + " check the ledger",
           file.token(),
           file.rows(),
           file.path());
@@ -402,7 +402,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
         retries.inc();
         if (now - warned >= WARN_EVERY_MS) {
           warned = now;
-          LOG.warn("block {} not stored yet, trying on: {}", file.token(), e.toString());
+          LOG.warn("block {} is not stored yet, trying again: {}", file.token(), e.toString());
         }
         Thread.sleep(backoff);
         backoff = Math.min(LAST_BACKOFF_MS, backoff * 2);

@@ -118,7 +118,7 @@ final class Coarse {
 
   /**
    * Adds one direction of a flow for one of its ends: {@code source} says which, {@code forward}
-   * whether it is what the source sent.
+   * whether the source sent the packets.
    */
   private void oneWay(
       FlowCursor flow, long[] cells, boolean source, boolean forward, boolean owned) {

@@ -44,7 +44,7 @@ public abstract class Listed {
     return group;
   }
 
-  /** What it means; may be empty. */
+  /** Its meaning; may be empty. */
   public final String comment() {
     return comment;
   }
