@@ -396,7 +396,9 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
         inwards = ", to which connections from outside were mapped" if one.inwards else ""
         console.print(f"{name}: [bold]{one.subscriber}[/bold]{own}{vrf}{user}{inwards}", highlight=False)
     elif answer.holders:
-        console.print(f"{name}: not known: several may have had it; --protocol or --to may single one out", highlight=False)
+        console.print(
+            f"{name}: not known: several may have had it; --protocol or --to may single one out", highlight=False
+        )
     else:
         console.print(f"{name}: not known", highlight=False)
     table = Table(header_style="bold", box=None, pad_edge=False)
