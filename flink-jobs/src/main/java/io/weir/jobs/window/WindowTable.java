@@ -145,7 +145,7 @@ public final class WindowTable<W, T> {
   /**
    * A column whose values are declared one by one.
    *
-   * @param beginning of the comment, before the meanings of the values
+   * @param what beginning of the comment, before the meanings of the values
    */
   public WindowTable<W, T> listed(String columnName, String what, List<? extends Listed> listed) {
     Set<String> meanings = new LinkedHashSet<>();
