@@ -1,4 +1,4 @@
--- Share of the interface''s packets that can be queried, per probe and interval.
+-- Share of the interface's packets that can be queried, per probe and interval.
 CREATE OR REPLACE VIEW v_completeness
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',
