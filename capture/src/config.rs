@@ -111,7 +111,7 @@ pub struct ApplicationsConfig {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum UseNdpi {
-    /// Where the agent was built with it.
+    /// On if the agent was built with it.
     Auto,
     /// Yes, or the agent does not start.
     On,

@@ -82,7 +82,7 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Adds an octet in lower case, escaped where it is not printable, a backslash, or one of `special`.
+    /// Adds an octet in lower case, escaped if it is not printable, a backslash, or one of `special`.
     fn push(&mut self, octet: u8, special: &[u8]) {
         match octet {
             b'\\' => self.text(b"\\\\"),

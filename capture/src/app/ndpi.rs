@@ -67,7 +67,7 @@ impl Module {
     /// A module that knows every protocol.
     ///
     /// # Errors
-    /// As [`Ndpi::check`], and if there is no memory.
+    /// As [`Ndpi::check`], or if memory runs out.
     pub fn new() -> anyhow::Result<Module> {
         Ndpi::check()?;
         let _one = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,7 +243,7 @@ impl Ndpi {
     /// A module of its own, with room for `flows` flows.
     ///
     /// # Errors
-    /// As [`Module::new`], and if there is no memory for so many flows.
+    /// As [`Module::new`], or if memory does not suffice for this many flows.
     pub fn new(flows: u16) -> anyhow::Result<Ndpi> {
         let mut ndpi = Ndpi { module: Module::new()?, pool: Pool::new(flows)?, by_protocol: [0; 256] };
         ndpi.by_protocol = std::array::from_fn(|protocol| ndpi.ask_of_protocol(protocol as u8));

@@ -168,7 +168,7 @@ impl Notices {
         true
     }
 
-    /// Reports a name that is new, or that was not reported for long. False where there is no room for it.
+    /// Reports a name that is new, or that was not reported for long. False if there is no room for it.
     pub fn name(&mut self, from: &ExporterInfo, name: &GivenName<'_>, now_ms: i64) -> bool {
         let kind = match name.of {
             Named::Interface => Kind::Interface,

@@ -158,8 +158,9 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
 fn sources(args: &CollectArgs) -> anyhow::Result<Vec<Sources>> {
     let mut kafka = args.nprobe_kafka.clone();
     for property in &args.nprobe_kafka_conf {
-        let (key, value) =
-            property.split_once('=').with_context(|| format!("--nprobe-kafka-conf {property:?} is no key=value"))?;
+        let (key, value) = property
+            .split_once('=')
+            .with_context(|| format!("--nprobe-kafka-conf {property:?} is not of the form key=value"))?;
         for from in &mut kafka {
             from.properties.insert(key.to_owned(), value.to_owned());
         }

@@ -163,8 +163,9 @@ fn exports(args: &NprobeArgs) -> anyhow::Result<Vec<ExportConfig>> {
     for kafka in &args.kafka {
         let (brokers, topic, mut properties) = nprobe_kafka::parse(kafka).context("--kafka")?;
         for property in &args.kafka_conf {
-            let (key, value) =
-                property.split_once('=').with_context(|| format!("--kafka-conf {property:?} is no key=value"))?;
+            let (key, value) = property
+                .split_once('=')
+                .with_context(|| format!("--kafka-conf {property:?} is not of the form key=value"))?;
             properties.insert(key.to_owned(), value.to_owned());
         }
         let (template, json_labels) = (template.clone(), args.json_labels);

@@ -339,7 +339,7 @@ impl Replaying<'_> {
     }
 }
 
-/// Small files finish at once, and must not wait for the next check.
+/// Small files finish immediately, and must not wait for the next check.
 fn started_recently(bar: &ProgressBar) -> bool {
     bar.elapsed() < Duration::from_millis(100)
 }

@@ -130,8 +130,8 @@ fn is_icmp(protocol: u8) -> bool {
     matches!(protocol, 1 | 58)
 }
 
-/// Type * 256 + code of the answer to a request of ICMP; 0 if there is none, for the record does not say what the
-/// other side sent.
+/// Type * 256 + code of the answer to a request of ICMP; 0 if there is none, because the record does not contain the
+/// other side's messages.
 fn answer(protocol: u8, type_and_code: u16) -> u16 {
     match (protocol, type_and_code >> 8) {
         (1, 13) => 14 << 8,

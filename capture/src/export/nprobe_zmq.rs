@@ -116,7 +116,7 @@ impl Ntopng {
         if !port.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
             && !address.starts_with("ipc://")
         {
-            bail!("{address:?} is no endpoint such as \"tcp://*:5556\"");
+            bail!("{address:?} is not an endpoint such as \"tcp://*:5556\"");
         }
         Ok(Ntopng {
             form: JsonForm::new(template, to.json_labels),

@@ -123,8 +123,7 @@ impl Default for FilterSets {
 }
 
 impl FilterSets {
-    /// Compiles the sets of a configuration. The shipped ones alone are left out, with a warning, where there is no
-    /// libpcap.
+    /// Compiles the sets of a configuration. Without libpcap, it leaves out the shipped sets alone, with a warning.
     ///
     /// # Errors
     /// One line: an invalid name or expression, with its place; libpcap missing ([`pcap::NoLibpcap`]).

@@ -31,7 +31,7 @@ const BODY_HEADER: usize = 5;
 const MAX_BODY: usize = 64 << 20;
 /// Octets after which a new segment begins, at most.
 const SEGMENT_OCTETS: u64 = 16 << 20;
-/// Minimum number of segments in a full spool, so that it drops little at once.
+/// Minimum number of segments in a full spool, so that it drops little at a time.
 const LEAST_SEGMENTS: u64 = 8;
 /// Number of a spool's first segment: there is room for others before it.
 const FIRST: u64 = 1 << 32;

@@ -35,7 +35,7 @@ pub struct Plan {
     moves: Vec<i64>,
     /// The common part of those, ms.
     pub shift_ms: i64,
-    /// First and last packet time after the moves, ns; now where there are no packets.
+    /// First and last packet time after the moves, ns; the present if there are no packets.
     pub span_ns: (i64, i64),
     speed: Speed,
     pub octets: u64,

@@ -41,7 +41,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// It ended with this status and one line that says so.
+/// Asserts that it ended with this status and one line with this text.
 fn assert_refused(output: &Output, status: i32, needle: &str) {
     let error = stderr(output);
     assert_eq!(output.status.code(), Some(status), "{error}");

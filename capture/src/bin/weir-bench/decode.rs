@@ -89,7 +89,7 @@ const FIELDS: [(u16, u16); 18] = [
 /// Decodes generated datagrams, with `--metered` meters them, and prints one JSON object; or writes them to a file.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] for a protocol that is not known.
+/// [`Exit::CannotStart`] for an unknown protocol.
 pub fn decode(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == args.protocol);
     let protocol = protocol

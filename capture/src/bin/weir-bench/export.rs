@@ -42,7 +42,7 @@ type WriteForm = Box<dyn FnMut(&proto::FlowMessage, &[proto::Flow]) -> usize>;
 /// Exports generated records and prints one JSON object.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] for a form that is not known.
+/// [`Exit::CannotStart`] for an unknown form.
 pub fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     let mut form = form(&args.form).map_err(Failure::start)?;
     let batches: Vec<Vec<u8>> = (0..BATCHES).map(|number| batch(number).encode_to_vec()).collect();

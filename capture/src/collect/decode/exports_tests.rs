@@ -1,6 +1,6 @@
-//! Exports as golden texts that a person can read: `tests/golden/exports`. Those of `tests/exports` were made after the documents
-//! of vendors (`own-*.txt`); those that vendors' devices sent are no part of the project, and where they are absent nothing is
-//! compared. `WEIR_BLESS=1` writes the texts anew.
+//! Exports as golden texts that a person can read: `tests/golden/exports`. Those of `tests/exports` (`own-*.txt`)
+//! follow the vendors' documents; exports that vendors' devices sent are not part of the project, and their test
+//! compares nothing if they are absent. `WEIR_BLESS=1` writes the texts again.
 
 use super::*;
 use crate::collect::record::{GivenName, InterfaceCounters, Named, NatEvent, SentCounts};
@@ -215,7 +215,7 @@ fn compare(name: &str, told: &str) {
     assert_eq!(told, std::fs::read_to_string(&golden).unwrap_or_default(), "{}", golden.display());
 }
 
-/// The files of a folder that end so, sorted; `None` where there is no such folder.
+/// The files of a folder with this ending, sorted; `None` if the folder does not exist.
 fn files(folder: &Path, extension: &str) -> Option<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).ok()?;
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

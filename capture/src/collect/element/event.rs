@@ -15,12 +15,12 @@ pub trait Take {
     /// An event that counts nothing.
     fn event(&mut self, _from: &ExporterInfo, _event: &NatEvent<'_>) {}
 
-    /// The name of an interface or a VRF, by an option; false where there is no room for it.
+    /// The name of an interface or a VRF, from an option; false if there is no room for it.
     fn name(&mut self, _from: &ExporterInfo, _name: &GivenName<'_>) -> bool {
         true
     }
 
-    /// The counters of an interface, by a sample of sFlow's; false where there is no room for them.
+    /// The counters of an interface, from an sFlow sample; false if there is no room for them.
     fn counters(&mut self, _from: &ExporterInfo, _counters: &InterfaceCounters) -> bool {
         true
     }
@@ -113,7 +113,7 @@ pub fn gives_name(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 82 | 83 | 236)
 }
 
-/// Reads an option as the name of an interface or a VRF; `None` where it is none.
+/// Reads an option as the name of an interface or a VRF; `None` if it names none.
 pub fn name<'a>(fields: &'a [TemplateField], option: &'a [u8]) -> Option<GivenName<'a>> {
     let mut given = GivenName::default();
     for (field, octets) in walk(fields, option).filter(|(field, _)| field.pen == 0) {

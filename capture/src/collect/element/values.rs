@@ -390,7 +390,7 @@ pub fn text(octets: &[u8]) -> &[u8] {
     &octets[..memchr::memchr(0, octets).unwrap_or(octets.len())]
 }
 
-/// The host in a URL such as `http://host:80/path` or `host/path`; empty where there is none.
+/// The host in a URL such as `http://host:80/path` or `host/path`; empty if there is none.
 pub fn host(locator: &[u8]) -> &[u8] {
     let after = memchr::memmem::find(locator, b"://").map_or(0, |at| at + 3);
     let locator = &locator[after..];

@@ -74,7 +74,8 @@ struct SavedRate {
 }
 
 impl Exporters {
-    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; the most recently heard
+    /// exporter first.
     pub fn save(&self) -> Vec<u8> {
         let mut exporters: Vec<&Exporter> = self.iter().collect();
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));

@@ -94,7 +94,7 @@ impl Inbox {
     /// Begins to read; ends when `stop` is set.
     ///
     /// # Errors
-    /// One clear line about what to do. Unreachable brokers and publishers are no error: they are tried again.
+    /// One clear line about what to do. An unreachable broker or publisher is not an error: the thread tries again.
     pub fn open(sources: &Sources, probe: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<Inbox> {
         // SAFETY: no pointers; the result is checked.
         let wake = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };

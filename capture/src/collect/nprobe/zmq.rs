@@ -118,7 +118,7 @@ fn run(endpoint: &Endpoint, socket: &zmq::Socket, mut outbox: Outbox, stop: &Ato
     }
 }
 
-/// The next message; `None` where there is none.
+/// The next message; `None` if there is none.
 fn receive(socket: &zmq::Socket, publisher: Address) -> Option<NprobeMessage> {
     let mut header = socket.recv_msg(zmq::DONTWAIT).ok()?;
     let from = header.gets("Peer-Address").and_then(|peer| peer.parse::<IpAddr>().ok());

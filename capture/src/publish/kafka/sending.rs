@@ -21,7 +21,7 @@ const AWAY: Duration = Duration::from_secs(5);
 /// How long to wait at the queue, with messages under way and without.
 const BUSY: Duration = Duration::from_millis(5);
 const QUIET: Duration = Duration::from_millis(100);
-/// Messages of the spool that are on their way at once: the others stay where they take no memory.
+/// Maximum messages of the spool in flight: the others stay on disk, where they take no memory.
 const REPLAYED_AT_ONCE: i32 = 256;
 /// How often to sync the spool, and how soon to retry a failed write.
 const SYNC: Duration = Duration::from_secs(1);
@@ -244,7 +244,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends the spool's messages, a few at once.
+    /// Sends the spool's messages, a few at a time.
     fn replay(&mut self) -> anyhow::Result<()> {
         let mut shed = Amount::default();
         while !self.held

@@ -57,7 +57,7 @@ pub(super) struct KafkaShared {
     pub(super) throttle: Throttle,
     /// Set when nothing may wait any more.
     pub(super) give_up: Arc<AtomicBool>,
-    /// Why Kafka will never accept a message, if it said so.
+    /// The reason why Kafka will never accept a message, if it gave one.
     pub(super) refused: Mutex<Option<Refused>>,
     /// The topics exist; librdkafka gets no message before.
     pub(super) ready: AtomicBool,

@@ -1,4 +1,4 @@
-//! Records as JSON: an object, an array of objects, or an object a line. No tree is made of them.
+//! Records as JSON: an object, an array of objects, or an object a line. It builds no tree of them.
 
 use super::record::{Fields, NprobeRecords, NprobeValue};
 use crate::collect::cause::Refusal;
@@ -45,7 +45,7 @@ fn document<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut N
 /// An object that is a record, or an array of those.
 struct Document<'r, 'm, T> {
     records: &'r mut NprobeRecords<'m, T>,
-    /// Within an array, where a nested array is no list of records.
+    /// Whether it is within an array; an array nested there is not a list of records.
     nested: bool,
 }
 
