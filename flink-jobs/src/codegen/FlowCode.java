@@ -275,7 +275,7 @@ public final class FlowCode {
         .collect(Collectors.joining());
   }
 
-  /** The columns in a message that is a field of a record; none where it is not a message. */
+  /** The columns in a message that is a field of a record; none if it is not a message. */
   private List<Field> within(FieldDescriptor field) {
     if (field.getJavaType() != JavaType.MESSAGE) {
       return List.of();

@@ -58,7 +58,7 @@ public final class Prefixes {
   /**
    * Built from prefixes that {@link #check} lets through.
    *
-   * @throws IllegalArgumentException where the text of one is no prefix
+   * @throws IllegalArgumentException if a text is not a prefix
    */
   static Prefixes of(Collection<Prefix> prefixes) {
     return new Prefixes(prefixes);

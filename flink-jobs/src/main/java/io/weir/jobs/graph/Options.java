@@ -194,7 +194,7 @@ public final class Options {
     windowFlows = number("window-flows", values, 10_000, 1_000_000_000);
     answerTimeout = duration("answer-timeout", values);
     if (answerTimeout.compareTo(window) >= 0) {
-      throw new BadOption("--answer-timeout is shorter than --window");
+      throw new BadOption("--answer-timeout must be shorter than --window");
     }
     nationalDelay = duration("national-delay", values);
     discoveryInterval = duration("discovery-interval", values);

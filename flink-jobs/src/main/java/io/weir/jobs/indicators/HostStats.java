@@ -79,13 +79,13 @@ final class HostStats {
     return stats[at + TCP_SENT] + stats[at + TCP_RECV];
   }
 
-  /** 100 * control packets / all TCP packets, rounded down; 0 where there are none. */
+  /** 100 * control packets / all TCP packets, rounded down; 0 if there are none. */
   long workWeight() {
     long packets = tcpPackets();
     return packets == 0 ? 0 : 100 * control() / packets;
   }
 
-  /** 100 * SYN-ACKs sent / SYNs received and sent, rounded down; 0 where there are none. */
+  /** 100 * SYN-ACKs sent / SYNs received and sent, rounded down; 0 if there are none. */
   long synackShare() {
     long syns = stats[at + SYN_RECV] + stats[at + SYN_SENT];
     return syns == 0 ? 0 : 100 * stats[at + SYNACK_SENT] / syns;

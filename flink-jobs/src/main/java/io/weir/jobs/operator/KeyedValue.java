@@ -30,7 +30,7 @@ public final class KeyedValue<S> {
     return value;
   }
 
-  /** The value, null where there is none. */
+  /** The value, null if there is none. */
   public S get() throws IOException {
     return state.value();
   }

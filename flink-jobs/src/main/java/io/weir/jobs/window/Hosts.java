@@ -38,7 +38,7 @@ public final class Hosts {
     return Cells.before(index.cells(), a * Sums.KEY, b * Sums.KEY, Sums.KEY);
   }
 
-  /** Number of the host with this address, -1 where there is none. */
+  /** Number of the host with this address, -1 if there is none. */
   public int find(long high, long low) {
     int at = index.find(high, low);
     return at < 0 ? -1 : at / Sums.KEY;

@@ -80,7 +80,7 @@ public final class Sums {
     cells[at + KEY + value] += amount;
   }
 
-  /** One of the sums of a key, 0 where there is none. */
+  /** One of the sums of a key, 0 if there is none. */
   public long get(long high, long low, int value) {
     int at = find(high, low);
     return at < 0 ? 0 : cells[at + KEY + value];

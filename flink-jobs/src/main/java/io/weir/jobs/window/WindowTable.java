@@ -32,7 +32,7 @@ public final class WindowTable<W, T> {
   static final int ALL = 2;
   static final int CUSTOMER = 3;
 
-  /** A step of the plain-SQL check: a table of that name is made of the SELECT. */
+  /** A step of the plain-SQL check: creates a table with that name from the SELECT. */
   public record Step(String name, String sql) {}
 
   /** A column that several tables have, of rows that hold an {@code S}. */
