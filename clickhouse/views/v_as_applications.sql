@@ -1,4 +1,4 @@
--- mixes hold shares of AS and of applications, each by itself; what an AS is used for is told by the records alone.
+-- mixes contain shares of AS and of applications separately; only the records show the applications of an AS.
 CREATE OR REPLACE VIEW v_as_applications
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',

@@ -11,7 +11,7 @@ CREATE OR REPLACE VIEW v_exporters
     records UInt64 COMMENT 'Records that came of it',
     lost UInt64 COMMENT 'Units sent but not received, by its sequence numbers, in units of lost_unit',
     lost_unit LowCardinality(String) COMMENT 'Unit of its sequence numbers: records, datagrams, samples, messages; empty if nothing was lost',
-    without_sampling_rate UInt64 COMMENT 'Of records, those that came before it said its sampling rate: they are counted as they came',
+    without_sampling_rate UInt64 COMMENT 'Records that came before it announced its sampling rate: they are counted unscaled',
     sampling LowCardinality(String) COMMENT 'Its sampling rate where that is not settled. expected: announced, and not yet received; not_understood: announced in a form that gives no rate. In both cases octets and packets of records without a rate (sampling_rate 0) are as exported. Empty: known, or never announced',
     nat_events UInt64 COMMENT 'Events of translators and firewalls that came of it. Reports other than flow records name no domain: they are in the row of the exporter''s first domain',
     interface_counters UInt64 COMMENT 'Samples of its interfaces'' counters that came, likewise',

@@ -31,7 +31,7 @@ AS SELECT
     if(out_packets = 0, NULL, flow_out_packets / out_packets - 1) AS out_difference
 FROM
 (
-    -- Of a device that several collectors hear, the one that heard most counts.
+    -- If several collectors hear a device, the one that heard most counts.
     SELECT ts, exporter_addr, interface, max(p.speed) AS speed, groupBitOr(p.status) AS status, max(p.ms) AS counted_ms,
         argMax(p.counts, p.ms) AS counted, argMax(p.flow_counts, p.flow_counts[2] + p.flow_counts[4]) AS flows
     FROM
@@ -96,4 +96,4 @@ FROM
 ) AS i
 LEFT JOIN (SELECT exporter_addr, number, name, description FROM exporter_names FINAL WHERE kind = 'interface') AS n
     ON n.exporter_addr = i.exporter_addr AND n.number = i.interface
-COMMENT 'Interfaces of exporters in five minutes: what their counters said beside what their sampled flows add up to; give a range of ts';
+COMMENT 'Interfaces of exporters in five minutes: their counters beside the sums of their sampled flows; give a range of ts';

@@ -77,7 +77,7 @@ class Engine:
     """The engine over one directory. `start` opens it, `stop` closes it; the directory is locked in between."""
 
     def __init__(self, directory: Path, access: Access, *, memory: int, threads: int, config: Path | None = None) -> None:
-        """directory: created if absent. memory: bound of the engine, octets. threads: queries at once.
+        """directory: created if absent. memory: bound of the engine, octets. threads: concurrent queries.
 
         config: a further configuration file of ClickHouse (XML), for storage policies and the like.
         """
@@ -362,7 +362,7 @@ class Engine:
         """Stop a query that nobody waits for any more, and wait until it has ended.
 
         This repeats the request, because the engine may not know the query yet. Meanwhile it empties the pipe rather
-        than closing it: a writer that has not opened it yet would wait for a reader for ever.
+        than closing it: otherwise a writer that has not opened it yet would wait for a reader forever.
         """
         turn = 0
         while not done.done():
