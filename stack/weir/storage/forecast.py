@@ -19,7 +19,7 @@ from weir.storage.times import DAY_S, iso
 @dataclass(frozen=True)
 class TierSize:
     """A tier: its size, its first moment (seconds, 0 for an empty one), its growth per day, its retention in days
-    (None: for ever), and whether the law says how long.
+    (None: for ever), and whether the law sets it.
     """
 
     tier: str
@@ -63,7 +63,7 @@ class Law:
 
 
 def law_first(tiers: list[TierSize], allowed: int) -> Law:
-    """The budget as the tiers share it: what the law keeps goes first."""
+    """How the tiers share the budget: tiers required by law take precedence."""
     law = round(sum(tier.octets_at_age for tier in tiers if tier.law))
     asked = round(sum(tier.octets_at_age for tier in tiers if not tier.law))
     return Law(law, max(allowed - law, 0), asked)
