@@ -408,7 +408,7 @@ def reached(taken: float, target: float, whole: bool) -> bool | None:
 
 
 def hourly(bench: Bench, counts: list[int], until: int) -> None:
-    """One /24 over all hourly rows, at growing numbers of them: as many rows per hour, over a longer time."""
+    """A query for one /24 over growing numbers of hourly rows: the rows per hour stay the same, the time span grows."""
     probes, an_hour = 20, 570
     widest = Traffic(start=0, probes=probes, per_interval=an_hour, interval_s=3600)
     hours = int(widest.span_s(max(counts)) / 3600)

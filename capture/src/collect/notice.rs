@@ -21,7 +21,7 @@ const LONGEST_SPAN_MS: i64 = 3_600_000;
 /// Maximum kept octets of a user name, interface name or description.
 const MAX_NAME: usize = 255;
 
-/// One notice, as `flow.proto` has it.
+/// One notice, as a message of `flow.proto`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
     /// An address translation, or a firewall's decision.

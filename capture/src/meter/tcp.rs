@@ -150,8 +150,8 @@ impl Connection {
         None
     }
 
-    /// Whether a segment acknowledges a SYN whose next sequence number is `least`: it, or data that came with it too
-    /// (RFC 7413).
+    /// Whether a segment acknowledges a SYN whose next sequence number is `least`: the SYN alone, or with its data (RFC
+    /// 7413).
     fn acknowledges(&self, segment: &Tcp, least: u32, from: End) -> bool {
         let stream = &self.streams[usize::from(from)];
         let most = if stream.known { stream.next } else { least };

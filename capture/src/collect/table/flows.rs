@@ -75,7 +75,7 @@ impl CollectedRecord<'_> {
         }
     }
 
-    /// Adds it to a batch, as `flow.proto` has it.
+    /// Adds it to a batch, as a message of `flow.proto`.
     pub fn encode(&self, batch: &mut BatchEncoder) {
         let CollectedRecord { interval_ms, key, origin, cell } = self;
         let (end, guess) = cell.initiator(key);

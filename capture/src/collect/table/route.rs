@@ -4,7 +4,7 @@ use crate::collect::element::routed::Route;
 use crate::packet::stated;
 use crate::proto;
 
-/// The route as `flow.proto` has it.
+/// The route as a message of `flow.proto`.
 pub(super) fn message(route: &Route) -> proto::Routed {
     let mac = |mac: [u8; 6]| mac.into_iter().fold(0, |number, octet| number << 8 | u64::from(octet));
     proto::Routed {

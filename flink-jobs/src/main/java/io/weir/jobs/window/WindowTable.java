@@ -35,7 +35,7 @@ public final class WindowTable<W, T> {
   /** A step of the plain-SQL check: creates a table with that name from the SELECT. */
   public record Step(String name, String sql) {}
 
-  /** A column that several tables have, of rows that hold an {@code S}. */
+  /** A column shared by several tables, whose rows contain an {@code S}. */
   public record Figure<S>(
       ColumnType type, String name, String comment, Function<S, Object> value) {}
 
@@ -329,7 +329,7 @@ public final class WindowTable<W, T> {
   /**
    * Ends the declaration.
    *
-   * @param sql last step of the plain-SQL check, named as the table is
+   * @param sql last step of the plain-SQL check, with the name of the table
    */
   public WindowTable<W, T> declared(String sql) {
     step(name, sql);
