@@ -95,7 +95,8 @@ public final class FlowCode {
     }
 
     /**
-     * The statement that refuses a value which its column cannot hold; empty where it holds all.
+     * The statement that refuses a value that its column cannot hold; empty if the column holds
+     * every value.
      */
     String check() {
       long largest =
@@ -250,7 +251,10 @@ public final class FlowCode {
     return flows.findMessageTypeByName(table.type);
   }
 
-  /** A statement for each field; for those of a message within the record where that is there. */
+  /**
+   * A statement for each field; for the fields of a message within the record, only if the record
+   * has that message.
+   */
   private String each(Filled table, Function<Field, String> statement) {
     StringBuilder out = new StringBuilder();
     for (FieldDescriptor field : type(table).getFields()) {

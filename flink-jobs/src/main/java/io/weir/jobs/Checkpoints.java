@@ -28,7 +28,7 @@ final class Checkpoints {
     }
   }
 
-  /** Removes what other runs than that of {@code kept} left. */
+  /** Removes checkpoints that runs other than that of {@code kept} left. */
   static void removeOthers(Path directory, Path kept) throws IOException {
     List<Path> others;
     try (Stream<Path> jobs = Files.list(directory)) {

@@ -41,8 +41,7 @@ final class AddressFile {
   /**
    * Reads the file whole.
    *
-   * @throws IOException where it cannot be read or is not what it should be; the message is one
-   *     line
+   * @throws IOException if it is unreadable or of the wrong kind; the message is one line
    */
   static Content read(Path path, Kind kind) throws IOException {
     // Into memory: a file that is written over while it is mapped would end the process.

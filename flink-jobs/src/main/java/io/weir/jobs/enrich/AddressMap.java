@@ -31,7 +31,7 @@ public final class AddressMap {
     return four.size + six.size;
   }
 
-  /** Collects prefixes in any order; of equal ones the last holds. */
+  /** Collects prefixes in any order; of equal ones the last counts. */
   public static final class Builder {
     private final List<Entry> four = new ArrayList<>();
     private final List<Entry> six = new ArrayList<>();

@@ -4,9 +4,9 @@ import io.weir.jobs.enrich.AddressMap.Ranges;
 import java.util.Arrays;
 
 /**
- * Several {@link AddressMap}s as one, so that one search finds the values of all of them: what a
- * look-up costs is waiting for memory, and here it waits once. A search covers the starts of the ranges that begin with
- * the address's first 16 bits. Immutable, so any thread may read it.
+ * Several {@link AddressMap}s as one, so that one search finds the values of all of them: the cost
+ * of a look-up is waiting for memory, and here it waits once. A search covers the starts of the
+ * ranges that begin with the address's first 16 bits. Immutable, so any thread may read it.
  */
 public final class AddressTable {
   private static final int BLOCKS = 1 << 16;

@@ -11,13 +11,13 @@ import java.util.Map;
 
 /**
  * Declarations of prefixes and probes, read message by message from the compacted topics. The
- * newest message of a key holds; one that cannot be understood changes nothing.
+ * newest message of a key counts; an unreadable one changes nothing.
  */
 final class Declarations {
   static final String PREFIXES = "weir.prefixes";
   static final String PROBES = "weir.probes";
 
-  /** More are not taken, so that memory is bounded. */
+  /** Further ones are refused, so that memory is bounded. */
   static final int MAX_PREFIXES = 1_000_000;
 
   private static final int MAX_PROBES = 100_000;

@@ -4,9 +4,7 @@ import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/**
- * All that records are enriched with, as of one moment. Immutable: each update creates a new one.
- */
+/** All data that enriches records, as of one moment. Immutable: each update creates a new one. */
 public final class Known {
   /** Nothing known. */
   public static final Known NOTHING =

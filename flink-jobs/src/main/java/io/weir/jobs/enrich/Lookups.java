@@ -16,7 +16,7 @@ public interface Lookups extends AutoCloseable {
 
   /** Opens the look-ups of one subtask. */
   interface Factory extends Serializable {
-    /** Returns once what is declared now has been read, or was waited for long enough. */
+    /** Returns once the current declarations have been read, or after a time limit. */
     Lookups open() throws InterruptedException;
   }
 }

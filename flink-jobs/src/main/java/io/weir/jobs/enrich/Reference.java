@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
 /**
  * The data with which all subtasks of a process enrich records, read once for all of them and kept
  * up to date by two threads: one follows the declarations in Kafka, the other watches the files of
- * autonomous systems and countries. Who reads sees a finished {@link Known} or the next one, and
+ * autonomous systems and countries. A reader sees a finished {@link Known} or the next one, and
  * never waits.
  */
 public final class Reference {

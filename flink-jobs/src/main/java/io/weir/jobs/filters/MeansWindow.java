@@ -18,7 +18,7 @@ final class MeansWindow {
 
   private static final int MAX_RANGES = 1_000;
 
-  /** The sums of a label, and the highest rate of one of the pieces that they were added up of. */
+  /** The sums of a label, and the highest rate of one of their parts. */
   static final class Cell {
     long packets;
     long octets;
@@ -62,7 +62,7 @@ final class MeansWindow {
     return count >= 0 ? count : (count >>> 1) * 2.0;
   }
 
-  /** The label's sums, null where there is no room for another label. */
+  /** The label's sums, null if there is no room for another label. */
   Cell cell(Label label) {
     return cell(cells, label);
   }

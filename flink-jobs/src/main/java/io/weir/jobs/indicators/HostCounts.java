@@ -32,7 +32,7 @@ final class HostCounts {
     sections.add(stats, host * HostLists.STRIDE, HostStats.SIZE);
   }
 
-  /** Counts what the flow's source or destination did. */
+  /** Counts the activity of the flow's source or destination. */
   void count(FlowCursor flow, int host, boolean source, Scans scans) {
     int into = host * HostLists.STRIDE;
     int kind = Kind.of(flow.protocol());

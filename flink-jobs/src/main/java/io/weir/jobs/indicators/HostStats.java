@@ -2,7 +2,7 @@ package io.weir.jobs.indicators;
 
 /**
  * The counts of one host in a window: a cursor over rows of numbers. The first {@link #SIZE} of a
- * row are also in digests; what lists count for themselves comes after them.
+ * row are also in digests; the counts that lists add come after them.
  */
 final class HostStats {
   static final int SYN_SENT = 0;
@@ -17,13 +17,13 @@ final class HostStats {
   static final int TCP_RECV = 9;
   static final int UDP_SENT = 10;
 
-  /** ICMP errors: sent, sent to the host, of these such as quote a UDP packet. */
+  /** ICMP errors: sent, sent to the host, and those of them that quote a UDP packet. */
   static final int ICMP_SENT = 11;
 
   static final int ICMP_RECV = 12;
   static final int ICMP_RECV_UDP = 13;
 
-  /** Packets that came in overflow records; of these what is in the TCP packets above. */
+  /** Packets that came in overflow records; and those of them included in the TCP packets above. */
   static final int OVERFLOW = 14;
 
   static final int OVERFLOW_TCP = 15;
@@ -97,7 +97,7 @@ final class HostStats {
     return high != 0 ? Long.MAX_VALUE : stats[at + UDP_SENT] * stats[at + ICMP_RECV_UDP];
   }
 
-  /** First contacts that failed more than were answered. */
+  /** Failed first contacts minus answered ones. */
   long lead() {
     return stats[at + FAILED] - stats[at + ANSWERED];
   }

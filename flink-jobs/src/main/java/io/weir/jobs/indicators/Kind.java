@@ -11,7 +11,7 @@ final class Kind {
 
   private Kind() {}
 
-  /** The kind of a protocol, -1 of another. */
+  /** The kind of a protocol, -1 if it has none. */
   static int of(int protocol) {
     return switch (protocol) {
       case 6 -> TCP;

@@ -32,8 +32,8 @@ final class Scans {
   private final List<List<ScanList>> lists;
 
   /**
-   * For each host, TCP and UDP, a number that its distinct destination ports are not above (the
-   * first four of them, and one for each flow to another); and those four, 16 bits each.
+   * For each host, TCP and UDP, an upper bound of its distinct destination ports (the first four of
+   * them, and one for each flow to another); and those four, 16 bits each.
    */
   private final int[] portBounds;
 
@@ -73,7 +73,7 @@ final class Scans {
         .toList();
   }
 
-  /** Counts a destination port: once, where it is one of the first four or new. */
+  /** Counts a destination port, unless it is one of the first four remembered. */
   void port(int host, int kind, long port) {
     int at = WITH_PORTS * host + kind;
     int known = Math.min(portBounds[at], 4);
@@ -184,12 +184,12 @@ final class Scans {
     return (long) Math.ceil(3 * Sketches.STANDARD_ERROR * estimate) + Math.min(estimate, exact);
   }
 
-  /** Distinct destinations of a host that came into a list. */
+  /** Distinct destinations of a host in a list. */
   long addresses(int host, int kind) {
     return distinct.get(host, kind, ADDRESSES - Sums.KEY);
   }
 
-  /** Distinct destination ports of a host that came into a list. */
+  /** Distinct destination ports of a host in a list. */
   long ports(int host, int kind) {
     return distinct.get(host, kind, PORTS - Sums.KEY);
   }

@@ -10,7 +10,7 @@ final class StatsList extends HostList {
   /**
    * Declares a list.
    *
-   * @param value what puts the host in its place
+   * @param value by which the host is sorted
    * @param sql the same over {@code hosts} in plain SQL
    */
   StatsList(

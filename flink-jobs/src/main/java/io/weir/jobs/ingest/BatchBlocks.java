@@ -97,8 +97,8 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
 
   /**
    * The time from which the retention required by law counts, seconds: a collector clock that is
-   * wrong by years neither deletes its reports early nor keeps them for ever. Said once, when the
-   * rows are made: an insert that is tried again must bring the same rows.
+   * wrong by years neither deletes its reports early nor keeps them for ever. Decided once, when
+   * the rows are made: a repeated insert must contain the same rows.
    */
   private long keptFrom(long ts) {
     long now = getProcessingTimeService().getCurrentProcessingTime() / 1000;

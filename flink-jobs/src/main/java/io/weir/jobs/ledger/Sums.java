@@ -36,8 +36,8 @@ final class Sums {
   }
 
   /**
-   * Adds {@code sign} times the terms that grow over an epoch: all but what waits somewhere at the
-   * close.
+   * Adds {@code sign} times the terms that grow over an epoch: all except those that wait somewhere
+   * at the close.
    */
   void addFlowing(Conservation c, int sign) {
     onInterface += sign * c.getOnInterface().getPackets();

@@ -1,8 +1,9 @@
 package io.weir.jobs.message;
 
 /**
- * A flow's direction, seen from its probe's site or from the nation. It is the initiator's way: a
- * connection that was opened from inside is {@link #OUT}, even where most packets then come back.
+ * A flow's direction, seen from its probe's site or from the nation. It is the initiator's
+ * direction: a connection that was opened from inside is {@link #OUT}, even where most packets then
+ * come back.
  */
 public enum Direction {
   /** An end is unknown, or nobody has declared which prefixes are inside. */

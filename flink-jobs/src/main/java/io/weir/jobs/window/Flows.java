@@ -320,7 +320,10 @@ public final class Flows {
     return observerA < observerB;
   }
 
-  /** Completes the best entry with the direction that it did not see, from the best probe that saw it. */
+  /**
+   * Completes the best entry with the direction that it did not see, from the best probe that saw
+   * it.
+   */
   private void joinDirections(int first, int best) {
     int at = best * FlowTable.STRIDE;
     for (int direction = 0; direction < 2; direction++) {
