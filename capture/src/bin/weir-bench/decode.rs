@@ -38,7 +38,7 @@ pub struct BenchDecodeArgs {
     /// Records to decode, or a few more
     #[arg(long, value_name = "N", default_value_t = 20_000_000)]
     pub records: u64,
-    /// Flows, of each of which an interval has two records, one for each direction
+    /// Number of flows; an interval has two records of each, one for each direction
     #[arg(long, value_name = "N", default_value_t = 12_000, value_parser = clap::value_parser!(u32).range(12..=10_000_000))]
     pub flows: u32,
     /// How long the flows of records lasted, ms; more than 9000 reaches into further intervals
