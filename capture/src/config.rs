@@ -429,7 +429,7 @@ mod tests {
         assert!(error("probe = \"Site A\"").contains("cannot be a probe's name"));
         assert!(error("interval = \"7s\"").contains("one of 1s, 2s"));
         assert!(error("[limits]\nmemory = \"lots\"").contains("512MiB"));
-        assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("no address prefix"));
+        assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("not an address prefix"));
         assert!(error("[filters.sets.web]\nhttp = 80").contains("line 2: "));
     }
 
@@ -451,8 +451,8 @@ mod tests {
         assert!(error("to = \"sflow\"").contains("line 2: unknown variant `sflow`"));
         assert!(error("to = \"ipfix\"").contains("missing field `address`"));
         assert!(to("ipfix", "c:1", "tepmlate = \"\"").contains("unknown field `tepmlate`"));
-        assert!(to("ipfix", "c", "").contains("no address such as"));
-        assert!(to("netflow-v9", "tcp://c:1", "").contains("udp:// alone"));
+        assert!(to("ipfix", "c", "").contains("not an address such as"));
+        assert!(to("netflow-v9", "tcp://c:1", "").contains("needs udp://"));
         assert!(to("ipfix", "c:1", "template = \"%IN_PKST\"").contains("did you mean %IN_PKTS?"));
     }
 

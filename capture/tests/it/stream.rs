@@ -133,7 +133,7 @@ fn what_is_wrong_with_a_stream_is_said_as_of_a_file() {
     };
     refused(&read(&[], b""), "- is empty");
     refused(&read(&[], &[b'x'; 100]), "neither a pcap nor a pcapng file");
-    refused(&read(&["/no/such/file"], &file), "the standard input (-) is read alone");
+    refused(&read(&["/no/such/file"], &file), "the standard input (-) cannot be combined");
 }
 
 #[test]
