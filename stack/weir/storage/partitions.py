@@ -119,8 +119,8 @@ def kept_days(stack: Stack) -> dict[str, float]:
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
     """The partitions to drop: first by age, then the oldest until the rest fits into `allowed` octets.
 
-    The present and the last day are never among them, so that too small a budget does not stop the present. Nor do
-    partitions that the law protects: they have priority, and the others share the rest of the budget.
+    The present and the last day are never among them, so that too small a budget does not stop the present. What the law
+    keeps is none of them either: it has its room first, and the others share what is left.
     """
     out, left = [], []
     for one in found:
@@ -143,7 +143,7 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
 def due_columns(
     found: list[Partition], held: dict[tuple[str, str], set[str]], days: dict[str, float], now: float
 ) -> list[Emptied]:
-    """Columns with data that the law limits to fewer days than the rows that contain them; `held`: by `columns_held`."""
+    """Columns that say what the law keeps for fewer days than the rows they stand in; `held`: by `columns_held`."""
     out = []
     for name, tier in TIERS.items():
         for one in found:
