@@ -14,9 +14,9 @@ import java.util.ServiceLoader;
 import java.util.TreeMap;
 
 /**
- * A table that jobs write, as {@code clickhouse/migrations} declares it; a test compares the two. The first column is
- * always {@code ts}, by which a table is partitioned. The tables of windows are declared by their jobs, see {@link
- * Tables}.
+ * A table that jobs write, as {@code clickhouse/migrations} declares it; a test compares the two.
+ * The first column is always {@code ts}, by which a table is partitioned. The tables of windows are
+ * declared by their jobs, see {@link Tables}.
  */
 public final class Table {
   public static final Table FLOWS = new Table(0, "flows", true, BatchColumns.FLOWS);
