@@ -4,8 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# What is built or installed beside the sources is in .weir, relative to here: make splits absolute paths at spaces.
-# $WEIR_HOME is where a stack keeps its data, .weir too unless it is set.
+# Everything built or installed beside the sources is in .weir, a relative path because make splits absolute paths at
+# spaces. $WEIR_HOME is where a stack keeps its data, .weir too unless it is set.
 VENVS := .weir/venvs
 export WEIR_VENVS := $(CURDIR)/$(VENVS)
 export WEIR_KAFKA_JARS := $(CURDIR)/.weir/kafka

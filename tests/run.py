@@ -250,7 +250,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["check", "test", "long"])
     parser.add_argument("--part", help="only this part: --part list names them")
-    parser.add_argument("--only", help="only tests whose name holds this")
+    parser.add_argument("--only", help="only tests whose name contains this")
     parser.add_argument("--lanes", type=int, default=2, help="parts at once (default 2)")
     options = parser.parse_args()
     todo = parts(options.what)

@@ -111,7 +111,7 @@ pub struct ApplicationsConfig {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum UseNdpi {
-    /// Where the agent was built with it.
+    /// On if the agent was built with it.
     Auto,
     /// Yes, or the agent does not start.
     On,
@@ -302,7 +302,7 @@ impl Config {
         let share = self.limits.memory.saturating_sub(rings + self.queue_octets()) / u64::from(workers);
         if share < LEAST_SHARE {
             bail!(
-                "limits.memory = {} octets is too little for {workers} workers: {} would do",
+                "limits.memory = {} octets is too little for {workers} workers: set at least {}",
                 self.limits.memory,
                 (rings + LEAST_SHARE * u64::from(workers)) * 4 / 3 + 1
             );
@@ -371,7 +371,7 @@ pub fn check_probe(name: &str) -> anyhow::Result<()> {
         {
             Ok(())
         }
-        _ => bail!("{name:?} cannot be a probe's name: 1 to 63 of a-z, 0-9 and -, not - first"),
+        _ => bail!("{name:?} cannot be a probe's name: use 1 to 63 characters a-z, 0-9 and -, not beginning with -"),
     }
 }
 
@@ -429,7 +429,7 @@ mod tests {
         assert!(error("probe = \"Site A\"").contains("cannot be a probe's name"));
         assert!(error("interval = \"7s\"").contains("one of 1s, 2s"));
         assert!(error("[limits]\nmemory = \"lots\"").contains("512MiB"));
-        assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("no address prefix"));
+        assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("not an address prefix"));
         assert!(error("[filters.sets.web]\nhttp = 80").contains("line 2: "));
     }
 
@@ -451,9 +451,9 @@ mod tests {
         assert!(error("to = \"sflow\"").contains("line 2: unknown variant `sflow`"));
         assert!(error("to = \"ipfix\"").contains("missing field `address`"));
         assert!(to("ipfix", "c:1", "tepmlate = \"\"").contains("unknown field `tepmlate`"));
-        assert!(to("ipfix", "c", "").contains("no address such as"));
-        assert!(to("netflow-v9", "tcp://c:1", "").contains("udp:// alone"));
-        assert!(to("ipfix", "c:1", "template = \"%IN_PKST\"").contains("is it %IN_PKTS?"));
+        assert!(to("ipfix", "c", "").contains("not an address such as"));
+        assert!(to("netflow-v9", "tcp://c:1", "").contains("needs udp://"));
+        assert!(to("ipfix", "c:1", "template = \"%IN_PKST\"").contains("did you mean %IN_PKTS?"));
     }
 
     #[test]

@@ -27,4 +27,4 @@ AS SELECT
     sent_packets, sent_octets, received_packets, received_octets, sent_octets + received_octets AS octets,
     flows_begun, flows_received, syn_sent, unanswered
 FROM hosts_daily AS h
-COMMENT 'What each host sent and received on each day. Add up: rows of one day may not have been joined yet. Over all hosts every packet is counted twice, for its sender and for its receiver';
+COMMENT 'Traffic that each host sent and received on each day. Add up: rows of one day may not have been joined yet. Over all hosts every packet is counted twice, for its sender and for its receiver';

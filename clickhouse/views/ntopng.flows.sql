@@ -1,5 +1,5 @@
--- Connections under the names of ntopng's table flows, so that queries made for it run. What Weir does not know is 0 or empty,
--- and the comment says so.
+-- Connections under the names of ntopng's table flows, so that queries made for it run. A value that Weir does not know
+-- is 0 or empty, as the comment states.
 CREATE OR REPLACE VIEW ntopng.flows
 (
     FLOW_ID UInt64 COMMENT 'Number of the flow: a hash of probe, addresses, ports, protocol, VLAN and start',

@@ -1,4 +1,4 @@
--- Share of what passed the interface that can be queried, per probe and interval.
+-- Share of the interface's packets that can be queried, per probe and interval.
 CREATE OR REPLACE VIEW v_completeness
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',
@@ -30,4 +30,4 @@ AS SELECT
         (sum(l.stored_packets) + sum(l.not_metered_packets)) / wire_packets) AS completeness
 FROM v_ledger AS l
 GROUP BY l.ts, l.probe
-COMMENT 'Share of what passed the interface that can be queried, per probe and interval';
+COMMENT 'Share of the interface''s packets that can be queried, per probe and interval';

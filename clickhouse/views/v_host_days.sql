@@ -11,4 +11,4 @@ DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT day, probe, addr, weir_addr(h.addr) AS host, sent_octets, received_octets, flows_begun, flows_received
 FROM hosts_daily AS h
 WHERE NOT network
-COMMENT 'What each host sent and received on each day, with the address as it is stored: to ask for one address quickly. Add up';
+COMMENT 'Traffic that each host sent and received on each day, with the address as stored, for fast queries on one address. Add up';

@@ -1,5 +1,5 @@
--- v_network asks with the rights of who asks, so whoever may read views alone cannot use it; this can be asked by anybody
--- who may read it. The condition on addr reaches both tables, each of which is ordered by it.
+-- v_network queries with the rights of the user, so users who may only read views cannot use it; this view works for
+-- every user who may read it. The condition on addr reaches both tables, each of which is ordered by it.
 CREATE OR REPLACE VIEW v_host_peers
 (
     ts DateTime('UTC') COMMENT 'Start of the hour',

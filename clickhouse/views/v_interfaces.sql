@@ -1,5 +1,5 @@
--- What an exporter's interface counted beside what its sampled flows add up to. A router sends flows where the packets came in
--- (input_interface); the answer of a flow came in where it left.
+-- Counters of an exporter's interface beside the sums of its sampled flows. A router sends flows where the packets came
+-- in (input_interface); the answer of a flow came in where it left.
 --
 -- A sample counts since the one before, up to an hour earlier: it is spread evenly over the five minutes that it lasted, remainders
 -- exact, as flows are. `back` is how many of them before its end: a branch each, so that a condition on ts reaches the table.
@@ -9,7 +9,7 @@ CREATE OR REPLACE VIEW v_interfaces
     exporter String COMMENT 'Address of the device',
     interface UInt32 COMMENT 'Number of the interface on the device (ifIndex)',
     name String COMMENT 'Name of the interface, empty where the device gave none',
-    description String COMMENT 'What operators wrote about it',
+    description String COMMENT 'Description by the operators',
     LIKE interface_counters (speed, status),
     counted_s UInt32 COMMENT 'Seconds of these five minutes that samples of the interface''s counters are of, 0 where it sent none',
     LIKE interface_counters (in_octets, in_packets, in_errors, in_discards, out_octets, out_packets, out_errors, out_discards),
@@ -31,7 +31,7 @@ AS SELECT
     if(out_packets = 0, NULL, flow_out_packets / out_packets - 1) AS out_difference
 FROM
 (
-    -- Of a device that several collectors hear, the one that heard most counts.
+    -- If several collectors hear a device, the one that heard most counts.
     SELECT ts, exporter_addr, interface, max(p.speed) AS speed, groupBitOr(p.status) AS status, max(p.ms) AS counted_ms,
         argMax(p.counts, p.ms) AS counted, argMax(p.flow_counts, p.flow_counts[2] + p.flow_counts[4]) AS flows
     FROM
@@ -96,4 +96,4 @@ FROM
 ) AS i
 LEFT JOIN (SELECT exporter_addr, number, name, description FROM exporter_names FINAL WHERE kind = 'interface') AS n
     ON n.exporter_addr = i.exporter_addr AND n.number = i.interface
-COMMENT 'Interfaces of exporters in five minutes: what their counters said beside what their sampled flows add up to; give a range of ts';
+COMMENT 'Interfaces of exporters in five minutes: their counters beside the sums of their sampled flows; give a range of ts';

@@ -27,7 +27,7 @@ CREATE OR REPLACE VIEW v_ledger
     lost_packets Int64 COMMENT 'Published packets that are not stored; where the closing record is missing, received ones that are not. Below 0: something is stored twice',
     lost_octets Int64 COMMENT 'Layer-3 octets likewise',
     LIKE ledger (gap_packets, interface_packets, interface_octets, clock_offset_us, agent_version),
-    source LowCardinality(String) COMMENT 'What the agent captured or collects: af_packet:eth0, file:/path, collect:netflow=…',
+    source LowCardinality(String) COMMENT 'Origin of the data: af_packet:eth0, file:/path, collect:netflow=…',
     LIKE ledger (time_shift_ms, cpu_permille, rss_octets, close_stall_us, exporter_records, exporter_lost,
         exporter_without_sampling_rate, exporter_refused, exporter_sampling, exporter_reports, updated_at)
 )

@@ -1,9 +1,9 @@
 """Remove an address, or all of a prefix, from everything in the store: `weir forget`.
 
-The engine, not a list, tells which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays, maps
-and tuples of them). In texts every notation counts: IPv4, IPv6 short or long, mapped, with hyphens as in host names,
-reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are kept, and so is what the law orders to
-keep (`law` in `clickhouse/retention.yaml`), unless it is asked for by name.
+The engine, not a list, determines which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays,
+maps and tuples of them). In texts every notation counts: IPv4, IPv6 short or long, mapped, with hyphens as in host
+names, reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are kept, and so are rows that
+the law requires (`law` in `clickhouse/retention.yaml`), unless the command names them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RANGE = "weir_forget_"
 _FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
 #: No run takes so long: a range that is older was left by one that was killed.
 _LEFT_S = 7 * 86_400
-#: Tables that the law orders to keep.
+#: Tables whose rows the law requires.
 _LAW = frozenset(table for tier in retention.tiers().values() if tier.law for table in tier.tables)
 #: No log records any of this; a removal waits for its end on every replica. Tables of the system's logs have a hundred
 #: columns.
@@ -71,7 +71,7 @@ class Found:
 
     @property
     def law(self) -> bool:
-        """Whether the law orders to keep the table's rows."""
+        """Whether the law requires the table's rows."""
         return self.table.rpartition(".")[2].removesuffix("_local") in _LAW
 
 
@@ -128,13 +128,13 @@ def table(found: list[Found]) -> Table:
 
 
 def kept(found: list[Found], days: float) -> str:
-    """One sentence on the rows that the law orders to keep; empty for none."""
+    """One sentence on the rows that the law requires; empty if there are none."""
     if not found:
         return ""
     tables = ", ".join(one.table for one in found)
     rows = sum(one.rows for one in found)
     return (
-        f"{tables}: {rows:,} rows that name it stay, because the law orders to keep them (storage.nat_days: {days:g})."
+        f"{tables}: {rows:,} rows that name it stay, because the law requires them (storage.nat_days: {days:g})."
         " --nat removes them, too."
     )
 

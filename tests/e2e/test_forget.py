@@ -235,12 +235,11 @@ def test_what_the_law_orders_to_keep_goes_by_name_alone(stack: RunningStack, sto
 
     dry = stack.weir("forget", gone, "--dry-run", "--nat")
     assert "weir.nat_events" in dry.out
-    assert "because the law orders" not in dry.out
+    assert "because the law requires" not in dry.out
     done = stack.weir("forget", gone, "--yes")
     assert (done.status, left()) == (0, [0, 1]), done.err
     assert (
-        "weir.nat_events: 1 rows that name it stay, because the law orders to keep them (storage.nat_days: 180)"
-        in done.out
+        "weir.nat_events: 1 rows that name it stay, because the law requires them (storage.nat_days: 180)" in done.out
     )
     again = stack.weir("forget", gone, "--yes")
     # Lines of the query log that name it may have been written since: these tests' own questions do.

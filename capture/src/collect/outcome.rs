@@ -15,10 +15,10 @@ pub struct CollectOutcome {
     pub clamped: Clamped,
     pub without_sampling_rate: u64,
     pub exporters: usize,
-    /// By topic of ZeroMQ, and by name of the element.
+    /// By ZeroMQ topic, and by element name.
     pub nprobe_messages: BTreeMap<&'static str, u64>,
     pub left_out: BTreeMap<String, u64>,
-    /// Elements of NetFlow and IPFIX, and records of sFlow, that have no place in a record.
+    /// Elements of NetFlow and IPFIX, and sFlow records, that Weir's record has no field for.
     pub elements: BTreeMap<String, u64>,
 }
 

@@ -10,7 +10,7 @@ use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known when an interval closes, beside the flows.
+/// Inputs of a closing record other than the flows.
 #[derive(Clone, Debug, Default)]
 pub struct CollectClosing {
     pub start_ms: i64,
@@ -18,7 +18,7 @@ pub struct CollectClosing {
     pub last: bool,
     /// Empty intervals before it that get no closing record, because time jumped.
     pub skipped: u64,
-    /// Records whose times were not believed.
+    /// Records whose times were not accepted.
     pub clamped: u64,
     pub exporters: Vec<proto::Exporter>,
     pub load: proto::Load,
@@ -61,7 +61,7 @@ impl CollectPublisher {
         &self.published
     }
 
-    /// Publishes the flows of one interval, which may be any that is not after the open one.
+    /// Publishes the flows of one interval: the open one or an earlier one.
     ///
     /// # Errors
     /// Where the sink cannot go on.
@@ -93,7 +93,7 @@ impl CollectPublisher {
         Ok(())
     }
 
-    /// Publishes what exporters told beside their flows, in batches of the open interval.
+    /// Publishes exporters' reports other than flows, in batches of the open interval.
     ///
     /// # Errors
     /// Where the sink cannot go on.
@@ -111,8 +111,8 @@ impl CollectPublisher {
         Ok(())
     }
 
-    /// Publishes the closing record of the open interval, once all its flows and all that came late are published, and
-    /// its counters.
+    /// Publishes the counters and the closing record of the open interval; all its flows and all late ones must have
+    /// been published.
     ///
     /// # Errors
     /// Where the sink cannot go on.
@@ -151,8 +151,8 @@ impl CollectPublisher {
         self.messages.close(closing.start_ms.max(0) as u64, stated, counters, sink)
     }
 
-    /// What filters counted since the closing record before, whichever interval it is of; records of each exporter, and
-    /// what it lost and what could not be read (these count records, packets or datagrams as packets).
+    /// Counts of filters since the previous closing record, of whatever interval; and for each exporter its records,
+    /// its losses and its unreadable data (these count records, packets or datagrams as packets).
     fn counters(&mut self, exporters: &[proto::Exporter]) -> Vec<proto::Counter> {
         let filters = self.filters.take();
         let mut counters: Vec<_> = filters.labels().map(|(set, label, volume)| counter(set, label, volume)).collect();

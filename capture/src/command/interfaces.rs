@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Examples, and what to know beside the options.
+/// Examples and notes.
 pub const HELP: &str = "\
 Examples:
   weir-probe interfaces

@@ -232,7 +232,7 @@ impl Decider {
         decider
     }
 
-    /// Fewer components, each of which is looked up at once.
+    /// Fewer components, each found by one look-up.
     fn merged(&self, mut components: Vec<Component>) -> Vec<Component> {
         components.sort_by_cached_key(|(_, fields)| self.coordinates(fields).1);
         let mut merged = Vec::<Component>::new();
@@ -315,8 +315,8 @@ impl Memory {
         }
     }
 
-    /// Counts a subject's volume for each program that matches it: at once in `volumes`, which is by program number, or
-    /// at the next [`Memory::settle`].
+    /// Counts a subject's volume for each program that matches it: immediately in `volumes`, which is indexed by
+    /// program number, or at the next [`Memory::settle`].
     #[inline]
     pub fn count(
         &mut self,

@@ -283,7 +283,7 @@ impl<S: Source> Capture<S> {
                 Err(error) => {
                     self.options.metrics.source_error(self.options.identity.worker);
                     if self.throttle.allow(&error.to_string()) {
-                        tracing::warn!("{}: {error}; capture goes on when it can", self.options.identity.source);
+                        tracing::warn!("{}: {error}; capture resumes when possible", self.options.identity.source);
                     }
                     self.look_at_the_clock();
                     if stopping {

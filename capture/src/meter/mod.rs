@@ -1,6 +1,6 @@
 //! Metering: packets in, closed intervals out.
 //!
-//! [`Meter`] is what one worker owns. It shares no state, does no input or output, and learns the time only from
+//! Each worker owns one [`Meter`]. It shares no state, does no input or output, and learns the time only from
 //! packets and [`Meter::clock`].
 
 pub mod counters;

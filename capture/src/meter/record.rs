@@ -62,7 +62,7 @@ pub struct Record<'a> {
     pub first_ms: i64,
     /// Last packet in this interval, ms from the Unix epoch.
     pub last_ms: i64,
-    /// What each end of the key sent.
+    /// Counts of the packets that each end of the key sent.
     pub sent: [Sent; 2],
     /// From SYN to the ACK of its SYN-ACK, microseconds; 0 if not seen in this interval.
     pub handshake_rtt_us: u32,
@@ -230,8 +230,8 @@ impl<K: Compact> Stored<K> {
         &mut extras.extras[self.extra as usize]
     }
 
-    /// Counts a packet's events; returns whether the record has no room for another. `layer3` is what was captured of
-    /// it, from its IP header on.
+    /// Counts a packet's events; returns whether the record has no room for another. `layer3` holds its captured
+    /// octets, from the IP header on.
     #[inline(never)]
     pub fn note(
         &mut self,

@@ -19,7 +19,7 @@ impl Default for Sketch {
 
 impl Sketch {
     /// Counts an item, given by its octets: xxHash64 with seed 0; the top 7 bits choose the register, which keeps the
-    /// largest position of the first 1 among the other 57 bits (58 where there is none).
+    /// largest position of the first 1 among the other 57 bits (58 if there is none).
     pub fn insert(&mut self, item: &[u8]) {
         let hash = xxh64(item, 0);
         let register = (hash >> (64 - INDEX_BITS)) as usize;

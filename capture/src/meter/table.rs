@@ -92,7 +92,7 @@ pub struct Arriving<'a> {
     pub interval: i64,
     /// The interval's start, ms from the Unix epoch.
     pub start_ms: i64,
-    /// What was captured of it, from its IP header on.
+    /// Its captured octets, from the IP header on.
     pub layer3: &'a [u8],
 }
 

@@ -89,7 +89,7 @@ impl Cause {
     /// Every cause, in the order of its discriminants.
     pub const ALL: [Cause; 5] = [Cause::NotIp, Cause::Truncated, Cause::Malformed, Cause::LinkType, Cause::OwnExport];
 
-    /// What the cause means, for a person.
+    /// The cause in plain words.
     pub fn meaning(self) -> &'static str {
         match self {
             Cause::NotIp => "no IP packet inside: ARP, LLDP, ...",

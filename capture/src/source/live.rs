@@ -227,7 +227,7 @@ pub fn placement(
             bail!("source.cpus: there is no processor {cpu} that the agent may run on; there are: {allowed:?}");
         }
         if cpus[..index].contains(cpu) {
-            bail!("source.cpus: processor {cpu} is there twice");
+            bail!("source.cpus: processor {cpu} is listed twice");
         }
     }
     let count = cpus.len() as u32;
@@ -267,6 +267,6 @@ mod tests {
         let error = |workers, cpus: &[usize]| place(workers, cpus).unwrap_err();
         assert!(error(0, &[4000]).contains("there is no processor 4000"));
         assert!(error(2, &[first]).contains("1 processors for 2 workers"));
-        assert!(error(0, &[first, first]).contains("is there twice"));
+        assert!(error(0, &[first, first]).contains("is listed twice"));
     }
 }

@@ -31,11 +31,11 @@ pub enum Speed {
 pub struct Plan {
     /// The files, by the time of their first packet.
     pub files: Vec<CaptureFile>,
-    /// What is added to the packet times of each file, ns.
+    /// Shift added to the packet times of each file, ns.
     moves: Vec<i64>,
     /// The common part of those, ms.
     pub shift_ms: i64,
-    /// First and last packet time after the moves, ns; now where there are no packets.
+    /// First and last packet time after the moves, ns; the present if there are no packets.
     pub span_ns: (i64, i64),
     speed: Speed,
     pub octets: u64,

@@ -139,7 +139,7 @@ class Role:
 
     @property
     def at_once(self) -> int | None:
-        """Statements of one of its users at once; None without a bound of its own."""
+        """Concurrent statements of one of its users; None without a bound of its own."""
         return int(self.limits[AT_ONCE]) if AT_ONCE in self.limits else None
 
     def row_filter(self, view: str) -> str:

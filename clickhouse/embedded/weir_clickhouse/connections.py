@@ -1,8 +1,8 @@
 """Connections that no worker has: those with an incomplete request, idle ones, and closing ones.
 
-A worker gets a connection when the head of a request (its line and headers) is complete, so that no client keeps a
-worker waiting before its request. One thread reads all heads. Each has a time limit; their number and their memory are
-bounded: at the bound the oldest stranger goes, or, where users hold most of the room, the oldest of the user who holds
+A worker gets a connection when the head of a request (its line and headers) is complete, so that no client keeps a worker waiting
+before its request. One thread reads all heads. Each has a time limit; their number and their memory are bounded: at the bound the
+oldest connection of an unknown client is closed, or, if users hold most of the room, the oldest connection of the user who holds
 most of it.
 """
 

@@ -277,7 +277,7 @@ def _is_any(token: Token, characters: str) -> bool:
 
 
 def _closing(items: Sequence[Token]) -> dict[int, int]:
-    """The place of the closing bracket of each opening one; the end of all where there is none."""
+    """The place of the closing bracket of each opening one; the end of the text if there is none."""
     opened: list[int] = []
     places: dict[int, int] = {}
     for at, token in enumerate(items):

@@ -61,12 +61,12 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     nat: Annotated[
         bool,
-        typer.Option("--nat", help="Also remove reports of translators (nat_events), which the law orders to keep."),
+        typer.Option("--nat", help="Also remove reports of translators (nat_events), which the law requires."),
     ] = False,
 ) -> None:
     """Remove an address from everything in the store, and search for it again. This cannot be undone.
 
-    Reports of translators stay, because the law orders to keep them; the command counts those that name the address.
+    Reports of translators stay, because the law requires them; the command counts those that name the address.
 
     Example: weir forget 192.0.2.7 --dry-run
     """

@@ -19,7 +19,7 @@ pub(super) fn sequence(data: &[u8; HEADER]) -> u32 {
     u32::from_be_bytes([data[16], data[17], data[18], data[19]])
 }
 
-/// Reads the records of a message that came by the session at this place.
+/// Reads the records of a message of the session at this place.
 pub(super) fn records(
     exporter: &mut Exporter,
     at: usize,

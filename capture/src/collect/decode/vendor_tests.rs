@@ -1,11 +1,11 @@
-//! Exports as vendors make them, after their documents: each test has what one of them does otherwise than the others.
+//! Exports in the forms that vendors document: each test covers a peculiarity of one vendor.
 
 use super::tests::*;
 use super::*;
 use crate::collect::element::values::mapped;
 use crate::collect::record::{GivenName, InterfaceCounters, NatEvent, SentCounts};
 
-/// Keeps all that is handed over.
+/// Keeps all decoded items.
 #[derive(Default)]
 struct All {
     flows: Vec<(Imported<'static>, Option<Route>)>,
@@ -252,7 +252,7 @@ fn the_frame_of_a_section_is_read() {
     assert_eq!(read.flows[0].0.ports, [40_000, 443]);
 }
 
-/// A sample of a frame whose agent says that so many octets were stripped, with other records before it.
+/// A sample whose agent states that it stripped this many octets of the frame, with other records before it.
 fn flow_sample(number: u32, stripped: u32, others: &[u8]) -> Vec<u8> {
     let frame = tcp_frame();
     let padded = frame.len().next_multiple_of(4);

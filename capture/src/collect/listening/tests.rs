@@ -45,12 +45,12 @@ impl Collector {
         self.listening.step(Duration::ZERO).unwrap();
     }
 
-    /// Has seconds pass; what closing records say of exporters then.
+    /// Lets seconds pass; returns what the closing records then report of exporters.
     fn pass(&mut self, seconds: i64) -> Vec<proto::Exporter> {
         self.published(seconds).1
     }
 
-    /// Has seconds pass; how many records are published then, and what closing records say of exporters.
+    /// Lets seconds pass; returns the number of records published, and what the closing records report of exporters.
     fn published(&mut self, seconds: i64) -> (usize, Vec<proto::Exporter>) {
         self.ears.now_ms.set(self.ears.now_ms.get() + seconds * 1000);
         self.listening.step(Duration::ZERO).unwrap();
@@ -78,7 +78,7 @@ fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
 
-/// NetFlow v5 of an exporter that says nothing of sampling.
+/// NetFlow v5 from an exporter that states no sampling.
 fn v5(records: u32, number: u32) -> Vec<u8> {
     let mut data = words(&[5 << 16 | records, 90_000, (START_MS / 1000) as u32, 0, number, 0]);
     for port in 0..records {

@@ -121,7 +121,7 @@ fn open_spool(options: SpoolOptions, shared: &KafkaShared) -> Option<Spool> {
         .ok()?;
     if !spool.is_empty() {
         let (messages, octets) = (spool.unread(), spool.octets());
-        tracing::info!("{messages} messages ({octets} octets) of an earlier run are in the spool, and go first");
+        tracing::info!("{messages} messages ({octets} octets) of an earlier run are in the spool, and are sent first");
     }
     shared.spooled(spool.octets());
     Some(spool)

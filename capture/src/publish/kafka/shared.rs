@@ -57,7 +57,7 @@ pub(super) struct KafkaShared {
     pub(super) throttle: Throttle,
     /// Set when nothing may wait any more.
     pub(super) give_up: Arc<AtomicBool>,
-    /// Why Kafka will never accept a message, if it said so.
+    /// The reason why Kafka will never accept a message, if it gave one.
     pub(super) refused: Mutex<Option<Refused>>,
     /// The topics exist; librdkafka gets no message before.
     pub(super) ready: AtomicBool,
@@ -130,7 +130,7 @@ impl KafkaShared {
         self.spool_fails.store(true, Ordering::Relaxed);
         self.metrics.spool_error();
         if self.throttle.allow(&format!("spool {:?}", error.kind())) {
-            tracing::error!("cannot write to the spool ({error}): messages wait in memory, as long as it lasts");
+            tracing::error!("cannot write to the spool ({error}): messages wait in memory until it is full");
         }
     }
 }

@@ -16,7 +16,7 @@ use std::io::Write as _;
 const HOME: Address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
 const NOW_MS: i64 = 1_700_000_000_000;
 
-/// Who, and a record of which nothing is borrowed, with its names.
+/// The exporter, and an owned record with its names.
 type Owned = (ExporterInfo, Imported<'static>, String, String);
 
 fn owned(info: &ExporterInfo, record: &Imported<'_>) -> Owned {
@@ -398,7 +398,7 @@ fn flow() -> impl Strategy<Value = proto::Flow> {
 }
 
 proptest! {
-    /// What is exported can be taken in again, and is the same.
+    /// The collector reads the agent's own exports back as the same records.
     #[test]
     fn our_own_export_is_read_as_it_was(flows in prop::collection::vec(flow(), 1..5), labels in any::<bool>()) {
         let template = "@NTOPNG@ %SRC_TOS %DST_TOS %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS";

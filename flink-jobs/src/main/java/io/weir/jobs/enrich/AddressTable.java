@@ -4,9 +4,9 @@ import io.weir.jobs.enrich.AddressMap.Ranges;
 import java.util.Arrays;
 
 /**
- * Several {@link AddressMap}s as one, so that one search finds the values of all of them: what a
- * look-up costs is waiting for memory, and here it waits once. A search goes among the starts of
- * ranges that begin with the address's first 16 bits. Never changes, so any thread may read it.
+ * Several {@link AddressMap}s as one, so that one search finds the values of all of them: the cost
+ * of a look-up is waiting for memory, and here it waits once. A search covers the starts of the
+ * ranges that begin with the address's first 16 bits. Immutable, so any thread may read it.
  */
 public final class AddressTable {
   private static final int BLOCKS = 1 << 16;
@@ -101,7 +101,7 @@ public final class AddressTable {
     return start < keyHigh || (start == keyHigh && low6[range] <= keyLow);
   }
 
-  /** The value that a map has at a place; 0 where no prefix of it holds the address. */
+  /** A map's value at a place; 0 if none of its prefixes contains the address. */
   int value(int place, int map) {
     return values[place + map];
   }

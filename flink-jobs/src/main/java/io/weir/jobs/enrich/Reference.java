@@ -17,9 +17,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What all subtasks of a process enrich records with, read once for all of them and kept up to date
- * by two threads: one follows what is declared in Kafka, one watches the files of autonomous
- * systems and countries. Who reads sees a finished {@link Known} or the next one, and never waits.
+ * The data with which all subtasks of a process enrich records, read once for all of them and kept
+ * up to date by two threads: one follows the declarations in Kafka, the other watches the files of
+ * autonomous systems and countries. A reader sees a finished {@link Known} or the next one, and
+ * never waits.
  */
 public final class Reference {
   private static final String OPERATOR = "enrich";
@@ -40,13 +41,13 @@ public final class Reference {
 
   private static final Logger LOG = LoggerFactory.getLogger(Reference.class);
 
-  /** How long a start waits until everything has been read. */
+  /** How long a start waits for the first complete read. */
   private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   private static final long FILES_EVERY_MS = 2_000;
 
   /**
-   * What is read.
+   * The inputs.
    *
    * @param brokers Kafka's
    * @param systems path of the file of autonomous systems, empty for none
@@ -108,7 +109,7 @@ public final class Reference {
     for (CountDownLatch latch : List.of(topics.whole(), filesRead)) {
       if (!latch.await(until - System.nanoTime(), TimeUnit.NANOSECONDS)) {
         LOG.warn(
-            "records pass without all that is known of their addresses: {} was not read within {} s",
+            "records pass with incomplete enrichment: {} was not read within {} s",
             latch == filesRead ? "a file" : "a topic",
             PATIENCE.toSeconds());
       }

@@ -16,13 +16,13 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * The job {@code health}: from what the ledger hears of each probe to alerts opened, updated and
+ * The job {@code health}: from the ledger's events of each probe to alerts opened, updated and
  * closed. A probe that Kafka has not listed for {@link #FORGET_MS} is let go, its alerts closed.
  */
 public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, HealthAlert> {
   private static final long serialVersionUID = 1;
 
-  /** How long after Kafka last listed a probe it is not enrolled any more. */
+  /** How long after Kafka last listed it a probe counts as enrolled. */
   static final long FORGET_MS = 3_600_000;
 
   private static final Metric TOLD =
@@ -32,10 +32,12 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   private final long graceMs;
   private transient ValueState<ProbeHealth> state;
 
-  /** When the probe is to be looked at again, to see whether it is still enrolled. */
+  /** When to check again whether the probe is still enrolled. */
   private transient ValueState<Long> timer;
 
-  /** When this attempt first looked at the clock: while the jobs are down nothing is listed. */
+  /**
+   * When this attempt first looked at the clock: while the jobs are down no list of probes arrives.
+   */
   private transient long began;
 
   private transient Counter told;

@@ -9,7 +9,7 @@ import java.util.Locale;
 enum Reason {
   /** No closing record for three intervals and the grace, though all in Kafka was read. */
   PROBE_SILENT(2, 2),
-  /** Closing records come late, and the agent says that they had to wait. */
+  /** Closing records come late, and the agent reports that they had to wait. */
   PROBE_LATE(3, 3),
   /** Packets were dropped before the agent. */
   PROBE_DROPS(1, 6),

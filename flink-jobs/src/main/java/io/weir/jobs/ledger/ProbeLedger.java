@@ -20,8 +20,8 @@ import java.util.function.Consumer;
  * the next version when more is known.
  *
  * <p>An interval of which nothing came is {@code missing} when the clock says that it is over and
- * nothing is unread in the worker's partition. What an agent reads from a file has times of its
- * own, so the clock says nothing about it.
+ * nothing is unread in the worker's partition. Packets that an agent reads from a file have their
+ * own times, which say nothing about the clock.
  */
 final class ProbeLedger {
   private static final long KEEP_DECLARED_MS = 30L * 86_400_000;

@@ -35,7 +35,7 @@ public final class Reports {
 
   private final Map<String, Counts> byExporter = new TreeMap<>();
 
-  /** What a batch brings, for {@link #add(byte[])}; empty where it holds flows alone. */
+  /** The reports of a batch, for {@link #add(byte[])}; empty where it holds flows alone. */
   public static byte[] of(FlowBatch batch) {
     if (batch.getNatEventsCount() + batch.getInterfaceCountersCount() + batch.getNamesCount()
         == 0) {
@@ -91,7 +91,7 @@ public final class Reports {
     byExporter.forEach(action);
   }
 
-  /** For keeping, and for the way to the ledger. */
+  /** Encodes them for state and for the ledger's stream. */
   public byte[] toBytes() {
     int length = 0;
     for (String exporter : byExporter.keySet()) {

@@ -22,10 +22,10 @@ import org.apache.kafka.common.header.internals.RecordHeader;
 public final class DeadLetterRecords implements KafkaRecordSerializationSchema<DeadLetter> {
   private static final long serialVersionUID = 1;
 
-  /** The topic for what could not be understood. */
+  /** The topic for unreadable messages. */
   public static final String TOPIC = "weir.dead-letters";
 
-  /** Octets of a message that are kept; a record, with its headers, has at most 8 MiB. */
+  /** Maximum octets kept of a message; a record, with its headers, has at most 8 MiB. */
   static final int MAX_VALUE = 7 << 20;
 
   /** The sink of dead letters. */

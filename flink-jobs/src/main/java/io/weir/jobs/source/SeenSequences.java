@@ -7,8 +7,8 @@ import java.util.Map;
 
 /**
  * Which messages have been accepted, by (topic kind, probe, worker, epoch): the sequence numbers as
- * ranges. What is asked twice is a repeat. Ranges and not a highest number, because a dead letter
- * or a spool comes back out of order.
+ * ranges. The second query of a number is a repeat. Ranges and not a highest number, because a dead
+ * letter or a spool comes back out of order.
  *
  * <p>Bounded by {@link #MAX_EPOCHS} runs of an agent for each worker (the one not touched for
  * longest goes) and {@link #MAX_RANGES} ranges for each of them.

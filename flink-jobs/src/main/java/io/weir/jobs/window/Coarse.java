@@ -6,13 +6,15 @@ import org.apache.datasketches.memory.XxHash;
 
 /**
  * Gives up detail where a bucket holds more flows than it may: the largest flows by octets stay,
- * the others are added up as the agent would have done past its own bound. What a host of the
- * bucket sent goes to (source, port), what it was sent to (destination, port); where there are too
- * many of those, the smallest go on to the protocol alone. Packets, octets and SYNs stay exact.
+ * the others are added up as the agent would have done past its own bound. Packets that a host of
+ * the bucket sent are summed by (source, port), those that it received by (destination, port); if
+ * there are too many such sums, the smallest are folded by protocol alone. Packets, octets and SYNs
+ * stay exact.
  *
  * <p>How many distinct destinations a host had among the flows that went is kept in a sketch, where
- * they are many ({@link Sketches}; the hash is that of Apache DataSketches). A flow that went may
- * come again and is then too small by what it had: at most the largest that went, each time.
+ * they are many ({@link Sketches}; the hash is that of Apache DataSketches). A flow that was folded
+ * may reappear, and then lacks its earlier counts: each time at most those of the largest folded
+ * flow.
  */
 final class Coarse {
   /** Flows that went, of one host and protocol, from which on their destinations are sketched. */
@@ -26,7 +28,7 @@ final class Coarse {
   private long largest;
   private long[] sketches;
 
-  /** What stays, and what the rest became. */
+  /** The remaining flows, and the sums of the rest. */
   FlowTable kept() {
     return kept;
   }
@@ -116,7 +118,7 @@ final class Coarse {
 
   /**
    * Adds one direction of a flow for one of its ends: {@code source} says which, {@code forward}
-   * whether it is what the source sent.
+   * whether the source sent the packets.
    */
   private void oneWay(
       FlowCursor flow, long[] cells, boolean source, boolean forward, boolean owned) {
@@ -154,7 +156,7 @@ final class Coarse {
     coarse.add(entry, 0);
   }
 
-  /** The half of a number that is of one end, put where that end is now. */
+  /** One end's half of a number, moved to the position that the end has now. */
   private static long end(long both, boolean source, boolean sends) {
     long half = source ? both >>> 32 : both & 0xffffffffL;
     return sends ? half << 32 : half;

@@ -3,7 +3,7 @@ package io.weir.jobs.window;
 import io.weir.jobs.serde.WireType;
 
 /**
- * What one bucket says to one job of one window, for one probe or over all.
+ * One bucket's result for one job and window, for one probe or over all.
  *
  * @param job number of the job, see {@link Windows}
  * @param probe empty over all

@@ -60,7 +60,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       this.began = began;
     }
 
-    /** What stands at the end of the state. */
+    /** The mark at the end of the state. */
     void fields(Fields fields) throws IOException {
       began = fields.of(began);
       touched = fields.of(touched);
@@ -79,7 +79,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     this.maker = maker;
   }
 
-  /** What sums are added up by. */
+  /** The key by which sums are added up. */
   String key(Digest digest) {
     return Math.floorDiv(digest.window(), windowMs) * windowMs + "/" + digest.probe();
   }
@@ -162,7 +162,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     window.changed = false;
   }
 
-  /** When the window is written with what has come. */
+  /** When to write the window with the data received so far. */
   private long due(Window window, long start) {
     boolean ahead = start > window.began + WindowFunction.KEEP_MS;
     return Math.max(ahead ? 0 : start + windowMs, window.began + shortMs) + delayMs;

@@ -4,11 +4,11 @@ import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.serde.WireType;
 
 /**
- * What the buckets of the windows hear.
+ * A message to the buckets of the windows.
  *
  * @param kind what came
  * @param bucket one of {@link Buckets#IDS}
- * @param probe whose; empty for {@link Kind#ENROLLED}
+ * @param probe that sent it; empty for {@link Kind#ENROLLED}
  * @param window start of the window, ms from 1970; PART only
  * @param entries of a PART, and how the probe is declared
  * @param rank of the probe; PART only
