@@ -49,7 +49,7 @@ def test_the_projects_file_is_right() -> None:
         (("max_execution_time: 5", "max_execution_time: 0"), "limits.max_execution_time"),
         (("max_execution_time: 5", "'x; y': 5"), "limits"),
         (("interval: 1 hour", "interval: sometimes"), "quota: interval"),
-        (("queries: 7", "queries: none"), "quota.queries: not a positive"),
+        (("queries: 7", "queries: none"), "quota.queries must be a positive"),
         (("queries: 7", "colours: 7"), "quota: bounds of queries"),
         (
             ("{interval: 1 hour, queries: 7}", "{interval: 1 hour, queries: 7}, {interval: 60 minutes, queries: 8}"),
@@ -59,7 +59,7 @@ def test_the_projects_file_is_right() -> None:
         (("d.u: [c]", "d.u: []"), "roles.part: rows: d.u"),
         (("d.u: [c]", "d.u: ['c; x']"), "roles.part: rows: d.u"),
         (("rows: {d", "tables: [d.x], rows: {d"), "roles.part: either"),
-        (("d.u: [c]}, readonly: true", "d.u: [c]}"), "roles.part: rows goes with readonly"),
+        (("d.u: [c]}, readonly: true", "d.u: [c]}"), "roles.part: rows requires readonly"),
         (("role: part, customers: [Delta, Echo]", "role: part"), "users.delta: `customers`"),
         (("ann: {role: reader", "ann: {customers: [x], role: reader"), "users.ann: `customers`"),
         (("[Delta, Echo]", "[1]"), "users.delta: customers"),

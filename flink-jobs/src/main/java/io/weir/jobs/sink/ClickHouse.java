@@ -62,10 +62,10 @@ public final class ClickHouse {
 
   /**
    * Inserts {@code body}, blocks of the Native format compressed with zstd, under a deduplication
-   * token. When it returns, the rows are stored, by this or an earlier attempt with the same token.
+   * token. When it returns, the rows are stored, now or by an earlier attempt with the same token.
    *
-   * @throws PermanentException if another attempt would be useless
-   * @throws IOException if another attempt may succeed; the rows may or may not be stored
+   * @throws PermanentException where trying again is of no use
+   * @throws IOException where it may be, and the rows may or may not be stored
    */
   public void insert(String table, String token, byte[] body, long rows)
       throws IOException, InterruptedException {

@@ -47,8 +47,8 @@ import org.slf4j.LoggerFactory;
  * neither the stream nor a checkpoint waits for ClickHouse. After a failure the list comes back
  * with the state and is inserted again under the same tokens: ClickHouse drops what it has.
  *
- * <p>A token holds an id minted at every start of this operator: rows computed again after a
- * restore, from whatever state, have new tokens, and a token never identifies other rows.
+ * <p>A token holds an id minted at every start of this operator: rows that are computed anew, after
+ * whatever state the job went back to, have new tokens, and a token never stands for other rows.
  *
  * <p>A file is deleted when a later checkpoint that no longer lists it is complete: a state that
  * may be restored never lists a file that is gone.
@@ -84,13 +84,13 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
 
   static final long FILE_BYTES = 32L << 20;
 
-  /** Maximum number of open files: rows may belong to thousands of partitions. */
+  /** Files open at a time: rows may be of thousands of partitions. */
   static final int MAX_OPEN = 64;
 
   /**
-   * How long one process may repeat one insert: other inserts continue meanwhile, and the table
-   * remembers the last 10,000 blocks (non_replicated_deduplication_window), which a few subtasks
-   * with a file every three seconds fill in hours.
+   * For how long one process may repeat one insert: others go on meanwhile, and the table remembers
+   * the last 10,000 blocks (non_replicated_deduplication_window), which a few subtasks with a file
+   * every three seconds fill in hours.
    */
   private static final Duration MAX_RETRY_IN_ONE_RUN = Duration.ofHours(2);
 
@@ -363,8 +363,8 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     } catch (FileNotFoundException e) {
       // Only a state older than the newest complete checkpoint can list it, or someone deleted it.
       LOG.error(
-          "pending file of block {} ({} rows) is missing at {}: assumed stored, since a later checkpoint completed;"
-              + " check the ledger",
+          "block {} with {} rows is gone from {}: taken as stored when a later checkpoint was complete; the ledger"
+              + " shows it where it was not",
           file.token(),
           file.rows(),
           file.path());
@@ -402,7 +402,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
         retries.inc();
         if (now - warned >= WARN_EVERY_MS) {
           warned = now;
-          LOG.warn("block {} is not stored yet, trying again: {}", file.token(), e.toString());
+          LOG.warn("block {} not stored yet, trying on: {}", file.token(), e.toString());
         }
         Thread.sleep(backoff);
         backoff = Math.min(LAST_BACKOFF_MS, backoff * 2);

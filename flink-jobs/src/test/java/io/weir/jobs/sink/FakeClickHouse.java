@@ -18,11 +18,9 @@ import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.function.Function;
 
-/**
- * The part of ClickHouse's HTTP interface that the sink uses, with every fault that it may have.
- */
+/** As much of ClickHouse's HTTP interface as the sink uses, and as badly behaved as it may be. */
 public final class FakeClickHouse implements AutoCloseable {
-  /** The outcome of an insert. */
+  /** What becomes of an insert. */
   public enum Fate {
     /** Stored and acknowledged. */
     STORED,
@@ -30,9 +28,9 @@ public final class FakeClickHouse implements AutoCloseable {
     STORED_THEN_ERROR,
     /** Stored, but the connection breaks before the answer. */
     STORED_THEN_CUT,
-    /** Not stored, with a temporary error. */
+    /** Not stored, an error that passes. */
     BUSY,
-    /** Never stored: there is no such table. */
+    /** Not stored, ever: there is no such table. */
     NO_TABLE
   }
 
@@ -45,7 +43,7 @@ public final class FakeClickHouse implements AutoCloseable {
   private int repeats;
   private String problem = "";
 
-  /** {@code fate} gives the outcome of the nth insert, from 0. */
+  /** {@code fate} says what becomes of the nth insert, from 0. */
   public FakeClickHouse(Function<Integer, Fate> fate) throws IOException {
     this.fate = fate;
     server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
@@ -73,7 +71,7 @@ public final class FakeClickHouse implements AutoCloseable {
     return repeats;
   }
 
-  /** The client's errors, empty if none. */
+  /** What a client did wrong, empty for nothing. */
   public synchronized String problem() {
     return problem;
   }
