@@ -62,11 +62,11 @@ pub struct Config {
     pub kafka: KafkaConfig,
     /// Additional exports (IPFIX, NetFlow v9, nProbe).
     pub export: Vec<ExportConfig>,
-    /// Where records wait while Kafka is away.
+    /// Directory and size of the spool, where records wait while Kafka is away.
     pub spool: SpoolConfig,
     /// Bounds of memory and of records.
     pub limits: Limits,
-    /// Expressions that packets are counted by.
+    /// Filter sets: expressions whose matching packets are counted.
     pub filters: FilterConfig,
     /// The endpoint of the agent's own metrics.
     pub metrics: MetricsConfig,
@@ -89,7 +89,7 @@ pub enum Tunnels {
     /// The tunnel's own.
     #[default]
     Outer,
-    /// The one that it carries.
+    /// The packet inside the tunnel.
     Inner,
 }
 
@@ -101,9 +101,9 @@ pub struct ApplicationsConfig {
     pub ndpi: UseNdpi,
     /// Read server names and DNS names.
     pub names: bool,
-    /// Packets of a flow that nDPI is shown at most.
+    /// Maximum number of packets per flow that nDPI inspects.
     pub packets: u8,
-    /// Largest share of packets that nDPI is shown, per cent.
+    /// Maximum share of packets that nDPI inspects, in per cent.
     pub max_inspected_percent: u8,
 }
 
@@ -171,7 +171,7 @@ pub struct Limits {
     pub memory: u64,
     /// Flow records of one interval, of all workers together.
     pub max_records_per_interval: usize,
-    /// A flow ends after this time without packets.
+    /// A flow ends when it had no packets for this time.
     #[serde(deserialize_with = "duration")]
     pub idle: Duration,
 }
@@ -245,7 +245,7 @@ impl Config {
         Config::parse(&text).with_context(|| format!("{} is wrong", path.display()))
     }
 
-    /// Reads the file of the option `--config`, or takes the defaults where it was not given.
+    /// Reads the file that the option `--config` names; without the option, uses the defaults.
     ///
     /// # Errors
     /// Those of [`Config::read`].

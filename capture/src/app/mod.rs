@@ -1,9 +1,9 @@
 //! Application detection, from a flow's first packets.
 //!
-//! Each worker owns one [`Apps`]. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to
-//! [`Apps::packet`], which soon has nothing left to learn from it. Two detectors work independently: [`names`] reads
-//! server and DNS names; nDPI, if the agent was built with it, detects the application. A flow is inspected from its
-//! first payload on, for a budget of packets; its state in nDPI lives in a pool of fixed size meanwhile.
+//! Each worker owns one [`Apps`]. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to [`Apps::packet`],
+//! which soon needs no more of them. Two detectors work independently: [`names`] reads server and DNS names; nDPI, if
+//! the agent was built with it, detects the application. A flow is inspected from its first payload on, for a budget of
+//! packets; its state in nDPI lives in a pool of fixed size meanwhile.
 
 mod gate;
 pub mod list;
@@ -76,7 +76,7 @@ pub enum NotInspected {
     Overload,
     /// The maximum number of flows was already being inspected.
     PoolFull,
-    /// It was idle and lost its place to a flow that was waiting.
+    /// It was idle, and its state was given to a waiting flow.
     Displaced,
 }
 
@@ -123,7 +123,7 @@ impl NdpiVerdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Handle {
     entry: u16,
-    /// How often the state was freed before, modulo 65,536.
+    /// Number of times that the state was freed before, modulo 65,536.
     generation: u16,
 }
 
@@ -135,9 +135,9 @@ enum Inspection {
     Waiting,
     /// The flow has a state in nDPI.
     Open,
-    /// There is nothing more to learn.
+    /// The inspection is complete.
     Done,
-    /// It did not take place, or was not completed.
+    /// The flow was not inspected, or not completely.
     Not(NotInspected),
 }
 

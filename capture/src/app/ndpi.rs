@@ -129,7 +129,7 @@ struct Pool {
 struct NdpiEntry {
     generation: u16,
     taken: bool,
-    /// The lower half of the time of the last packet, ms.
+    /// Low 32 bits of the last packet's time, in ms.
     last_ms: u32,
 }
 

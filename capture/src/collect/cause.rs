@@ -26,7 +26,8 @@ pub enum Refusal {
     BadHeader,
     /// Records with an impossible time, which the time of export replaces.
     TimeClamped,
-    /// Datagrams from an exporter whose clock is far off: their records' times were moved to this host's clock.
+    /// Datagrams from an exporter whose clock is far off. The collector converted their records' times to this host's
+    /// clock.
     ClockOff,
     /// Templates forgotten for newer ones.
     TemplatesForgotten,

@@ -82,7 +82,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Several workers may open the same ports: the system shares exporters out among them.
+    /// Several workers may open the same ports: the system distributes exporters among them.
     ///
     /// # Errors
     /// One clear line about what to do.

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(50);
 /// How long after its end an interval stays open, as with packets.
 const GRACE_MS: i64 = 200;
-/// How many intervals time may jump over before the empty ones get no closing records.
+/// Number of empty intervals that get closing records; after a larger jump in time, the empty ones get none.
 const MOST_BEHIND: i64 = 60;
 /// How far before the open interval records may reach, ms: as long as the ledger keeps intervals in detail.
 const OLDEST_MS: i64 = 3_600_000;

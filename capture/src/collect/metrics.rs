@@ -73,7 +73,7 @@ impl CollectMetrics {
     }
 }
 
-/// An exporter's address as text; empty if there is none.
+/// An exporter's address as text; empty for counts that belong to no exporter.
 fn address(octets: &[u8]) -> String {
     let (four, sixteen): (Result<[u8; 4], _>, Result<[u8; 16], _>) = (octets.try_into(), octets.try_into());
     match (four, sixteen) {

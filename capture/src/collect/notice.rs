@@ -50,7 +50,7 @@ type Interface = (Address, u32, u32);
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     newest: InterfaceCounters,
-    /// A later sample with lower counters, and when it came.
+    /// A later sample with lower counters, and its arrival time.
     lower: Option<(i64, InterfaceCounters)>,
 }
 

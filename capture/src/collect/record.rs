@@ -61,14 +61,15 @@ pub struct Imported<'a> {
     pub routed: Option<Routed<'a>>,
 }
 
-/// An event of address translation or of a firewall, without counts (RFC 8158; NSEL). Zeros where it does not say.
+/// An event of address translation or of a firewall, without counts (RFC 8158; NSEL). Fields that the exporter does not
+/// state are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NatEvent<'a> {
-    /// IE 230: 4 and 5 a session created and deleted, 16 and 17 a block of ports allocated and given back, ...
+    /// IE 230: 4 and 5 a session created and deleted, 16 and 17 a block of ports allocated and de-allocated, ...
     pub nat_event: u8,
     /// IE 233: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.
     pub firewall_event: u8,
-    /// Time by the exporter's clock, ms from the Unix epoch (IE 323, else 152).
+    /// Time of the event by the exporter's clock, in ms since the Unix epoch (IE 323, else 152).
     pub time_ms: i64,
     /// IE 4.
     pub protocol: u8,
@@ -84,7 +85,7 @@ pub struct NatEvent<'a> {
     pub port_count: u16,
     /// Ingress and egress (IE 234, 235).
     pub vrf: [u32; 2],
-    /// The exporter's number for it (IE 148).
+    /// Number of the connection on the exporter (IE 148).
     pub connection: u64,
     /// IE 371; ASA 40000.
     pub user: &'a [u8],

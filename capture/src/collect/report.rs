@@ -20,7 +20,7 @@ struct Reported {
 /// Counts of exporters, and the part that closing records have already reported.
 #[derive(Default)]
 pub struct ExporterReports {
-    /// Records without a sampling rate since the last close.
+    /// Records without a sampling rate since the last closing record.
     unsampled: HashMap<ExporterInfo, u64>,
     without_sampling_rate: u64,
     reported: HashMap<ExporterInfo, Reported>,

@@ -113,7 +113,7 @@ pub fn not_supported(arguments: &[String]) -> Option<String> {
 /// Captures or reads, and exports.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] if an option is wrong; else those of [`run::run`] and [`read::read`].
+/// [`Exit::CannotStart`] if an option is wrong; otherwise the errors of [`run::run`] and [`read::read`].
 pub fn nprobe(args: &NprobeArgs) -> Result<Exit, Failure> {
     let mut config = Config { export: exports(args).map_err(Failure::start)?, ..Config::default() };
     config.kafka.brokers = String::new();

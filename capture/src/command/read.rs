@@ -180,7 +180,7 @@ impl Input {
         Ok(Input::Files(Plan::new(files, args.keep_time, args.speed, wall_clock_ns())))
     }
 
-    /// How far packets' times are moved, ms.
+    /// Shift added to the packets' times, in ms.
     fn shift_ms(&self) -> i64 {
         match self {
             Input::Files(plan) => plan.shift_ms,

@@ -53,7 +53,7 @@ impl Default for FilterConfig {
     }
 }
 
-/// An expression of pcap-filter(7), and its place in the file.
+/// An expression of pcap-filter(7), and its line in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Spanned<String>")]
 #[warn(missing_docs)]
@@ -126,7 +126,7 @@ impl FilterSets {
     /// Compiles the sets of a configuration. Without libpcap, it leaves out the shipped sets alone, with a warning.
     ///
     /// # Errors
-    /// One line: an invalid name or expression, with its place; libpcap missing ([`pcap::NoLibpcap`]).
+    /// One line: an invalid name or expression, with its line; libpcap missing ([`pcap::NoLibpcap`]).
     pub fn compile(config: &FilterConfig) -> anyhow::Result<FilterSets> {
         let mut sets = if config.default { default_sets()? } else { Sets::new() };
         sets.extend(config.sets.clone());

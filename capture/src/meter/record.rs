@@ -108,9 +108,9 @@ pub(super) struct Stored<K> {
     /// ms after the interval's start.
     first: i32,
     last: i32,
-    /// ms from the Unix epoch, lower half first.
+    /// Time of the flow's first packet in ms since the Unix epoch: low 32 bits, then high 32 bits.
     start: [u32; 2],
-    /// Number of its [`Extra`].
+    /// Index of its [`Extra`].
     extra: u32,
     pub(super) initiator: Initiator,
     not_inspected: Option<NotInspected>,
@@ -121,9 +121,9 @@ pub(super) struct Stored<K> {
 struct Extra {
     events: [Events; 2],
     rtt_us: u32,
-    /// Number of its quoted flow, plus 1.
+    /// Index of its quoted flow, plus 1.
     quoted: u32,
-    /// Number of its name, plus 1.
+    /// Index of its name, plus 1.
     name: u32,
     application_id: u16,
     /// By end.
@@ -324,7 +324,7 @@ pub(super) fn is_event(ip: &IpPacket) -> bool {
 }
 
 impl Records {
-    /// Reserves room for `v4` and `v6` records, so that nothing moves; memory is committed on use.
+    /// Reserves room for `v4` and `v6` records, so that growing never copies them; memory is committed on use.
     pub(super) fn with_capacity(v4: usize, v6: usize) -> Records {
         Records { v4: memory::reserve(v4), v6: memory::reserve(v6), ..Records::default() }
     }
@@ -441,7 +441,7 @@ impl Records {
         stored
     }
 
-    /// The table of a version, and its extras.
+    /// The record table of an IP version, and the fields kept beside it.
     pub(super) fn v4_mut(&mut self) -> (&mut Vec<Stored<V4>>, &mut Extras) {
         (&mut self.v4, &mut self.extras)
     }

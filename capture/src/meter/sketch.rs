@@ -32,7 +32,8 @@ impl Sketch {
         &self.0
     }
 
-    /// The estimated number of distinct items: the harmonic mean, and linear counting while registers are empty.
+    /// The estimated number of distinct items, from the harmonic mean of the registers, or by linear counting while
+    /// many registers are empty.
     pub fn estimate(&self) -> f64 {
         let m = REGISTERS as f64;
         let sum: f64 = self.0.iter().map(|&rank| 2f64.powi(-i32::from(rank))).sum();

@@ -160,7 +160,7 @@ pub struct Fragment {
     pub more: bool,
 }
 
-/// An IP packet: its flow and its volume.
+/// The header fields of an IP packet that identify its flow, and its volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpPacket {
     pub src: Address,

@@ -37,7 +37,7 @@ const LEAST_SEGMENTS: u64 = 8;
 const FIRST: u64 = 1 << 32;
 const EXTENSION: &str = "spool";
 
-/// The place of a spool and its maximum size.
+/// The directory of a spool and its maximum size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolOptions {
     /// The folder, which no other agent uses.
@@ -46,7 +46,7 @@ pub struct SpoolOptions {
     pub max_octets: u64,
 }
 
-/// Where a message is in a spool; the order is theirs.
+/// The position of a message in a spool. Positions are ordered as the messages are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SpoolPlace {
     segment: u64,
@@ -72,7 +72,7 @@ struct Segment {
     /// Octets of whole frames and of the header.
     octets: u64,
     messages: u64,
-    /// Messages read, and the octet that the next one begins at.
+    /// Number of messages read, and the offset of the next one.
     read: u64,
     read_at: u64,
     acknowledged: u64,

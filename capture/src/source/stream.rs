@@ -62,7 +62,7 @@ pub struct Ended {
 }
 
 impl Stream {
-    /// Reads up to the first packets.
+    /// Reads the input until the first packets have arrived.
     ///
     /// # Errors
     /// If this is not a capture, or its first packets have an unsupported link type.

@@ -38,7 +38,7 @@ use std::hash::BuildHasher as _;
 pub struct Known<'a> {
     pub info: &'a ExporterInfo,
     pub counts: &'a Counts,
-    /// Time of its last datagram, ms from the Unix epoch.
+    /// Arrival time of its last datagram, in ms since the Unix epoch.
     pub heard_ms: i64,
     /// Templates currently known, over all its sessions.
     pub templates: usize,
@@ -57,7 +57,7 @@ pub struct Decoder {
     exporters: Exporters,
     waiting: WaitingSet,
     totals: Totals,
-    /// Counts of datagrams that could be assigned to no exporter.
+    /// Counts of datagrams that belong to no known exporter.
     strange: Counts,
     /// The exporters and sessions whose waiting sets the current datagram displaced.
     shed: Vec<(ExporterInfo, Session)>,
@@ -156,7 +156,7 @@ impl Decoder {
         }
     }
 
-    /// Registers a datagram; returns the places of its exporter and session, or `None` if it is a repeat.
+    /// Registers a datagram; returns the indices of its exporter and session, or `None` if it is a repeat.
     fn hear(
         &mut self,
         info: &ExporterInfo,
@@ -292,7 +292,8 @@ impl Decoder {
         sum
     }
 
-    /// Elements of templates, and sFlow records, that Weir's record has no field for: by name, how often they came.
+    /// Number of values received of each template element, and of each kind of sFlow record, that Weir's record has no
+    /// field for; by name.
     pub fn left_out(&self) -> BTreeMap<String, u64> {
         let mut all = self.exporters.left_out.clone();
         self.exporters.iter().for_each(|exporter| all.add_all(exporter));

@@ -111,7 +111,7 @@ pub(super) fn shed((of, session): &(ExporterInfo, Session), exporters: &mut Expo
 /// One message, taken apart.
 pub(super) struct Message<'m, T> {
     pub(super) exporter: &'m mut Exporter,
-    /// The place of the message's session.
+    /// Index of the message's session among the exporter's sessions.
     pub(super) at: usize,
     pub(super) waiting: &'m mut WaitingSet,
     pub(super) totals: &'m mut Totals,

@@ -102,7 +102,8 @@ pub fn read<'a>(
 }
 
 impl NatEvent<'_> {
-    /// Whether it reports the beginning, end or refusal of a translation or connection, rather than its progress.
+    /// Whether the event is the beginning, end or refusal of a translation or connection; false for an update in
+    /// between.
     pub fn happened(&self) -> bool {
         self.nat_event != 0 || matches!(self.firewall_event, 1..=4)
     }

@@ -13,7 +13,7 @@ const AFTER_EXPORT_MS: i64 = 60_000;
 pub struct Moment {
     /// Arrival time, ms from the Unix epoch.
     pub received_ms: i64,
-    /// When it was sent, by the exporter's clock, ms from the Unix epoch.
+    /// Export time by the exporter's clock, in ms since the Unix epoch.
     pub export_ms: i64,
     /// The exporter's uptime when it sent the datagram, ms, if the header states it.
     pub uptime_ms: Option<u32>,

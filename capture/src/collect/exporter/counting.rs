@@ -14,7 +14,7 @@ pub enum Unit {
     Flows,
     /// Records of flows and of options.
     Records,
-    /// Records of flows, with those of the message itself, as softflowd counts in IPFIX.
+    /// Flow records, including those of the current message. softflowd counts them so in IPFIX.
     FlowsSoFar,
 }
 
@@ -34,7 +34,7 @@ pub struct Units {
 struct Way {
     #[serde(flatten)]
     sequence: Sequence,
-    /// How often the expected number came.
+    /// Number of messages with the expected sequence number.
     hits: u32,
     /// Whether this unit is ruled out.
     out: bool,
@@ -60,7 +60,7 @@ fn order(protocol: Protocol) -> &'static [Unit] {
 }
 
 impl Counting {
-    /// Processes a message's number, and updates the losses.
+    /// Processes a message's sequence number, and updates the losses.
     #[inline]
     pub fn hear(&mut self, protocol: Protocol, number: u32, units: Units, sent_ms: i64, losses: &mut Losses) {
         let mut changed = false;
@@ -136,13 +136,13 @@ impl Counting {
         order(protocol).iter().any(|&unit| of(unit).is_some_and(near))
     }
 
-    /// Whether no message with this number came before: it is the next one by the likeliest unit.
+    /// Whether no earlier message had this number: by the likeliest unit, it is the next one.
     #[inline]
     pub fn is_new(&self, protocol: Protocol, number: u32) -> bool {
         self.ways[order(protocol)[0] as usize].sequence.is_new(number)
     }
 
-    /// Whether messages with higher numbers came.
+    /// Whether messages with higher sequence numbers have arrived.
     pub fn is_behind(&self, number: u32) -> bool {
         self.ways[Unit::Messages as usize].sequence.next.is_some_and(|next| number < next)
     }

@@ -120,9 +120,9 @@ pub struct Counts {
     pub exporter_drops: u64,
     /// Records that an nProbe reports as dropped.
     pub exporter_records_dropped: u64,
-    /// By sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow, messages of nProbe.
+    /// Losses by sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow, messages of nProbe.
     pub losses: Losses,
-    /// By sequence numbers: flow samples of sFlow.
+    /// Losses by sequence numbers: flow samples of sFlow.
     pub samples: Losses,
     /// Left out or corrected, indexed by [`Refusal`].
     pub causes: [u64; Refusal::ALL.len()],
@@ -205,8 +205,8 @@ impl Exporter {
         }
     }
 
-    /// The place of a session, which is added if unknown; `number`: the sequence number of its message. If the
-    /// numbers of a known exporter continue from another port, its templates and rates move with it.
+    /// Returns the index of a session, and adds the session if it is unknown; `number`: the sequence number of its
+    /// message. If the numbers of a known exporter continue from another port, its templates and rates move with it.
     #[inline]
     pub fn talk(&mut self, session: Session, number: u32, limits: &DecodeLimits) -> usize {
         match self.talks.iter().position(|talk| talk.session == session) {
@@ -235,7 +235,7 @@ impl Exporter {
         oldest
     }
 
-    /// Counts a datagram of the session at this place; returns whether the exporter restarted.
+    /// Counts a datagram of the session with this index; returns whether the exporter restarted.
     pub fn hear(
         &mut self,
         at: usize,
@@ -327,7 +327,7 @@ impl Exporters {
         &mut self.slots[slot]
     }
 
-    /// As [`Exporters::get`], but returns the exporter's place, which is valid until the next call.
+    /// As [`Exporters::get`], but returns the exporter's index, which is valid until the next call.
     pub fn place(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> usize {
         match self.by_info.get(info) {
             Some(&slot) => slot,

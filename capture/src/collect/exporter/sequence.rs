@@ -16,7 +16,7 @@ const GAPS: usize = 16;
 pub struct Losses {
     /// Units that never came.
     pub lost: u64,
-    /// Datagrams that came after later ones.
+    /// Datagrams that arrived out of order: after datagrams with higher numbers.
     pub late: u64,
     /// Datagrams that came twice.
     pub repeated: u64,
@@ -24,7 +24,7 @@ pub struct Losses {
     pub restarts: u64,
 }
 
-/// A sequence number, the units that it covers if known, and when it was sent by the exporter's clock.
+/// A sequence number, the number of units that it covers (if known), and its export time by the exporter's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbered {
     pub number: u32,

@@ -19,7 +19,7 @@ pub struct Talk {
     pub session: Session,
     pub heard_ms: i64,
     pub counting: Counting,
-    /// Last uptime, and when it arrived, ms.
+    /// Last uptime and its arrival time, in ms.
     pub uptime: Option<(u32, i64)>,
     /// Boot time from an option, ms from the Unix epoch.
     pub boot_ms: Option<i64>,
@@ -69,7 +69,7 @@ impl Talk {
         true
     }
 
-    /// Whether a datagram with this content came recently.
+    /// Whether a datagram with this content arrived recently.
     pub fn is_known(&self, content: u64) -> bool {
         self.recent.contains(&content)
     }

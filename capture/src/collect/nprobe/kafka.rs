@@ -63,7 +63,7 @@ impl FromTopic {
     }
 }
 
-/// A record's place: in which of the sources, in which partition, and the offset after it.
+/// A record's position: the index of its source, its partition, and the offset after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TopicOffset {
     source: usize,
@@ -71,7 +71,7 @@ pub(super) struct TopicOffset {
     next: i64,
 }
 
-/// How far topics were read.
+/// Offsets up to which topics were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken(HashMap<(usize, i32), i64>);
 

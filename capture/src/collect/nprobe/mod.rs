@@ -1,8 +1,8 @@
 //! Inputs from nProbes: Kafka topics and ZeroMQ publishers, each read by a thread of its own.
 //!
 //! A thread's messages wait in a channel for the worker, which a descriptor beside those of its sockets wakes. While
-//! the channel is full nothing is read: Kafka keeps messages; those that ZeroMQ drops leave a gap in the message
-//! numbers.
+//! the channel is full, the threads read nothing: Kafka keeps messages; those that ZeroMQ drops leave a gap in the
+//! message numbers.
 
 pub mod kafka;
 pub mod zmq;
@@ -36,7 +36,7 @@ enum Body {
 
 struct NprobeMessage {
     from: Address,
-    /// When it arrived, or was written to Kafka, ns from the Unix epoch.
+    /// Time at which the message arrived (ZeroMQ) or was written (Kafka), in ns since the Unix epoch.
     time_ns: i64,
     body: Body,
 }

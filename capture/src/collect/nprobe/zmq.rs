@@ -17,7 +17,7 @@ const PATIENCE_MS: i64 = 100;
 /// Length of ZeroMQ's receive queue, and the longest message accepted: most versions of nProbe publish at most 64 KiB.
 const WAITING: i32 = 2000;
 const LONGEST: i64 = 512 << 10;
-/// How long it still reads messages that had arrived when it was stopped.
+/// How long, once stopped, it still reads messages that had already arrived.
 const DRAIN: Duration = Duration::from_millis(500);
 /// After this time without a message it logs that.
 const SILENT: Duration = Duration::from_secs(30);

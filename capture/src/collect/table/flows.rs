@@ -1,4 +1,4 @@
-//! The flows of one interval on their way out: each is a record, which filters count and a batch takes.
+//! The flows of one interval, as records for the filters and for the batches that are published.
 
 use super::cell::Cell;
 use super::list::Cells;

@@ -11,7 +11,7 @@ use std::hash::{Hash, Hasher};
 /// Initial capacity of a list, in flows.
 const LEAST: usize = 64;
 
-/// One flow of one origin, which is a number in the list of them.
+/// One flow of one origin. `origin` is its index in the list of origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowKey<K> {
     pub(super) key: K,

@@ -55,7 +55,7 @@ pub struct Table {
     pending: ArrayVec<Pending, TOGETHER>,
     entries: usize,
     clamped: Clamped,
-    /// The exporters of the flows in the table, and the number of each.
+    /// The exporters of the flows in the table, each with its index.
     origins: Vec<Origin>,
     numbers: HashMap<Origin, u32, RandomState>,
     hasher: RandomState,
@@ -64,9 +64,9 @@ pub struct Table {
     spare: Vec<Cells>,
 }
 
-/// A part of a record on its way into a flow.
+/// A part of a record that is yet to be added to its flow.
 struct Pending {
-    /// The place of its interval.
+    /// Index of its interval in the table.
     interval: usize,
     key: FlowKey<Key>,
     hash: u64,
@@ -121,7 +121,7 @@ impl Table {
         flows.map(|(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(&origins) }).collect()
     }
 
-    /// Gives the memory of published flows back.
+    /// Returns the memory of published flows.
     pub fn recycle(&mut self, flows: Flows) {
         let mut cells = flows.cells;
         cells.clear();
@@ -138,7 +138,8 @@ impl Table {
         self.spare.drain(..self.spare.len() - most);
     }
 
-    /// Adds a record of an exporter, or of a sub-agent of one; returns the packets and octets that it stands for, scaled.
+    /// Adds a record of an exporter, or of a sub-agent of one; returns its packets and octets, multiplied by the
+    /// sampling rate.
     pub fn add(&mut self, (exporter, sub_agent): (&Address, u32), record: &Imported<'_>) -> Volume {
         let TableOptions { interval_ms, oldest_ms, .. } = self.options;
         let newest = self.open_ms + interval_ms - 1;

@@ -46,7 +46,7 @@ pub struct Kafka {
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
-/// One worker's way to the client.
+/// One worker's handle to the client.
 pub struct KafkaSink {
     shared: Arc<KafkaShared>,
     queue: Sender<TopicMessage>,

@@ -311,7 +311,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Moves `pending` back to its place in the spool, or before all of it.
+    /// Puts `pending` back into the spool at its original position, or before all other messages.
     fn keep_pending(&mut self) {
         self.acknowledge();
         let Some(spool) = &mut self.spool else { return };

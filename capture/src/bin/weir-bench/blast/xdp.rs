@@ -205,7 +205,7 @@ fn monotonic_ns() -> u64 {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct ProgramState {
-    /// Number of the next frame.
+    /// Index of the next frame.
     pub number: u64,
     /// Time of the second burst, before it of the first, ns of the monotonic clock.
     start: u64,

@@ -137,7 +137,7 @@ impl Nprobe {
     }
 }
 
-/// The records of a message, which is counted: it came at this time, ns from the Unix epoch, and has so many octets.
+/// Counts a message, and returns the receiver of its records.
 fn records<'m, T: FnMut(&ExporterInfo, &Imported<'_>)>(
     (exporters, limits): (&'m mut Exporters, &'m DecodeLimits),
     left_out: &'m mut LeftOut,

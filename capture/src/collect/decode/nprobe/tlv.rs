@@ -52,7 +52,7 @@ impl<'a> TlvOctets<'a> {
     }
 }
 
-/// A number that may be negative, which no element is.
+/// A signed number. Elements are unsigned, so a negative value is invalid.
 fn signed(number: i64) -> NprobeValue<'static> {
     u64::try_from(number).map_or(NprobeValue::Other, NprobeValue::Number)
 }
