@@ -51,7 +51,7 @@ final class AddressFile {
     } catch (NoSuchFileException e) {
       throw new IOException("there is no such file", e);
     } catch (InvalidDatabaseException e) {
-      throw new IOException("it is no MaxMind database: " + oneLine(e), e);
+      throw new IOException("it is not a MaxMind database: " + oneLine(e), e);
     } catch (InvalidNetworkException | RuntimeException e) {
       // A file whose tree or data point outside of it; the reader does not check everything.
       throw new IOException("its content is broken: " + oneLine(e), e);

@@ -16,7 +16,7 @@ public final class AddressMap {
   /** What has no prefix. */
   public static final AddressMap EMPTY = new Builder().build();
 
-  /** Ranges of IPv4; an address is the lower half of a number of 128 bits. */
+  /** Ranges of IPv4; an address is the low 64 bits of a 128-bit number. */
   final Ranges four;
 
   final Ranges six;

@@ -41,12 +41,12 @@ public final class Known {
     addresses = AddressTable.of(prefixes.places(), systems, countries);
   }
 
-  /** Place of an IPv4 address, for the next three methods. */
+  /** Index of the range that contains an IPv4 address, for the next three methods. */
   int find(int address) {
     return addresses.find(address);
   }
 
-  /** Place of an IPv6 address, for the next three methods. */
+  /** Index of the range that contains an IPv6 address, for the next three methods. */
   int find(long high, long low) {
     return addresses.find(high, low);
   }
@@ -72,7 +72,7 @@ public final class Known {
    * @param oneWay it sees one direction of each flow only
    */
   public record Probe(String site, int rank, boolean oneWay) {
-    /** The declaration of a probe that nobody has described. */
+    /** The default declaration, for probes without one. */
     public static final Probe UNKNOWN = new Probe("", 100, false);
   }
 

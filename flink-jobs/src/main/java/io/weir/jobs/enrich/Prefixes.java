@@ -10,8 +10,8 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * The declared prefixes as they were at one moment. The data of a prefix are found by its place,
- * which {@link #places} gives; place 0 is that of addresses without a prefix. Never changes.
+ * The declared prefixes as they were at one moment. The data of a prefix are found by its index,
+ * which {@link #places} gives; index 0 is that of addresses without a prefix. Never changes.
  */
 public final class Prefixes {
   private static final Pattern ADDRESS = Pattern.compile("[0-9]+(\\.[0-9]+){3}|[0-9a-fA-F:.]*:.*");
@@ -111,7 +111,7 @@ public final class Prefixes {
     return customers[place];
   }
 
-  /** Number of a place's site, 0 for none; see {@link #siteNumber}. */
+  /** Number of the site of the prefix with this index, 0 for none; see {@link #siteNumber}. */
   int site(int place) {
     return sites[place];
   }

@@ -36,7 +36,7 @@ public final class Reference {
           OPERATOR,
           "Declarations and files left out since the start, by `cause` (scope `weir_cause`)");
 
-  /** What a subtask of {@link Enrich} registers. */
+  /** The metrics that a subtask of {@link Enrich} registers. */
   public static final List<Metric> METRICS = List.of(PREFIXES, SYSTEMS, COUNTRIES, REFUSED);
 
   private static final Logger LOG = LoggerFactory.getLogger(Reference.class);
@@ -84,7 +84,7 @@ public final class Reference {
 
   /**
    * Look-ups of one subtask. The first of a process starts the threads, the last to be closed stops
-   * them. Returns when everything has been read, or after 30 s.
+   * them. Returns when the declarations and both files have been read, or after 30 s.
    */
   public static Lookups open(Sources sources) throws InterruptedException {
     Reference reference;

@@ -6,9 +6,12 @@ import java.util.TreeMap;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** How far the workers of one probe have come, as the intervals of their counters say. */
+/** The newest interval for which each worker of one probe has sent counters. */
 final class Heard {
-  /** A worker this far behind its probe's newest is not expected any more: the agent has fewer. */
+  /**
+   * A worker this far behind the newest one is no longer expected: the agent now runs fewer
+   * workers.
+   */
   static final long ACTIVE_MS = 300_000;
 
   /** By worker: the newest run, and the end of the newest interval of that run, ms. */
@@ -22,9 +25,7 @@ final class Heard {
     return workers.values().stream().mapToLong(worker -> worker[1]).max().orElse(0);
   }
 
-  /**
-   * A worker's counters of an interval came; those of an older run tell nothing of how far it is.
-   */
+  /** Records that a worker's counters of an interval arrived; those of an older run are ignored. */
   void mark(int worker, long epoch, long end, int intervalMs) {
     length = intervalMs;
     long[] known = workers.get(worker);
@@ -35,7 +36,7 @@ final class Heard {
     }
   }
 
-  /** Workers that are expected to count. */
+  /** Number of workers whose counters are expected. */
   int active() {
     long from = newest() - ACTIVE_MS;
     return (int) workers.values().stream().filter(worker -> worker[1] > from).count();

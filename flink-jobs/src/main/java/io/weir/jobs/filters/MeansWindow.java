@@ -49,10 +49,10 @@ final class MeansWindow {
 
   long saidAt;
 
-  /** Probes that were complete by then. */
+  /** Number of probes that were complete when those rows were written. */
   int saidReported;
 
-  /** Whether the window was over by then. */
+  /** Whether the window was over when those rows were written. */
   boolean saidWhole;
 
   /** Something came since. */

@@ -34,7 +34,8 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
 /**
  * Streams and sinks that the jobs of one graph share: the messages, their enrichment, the list of
- * probes, and the sink into the store. Every operator has a uid: state finds its place by it.
+ * probes, and the sink into the store. Every operator has a uid, by which Flink assigns restored
+ * state to it.
  */
 public final class Streams {
   private final Options options;

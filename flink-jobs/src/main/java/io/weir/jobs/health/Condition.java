@@ -27,20 +27,20 @@ final class Condition {
 
   private final Reason reason;
 
-  /** Checks in a row that it held for, or did not; one of the two is 0. */
+  /** Number of consecutive checks that found the condition true, or false; one of the two is 0. */
   private int held;
 
   private int clear;
 
-  /** Since when it has been so in a row, ms. */
+  /** When the condition began to hold, or ceased to hold, ms. */
   private long since;
 
-  /** The open alert as last told of, null where none is. */
+  /** The open alert as it was last published; null if none is open. */
   private Alert alert;
 
   private int version;
 
-  /** The newest finding while the alert is open has not been told. */
+  /** The newest state of the open alert if it is not published yet, else null. */
   private Alert newest;
 
   Condition(Reason reason) {

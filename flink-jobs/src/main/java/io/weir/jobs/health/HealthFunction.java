@@ -17,7 +17,8 @@ import org.apache.flink.util.Collector;
 
 /**
  * The job {@code health}: from the ledger's events of each probe to alerts opened, updated and
- * closed. A probe that Kafka has not listed for {@link #FORGET_MS} is let go, its alerts closed.
+ * closed. A probe that Kafka has not listed for {@link #FORGET_MS} is forgotten, and its alerts are
+ * closed.
  */
 public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, HealthAlert> {
   private static final long serialVersionUID = 1;
@@ -36,7 +37,8 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   private transient ValueState<Long> timer;
 
   /**
-   * When this attempt first looked at the clock: while the jobs are down no list of probes arrives.
+   * When this attempt first checked the clock, since no list of probes arrives while the jobs are
+   * down.
    */
   private transient long began;
 

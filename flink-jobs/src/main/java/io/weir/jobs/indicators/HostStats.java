@@ -51,7 +51,7 @@ final class HostStats {
     this.stats = stats;
   }
 
-  /** Moves to the host whose row begins there. */
+  /** Points the cursor at the host whose row begins at {@code at}. */
   HostStats place(int place) {
     at = place;
     return this;

@@ -29,7 +29,7 @@ record IndicatorDigester(int top, int report) implements Digester {
   static final int LISTS = 3;
   static final int CUT = 4;
 
-  /** A row of a list: scope, list, value, its error, address, stats, addresses, ports. */
+  /** Layout of a list's row: scope, list, value, its error, address, stats, addresses, ports. */
   static final int LIST_ERROR = 3;
 
   static final int LIST_ADDRESS = 4;

@@ -151,8 +151,8 @@ final class Scans {
   }
 
   /**
-   * Counts the distinct destinations and ports of the flows that a host initiated; returns their
-   * place.
+   * Counts the distinct destinations and ports of the flows that a host initiated; returns the
+   * index of the sums.
    */
   private int count(int host, int kind) {
     int known = distinct.find(host, kind);

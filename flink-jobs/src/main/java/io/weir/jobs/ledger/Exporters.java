@@ -23,13 +23,13 @@ final class Exporters {
   final Map<String, Long> refused = new TreeMap<>();
 
   /**
-   * Records that came while the sampling rate was not settled, 0 among them; named with the state:
-   * {@code netflow9 192.0.2.1 domain 7, expected}.
+   * Records that arrived while the sampling rate was not settled, 0 among them; named with the
+   * state: {@code netflow9 192.0.2.1 domain 7, expected}.
    */
   final Map<String, Long> sampling = new TreeMap<>();
 
   /**
-   * Rows that came beside flow records, named with the table: {@code ipfix 192.0.2.1 domain 7,
+   * Rows received beside flow records, named with the table: {@code ipfix 192.0.2.1 domain 7,
    * nat_events}. Batches name no domain: they are assigned to the first entry of that address in
    * the closing records; if there is none, the name is {@code reports 192.0.2.1 domain 0}.
    */

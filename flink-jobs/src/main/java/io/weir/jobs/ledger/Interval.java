@@ -5,9 +5,9 @@ import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
 import java.util.TreeMap;
 
-/** What is known of one interval of one worker. */
+/** The ledger's data on one interval of one worker. */
 final class Interval {
-  /** What one run of the agent did in the interval. */
+  /** The part of the interval that one run of the agent accounts for. */
   static final class Part {
     long batches;
     long records;
@@ -15,27 +15,27 @@ final class Interval {
     long octets;
     long repeated;
 
-    /** What batches brought beside flow records. */
+    /** Rows that batches contained beside flow records. */
     final Reports reports = new Reports();
 
-    /** Sequence of the highest batch, -1 where none came. */
+    /** Highest sequence number of a batch, -1 if none arrived. */
     long highest = -1;
 
     /**
-     * Where it came: without its sums over the epoch and the interfaces, which the {@link Run}
-     * keeps.
+     * The closing record, or null; without its sums over the epoch and its interfaces, which the
+     * {@link Run} keeps.
      */
     ClosingRecord closing;
 
-    /** Where the closing record did not come and later ones tell what it must have said. */
+    /** The reconstructed closing record, if it is missing and later ones determine its sums. */
     Conservation inferred;
 
-    /** Batches that did not come, and the first of their numbers. */
+    /** Number of missing batches, and the first of their sequence numbers. */
     long missing;
 
     long[] missingSequences = {};
 
-    /** By the interfaces' own counters. */
+    /** Packets and octets by the interfaces' own counters. */
     long interfacePackets;
 
     long interfaceOctets;
@@ -43,7 +43,10 @@ final class Interval {
     /** Whether the agent's run is known to have gone on, or ended, without the closing record. */
     boolean abandoned;
 
-    /** What closing records of later intervals say that came for this one after it was closed. */
+    /**
+     * Late data: what arrived for this interval after it was closed, as closing records of later
+     * intervals report it.
+     */
     long lateBatches;
 
     long lateRecords;
@@ -62,13 +65,13 @@ final class Interval {
   final int length;
   final TreeMap<Long, Part> parts = new TreeMap<>();
 
-  /** Of the last row written; 0 where none was. */
+  /** Version of the last row written; 0 if none was written. */
   long version;
 
-  /** Something has changed since. */
+  /** Whether the interval has changed since that row was written. */
   boolean changed;
 
-  /** When something last came, ms from 1970. */
+  /** When the last message of the interval arrived, in ms since the Unix epoch. */
   long touched;
 
   /** For state. */

@@ -15,13 +15,13 @@ import java.util.TreeMap;
 import java.util.function.Consumer;
 
 /**
- * The ledger of one probe. Every message on its topic comes here, and every few seconds Kafka's
- * word on how far its partitions reach; out go rows of {@code ledger}, each interval's again with
- * the next version when more is known.
+ * The ledger of one probe. It processes every message on the probe's topic, and every few seconds
+ * the end offsets of its partitions as Kafka states them. It writes rows of {@code ledger}, and
+ * writes an interval's row again with the next version when more is known.
  *
- * <p>An interval of which nothing came is {@code missing} when the clock says that it is over and
- * nothing is unread in the worker's partition. Packets that an agent reads from a file have their
- * own times, which say nothing about the clock.
+ * <p>An interval without any message is {@code missing} once it is over by the clock and no message
+ * in the worker's partition is unread. Packets that an agent reads from a file have their own
+ * times, which say nothing about the clock.
  */
 final class ProbeLedger {
   private static final long KEEP_DECLARED_MS = 30L * 86_400_000;
@@ -52,7 +52,7 @@ final class ProbeLedger {
     }
   }
 
-  /** Looks at the clock: what should have come by now? */
+  /** Checks by the clock which intervals are overdue. */
   private void look(
       LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out) {
     long[] offsets = LedgerEvent.offsets(event.body());

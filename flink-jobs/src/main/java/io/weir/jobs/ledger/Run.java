@@ -5,7 +5,7 @@ import io.weir.proto.ClosingRecord;
 import io.weir.proto.InterfaceCounters;
 import java.util.TreeMap;
 
-/** One run of an agent's worker (an epoch): which messages came, and its last closing records. */
+/** One run of an agent's worker (an epoch): the messages received, and its last closing records. */
 final class Run {
   /** Closing records kept: enough to find what lies between two of them when one comes late. */
   static final int MAX_CLOSINGS = 16;
@@ -31,12 +31,12 @@ final class Run {
     }
   }
 
-  /** Whether nothing of the run can have gone by before the ledger began to look. */
+  /** Whether the ledger has seen the run from its first message on. */
   final boolean fromStart;
 
   final RangeSet seen = new RangeSet(MAX_RANGES);
 
-  /** By sequence. */
+  /** Closing records by sequence number. */
   final TreeMap<Long, Closed> closings = new TreeMap<>();
 
   /** For state. */

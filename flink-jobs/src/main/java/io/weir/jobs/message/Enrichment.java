@@ -5,16 +5,22 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * The data known about both ends of each record of one batch, by the record's place in the batch. 0
+ * The data known about both ends of each record of one batch, by the record's index in the batch. 0
  * stands for "not known" everywhere.
  */
 public final class Enrichment {
-  /** Bits of {@link #ends}: the source or the destination is at the probe's site. */
+  /**
+   * Bits of {@link #ends}: the flags that say whether the source and the destination are at the
+   * probe's site.
+   */
   public static final int SRC_AT_SITE = 1;
 
   public static final int DST_AT_SITE = 2;
 
-  /** Bits of {@link #ends}: the source or the destination is inside the nation. */
+  /**
+   * Bits of {@link #ends}: the flags that say whether the source and the destination are inside the
+   * nation.
+   */
   public static final int SRC_NATIONAL = 4;
 
   public static final int DST_NATIONAL = 8;

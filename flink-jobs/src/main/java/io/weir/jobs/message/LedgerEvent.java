@@ -52,7 +52,7 @@ public record LedgerEvent(
   public enum Kind {
     /** A batch, the first time. */
     BATCH,
-    /** A batch that had come before. */
+    /** A repeat of a batch that arrived before. */
     REPEAT,
     /** A closing record. */
     CLOSING,

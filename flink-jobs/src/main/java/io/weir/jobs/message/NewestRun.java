@@ -2,9 +2,9 @@ package io.weir.jobs.message;
 
 import io.weir.proto.ClosingRecord;
 
-/** What the newest closing record of a probe's newest run says of the agent. */
+/** Data on the agent from the newest closing record of a probe's newest run. */
 public final class NewestRun {
-  /** Length of intervals until a closing record tells. */
+  /** Length of the intervals, until a closing record states it. */
   private static final int DEFAULT_LENGTH = 10_000;
 
   private long epoch;
@@ -32,7 +32,7 @@ public final class NewestRun {
     return workers;
   }
 
-  /** Whether it reads a capture file: it ends when that ends. */
+  /** Whether the agent reads a capture file and ends with it. */
   public boolean isOfFile() {
     return file;
   }

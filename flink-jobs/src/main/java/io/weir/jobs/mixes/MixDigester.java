@@ -21,7 +21,10 @@ import java.util.TreeMap;
 final class MixDigester implements Digester {
   private static final long serialVersionUID = 1;
 
-  /** Sums: octets, packets and flows of IPv4, then of IPv6, then octets of overflow records. */
+  /**
+   * Number of sums per entry: octets, packets and flows of IPv4; octets, packets and flows of IPv6;
+   * octets of overflow records.
+   */
   static final int IPV6 = 3;
 
   static final int OVERFLOW = 6;

@@ -12,7 +12,7 @@ public final class KeyedValue<S> {
   private final ValueState<S> state;
 
   /**
-   * Takes the value's place in the function's state.
+   * Registers the value in the function's state.
    *
    * @param name of the state
    */

@@ -31,7 +31,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * keys of maps never change, arrays within them neither.
  */
 abstract class Kind {
-  /** What is written whole, by the simple name of its class. */
+  /** The values that are written as a whole, by the simple name of their class. */
   static final Map<String, TypeSerializer<?>> PLAIN =
       Map.of(
           "int", IntSerializer.INSTANCE,
@@ -57,7 +57,7 @@ abstract class Kind {
     return value;
   }
 
-  /** Moves a field of one object to the other. */
+  /** Copies a field from one object to another. */
   void copy(Field field, Object from, Object to) throws IllegalAccessException {
     Object before = field.get(to);
     Object copy = copy(before, field.get(from));
@@ -102,7 +102,9 @@ abstract class Kind {
     return type == null ? null : ((ParameterizedType) type).getActualTypeArguments()[place];
   }
 
-  /** What is made by a constructor without arguments, before its contents are known. */
+  /**
+   * An object or container that a constructor without arguments makes before its contents are read.
+   */
   private abstract static class Made extends Kind {
     private final Class<?> type;
     private Constructor<?> constructor;
@@ -124,7 +126,7 @@ abstract class Kind {
     }
   }
 
-  /** A long, without a box where it is a field. */
+  /** A long; fields of this kind are read and written unboxed. */
   private static final class OfLong extends Kind {
     @Override
     void write(Object value, DataOutputView out) throws IOException {
@@ -153,7 +155,7 @@ abstract class Kind {
     }
   }
 
-  /** An int, without a box where it is a field. */
+  /** An int; fields of this kind are read and written unboxed. */
   private static final class OfInt extends Kind {
     @Override
     void write(Object value, DataOutputView out) throws IOException {
@@ -285,7 +287,7 @@ abstract class Kind {
       }
     }
 
-    /** Null where the class has it no more. */
+    /** Null if the class no longer has the field. */
     private static Field field(Class<?> type, String name) {
       try {
         Field field = type.getDeclaredField(name);
@@ -343,7 +345,7 @@ abstract class Kind {
     private final RecordComponent[] components;
     private final List<Kind> kinds = new ArrayList<>();
 
-    /** By component: the place of its kind, -1 where the state has none. */
+    /** Index of the kind of each component, -1 if the state does not have it. */
     private final int[] places;
 
     OfRecord(Layout layout, Class<?> type) {

@@ -170,7 +170,7 @@ public final class Table {
     return columns;
   }
 
-  /** Place of a column in {@link #columns()}. */
+  /** Index of a column in {@link #columns()}. */
   public int index(String column) {
     Integer place = places.get(column);
     if (place == null) {
@@ -179,7 +179,7 @@ public final class Table {
     return place;
   }
 
-  /** Sets a column of a row, which has a place for each. */
+  /** Sets a column of a row; the row has one element per column. */
   public void set(Object[] row, String column, Object value) {
     row[index(column)] = value;
   }

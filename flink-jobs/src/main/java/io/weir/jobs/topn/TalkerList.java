@@ -9,7 +9,7 @@ abstract class TalkerList extends Listed {
       "Ourmon's top talkers and ports (Binkley and Massey, Ourmon and network monitoring performance, 2005)";
   private static final String APPFLOW = "UNINETT's Appflow";
 
-  /** Adds an end of flows up. */
+  /** Adds up the traffic of one end of flows. */
   interface Ends {
     /**
      * Adds the flow, seen from one of its ends.

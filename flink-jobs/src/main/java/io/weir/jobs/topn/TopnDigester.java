@@ -23,12 +23,15 @@ record TopnDigester(int top) implements Digester {
   static final int HOSTS = 4;
   static final int ERROR = 5;
 
-  /** A row of flows: scope, list, value, then what {@link FlowCursor#addTo} appends. */
+  /**
+   * Layout of a row of flows: scope, list, value, then the numbers that {@link FlowCursor#addTo}
+   * appends.
+   */
   static final int FLOW_KEY = 3;
 
   static final int FLOW_STRIDE = 12;
 
-  /** A row of hosts: scope, list, value, address, sums. */
+  /** Layout of a row of hosts: scope, list, value, address, sums. */
   static final int HOST_KEY = 3;
 
   /** Subtracted from the ids of lists in keys and rows, because state contains them so. */
@@ -104,7 +107,7 @@ record TopnDigester(int top) implements Digester {
       return sections.toArray();
     }
 
-    /** Takes the flow into the lists and sums of a scope. */
+    /** Adds the flow to the lists and sums of a scope. */
     private void count(int scope, Best[] lists) {
       long octets = flow.octets();
       long packets = flow.packets();

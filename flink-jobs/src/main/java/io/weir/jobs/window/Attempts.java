@@ -39,14 +39,14 @@ public final class Attempts {
   }
 
   /**
-   * Upper half of the address of the host that tried ({@code source}), or of the host that it tried
-   * to reach.
+   * High 64 bits of the address of the host that tried ({@code source}), or of the host that it
+   * tried to reach.
    */
   public long high(int attempt, boolean source) {
     return rows[attempt * STRIDE + (source ? FlowTable.SRC : FlowTable.DST)];
   }
 
-  /** Lower half of that address. */
+  /** Low 64 bits of that address. */
   public long low(int attempt, boolean source) {
     return rows[attempt * STRIDE + (source ? FlowTable.SRC : FlowTable.DST) + 1];
   }
@@ -112,7 +112,7 @@ public final class Attempts {
     }
   }
 
-  /** The attempts left for the next window to judge. */
+  /** The attempts deferred to the next window. */
   long[] late() {
     return Arrays.copyOf(late, lateSize * STRIDE);
   }
@@ -135,7 +135,10 @@ public final class Attempts {
     look(rows, size, cells, flows);
   }
 
-  /** Fills {@link #open} with the attempts that did not answer themselves, and closes it. */
+  /**
+   * Puts the unanswered attempts into {@link #open}, and marks those that a flow of this window
+   * answers.
+   */
   private void look(long[] attempts, int count, long[] cells, int flows) {
     for (int at = 0; at < count * STRIDE; at += STRIDE) {
       if ((attempts[at + FLAGS] & ANSWERED) == 0) {

@@ -26,7 +26,7 @@ public final class Best {
     items = new int[Math.min(limit, 16)];
   }
 
-  /** Offers a value; 0 and less is never taken. */
+  /** Offers a value; values of 0 and less are ignored. */
   public void offer(long value, int item) {
     if (value <= 0) {
       return;

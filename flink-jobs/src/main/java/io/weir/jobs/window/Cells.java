@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Rows of one section of several digests, one after the other. */
+/** The concatenated rows of one section of several digests. */
 public final class Cells {
   /** An order of rows that have the same value. */
   public interface Order {

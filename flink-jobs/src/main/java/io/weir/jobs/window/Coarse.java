@@ -11,13 +11,16 @@ import org.apache.datasketches.memory.XxHash;
  * there are too many such sums, the smallest are folded by protocol alone. Packets, octets and SYNs
  * stay exact.
  *
- * <p>How many distinct destinations a host had among the flows that went is kept in a sketch, where
- * they are many ({@link Sketches}; the hash is that of Apache DataSketches). A flow that was folded
+ * <p>If many flows of a host were aggregated, a sketch estimates the number of their distinct
+ * destinations ({@link Sketches}; the hash is that of Apache DataSketches). A flow that was folded
  * may reappear, and then lacks its earlier counts: each time at most those of the largest folded
  * flow.
  */
 final class Coarse {
-  /** Flows that went, of one host and protocol, from which on their destinations are sketched. */
+  /**
+   * Number of aggregated flows of one host and protocol from which on their destinations are
+   * counted by a sketch.
+   */
   private static final int SKETCH_FROM = 64;
 
   private final FlowTable kept = new FlowTable();
@@ -33,12 +36,12 @@ final class Coarse {
     return kept;
   }
 
-  /** Octets of the largest flow that went. */
+  /** Octets of the largest flow that was aggregated. */
   long largest() {
     return largest;
   }
 
-  /** Sketches of the destinations that went, as in {@link Sketches}. */
+  /** Sketches of the destinations of aggregated flows, as in {@link Sketches}. */
   long[] sketches() {
     return sketches;
   }
@@ -97,12 +100,12 @@ final class Coarse {
     return values[length - count - 1] + 1;
   }
 
-  /** The source's lower half with the protocol in it: enough to count by. */
+  /** The low 64 bits of the source, mixed with the protocol: a key that suffices for counting. */
   private static long host(FlowCursor flow) {
     return flow.low(true) ^ (long) flow.protocol() << 48;
   }
 
-  /** Adds what both ends of a flow did, as far as they are in this bucket. */
+  /** Adds the traffic of both ends of a flow, for each end that is in this bucket. */
   private void both(FlowCursor flow, long[] cells) {
     boolean owned = Buckets.owner(cells, flow.place()) == bucket;
     boolean src = flow.isIn(bucket, true);
@@ -194,7 +197,7 @@ final class Coarse {
     kept.add(entry, 0);
   }
 
-  /** Sketches the destinations of the flows that went, of hosts that had many. */
+  /** Makes the sketches of the destinations of aggregated flows, for hosts that had many. */
   private void sketch(long[] cells, int size, long least, Sums went) {
     Sums rows = new Sums(1);
     sketches = new long[0];

@@ -4,8 +4,8 @@ import io.weir.jobs.message.Direction;
 import io.weir.jobs.message.Enrichment;
 
 /**
- * One flow of a window at a time, by names: moves over the entries of a {@link FlowTable} without
- * making an object for each. An <em>end</em> of a flow is its source ({@code true}) or its
+ * One flow of a window at a time, by names: iterates over the entries of a {@link FlowTable}
+ * without making an object for each. An <em>end</em> of a flow is its source ({@code true}) or its
  * destination ({@code false}); octets are those of layer 3.
  */
 public final class FlowCursor {
@@ -42,7 +42,7 @@ public final class FlowCursor {
     return this;
   }
 
-  /** Moves to the next flow; false if there is none. */
+  /** Advances to the next flow; false if there is none. */
   public boolean next() {
     at += FlowTable.STRIDE;
     return at < end;
@@ -55,8 +55,8 @@ public final class FlowCursor {
   }
 
   /**
-   * Moves to the flow whose key and octets begin at a place of a digest, which holds nothing else
-   * of it.
+   * Points at the flow whose key and octets begin at an offset in a digest; its other values are
+   * unavailable.
    */
   public FlowCursor place(int place) {
     at = place;
@@ -70,12 +70,12 @@ public final class FlowCursor {
 
   // ---- who ----
 
-  /** Upper half of an end's address. */
+  /** High 64 bits of an end's address. */
   public long high(boolean source) {
     return cells[at + (source ? FlowTable.SRC : FlowTable.DST)];
   }
 
-  /** Lower half of an end's address. */
+  /** Low 64 bits of an end's address. */
   public long low(boolean source) {
     return cells[at + (source ? FlowTable.SRC : FlowTable.DST) + 1];
   }

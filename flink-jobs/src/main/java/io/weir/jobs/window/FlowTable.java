@@ -27,7 +27,7 @@ final class FlowTable {
    */
   static final int TUPLE = 4;
 
-  /** Of {@link #TUPLE}: an overflow record of IPv6. Its addresses may not tell. */
+  /** Of {@link #TUPLE}: an overflow record of IPv6, which its addresses may not show. */
   static final long OVERFLOW_IPV6 = 1;
 
   /**

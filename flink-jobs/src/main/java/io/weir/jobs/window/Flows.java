@@ -94,7 +94,7 @@ public final class Flows {
    * Adds the received data.
    *
    * @param logs the flows that each probe saw: of one probe, or of all
-   * @param late the attempts that the previous window left to judge, see {@link Attempts}
+   * @param late the attempts that the previous window deferred, see {@link Attempts}
    * @param edgeMs attempts seen up to this long after the window's start are judged with it
    */
   void load(
@@ -150,8 +150,8 @@ public final class Flows {
   }
 
   /**
-   * Adds up what came of a probe, so that each flow is one entry; and where that are still more
-   * than {@code limit}, all but the largest together.
+   * Adds up the entries of a probe, so that each flow is one entry; if more than {@code limit}
+   * remain, aggregates all but the largest.
    */
   void compact(WindowState.Log log, int ofBucket, int limit) {
     fill(log);
@@ -165,7 +165,7 @@ public final class Flows {
     log.errorOctets += coarse.largest();
   }
 
-  /** Puts what was loaded of one probe back as it is now, each flow one entry. */
+  /** Stores the loaded flows of one probe again, each as one entry. */
   void settle(WindowState.Log log) {
     if (!log.isCompact()) {
       keep(log, table);

@@ -23,12 +23,12 @@ public final class Hosts {
     return index.size();
   }
 
-  /** Upper half of a host's address. */
+  /** High 64 bits of a host's address. */
   public long high(int host) {
     return index.cells()[host * Sums.KEY];
   }
 
-  /** Lower half of a host's address. */
+  /** Low 64 bits of a host's address. */
   public long low(int host) {
     return index.cells()[host * Sums.KEY + 1];
   }

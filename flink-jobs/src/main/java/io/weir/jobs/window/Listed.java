@@ -49,7 +49,7 @@ public abstract class Listed {
     return comment;
   }
 
-  /** The source of the definition. */
+  /** The paper or RFC that defines it, with the section. */
   public final String source() {
     return source;
   }

@@ -15,8 +15,8 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * Merges the buckets' digests of one window and scope into rows: the first time when every bucket
- * has given its own, later a moment after one of them has given another, with the next version.
+ * Merges the buckets' digests of one window and scope into rows: the first version when every
+ * bucket has sent its digest, a further version shortly after a bucket has sent a new one.
  */
 final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private static final long serialVersionUID = 1;

@@ -88,9 +88,9 @@ public record Statements(
   }
 
   /**
-   * Makes the view, also in the place of an older one. Columns that are the table's are declared by
-   * their names alone, {@code LIKE table (column, ...)}: {@code clickhouse/weir_schema} puts type
-   * and comment there.
+   * Creates the view, or replaces an older one. Columns that are the table's are declared by their
+   * names alone, {@code LIKE table (column, ...)}: {@code clickhouse/weir_schema} puts type and
+   * comment there.
    */
   public String createView() {
     List<Column> seen = columns.stream().filter(column -> !column.viewName.isEmpty()).toList();

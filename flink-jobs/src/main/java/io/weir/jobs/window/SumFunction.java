@@ -18,9 +18,10 @@ import org.apache.flink.util.Collector;
 
 /**
  * Adds up the buckets' sums of short windows in a longer one, for one probe or over all, and makes
- * its rows: when every bucket has spoken of the last short window, or {@code delay} after the end
- * with what has come (for windows of the past: after their first part came); and again with the
- * next version when more comes, until nothing has come for {@link MergeFunction#KEEP_MINUTES}.
+ * its rows: when the digests of the last short window have arrived from every bucket, or {@code
+ * delay} after the end with what has come (for windows of the past: after their first part came);
+ * and again with the next version when more comes, until nothing has come for {@link
+ * MergeFunction#KEEP_MINUTES}.
  */
 final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private static final long serialVersionUID = 1;
@@ -39,7 +40,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   static final class Window {
     final Sums sums;
 
-    /** Buckets that have spoken of the last short window, a bit each. */
+    /** Buckets whose digest of the last short window has arrived, one bit each. */
     long last;
 
     /** Probes reported and expected, by the start of the short window. */

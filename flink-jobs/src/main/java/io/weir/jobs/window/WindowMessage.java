@@ -33,11 +33,12 @@ record WindowMessage(
     /** Flows of one probe and window, {@link Packed}. */
     PART,
     /**
-     * A worker has closed its intervals: worker, workers of the probe, epoch, until when (ms), and
-     * when the broker took that in, see {@link RawMessage#appended}.
+     * A worker has closed its intervals. Data: worker, number of the probe's workers, epoch, end of
+     * the last closed interval (ms), and the time at which the broker received the record, see
+     * {@link RawMessage#appended}.
      */
     MARK,
-    /** How many probes are enrolled. */
+    /** The number of enrolled probes. */
     ENROLLED
   }
 

@@ -19,9 +19,9 @@ final class WindowState {
   private static final long[] NONE = {};
 
   /**
-   * One scope: when it was last handed on (0: never), how many probes were complete, whether it has
-   * changed since; the digests sent, by which later sums are corrected; and the attempts left to
-   * the next window.
+   * The state of one scope: when its digests were last emitted (0: never), how many probes were
+   * complete then, and whether data has arrived since; the digests sent, from which corrections of
+   * sums are computed; and the attempts deferred to the next window.
    */
   static final class Said {
     long at;
@@ -29,7 +29,7 @@ final class WindowState {
     boolean changed;
     long[] sums = NONE;
 
-    /** Attempts left for the next window to judge, see {@link Attempts}. */
+    /** Attempts deferred to the next window, see {@link Attempts}. */
     long[] late = NONE;
 
     /**
@@ -74,8 +74,8 @@ final class WindowState {
   }
 
   /**
-   * The data of one probe: {@link Packed} entries as they came, or added up by flow where there are
-   * many. Arrays in it are never changed.
+   * The data of one probe: {@link Packed} entries in the order of arrival, or added up by flow if
+   * there are many. Arrays in it are never changed.
    */
   static final class Log {
     List<long[]> chunks = new ArrayList<>();
@@ -112,7 +112,7 @@ final class WindowState {
       }
     }
 
-    /** Forgets all but what the next window needs. */
+    /** Drops all data except that which the next window needs. */
     void end() {
       chunks = new ArrayList<>();
       entries = 0;
@@ -157,7 +157,7 @@ final class WindowState {
     return probes.size() == 1 ? probes.values().iterator().next().said.late : null;
   }
 
-  /** The same attempts, in the array of the only probe where that left the same. */
+  /** The same attempts; shares the array of the only probe if that is equal. */
   long[] shared(long[] late) {
     return Arrays.equals(onlyLate(), late) ? onlyLate() : late;
   }

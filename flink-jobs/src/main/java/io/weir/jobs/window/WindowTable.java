@@ -55,9 +55,9 @@ public final class WindowTable<W, T> {
   /** The position and the type of a cell in a row. */
   private record Cell<S>(int place, Function<S, Object> value) {}
 
-  /** A function of a row and of the place of a number in it. */
+  /** A function of a row and of the offset of a number in it. */
   public interface Numbers<T> {
-    /** The number at that place. */
+    /** The number at that offset. */
     long of(T thing, int place);
   }
 
@@ -178,7 +178,7 @@ public final class WindowTable<W, T> {
     return this;
   }
 
-  /** The place in the list. */
+  /** The rank in the list. */
   public WindowTable<W, T> rank(String what) {
     add(UINT16, "rank", what).isKey = true;
     return this;
