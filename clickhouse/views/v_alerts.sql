@@ -1,6 +1,6 @@
 CREATE OR REPLACE VIEW v_alerts
 (
-    id String COMMENT 'The alert; the key on weir.alerts',
+    id String COMMENT 'Id of the alert; the key of its messages on weir.alerts',
     open Bool COMMENT 'The condition lasts',
     LIKE alerts (severity, reason, probe, subject, opened_at),
     closed_at Nullable(DateTime64(3, 'UTC')) COMMENT 'When the condition ended; NULL while it lasts',

@@ -8,7 +8,7 @@ CREATE OR REPLACE VIEW v_baseline
     label LowCardinality(String) COMMENT 'Label within the set',
     hour UInt8 COMMENT 'Hour of the day, UTC',
     weekend Bool COMMENT 'Saturday and Sunday, UTC',
-    windows UInt64 COMMENT 'Five-minute windows of the last 28 days that this is made of: those of which at least half of the intervals came',
+    windows UInt64 COMMENT 'Number of five-minute windows of the last 28 days behind these values: windows with counters for at least half of their intervals',
     packets_per_second Float64 COMMENT 'Median of their means',
     packets_per_second_mad Float64 COMMENT 'Median absolute deviation from that median',
     octets_per_second Float64 COMMENT 'Median of their means of layer-3 octets',

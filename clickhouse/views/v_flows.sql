@@ -47,4 +47,4 @@ AS SELECT
     dictGet('prefix_names', 'tags', f.src_prefix) AS src_tags,
     dictGet('prefix_names', 'tags', f.dst_prefix) AS dst_tags
 FROM flows AS f
-COMMENT 'Flow records with addresses, protocols and the names of both ends to read';
+COMMENT 'Flow records with readable addresses, protocols and names of both ends';

@@ -1,5 +1,5 @@
 -- Each flow record from both of its ends: octets and packets that a host sent and received. Adding up over all hosts
--- counts every packet twice. Overflow records name one end at most; the end they do not name is left out.
+-- counts every packet twice. Overflow records name at most one end; the view leaves out the other.
 CREATE OR REPLACE VIEW v_hosts
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',

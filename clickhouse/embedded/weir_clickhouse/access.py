@@ -129,7 +129,7 @@ class Role:
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """The tables and views that its grants are on."""
+        """The tables and views that its grants cover."""
         return self.tables or tuple(self.rows)
 
     @property
@@ -292,7 +292,7 @@ def _role(where: str, name: str, body: Any) -> Role:
         raise AccessError(f"{where}: tables must be a list of database.table, database.* or database.prefix*")
     rows = _rows(f"{where}: rows", fields.get("rows", {}))
     if sum(map(bool, ("all" in grants, tables, rows))) != 1:
-        raise AccessError(f"{where}: either `tables` or `rows` is needed, except with the grant all, which has none")
+        raise AccessError(f"{where}: give either `tables` or `rows`; a role with the grant all has neither")
     readonly = fields.get("readonly", False)
     if not isinstance(readonly, bool) or (readonly and grants != ["select"]):
         raise AccessError(f"{where}: readonly: true requires grants [select]")

@@ -19,7 +19,7 @@ _ADD, _DROP = "1", "2"
 
 @dataclass(frozen=True)
 class Blocks:
-    """The block numbers of one part: of its partition, from first to last."""
+    """The range of block numbers that one part of a partition holds."""
 
     partition: str
     first: int

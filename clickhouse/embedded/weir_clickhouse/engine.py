@@ -431,7 +431,7 @@ class Engine:
         return Written(int(result.rows_written), int(result.bytes_written))
 
     def classify(self, connection: Connection, statement: Statement) -> dict[str, Any]:
-        """The engine's own opinion of a statement: query_class and statement_count."""
+        """The engine's own classification of a statement: query_class and statement_count."""
         report = connection._conn.classify_query(statement.text)
         return {"query_class": report["query_class"].name, "statement_count": int(report["statement_count"])}
 
