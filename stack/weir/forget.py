@@ -1,9 +1,9 @@
 """Remove an address, or all of a prefix, from everything in the store: `weir forget`.
 
 The engine, not a list, determines which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays,
-maps and tuples of them). In texts every notation counts: IPv4, IPv6 short or long, mapped, with hyphens as in host
-names, reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are kept, and so are rows that
-the law requires (`law` in `clickhouse/retention.yaml`), unless the command names them.
+maps and tuples of them). In texts, the command finds an address in every notation: IPv4, IPv6 short or long, mapped,
+with hyphens as in host names, reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are
+kept, and so are rows that the law requires (`law` in `clickhouse/retention.yaml`), unless the command names them.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class TierSize:
 
     @property
     def octets_at_age(self) -> float:
-        """Octets once the oldest rows are as old as they may become, at today's rate."""
+        """Octets that the tier will have when its oldest rows reach their full age, at today's rate."""
         return self.octets if self.days is None else max(self.octets, self.octets_per_day * self.days)
 
 
@@ -52,7 +52,7 @@ class Law:
         return self.octets > 0 and self.asked > self.left
 
     def says(self, raw_days: float | None) -> str:
-        """One sentence on that; empty where the others have room."""
+        """One sentence on this shortage; empty if the other tiers have room."""
         if not self.short:
             return ""
         flows = f"flows are kept for less than {raw_days:g} days" if raw_days else "flows are dropped earlier"

@@ -61,7 +61,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Emptied:
-    """Columns of a partition that may be kept no longer, although its rows are."""
+    """Columns of a partition whose retention has ended, although that of its rows has not."""
 
     partition: Partition
     columns: tuple[str, ...]
@@ -151,7 +151,7 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
 def due_columns(
     found: list[Partition], held: dict[tuple[str, str], set[str]], days: dict[str, float], now: float
 ) -> list[Emptied]:
-    """Columns that say what the law keeps for fewer days than the rows they stand in; `held`: by `columns_held`."""
+    """Columns whose legal retention has ended before that of their rows; `held`: by `columns_held`."""
     out = []
     for name, tier in TIERS.items():
         for one in found:
