@@ -198,7 +198,7 @@ def real_records(bench: Bench) -> int:
         bench.stack.settled("real", summary["packets"]["in_flow_records"] + summary["packets"]["in_overflow_records"])
     if bench.options.questions:
         # A window of five minutes is written once it is over.
-        console.print("the windows of mixes, which some questions are about (some minutes) …")
+        console.print("generating the windows of mixes, which some queries read (this takes some minutes) …")
         eventually(lambda: bench.count("mixes"), "windows of mixes", 400)
     return bench.count("flows")
 

@@ -262,7 +262,7 @@ def _declare(stack: RunningStack, probe: Publisher, start: int) -> None:
 
 
 def traffic(chance: random.Random, flows: int = 200) -> list[Seen]:
-    """Flows of all kinds in one interval."""
+    """Generates flows of all kinds in one interval."""
     return [_flow(chance) for _ in range(flows)]
 
 
