@@ -24,9 +24,9 @@ import org.apache.flink.core.memory.DataOutputView;
 /**
  * The means of one scope: a probe, or a share of the sets over all probes. Each counter is added to
  * the window of every {@link Span} that its interval lies in. A window is whole when every probe of
- * the scope has counted to its end, or {@code delay} after its end with what has come (for windows
- * of the past: after their first part came); what comes later makes its rows again, until the
- * window has been left alone for {@link #KEEP_MS} or makes room for others.
+ * the scope has counted to its end, or {@code delay} after its end with the counters received (for
+ * windows of the past: after their first part arrived). Later counters produce its rows again,
+ * until the window has been unchanged for {@link #KEEP_MS} or makes room for others.
  */
 final class Means {
   /** For how long after its last part a window accepts late counters. */

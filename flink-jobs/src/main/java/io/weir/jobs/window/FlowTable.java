@@ -74,7 +74,7 @@ final class FlowTable {
   static final int QUOTES_UDP = 128;
   static final int IPV6 = 256;
 
-  /** Seen by a probe that is declared to see one direction only. */
+  /** Flag: only probes that are declared to see one direction saw the flow. */
   static final int ONE_WAY = 1024;
 
   /** A packet may be clamped into an interval from this long before. */
