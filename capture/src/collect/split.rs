@@ -3,7 +3,7 @@
 //! Packets of one direction are taken to be evenly spaced from the first to the last one, each as large as the others;
 //! if first and last coincide, all are at that time. Sums are exact in integers.
 
-/// The part of one direction before a time: a number of its packets, and octets in proportion.
+/// The packets and octets of one direction, spread evenly over a time span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     packets: u64,

@@ -163,7 +163,7 @@ struct Capture<S> {
     throttle: Throttle,
     own: Own,
     load: ThreadLoad,
-    /// The version of its settings.
+    /// Version of the settings that the worker uses.
     settings: u64,
     /// The interface's counters when capture stopped.
     final_count: Option<InterfaceCount>,

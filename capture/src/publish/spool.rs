@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 
 /// The head of a segment: the format and its version.
 const HEADER: [u8; 8] = *b"WEIRSPL1";
-/// Octets of a frame before its body.
+/// Length of a frame's header, which precedes the body, in octets.
 const FRAME_HEADER: usize = 8;
-/// Octets of a body before its message.
+/// Length of a body's header, which precedes the message, in octets.
 const BODY_HEADER: usize = 5;
 /// Maximum length of a body: Kafka accepts no longer message either.
 const MAX_BODY: usize = 64 << 20;

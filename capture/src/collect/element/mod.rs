@@ -103,7 +103,7 @@ pub enum Meaning {
     Application,
     /// IE 95 (RFC 6759).
     ApplicationTag,
-    /// Half a round trip between an end and the exporter, ms.
+    /// Half of the round-trip time between one end of the flow and the exporter, in ms.
     Latency,
     ServerName,
     ServerLocator,

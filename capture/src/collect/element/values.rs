@@ -85,7 +85,7 @@ pub struct Shape {
     /// Reference points of the times that are present.
     pub first: Option<Clock>,
     pub last: Option<Clock>,
-    /// The source is the initiator.
+    /// Whether the source is known to be the initiator.
     pub initiator_known: bool,
     /// Whether the record has only the first octets of a frame or IP packet.
     pub frame: Option<LinkType>,
