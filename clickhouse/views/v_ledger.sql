@@ -24,7 +24,7 @@ CREATE OR REPLACE VIEW v_ledger
     stored_octets UInt64 COMMENT 'Layer-3 octets in them',
     stored_nat_events UInt64 COMMENT 'Events of translators and firewalls in the table nat_events now, counted from the rows themselves',
     stored_interface_counters UInt64 COMMENT 'Samples in the table interface_counters now, counted likewise',
-    lost_packets Int64 COMMENT 'Published packets that are not stored; if the closing record is missing, received packets that are not stored. Below 0: something is stored twice',
+    lost_packets Int64 COMMENT 'Published packets that are not stored; if the closing record is missing, received packets that are not stored. Below 0: some packets are stored twice',
     lost_octets Int64 COMMENT 'Layer-3 octets likewise',
     LIKE ledger (gap_packets, interface_packets, interface_octets, clock_offset_us, agent_version),
     source LowCardinality(String) COMMENT 'Origin of the data: af_packet:eth0, file:/path, collect:netflow=…',

@@ -95,7 +95,7 @@ class Bench:
     # ---- questions ----
 
     def seconds(self, sql: str, client: ClickHouse | None = None, times: int = 3) -> float:
-        """The median time of a question."""
+        """The median time of a query."""
         taken = []
         for _ in range(times):
             begin = time.monotonic()
