@@ -96,6 +96,7 @@ def parts(what: str) -> list[Part]:
             "if cargo clippy --version >/dev/null 2>&1; then cargo clippy --quiet --locked --all-targets -- -D warnings;"
             " else echo 'SKIPPED 1 this Rust has no clippy'; fi",
             "cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib --bins --target-dir target",
+            "cargo test --quiet --locked --manifest-path mutants/Cargo.toml --target-dir target",
         ],
         nice=5,
     )
@@ -129,6 +130,7 @@ def parts(what: str) -> list[Part]:
             Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], select),
             Part("jobs", ".", ["make simulate SEEDS=20000"], nice=5),
             Part("collector", ".", ["make simulate-collector SEEDS=20000"], nice=5),
+            Part("mutants", ".", ["make mutants PART=capture"], nice=5),
             Part("captures", ".", ["make check-captures"]),
             Part("exports", ".", ["make check-exports"]),
             Part("tcp", ".", ["make check-tcp"]),
