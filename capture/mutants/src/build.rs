@@ -110,7 +110,7 @@ impl Copy {
             .args(["--locked", "--quiet", "--message-format=json", "--target-dir"])
             .arg(self.folder.join("target"))
             .current_dir(&self.capture)
-            .stderr(Stdio::inherit())
+            .stderr(Stdio::null())
             .output()?;
         let lines = output.stdout.split(|octet| *octet == b'\n').filter(|line| line.starts_with(b"{"));
         lines.map(|line| Ok(serde_json::from_slice(line)?)).collect()
@@ -120,23 +120,33 @@ impl Copy {
 /// The mutants in which the compiler found errors.
 fn blamed(messages: &[Value], changed: &BTreeMap<String, String>) -> Result<BTreeSet<u32>> {
     let mut all = BTreeSet::new();
+    let mut unknown = None;
     for message in messages.iter().map(|message| &message["message"]) {
         let spans = message["spans"].as_array().map_or(&[][..], Vec::as_slice);
         if message["level"] != "error" || spans.is_empty() {
             continue;
         }
-        let of = |span: &Value| {
+        let place = |span: &&Value| {
             let (file, octet) = (span["file_name"].as_str()?, span["byte_start"].as_u64()?);
-            Some(switch::blamed(changed.get(file)?, octet as usize))
+            Some((changed.get(file)?, octet as usize))
         };
         let (first, rest): (Vec<&Value>, Vec<&Value>) = spans.iter().partition(|span| span["is_primary"] == true);
-        let found = first.into_iter().chain(rest).filter_map(of).find(|found| !found.is_empty());
-        let Some(found) = found else {
-            bail!("an error in no mutant: {}", message["rendered"].as_str().unwrap_or_default());
-        };
-        all.extend(found);
+        let places: Vec<_> = first.iter().chain(&rest).filter_map(place).collect();
+        let within =
+            places.iter().map(|(source, octet)| switch::blamed(source, *octet)).find(|found| !found.is_empty());
+        let after = || places.iter().find_map(|(source, octet)| switch::blamed_after(source, *octet));
+        match within {
+            Some(found) => all.extend(found),
+            None => match after() {
+                Some(found) => _ = all.insert(found),
+                None => unknown = message["rendered"].as_str(),
+            },
+        }
     }
-    Ok(all)
+    match unknown {
+        Some(error) if all.is_empty() => bail!("an error in no mutant: {error}"),
+        _ => Ok(all),
+    }
 }
 
 fn linked(to: &Path, at: &Path) -> Result<()> {

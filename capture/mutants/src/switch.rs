@@ -219,6 +219,19 @@ pub fn blamed(switched: &str, octet: usize) -> Vec<u32> {
     innermost
 }
 
+/// For an error in a function's signature, or in the value that a `match` looks at: the next mutant after this octet of a
+/// switched source that returns another value, or that passes an arm over.
+pub fn blamed_after(switched: &str, octet: usize) -> Option<u32> {
+    let marks = switched.get(octet..)?.split("/*<").skip(1).filter_map(|mark| {
+        let (number, rest) = mark.split_once("*/")?;
+        Some((number.parse().ok()?, rest))
+    });
+    let is_blamed = |(number, rest): &(u32, &str)| {
+        rest.starts_with(&format!("if {} {{ return ", on(*number))) || rest.starts_with(&format!("if !{}", on(*number)))
+    };
+    marks.into_iter().find(is_blamed).map(|(number, _)| number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
