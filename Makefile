@@ -123,7 +123,7 @@ mutants: mutants-$(or $(PART),capture) ## Changes of the agent that its tests wo
 mutants-capture:
 	@command -v cargo-mutants >/dev/null || cargo install --quiet --locked cargo-mutants --version 27.1.0
 	@cargo run --quiet --locked --manifest-path capture/mutants/Cargo.toml --target-dir .weir/mutants/tool -- \
-	  $(if $(MUTANTS),--only '$(MUTANTS)') $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again) $(if $(LANES),--lanes $(LANES))
+	  $(if $(MUTANTS),--only '$(MUTANTS)') $(if $(T),--tests '$(T)') $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again) $(if $(LANES),--lanes $(LANES))
 
 check-captures: build ## Every public capture through the agent, held against tshark
 	$(TESTS) tests/peers/check_captures.py

@@ -25,6 +25,9 @@ struct Options {
     /// Only files below this folder of `src`, or of this name: `collect/`
     #[arg(long, default_value = "")]
     only: String,
+    /// Only tests whose names hold this
+    #[arg(long, default_value = "")]
+    tests: String,
     /// How many to draw
     #[arg(long, default_value_t = 600)]
     drawn: usize,
@@ -68,6 +71,8 @@ struct Results {
 #[derive(Serialize, Deserialize)]
 struct Reached {
     fingerprint: u64,
+    /// What their names hold.
+    only: String,
     tests: Vec<Test>,
     failed: Vec<String>,
 }
@@ -114,12 +119,14 @@ fn main() -> Result<()> {
 
     let progress = Progress::new("tests run alone");
     let reached = match read::<Reached>(&reached_path) {
-        Some(reached) if reached.fingerprint == built.fingerprint => reached,
+        Some(reached) if reached.fingerprint == built.fingerprint && reached.only == options.tests => reached,
         _ => {
             let most = mutants.iter().map(|mutant| mutant.number).max().unwrap_or(0);
             let (tests, failed) =
-                run::tests(&built, most as usize, copy.capture(), lanes, &|done, all| progress.say(done, all, ""))?;
-            let reached = Reached { fingerprint: built.fingerprint, tests, failed };
+                run::tests(&built, &options.tests, most as usize, copy.capture(), lanes, &|done, all| {
+                    progress.say(done, all, "")
+                })?;
+            let reached = Reached { fingerprint: built.fingerprint, only: options.tests.clone(), tests, failed };
             write(&reached_path, &reached)?;
             reached
         }
@@ -132,7 +139,7 @@ fn main() -> Result<()> {
         let key = mutant.key();
         let outcome = before.outcomes.iter().find(|outcome| outcome.key == key)?;
         let trusted = options.again && outcome.fate == Fate::Killed;
-        (before.fingerprint == built.fingerprint || trusted)
+        (before.fingerprint == built.fingerprint && !options.again || trusted)
             .then(|| Outcome { mutant: mutant.says(), ..outcome.clone() })
     };
     let (mut todo, all) = (Vec::new(), mutants.len());

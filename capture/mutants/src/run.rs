@@ -22,8 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// What a test may take of memory: a mutant may ask for all there is.
 const MEMORY: u64 = 8 << 30;
-/// A program whose harness takes one name at a time (tests/live).
-const ONE_BY_ONE: &str = "live";
 
 /// A test that passes without mutants.
 #[derive(Debug, Serialize, Deserialize)]
@@ -64,9 +62,10 @@ impl Ended {
     }
 }
 
-/// The tests of all programs that pass, and the names of those that do not.
+/// The tests of all programs whose names hold `only` and that pass, and the names of those that do not pass.
 pub fn tests(
     built: &Built,
+    only: &str,
     mutants: usize,
     cwd: &Path,
     lanes: usize,
@@ -77,6 +76,7 @@ pub fn tests(
         let output = Command::new(&program.path).args(["--list", "--format", "terse"]).current_dir(cwd).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         named.extend(text.lines().filter_map(|line| Some((index, line.strip_suffix(": test")?.to_owned()))));
+        named.retain(|(_, name)| name.contains(only));
     }
     let all = named.len();
     let (todo, done) = (Mutex::new(named.into_iter()), Mutex::new((Vec::new(), Vec::new())));
@@ -118,7 +118,7 @@ pub fn fate(built: &Built, tests: &[Test], mutant: u32, cwd: &Path) -> Result<(F
     }
     left.sort_by_key(|test| (test.time > AT_ONCE, test.program, test.time));
     while !left.is_empty() {
-        let together = at_once(built, &left);
+        let together = at_once(&left);
         let tests: Vec<&Test> = left.drain(..together).collect();
         if let Some(by) = failure(built, &tests, mutant, cwd)? {
             return Ok((Fate::Killed, Some(by)));
@@ -128,11 +128,8 @@ pub fn fate(built: &Built, tests: &[Test], mutant: u32, cwd: &Path) -> Result<(F
 }
 
 /// How many of these tests to run in one process.
-fn at_once(built: &Built, tests: &[&Test]) -> usize {
+fn at_once(tests: &[&Test]) -> usize {
     let program = tests[0].program;
-    if built.programs[program].name == ONE_BY_ONE {
-        return 1;
-    }
     let mut time = Duration::ZERO;
     let fits = |test: &&&Test| {
         time += test.time;
