@@ -118,7 +118,7 @@ simulate: ## Drawn schedules of agents, Kafka and crashes through the jobs, held
 simulate-collector: ## Simulated exporters, networks and restarts around the collector (SEEDS=20000, SEED=first of them)
 	cd capture && SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib simulator -- --nocapture
 
-mutants: mutants-$(or $(PART),capture) ## Changes of the agent that its tests would not notice (PART=capture, MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1)
+mutants: mutants-$(or $(PART),capture) ## Changes of the agent that its tests would not notice (PART=capture, MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1, T=)
 
 mutants-capture:
 	@command -v cargo-mutants >/dev/null || cargo install --quiet --locked cargo-mutants --version 27.1.0
