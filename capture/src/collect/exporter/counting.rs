@@ -135,10 +135,12 @@ impl Counting {
         order(protocol).iter().any(|&unit| of(unit).is_some_and(near))
     }
 
-    /// Whether no message of this number came before: it is the next one by the likeliest way of counting.
+    /// Whether no message of this number came before: it is the next one by the likeliest way of counting. Where that is ruled
+    /// out its numbers stand still, and say nothing.
     #[inline]
     pub fn is_new(&self, protocol: Protocol, number: u32) -> bool {
-        self.ways[order(protocol)[0] as usize].sequence.is_new(number)
+        let way = &self.ways[order(protocol)[0] as usize];
+        !way.out && way.sequence.is_new(number)
     }
 
     /// Whether messages of a higher number came.
