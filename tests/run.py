@@ -94,6 +94,7 @@ def parts(what: str) -> list[Part]:
             "cargo fmt --check",
             "cargo clippy --quiet --locked --all-targets -- -D warnings",
             "cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib --bins --target-dir target",
+            "cargo test --quiet --locked --manifest-path mutants/Cargo.toml --target-dir target",
         ],
         nice=5,
     )
@@ -127,6 +128,7 @@ def parts(what: str) -> list[Part]:
             Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], select),
             Part("jobs", ".", ["make simulate SEEDS=20000"], nice=5),
             Part("collector", ".", ["make simulate-collector SEEDS=20000"], nice=5),
+            Part("mutants", ".", ["make mutants PART=capture"], nice=5),
             Part("captures", ".", ["make check-captures"]),
             Part("exports", ".", ["make check-exports"]),
             Part("tcp", ".", ["make check-tcp"]),

@@ -335,4 +335,19 @@ mod tests {
         }
         assert_eq!((ports.streams.len(), ports.broken()), (0, 1));
     }
+
+    #[test]
+    fn more_datagrams_than_are_taken_in_one_go_are_said_to_wait() {
+        let mut ports = Ports::open(&[local()], &[]).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let udp = ports.addresses().unwrap()[0];
+        for _ in 0..AT_ONCE + 9 {
+            sender.send_to(b"one", udp).unwrap();
+        }
+        let mut poll = || {
+            let mut count = 0;
+            (ports.poll(Duration::from_secs(1), &mut |_, _, _| count += 1).unwrap(), count)
+        };
+        assert_eq!([poll(), poll()], [(true, AT_ONCE), (false, 9)]);
+    }
 }

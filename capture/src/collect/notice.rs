@@ -270,6 +270,11 @@ mod tests {
         assert_eq!(nat(&absurd).port_block_end, 65_535);
         let session = NatEvent { nat_event: 4, translated_ports: [1500, 0], ..block };
         assert_eq!((nat(&session).post_src_port, nat(&session).port_block_end), (1500, 0));
+        // Some report a block with the event of a session, and name no port.
+        let of_session = NatEvent { nat_event: 1, ports: [5, 80], translated_ports: [0, 0], ..block };
+        assert_eq!((nat(&of_session).post_src_port, nat(&of_session).port_block_end), (1024, 2047));
+        let no_block = NatEvent { port_block: [0, 2047], ..of_session };
+        assert_eq!((nat(&no_block).post_src_port, nat(&no_block).port_block_end), (5, 0));
     }
 
     #[test]
@@ -352,7 +357,7 @@ mod tests {
             (3000, GivenName { of: Named::Vrf, ..name }, 1),
             (2000 + NAME_AGAIN_MS, GivenName { description: b"south", ..name }, 1),
         ] {
-            notices.name(&exporter(), &name, ms);
+            notices.name(&exporter(), &name, 1_700_000_000_000 + ms);
             assert_eq!(notices.take().len(), told, "{ms}");
         }
         let long = "ü".repeat(200);

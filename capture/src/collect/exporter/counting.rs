@@ -136,10 +136,12 @@ impl Counting {
         order(protocol).iter().any(|&unit| of(unit).is_some_and(near))
     }
 
-    /// Whether no earlier message had this number: by the likeliest unit, it is the next one.
+    /// Whether no earlier message had this number: by the likeliest unit, it is the next one. If that unit is ruled out, its
+    /// sequence stands still and decides nothing.
     #[inline]
     pub fn is_new(&self, protocol: Protocol, number: u32) -> bool {
-        self.ways[order(protocol)[0] as usize].sequence.is_new(number)
+        let way = &self.ways[order(protocol)[0] as usize];
+        !way.out && way.sequence.is_new(number)
     }
 
     /// Whether messages with higher sequence numbers have arrived.

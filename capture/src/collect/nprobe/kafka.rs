@@ -71,6 +71,13 @@ pub(super) struct TopicOffset {
     next: i64,
 }
 
+#[cfg(test)]
+impl TopicOffset {
+    pub(super) fn of(source: usize, partition: i32, next: i64) -> TopicOffset {
+        TopicOffset { source, partition, next }
+    }
+}
+
 /// Offsets up to which topics were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken(HashMap<(usize, i32), i64>);

@@ -172,3 +172,30 @@ impl Inbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::limits::DecodeLimits;
+
+    fn message(octets: &[u8]) -> NprobeMessage {
+        let place = TopicOffset::of(0, 0, 1);
+        NprobeMessage { from: Address::default(), time_ns: 0, body: Body::Record(octets.to_vec(), place) }
+    }
+
+    #[test]
+    fn it_has_ended_once_what_waits_is_taken() {
+        let mut inbox = Inbox::open(&Sources::default(), "edge", &Arc::default()).unwrap();
+        assert!(inbox.has_ended() && !inbox.has_more());
+        let (messages, waiting) = crossbeam_channel::bounded(WAITING);
+        inbox.messages = waiting;
+        let mut outbox = Outbox { messages, wake: Arc::clone(&inbox.wake), batch: Vec::new(), octets: 0 };
+        assert!(outbox.push(message(b"{}")));
+        assert!(!inbox.has_more(), "it waits for others");
+        assert!(outbox.push(message(&[b' '; BATCH_OCTETS])));
+        assert!(inbox.has_more() && !inbox.has_ended());
+        inbox.hear(&mut Decoder::new(DecodeLimits::default()), &mut |_, _| {});
+        assert!(inbox.has_ended() && !inbox.has_more());
+        assert!(!inbox.taken().is_empty() && inbox.taken().is_empty());
+    }
+}
