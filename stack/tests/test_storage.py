@@ -89,6 +89,19 @@ def test_an_old_capture_that_was_read_today_stays() -> None:
     assert due(found, DAYS, 10**9, NOW + 15 * DAY_S)[0].why == "age"
 
 
+def test_partitions_of_the_future_are_as_old_as_their_last_write() -> None:
+    found = [
+        _partition("flows", "20990101", 1000, written=NOW - 13 * DAY_S),
+        _partition("flows_hourly", "2025-11-17", 100),
+        _partition("nat_events", "20990101", 100, written=NOW - 13 * DAY_S),
+    ]
+    days = DAYS | {"nat": 13.5}
+    assert due(found, days, 10**9, NOW) == []
+    assert [one.partition.table for one in due(found, days, 300, NOW)] == ["flows"], "not years of hourly rows instead"
+    assert [one.partition.table for one in due(found, days, 10**9, NOW + DAY_S)] == ["nat_events"]
+    assert len(due(found, days, 10**9, NOW + 2 * DAY_S)) == 2
+
+
 def test_beyond_the_budget_tiers_lose_what_is_beyond_their_share() -> None:
     found = _partitions(
         hosts_daily=["202401"],
@@ -129,7 +142,10 @@ def test_any_budget_and_any_calendar(seed: int) -> None:
             for _ in range(chance.randrange(30))
         }
         size = chance.choice([1, 100, 10_000])
-        found += [_partition(table, name, chance.randrange(1, 2 * size), chance.choice([0, NOW])) for name in names]
+        found += [
+            _partition(table, name, chance.randrange(1, 2 * size), chance.choice([0, NOW, NOW - 30 * DAY_S]))
+            for name in names
+        ]
     found.sort(key=lambda one: (one.begin, one.table))
     days = {"raw": 14.0, "windows": 400.0, "hourly": 1100.0, "nat": 180.0}
     budget = chance.randrange(1, 2 * sum(one.octets for one in found) + 2)
@@ -142,7 +158,7 @@ def test_any_budget_and_any_calendar(seed: int) -> None:
     shares = {"raw": 50, "windows": 10, "hourly": 40}
     room = max(budget - sum(one.octets for one in left if one.tier not in shares), 0)
     size = {tier: sum(one.octets for one in left if one.tier == tier) for tier in shares}
-    may_go = {tier: [one for one in left if one.tier == tier and one.end < NOW - DAY_S] for tier in shares}
+    may_go = {tier: [one for one in left if one.tier == tier and one.ended(NOW) < NOW - DAY_S] for tier in shares}
     for one in (each.partition for each in out if each.why == "budget"):
         assert sum(size.values()) > room, "no more than needed"
         assert one == may_go[one.tier].pop(0), "the oldest of its tier"

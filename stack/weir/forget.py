@@ -163,6 +163,7 @@ def elsewhere() -> list[str]:
 def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
     """A database with the range of addresses as its table, while it is needed."""
     first, last = (mapped(address) for address in (wanted[0], wanted[-1]))
+    end_left(store)
     for row in store.rows(
         f"SELECT name FROM system.databases WHERE startsWith(name, '{_RANGE}')", database="", **_SETTINGS
     ):
@@ -182,7 +183,28 @@ def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
         _drop(store, own)
 
 
+def end_left(store: ClickHouse) -> None:
+    """End the removals of runs that were interrupted: their range is gone, so they fail for ever, and with them whatever else
+    is to change their tables.
+    """
+    rows = store.rows(
+        f"SELECT DISTINCT extract(command, '{_RANGE}[0-9]+_[0-9a-f]+') AS own FROM system.mutations"
+        f" WHERE NOT is_done AND position(command, '{_RANGE}') > 0 AND own NOT IN (SELECT name FROM system.databases)",
+        database="",
+        **_SETTINGS,
+    )
+    for row in rows:
+        _kill(store, row["own"])
+
+
+def _kill(store: ClickHouse, own: str) -> None:
+    store.execute(
+        f"KILL MUTATION WHERE NOT is_done AND position(command, '{own}') > 0 SYNC FORMAT Null", database="", **_SETTINGS
+    )
+
+
 def _drop(store: ClickHouse, own: str) -> None:
+    _kill(store, own)
     store.execute(f"DROP DATABASE IF EXISTS {own} SYNC", database="", **_SETTINGS)
 
 

@@ -269,6 +269,32 @@ def test_runs_beside_each_other_remove_each_its_own(stack: RunningStack, store: 
         store.execute(f"DROP DATABASE {used} SYNC", database="")
 
 
+def test_a_removal_that_was_interrupted_blocks_nothing(stack: RunningStack, store: ClickHouse) -> None:
+    own = f"weir_forget_{int(time.time())}_{'ab' * 8}"
+    with scratch(store, "x IPv6"):
+        store.execute("INSERT INTO scratch SELECT number, toIPv6('::ffff:10.66.7.1') FROM numbers(5)")
+        store.execute(f"CREATE DATABASE {own} ENGINE = Atomic", database="")
+        store.execute(
+            f"CREATE TABLE {own}.range ENGINE = Memory AS SELECT toIPv6('::1') AS first, toIPv6('::1') AS last"
+        )
+        store.execute("SYSTEM STOP MERGES scratch")
+        store.execute(
+            f"ALTER TABLE scratch DELETE WHERE x BETWEEN (SELECT first FROM {own}.range) AND (SELECT last FROM {own}.range)",
+            mutations_sync="0",
+        )
+        store.execute(f"DROP DATABASE {own} SYNC", database="")
+        store.execute("SYSTEM START MERGES scratch")
+        eventually(
+            lambda: (
+                store.rows("SELECT latest_fail_reason != '' AS failed FROM system.mutations WHERE NOT is_done")
+                == [{"failed": True}]
+            ),
+            "the removal fails for want of its range",
+        )
+        assert _forget(store, "10.66.7.1") == 5
+        assert store.rows("SELECT count() AS n FROM system.mutations WHERE NOT is_done") == [{"n": 0}]
+
+
 @contextmanager
 def scratch(store: ClickHouse, columns: str, table: str = "scratch") -> Iterator[None]:
     """A table of the database, with a number `n` and further columns."""

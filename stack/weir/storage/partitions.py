@@ -38,9 +38,13 @@ class Partition:
         """Whether the law fixes how long it is kept."""
         return self.tier in TIERS and TIERS[self.tier].law
 
+    def ended(self, now: float) -> int:
+        """Its end; of a partition of the future, which a wrong clock may have made, its last write."""
+        return self.end if self.end <= now else self.changed
+
     def age_s(self, now: float) -> float:
         """Seconds since its end or since its last write, whichever is less; for legally required data, since its end."""
-        return now - (self.end if self.law else max(self.end, self.changed))
+        return now - (self.ended(now) if self.law else max(self.ended(now), self.changed))
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,7 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
     over = sum(taken.values()) - room
     for kept in (1, 0):
         for name, share in shares.items():
-            for one in [one for one in left if one.tier == name and one.end and one.end < now - DAY_S]:
+            for one in [one for one in left if one.tier == name and one.end and one.ended(now) < now - DAY_S]:
                 if over <= 0 or taken[name] * sum(shares.values()) <= kept * room * share:
                     break
                 left.remove(one)
