@@ -42,7 +42,7 @@ def test_the_projects_file_is_right() -> None:
     [
         (("[all]", "[everything]"), "roles.boss: grants"),
         (("grants: [all]", "grants: [all], tables: [d.x]"), "roles.boss"),
-        (("tables: [d.v, 'd.w*'], ", ""), "roles.reader: either `tables` or `rows`"),
+        (("tables: [d.v, 'd.w*'], ", ""), "roles.reader: give either `tables` or `rows`"),
         (("d.v,", "'d.v; DROP',"), "roles.reader: tables"),
         (("readonly: true", "readonly: maybe"), "roles.reader: readonly"),
         (("[select]", "[select, insert]"), "roles.reader: readonly"),
@@ -58,7 +58,7 @@ def test_the_projects_file_is_right() -> None:
         (("rows: {d.v: [src_c, dst_c], ", "rows: {d.*: [src_c], "), "roles.part: rows: d"),
         (("d.u: [c]", "d.u: []"), "roles.part: rows: d.u"),
         (("d.u: [c]", "d.u: ['c; x']"), "roles.part: rows: d.u"),
-        (("rows: {d", "tables: [d.x], rows: {d"), "roles.part: either"),
+        (("rows: {d", "tables: [d.x], rows: {d"), "roles.part: give either"),
         (("d.u: [c]}, readonly: true", "d.u: [c]}"), "roles.part: rows requires readonly"),
         (("role: part, customers: [Delta, Echo]", "role: part"), "users.delta: `customers`"),
         (("ann: {role: reader", "ann: {customers: [x], role: reader"), "users.ann: `customers`"),
