@@ -89,7 +89,6 @@ abstract class Kind {
       case Layout.ENUM -> new OfEnum(type == null ? null : raw(type));
       case Layout.RECORD -> new OfRecord(layout, type == null ? null : raw(type));
       case "long" -> new OfLong();
-      case "int" -> new OfInt();
       default -> new Plain(PLAIN.get(layout.what()));
     };
   }
@@ -152,35 +151,6 @@ abstract class Kind {
     @Override
     void copy(Field field, Object from, Object to) throws IllegalAccessException {
       field.setLong(to, field.getLong(from));
-    }
-  }
-
-  /** An int; fields of this kind are read and written unboxed. */
-  private static final class OfInt extends Kind {
-    @Override
-    void write(Object value, DataOutputView out) throws IOException {
-      out.writeInt((int) value);
-    }
-
-    @Override
-    Object read(Object known, DataInputView in) throws IOException {
-      return in.readInt();
-    }
-
-    @Override
-    void write(Field field, Object from, DataOutputView out)
-        throws IOException, IllegalAccessException {
-      out.writeInt(field.getInt(from));
-    }
-
-    @Override
-    void read(Field field, Object to, DataInputView in) throws IOException, IllegalAccessException {
-      field.setInt(to, in.readInt());
-    }
-
-    @Override
-    void copy(Field field, Object from, Object to) throws IllegalAccessException {
-      field.setInt(to, field.getInt(from));
     }
   }
 

@@ -2,6 +2,7 @@ package io.weir.jobs.serde;
 
 import com.google.protobuf.MessageLite;
 import java.io.IOException;
+import java.io.Serializable;
 import java.lang.reflect.Modifier;
 import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.Type;
@@ -23,7 +24,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param name of the field that holds it; empty elsewhere
  * @param what {@code object}, {@code record}, {@code map}, {@code set}, or what is written whole
  */
-record Layout(String name, String what, List<Layout> parts) {
+record Layout(String name, String what, List<Layout> parts) implements Serializable {
   static final String OBJECT = "object";
   static final String RECORD = "record";
   static final String MAP = "map";

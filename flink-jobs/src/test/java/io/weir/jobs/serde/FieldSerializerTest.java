@@ -15,6 +15,7 @@ import java.util.TreeSet;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.util.InstantiationUtil;
 import org.junit.jupiter.api.Test;
 
 /** State is read back as it was, by a later version of its class too. */
@@ -89,12 +90,13 @@ class FieldSerializerTest {
   }
 
   @Test
-  void readsWhatItWroteAndCopiesMore() throws IOException {
+  void readsWhatItWroteAndCopiesMore() throws Exception {
     FieldSerializer<Value> serializer = new FieldSerializer<>(Value.class);
     DataOutputSerializer out = new DataOutputSerializer(64);
     serializer.serialize(value(), out);
     check(serializer.deserialize(new DataInputDeserializer(out.getCopyOfBuffer())), 0);
     check(serializer.copy(value()), 99);
+    check(InstantiationUtil.clone(serializer).copy(value()), 99);
   }
 
   @Test
@@ -168,22 +170,21 @@ class FieldSerializerTest {
         1, new DataInputDeserializer(out.getCopyOfBuffer()), getClass().getClassLoader());
     assertTrue(
         serializer.snapshotConfiguration().resolveSchemaCompatibility(read).isCompatibleAsIs());
-    FieldSnapshot<Value> older =
-        new FieldSnapshot<>(
-            new FieldSerializer<>(
-                Value.class,
-                new Layout("", Layout.OBJECT, List.of(new Layout("number", "long", List.of())))));
     assertTrue(
         serializer
             .snapshotConfiguration()
-            .resolveSchemaCompatibility(older)
+            .resolveSchemaCompatibility(ofOneLong("number"))
             .isCompatibleAfterMigration());
-    FieldSnapshot<Value> strange =
-        new FieldSnapshot<>(
-            new FieldSerializer<>(
-                Value.class,
-                new Layout("", Layout.OBJECT, List.of(new Layout("inner", "long", List.of())))));
     assertTrue(
-        serializer.snapshotConfiguration().resolveSchemaCompatibility(strange).isIncompatible());
+        serializer
+            .snapshotConfiguration()
+            .resolveSchemaCompatibility(ofOneLong("inner"))
+            .isIncompatible());
+  }
+
+  /** The snapshot of a {@link Value} that had one field, a long. */
+  private static FieldSnapshot<Value> ofOneLong(String field) {
+    Layout layout = new Layout("", Layout.OBJECT, List.of(new Layout(field, "long", List.of())));
+    return new FieldSnapshot<>(new FieldSerializer<>(Value.class, layout));
   }
 }
