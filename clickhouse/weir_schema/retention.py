@@ -14,7 +14,8 @@ FILE = Path(__file__).resolve().parent.parent / "retention.yaml"
 class Tier:
     """Tables that are kept equally long.
 
-    days: the key of the configuration that says so; None: for ever. share: hundredths of the budget that it keeps. law: neither shorter for want of disk, nor longer.
+    days: the key of the configuration that says so; None: for ever. share: hundredths of the budget that it keeps.
+    law: neither shorter for want of disk, nor longer.
     columns: by table, columns of other tiers' tables that say the same, and are emptied at this tier's age.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -137,15 +138,18 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
         else:
             left.append(one)
     shares = {name: tier.share for name, tier in TIERS.items() if name in days and not tier.law}
+    whole = sum(shares.values())
+    may_go = {
+        name: deque(one for one in left if one.tier == name and one.end and one.ended(now) < now - DAY_S)
+        for name in shares
+    }
     taken = {name: sum(one.octets for one in left if one.tier == name) for name in shares}
     room = max(allowed - sum(one.octets for one in left if one.tier not in shares), 0)
     over = sum(taken.values()) - room
-    for kept in (1, 0):
+    for kept in (room, 0):
         for name, share in shares.items():
-            for one in [one for one in left if one.tier == name and one.end and one.ended(now) < now - DAY_S]:
-                if over <= 0 or taken[name] * sum(shares.values()) <= kept * room * share:
-                    break
-                left.remove(one)
+            while may_go[name] and over > 0 and taken[name] * whole > kept * share:
+                one = may_go[name].popleft()
                 out.append(Dropped(one, "budget"))
                 taken[name] -= one.octets
                 over -= one.octets

@@ -56,9 +56,14 @@ SELECT
     toDate('{day}') AS day, scope, probe, customer, dimension, direction, number, remainder, count() AS windows,
     sum(m.octets), sum(m.packets), sum(m.flows), sum(m.ipv6_octets), sum(m.ipv6_packets), sum(m.ipv6_flows), sum(m.overflow_octets)
 FROM mixes AS m FINAL
-WHERE ts >= toDateTime('{day} 00:00:00', 'UTC') AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY AND packets > 0
+WHERE {of_day} AND packets > 0
 GROUP BY scope, probe, customer, dimension, direction, number, remainder
 """
+
+
+def _of_day(day: str) -> str:
+    """Condition on windows that begin on the day, UTC."""
+    return f"ts >= toDateTime('{day} 00:00:00', 'UTC') AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY"
 
 
 @dataclass(frozen=True)
@@ -73,10 +78,9 @@ class _RollUp:
         if self.source == "hosts_daily":
             return raw_rows
         return int(
-            admin.rows(
-                f"SELECT cityHash64(count(), sum(version)) AS it FROM {self.source} WHERE ts >= toDateTime('{day} 00:00:00', 'UTC')"
-                f" AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY"
-            )[0]["it"]
+            admin.rows(f"SELECT cityHash64(count(), sum(version)) AS it FROM {self.source} WHERE {_of_day(day)}")[0][
+                "it"
+            ]
         )
 
     def shrunk(self, admin: ClickHouse, day: str) -> bool:
@@ -85,10 +89,10 @@ class _RollUp:
         """
         if self.source == "hosts_daily":
             return False
+        (written,) = self.lists
         row = admin.rows(
-            f"SELECT (SELECT uniqExact(ts) FROM {self.source} WHERE ts >= toDateTime('{day} 00:00:00', 'UTC')"
-            f" AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY) AS now,"
-            + ", ".join(f"(SELECT max(windows) FROM {table} WHERE day = '{day}') AS listed" for table in self.lists)
+            f"SELECT (SELECT uniqExact(ts) FROM {self.source} WHERE {_of_day(day)}) AS now,"
+            f" (SELECT max(windows) FROM {written} WHERE day = '{day}') AS listed"
         )[0]
         return bool(row["now"] < row["listed"])
 
@@ -165,7 +169,7 @@ def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
         admin.execute(f"ALTER TABLE {table} DELETE WHERE day = '{day}'", mutations_sync="2")
     # The engine sorts days of many hosts on disk rather than refuse them.
     admin.execute(
-        statement.format(table=table, day=day, talkers=TALKERS),
+        statement.format(table=table, day=day, of_day=_of_day(day), talkers=TALKERS),
         max_bytes_before_external_group_by="500000000",
         max_bytes_before_external_sort="500000000",
     )
