@@ -12,6 +12,7 @@ import java.lang.reflect.Type;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -46,12 +47,15 @@ abstract class Kind {
 
   abstract void write(Object value, DataOutputView out) throws IOException;
 
-  /** Reads a value; a container or an object that is {@code known} already is filled. */
+  /**
+   * Reads a value; an object that is {@code known} already is filled, and a container holds what is
+   * read alone.
+   */
   abstract Object read(Object known, DataInputView in) throws IOException;
 
   /**
-   * A value that changes apart from {@code value}; a container or an object that is {@code known}
-   * already is filled.
+   * A value that changes apart from {@code value}; an object that is {@code known} already is
+   * filled, and a container holds what {@code value} holds alone.
    */
   Object copy(Object known, Object value) {
     return value;
@@ -93,8 +97,15 @@ abstract class Kind {
     };
   }
 
+  /**
+   * @throws IllegalArgumentException if the type is none of a class, such as a type variable
+   */
   static Class<?> raw(Type type) {
-    return (Class<?>) (type instanceof ParameterizedType of ? of.getRawType() : type);
+    if (!((type instanceof ParameterizedType of ? of.getRawType() : type)
+        instanceof Class<?> raw)) {
+      throw new IllegalArgumentException("state: " + type.getTypeName() + " names no class");
+    }
+    return raw;
   }
 
   private static Type argument(Type type, int place) {
@@ -385,9 +396,11 @@ abstract class Kind {
   private static final class OfMap extends Made {
     private final Kind key;
     private final Kind value;
+    private final boolean kept;
 
     OfMap(Layout layout, Type type) {
       super(type == null ? TreeMap.class : raw(type));
+      kept = type != null;
       key = of(layout.parts().get(0), argument(type, 0));
       value = of(layout.parts().get(1), argument(type, 1));
     }
@@ -402,14 +415,13 @@ abstract class Kind {
     }
 
     @Override
-    @SuppressWarnings("unchecked") // what is read is what was written
     Object read(Object known, DataInputView in) throws IOException {
-      Map<Object, Object> map = (Map<Object, Object>) (known == null ? made() : known);
+      Map<Object, Object> map = kept ? map(known) : null;
+      Map<Object, Object> before = kept ? emptied(map) : Map.of();
       for (int left = in.readInt(); left > 0; left--) {
         Object read = key.read(null, in);
-        Object before = read == null ? null : map.get(read);
-        Object now = value.read(before, in);
-        if (read != null) {
+        Object now = value.read(kept ? before.get(read) : null, in);
+        if (kept) {
           map.put(read, now);
         }
       }
@@ -417,22 +429,38 @@ abstract class Kind {
     }
 
     @Override
-    @SuppressWarnings("unchecked") // both maps are of one field
     Object copy(Object known, Object from) {
-      Map<Object, Object> copy = (Map<Object, Object>) (known == null ? made() : known);
+      Map<Object, Object> copy = map(known);
+      Map<Object, Object> before = emptied(copy);
       for (Map.Entry<?, ?> entry : ((Map<?, ?>) from).entrySet()) {
-        Object before = copy.isEmpty() ? null : copy.get(entry.getKey());
-        copy.put(entry.getKey(), value.copy(before, entry.getValue()));
+        copy.put(entry.getKey(), value.copy(before.get(entry.getKey()), entry.getValue()));
       }
       return copy;
+    }
+
+    @SuppressWarnings("unchecked") // what is put in is of the field's types
+    private Map<Object, Object> map(Object known) {
+      return (Map<Object, Object>) (known == null ? made() : known);
+    }
+
+    /** Empties a map; what its constructor put in is filled again where the key comes back. */
+    private static Map<Object, Object> emptied(Map<Object, Object> map) {
+      if (map.isEmpty()) {
+        return Map.of();
+      }
+      Map<Object, Object> before = new HashMap<>(map);
+      map.clear();
+      return before;
     }
   }
 
   private static final class OfSet extends Made {
     private final Kind element;
+    private final boolean kept;
 
     OfSet(Layout layout, Type type) {
       super(type == null ? TreeSet.class : raw(type));
+      kept = type != null;
       element = of(layout.parts().get(0), argument(type, 0));
     }
 
@@ -445,12 +473,11 @@ abstract class Kind {
     }
 
     @Override
-    @SuppressWarnings("unchecked") // what is read is what was written
     Object read(Object known, DataInputView in) throws IOException {
-      Collection<Object> set = (Collection<Object>) (known == null ? made() : known);
+      Collection<Object> set = kept ? empty(known) : null;
       for (int left = in.readInt(); left > 0; left--) {
         Object one = element.read(null, in);
-        if (one != null) {
+        if (kept) {
           set.add(one);
         }
       }
@@ -458,13 +485,19 @@ abstract class Kind {
     }
 
     @Override
-    @SuppressWarnings("unchecked") // both sets are of one field
     Object copy(Object known, Object from) {
-      Collection<Object> copy = (Collection<Object>) (known == null ? made() : known);
+      Collection<Object> copy = empty(known);
       for (Object one : (Collection<?>) from) {
         copy.add(element.copy(null, one));
       }
       return copy;
+    }
+
+    @SuppressWarnings("unchecked") // what is put in is of the field's types
+    private Collection<Object> empty(Object known) {
+      Collection<Object> set = (Collection<Object>) (known == null ? made() : known);
+      set.clear();
+      return set;
     }
   }
 }

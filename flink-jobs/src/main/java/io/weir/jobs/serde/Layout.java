@@ -18,8 +18,8 @@ import org.apache.flink.core.memory.DataOutputView;
 
 /**
  * How a value of state is written: what it is and, of an object or a record, its fields in their
- * order, of a map, its key and its value, of a set, its element. Names and kinds tell a later
- * version of the jobs what it reads.
+ * order, of a map, its key and its value, of a set, its element, of a message, its class, of an
+ * enum, its constants. Names and kinds tell a later version of the jobs what it reads.
  *
  * @param name of the field that holds it; empty elsewhere
  * @param what {@code object}, {@code record}, {@code map}, {@code set}, or what is written whole
@@ -31,8 +31,16 @@ record Layout(String name, String what, List<Layout> parts) implements Serializa
   static final String SET = "set";
   static final String ENUM = "enum";
   static final String MESSAGE = "message";
+  private static final String CLASS = "class";
+  private static final String CONSTANT = "constant";
 
-  /** The layout of a type; with {@code whole} of its transient fields, too. */
+  /**
+   * The layout of a type; with {@code whole} of its transient fields, too.
+   *
+   * @throws IllegalArgumentException for a type that cannot be written whole: arrays of objects,
+   *     classes of the platform that are neither plain nor containers, interfaces, and classes that
+   *     inherit fields or a container
+   */
   static Layout of(Type type, boolean whole) {
     return of("", type, whole);
   }
@@ -43,18 +51,30 @@ record Layout(String name, String what, List<Layout> parts) implements Serializa
       return new Layout(name, plain.getSimpleName(), List.of());
     }
     if (plain.isEnum()) {
-      return new Layout(name, ENUM, List.of());
+      List<Layout> constants =
+          Arrays.stream(plain.getEnumConstants())
+              .map(one -> new Layout(((Enum<?>) one).name(), CONSTANT, List.of()))
+              .toList();
+      return new Layout(name, ENUM, constants);
     }
     if (MessageLite.class.isAssignableFrom(plain)) {
-      return new Layout(name, MESSAGE, List.of());
+      return new Layout(name, MESSAGE, List.of(new Layout(plain.getName(), CLASS, List.of())));
     }
-    if (type instanceof ParameterizedType of) {
-      boolean map = Map.class.isAssignableFrom(plain);
-      if (map || Collection.class.isAssignableFrom(plain)) {
-        List<Layout> parts =
-            Arrays.stream(of.getActualTypeArguments()).map(one -> of("", one, whole)).toList();
-        return new Layout(name, map ? MAP : SET, parts);
+    boolean map = Map.class.isAssignableFrom(plain);
+    if (map || Collection.class.isAssignableFrom(plain)) {
+      if (!(type instanceof ParameterizedType of) || !plain.getName().startsWith("java.util.")) {
+        throw refused(
+            name, type, "is a container of its own; take one of java.util with its types");
       }
+      List<Layout> parts =
+          Arrays.stream(of.getActualTypeArguments()).map(one -> of("", one, whole)).toList();
+      return new Layout(name, map ? MAP : SET, parts);
+    }
+    if (plain.isPrimitive() || plain.isArray() || plain.isInterface() || ofPlatform(plain)) {
+      throw refused(name, type, "cannot be written by its fields");
+    }
+    if (!plain.isRecord() && plain.getSuperclass() != Object.class) {
+      throw refused(name, type, "inherits from " + plain.getSuperclass().getSimpleName());
     }
     List<Layout> parts =
         Arrays.stream(plain.getDeclaredFields())
@@ -65,6 +85,15 @@ record Layout(String name, String what, List<Layout> parts) implements Serializa
     return new Layout(name, plain.isRecord() ? RECORD : OBJECT, parts);
   }
 
+  private static boolean ofPlatform(Class<?> type) {
+    return type.getName().startsWith("java.");
+  }
+
+  private static IllegalArgumentException refused(String name, Type type, String why) {
+    String where = name.isEmpty() ? "" : " in field " + name;
+    return new IllegalArgumentException("state" + where + ": " + type.getTypeName() + " " + why);
+  }
+
   /** Whether values that {@code old} tells of can be read as values of this layout. */
   boolean reads(Layout old) {
     if (!what.equals(old.what)) {
@@ -73,6 +102,9 @@ record Layout(String name, String what, List<Layout> parts) implements Serializa
     if (what.equals(OBJECT) || what.equals(RECORD)) {
       return old.parts.stream()
           .allMatch(one -> part(one.name).map(own -> own.reads(one)).orElse(true));
+    }
+    if (what.equals(ENUM) || what.equals(MESSAGE)) {
+      return parts.containsAll(old.parts);
     }
     return IntStream.range(0, parts.size()).allMatch(i -> parts.get(i).reads(old.parts.get(i)));
   }

@@ -1,13 +1,18 @@
 package io.weir.jobs.serde;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.weir.proto.Alert;
+import io.weir.proto.ClosingRecord;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.EnumMap;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -140,6 +145,107 @@ class FieldSerializerTest {
         new FieldSerializer<>(After.class, old).deserialize(new DataInputDeserializer(state));
     assertEquals(List.of("z", 5L, 6L), List.of(after.last, after.added, after.kept));
     assertTrue(!Layout.of(Other.class, false).reads(old), "an int is no long");
+  }
+
+  record Old(Side side) {}
+
+  record Fewer(OneSide side) {}
+
+  enum OneSide {
+    LEFT
+  }
+
+  record Said(Alert message) {}
+
+  record SaidOtherwise(ClosingRecord message) {}
+
+  @Test
+  void anEnumWithoutAConstantAndAnotherMessageAreRefused() {
+    assertTrue(Layout.of(Old.class, false).reads(Layout.of(Fewer.class, false)));
+    assertFalse(Layout.of(Fewer.class, false).reads(Layout.of(Old.class, false)));
+    assertFalse(Layout.of(Said.class, false).reads(Layout.of(SaidOtherwise.class, false)));
+  }
+
+  static class Parent {
+    long inherited;
+  }
+
+  static final class Child extends Parent {
+    long own;
+  }
+
+  static final class OwnMap<V> extends TreeMap<Long, V> {
+    private static final long serialVersionUID = 1;
+  }
+
+  record OfOwnMap(OwnMap<Long> map) {}
+
+  record OfShort(short number) {}
+
+  record OfArray(Alert[] alerts) {}
+
+  record OfDate(java.time.Instant when) {}
+
+  record OfAnything(TreeMap<Long, ? extends Number> map) {}
+
+  @Test
+  void aTypeThatCannotBeWrittenWholeIsRefused() {
+    for (Class<?> type :
+        List.of(
+            Child.class,
+            OfOwnMap.class,
+            OfShort.class,
+            OfArray.class,
+            OfDate.class,
+            OfAnything.class)) {
+      String said =
+          assertThrows(IllegalArgumentException.class, () -> new FieldSerializer<>(type))
+              .getMessage();
+      assertTrue(said.startsWith("state"), said);
+    }
+  }
+
+  static final class Filled {
+    final TreeMap<Long, Inner> byTime = new TreeMap<>(Map.of(1L, new Inner(), 2L, new Inner()));
+    final ArrayList<Long> numbers = new ArrayList<>(List.of(1L, 2L));
+  }
+
+  @Test
+  void whatAConstructorPutIntoContainersDoesNotComeBack() throws IOException {
+    Filled filled = new Filled();
+    filled.byTime.remove(1L);
+    filled.byTime.get(2L).count = 9;
+    filled.numbers.remove(1L);
+    FieldSerializer<Filled> serializer = new FieldSerializer<>(Filled.class);
+    byte[] state = written(filled, new FieldSerializer<Object>(type(Filled.class)));
+    for (Filled one :
+        List.of(
+            serializer.copy(filled), serializer.deserialize(new DataInputDeserializer(state)))) {
+      assertEquals(List.of(2L), new ArrayList<>(one.byTime.keySet()));
+      assertEquals(9, one.byTime.get(2L).count);
+      assertEquals(List.of(2L), one.numbers);
+    }
+  }
+
+  static final class Rich {
+    final HashMap<String, long[]> numbers = new HashMap<>(Map.of("a", new long[3]));
+    final TreeMap<Long, TreeMap<Side, Inner>> sides =
+        new TreeMap<>(Map.of(3L, new TreeMap<>(Map.of(Side.LEFT, new Inner()))));
+    final HashSet<Point> points = new HashSet<>(List.of(new Point(1, Alert.getDefaultInstance())));
+    long last = 4;
+  }
+
+  static final class Poor {
+    long last;
+  }
+
+  @Test
+  void containersThatAreGoneArePassedOver() throws IOException {
+    byte[] state = written(new Rich(), new FieldSerializer<Object>(type(Rich.class)));
+    Poor poor =
+        new FieldSerializer<>(Poor.class, Layout.of(Rich.class, false))
+            .deserialize(new DataInputDeserializer(state));
+    assertEquals(4, poor.last);
   }
 
   @SuppressWarnings("unchecked")
