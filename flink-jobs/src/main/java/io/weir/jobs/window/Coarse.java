@@ -23,8 +23,9 @@ final class Coarse {
    */
   private static final int SKETCH_FROM = 64;
 
-  private final FlowTable kept = new FlowTable();
+  private final Packed kept = new Packed();
   private final FlowTable coarse = new FlowTable();
+  private final FlowTable folded = new FlowTable();
   private final long[] entry = new long[FlowTable.STRIDE];
   private final byte[] address = new byte[16];
   private int bucket;
@@ -32,7 +33,7 @@ final class Coarse {
   private long[] sketches;
 
   /** The remaining flows, and the sums of the rest. */
-  FlowTable kept() {
+  Packed kept() {
     return kept;
   }
 
@@ -46,16 +47,15 @@ final class Coarse {
     return sketches;
   }
 
-  /** Adds up flows so that at most about {@code limit} entries are left. */
-  void load(FlowTable table, int ofBucket, int limit) {
+  /** Adds up flows, each of which is one entry, so that at most about {@code limit} are left. */
+  void load(long[] cells, int size, int ofBucket, int limit) {
     bucket = ofBucket;
-    kept.clear();
     coarse.clear();
-    long[] cells = table.cells();
-    long least = nth(cells, table.size(), true, limit * 3 / 4);
+    folded.clear();
+    long least = nth(cells, size, true, limit * 3 / 4);
     largest = 0;
     Sums went = new Sums(1);
-    FlowCursor flow = new FlowCursor(cells).over(cells, table.size());
+    FlowCursor flow = new FlowCursor(cells).over(cells, size);
     while (flow.next()) {
       if (flow.isOverflow()) {
         coarse.add(cells, flow.place());
@@ -69,7 +69,7 @@ final class Coarse {
         }
       }
     }
-    sketch(cells, table.size(), least, went);
+    sketch(cells, size, least, went);
     long leastCoarse = nth(coarse.cells(), coarse.size(), false, limit / 4);
     long[] added = coarse.cells();
     flow.over(added, coarse.size());
@@ -77,8 +77,11 @@ final class Coarse {
       if (flow.namesPort() && flow.octets() < leastCoarse) {
         protocol(added, flow.place());
       } else {
-        kept.add(added, flow.place());
+        folded.add(added, flow.place());
       }
+    }
+    for (int i = 0; i < folded.size(); i++) {
+      kept.add(folded.cells(), i * FlowTable.STRIDE);
     }
   }
 
@@ -92,12 +95,36 @@ final class Coarse {
         values[length++] = flow.octets();
       }
     }
-    if (length <= count) {
-      return Long.MIN_VALUE;
-    }
-    Arrays.sort(values, 0, length);
     // Of equal ones all go or all stay: better less than too much.
-    return values[length - count - 1] + 1;
+    return length <= count ? Long.MIN_VALUE : select(values, length, length - count - 1) + 1;
+  }
+
+  /**
+   * The value that {@code rank} others come before, by their octets from the highest on: no order
+   * of them makes it slow. Values are not negative, and are moved.
+   */
+  private static long select(long[] values, int length, int rank) {
+    int[] counts = new int[256];
+    int left = length;
+    int before = rank;
+    for (int shift = Long.SIZE - 8; shift >= 0 && left > 1; shift -= 8) {
+      Arrays.fill(counts, 0);
+      for (int i = 0; i < left; i++) {
+        counts[(int) (values[i] >>> shift) & 0xff]++;
+      }
+      int octet = 0;
+      while (before >= counts[octet]) {
+        before -= counts[octet++];
+      }
+      int same = 0;
+      for (int i = 0; counts[octet] < left && i < left; i++) {
+        if (((int) (values[i] >>> shift) & 0xff) == octet) {
+          values[same++] = values[i];
+        }
+      }
+      left = counts[octet];
+    }
+    return values[0];
   }
 
   /** The low 64 bits of the source, mixed with the protocol: a key that suffices for counting. */
@@ -194,7 +221,7 @@ final class Coarse {
         FlowTable.AS - FlowTable.FWD_OCTETS);
     entry[FlowTable.ATTRIBUTES] =
         cells[at + FlowTable.ATTRIBUTES] & (FlowTable.IPV6 | FlowTable.ONE_WAY);
-    kept.add(entry, 0);
+    folded.add(entry, 0);
   }
 
   /** Makes the sketches of the destinations of aggregated flows, for hosts that had many. */

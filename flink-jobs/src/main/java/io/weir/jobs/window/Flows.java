@@ -104,20 +104,17 @@ public final class Flows {
     duplicateOctets = 0;
     errorOctets = 0;
     sketches = sketches(logs);
-    size = 0;
     attempts.begin(edgeMs, bucket, late);
     for (WindowState.Log log : logs) {
       errorOctets += log.errorOctets;
     }
-    if (!overAll) {
+    if (!overAll && !logs.get(0).isCompact()) {
       fill(logs.get(0));
       attempts.add(table.cells(), 0, table.size());
       cells = table.cells();
       size = table.size();
     } else {
-      if (cells == table.cells()) {
-        cells = new long[0];
-      }
+      begin();
       ranks = new int[logs.size()];
       for (int number = 0; number < ranks.length; number++) {
         WindowState.Log log = logs.get(number);
@@ -154,12 +151,20 @@ public final class Flows {
    * remain, aggregates all but the largest.
    */
   void compact(WindowState.Log log, int ofBucket, int limit) {
-    fill(log);
-    if (table.size() <= limit) {
-      keep(log, table);
+    if (!log.isCompact()) {
+      fill(log);
+      if (table.size() <= limit) {
+        keep(log, packed());
+        return;
+      }
+      coarse.load(table.cells(), table.size(), ofBucket, limit);
+    } else if (log.entries > limit) {
+      begin();
+      append(log, 0);
+      coarse.load(cells, size, ofBucket, limit);
+    } else {
       return;
     }
-    coarse.load(table, ofBucket, limit);
     keep(log, coarse.kept());
     log.addSketches(coarse.sketches());
     log.errorOctets += coarse.largest();
@@ -168,19 +173,31 @@ public final class Flows {
   /** Stores the loaded flows of one probe again, each as one entry. */
   void settle(WindowState.Log log) {
     if (!log.isCompact()) {
-      keep(log, table);
+      keep(log, packed());
     }
   }
 
-  private static void keep(WindowState.Log log, FlowTable flows) {
+  private Packed packed() {
     Packed packed = new Packed();
-    for (int i = 0; i < flows.size(); i++) {
-      packed.add(flows.cells(), i * FlowTable.STRIDE);
+    for (int i = 0; i < table.size(); i++) {
+      packed.add(table.cells(), i * FlowTable.STRIDE);
     }
+    return packed;
+  }
+
+  private static void keep(WindowState.Log log, Packed flows) {
+    log.entries = flows.entries();
+    log.compacted = log.entries;
     log.chunks.clear();
-    log.chunks.add(packed.take());
-    log.entries = flows.size();
-    log.compacted = flows.size();
+    log.chunks.add(flows.take());
+  }
+
+  /** Makes room for flows that are appended. */
+  private void begin() {
+    if (cells == table.cells()) {
+      cells = new long[0];
+    }
+    size = 0;
   }
 
   private void append(WindowState.Log log, int observer) {

@@ -78,6 +78,21 @@ class CoarseTest {
     return buckets;
   }
 
+  /** What is left of a table; no two entries have the same key. */
+  private static FlowTable kept(Coarse coarse, FlowTable table, int bucket) {
+    coarse.load(table.cells(), table.size(), bucket, LIMIT);
+    int entries = coarse.kept().entries();
+    long[] packed = coarse.kept().take();
+    FlowTable kept = new FlowTable();
+    long[] entry = new long[FlowTable.STRIDE];
+    for (int at = 0; at < packed.length; ) {
+      at = Packed.read(packed, at, entry);
+      kept.add(entry, 0);
+    }
+    assertEquals(entries, kept.size());
+    return kept;
+  }
+
   @Test
   void sumsStayExactAndTheLargestFlowsWhole() {
     List<FlowTable> exact = buckets(traffic());
@@ -85,8 +100,7 @@ class CoarseTest {
     long[] victim = new long[2];
     for (int bucket = 0; bucket < exact.size(); bucket++) {
       Coarse coarse = new Coarse();
-      coarse.load(exact.get(bucket), bucket, LIMIT);
-      FlowTable kept = coarse.kept();
+      FlowTable kept = kept(coarse, exact.get(bucket), bucket);
       assertTrue(kept.size() <= LIMIT + 8, kept.size() + " entries in bucket " + bucket);
       bounded.add(kept);
       long[] cells = kept.cells();
@@ -118,11 +132,11 @@ class CoarseTest {
     int bucket = Buckets.of(0, IPV4 | 0x0a000002);
     FlowTable table = buckets(traffic()).get(bucket);
     Coarse coarse = new Coarse();
-    coarse.load(table, bucket, LIMIT);
+    FlowTable left = kept(coarse, table, bucket);
     long[] rows = coarse.sketches();
     int kept = 0;
-    long[] cells = coarse.kept().cells();
-    for (int at = 0; at < coarse.kept().size() * FlowTable.STRIDE; at += FlowTable.STRIDE) {
+    long[] cells = left.cells();
+    for (int at = 0; at < left.size() * FlowTable.STRIDE; at += FlowTable.STRIDE) {
       boolean flow = FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) == 0;
       kept += flow && cells[at + FlowTable.SRC + 1] == (IPV4 | 0x0a000002) ? 1 : 0;
     }
