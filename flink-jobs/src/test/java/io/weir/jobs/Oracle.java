@@ -146,6 +146,7 @@ final class Oracle {
   private final Map<String, String> sites = new TreeMap<>();
   private final Map<String, String> siteOfProbe = new TreeMap<>();
   private final Map<String, Integer> rankOfProbe = new TreeMap<>();
+  private final CounterOracle counters = new CounterOracle();
   private final List<String> differences = new ArrayList<>();
 
   Oracle(List<Event> events) throws InvalidProtocolBufferException {
@@ -157,7 +158,13 @@ final class Oracle {
         switch (event.message().topic()) {
           case "weir.prefixes" -> prefix(Prefix.parseFrom(value));
           case "weir.probes" -> probe(Probe.parseFrom(value));
-          default -> message(event);
+          default -> {
+            if (event.message().topic().startsWith("weir.counters.")) {
+              counters.message(event);
+            } else {
+              message(event);
+            }
+          }
         }
       }
     }
@@ -288,7 +295,7 @@ final class Oracle {
     }
   }
 
-  private static String time(long ms) {
+  static String time(long ms) {
     return Trace.seconds(ms);
   }
 
@@ -319,6 +326,7 @@ final class Oracle {
       }
       case "topn" -> topn(lines);
       case "mixes" -> mixes(lines);
+      case "filters" -> counters.check(this, lines);
       case "indicators" ->
           new IndicatorOracle(this)
               .check(
@@ -330,7 +338,7 @@ final class Oracle {
   }
 
   /** A row as names and values; null where it is of another table. */
-  private static Map<String, String> row(String line, String table) {
+  static Map<String, String> row(String line, String table) {
     if (!line.startsWith(table + " ")) {
       return null;
     }
@@ -355,8 +363,7 @@ final class Oracle {
   }
 
   /** The newest version of each row of a table, by key; of equal ones the first. */
-  private static Map<String, Map<String, String>> newest(
-      List<String> lines, String table, String... key) {
+  static Map<String, Map<String, String>> newest(List<String> lines, String table, String... key) {
     Map<String, Map<String, String>> newest = new TreeMap<>();
     for (String line : lines) {
       Map<String, String> row = row(line, table);

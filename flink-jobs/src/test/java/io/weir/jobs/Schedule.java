@@ -34,6 +34,11 @@ final class Schedule {
   private final List<String> flows = new ArrayList<>();
   private long order;
 
+  /** The first interval in which nothing is on any wire, and for how long, seconds. */
+  private int silentFrom;
+
+  private int silentS;
+
   /** Messages lost so far, by partition: {@code late} names them by number. */
   private final TreeMap<String, Integer> lost = new TreeMap<>();
 
@@ -74,6 +79,10 @@ final class Schedule {
     }
     int probes = 1 + random.nextInt(3);
     int intervals = 6 + random.nextInt(18);
+    if (chance(0.15)) {
+      silentFrom = 1 + random.nextInt(intervals);
+      silentS = INTERVAL_S * (3 + random.nextInt(100));
+    }
     for (int i = 0; i < 3 + random.nextInt(10); i++) {
       flows.add(flow());
     }
@@ -93,7 +102,7 @@ final class Schedule {
         worker(name + "/" + worker, rate, intervals);
       }
     }
-    int end = intervals * INTERVAL_S;
+    int end = intervals * INTERVAL_S + silentS;
     int down = 0;
     if (chance(0.4)) {
       double crash = random.nextDouble() * end;
@@ -138,6 +147,14 @@ final class Schedule {
     boolean opened = false;
     boolean atEnd = chance(0.5);
     for (int interval = begin; interval < end; interval++, start += INTERVAL_S) {
+      int silence = interval == silentFrom ? silentS : 0;
+      if (!calm && chance(0.01)) {
+        silence = Math.max(silence, INTERVAL_S * random.nextInt(60));
+      }
+      if (silence > 0) {
+        start += silence;
+        opened = false;
+      }
       if (!calm && chance(0.03)) {
         held = Math.max(held, start + random.nextInt(chance(0.3) ? 400 : 60));
       }
@@ -165,6 +182,9 @@ final class Schedule {
       if (!opened) {
         add(at, "to %s %d".formatted(name, start + offset));
         opened = true;
+      }
+      if (chance(calm ? 1 : 0.9)) {
+        add(at, "counters " + name + counters());
       }
       if (!calm && interval < end - 1 && chance(0.02)) {
         // Killed: the interval gets no closing record, and the next run begins with the next one.
@@ -233,5 +253,17 @@ final class Schedule {
     more.append(chance(0.05) ? ";guess" : "");
     more.append(chance(0.3) ? ";at=" + random.nextInt(10_000) : "");
     return more.toString();
+  }
+
+  /** Counters of an interval; a label that counted nothing is absent. */
+  private String counters() {
+    StringBuilder counters = new StringBuilder();
+    for (String label : List.of("web/in", "web/out", "mail/in", "size/64")) {
+      if (label.equals("web/in") || chance(0.6)) {
+        int packets = 1 + random.nextInt(100);
+        counters.append(" %s=%d,%d".formatted(label, packets, packets * 100));
+      }
+    }
+    return counters.toString();
   }
 }

@@ -16,7 +16,8 @@ import org.junit.jupiter.api.Test;
  * seed that fails is made smaller and printed as a trace.
  */
 class SimulatorTest {
-  private static final List<String> JOBS = List.of("ingest", "topn", "indicators", "mixes");
+  private static final List<String> JOBS =
+      List.of("ingest", "topn", "indicators", "mixes", "filters");
 
   /** Lines that a schedule is not made smaller by. */
   private static final String KEPT =

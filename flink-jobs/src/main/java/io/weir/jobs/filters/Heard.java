@@ -1,8 +1,10 @@
 package io.weir.jobs.filters;
 
+import io.weir.jobs.message.StreamClock;
 import java.io.IOException;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
@@ -11,7 +13,10 @@ final class Heard {
   /** A worker this far behind its probe's newest is not expected any more: the agent has fewer. */
   static final long ACTIVE_MS = 300_000;
 
-  /** By worker: the newest run, and the end of the newest interval of that run, ms. */
+  /**
+   * By worker: the newest run, the end of the newest interval of that run, ms, and what {@link
+   * StreamClock} has of it.
+   */
   private final Map<Integer, long[]> workers = new TreeMap<>();
 
   /** Length of the probe's intervals, ms. */
@@ -24,15 +29,22 @@ final class Heard {
 
   /**
    * A worker's counters of an interval came; those of an older run tell nothing of how far it is.
+   * Returns the worker.
    */
-  void mark(int worker, long epoch, long end, int intervalMs) {
+  long[] mark(int worker, long epoch, long end, int intervalMs) {
     length = intervalMs;
     long[] known = workers.get(worker);
     if (known == null || epoch > known[0]) {
-      workers.put(worker, new long[] {epoch, end});
+      known = new long[] {epoch, end, 0, 0};
+      workers.put(worker, known);
     } else if (epoch == known[0]) {
       known[1] = Math.max(known[1], end);
     }
+    return known;
+  }
+
+  Stream<long[]> workers() {
+    return workers.values().stream();
   }
 
   /** Workers that are expected to count. */
@@ -52,8 +64,9 @@ final class Heard {
     out.writeInt(workers.size());
     for (Map.Entry<Integer, long[]> entry : workers.entrySet()) {
       out.writeInt(entry.getKey());
-      out.writeLong(entry.getValue()[0]);
-      out.writeLong(entry.getValue()[1]);
+      for (long number : entry.getValue()) {
+        out.writeLong(number);
+      }
     }
   }
 
@@ -61,7 +74,8 @@ final class Heard {
     Heard heard = new Heard();
     heard.length = in.readInt();
     for (int left = in.readInt(); left > 0; left--) {
-      heard.workers.put(in.readInt(), new long[] {in.readLong(), in.readLong()});
+      heard.workers.put(
+          in.readInt(), new long[] {in.readLong(), in.readLong(), in.readLong(), in.readLong()});
     }
     return heard;
   }
