@@ -147,12 +147,14 @@ final class Oracle {
   private final Map<String, String> siteOfProbe = new TreeMap<>();
   private final Map<String, Integer> rankOfProbe = new TreeMap<>();
   private final CounterOracle counters = new CounterOracle();
+  private final HealthOracle health = new HealthOracle();
   private final List<String> differences = new ArrayList<>();
 
   Oracle(List<Event> events) throws InvalidProtocolBufferException {
     for (Event event : events) {
       number++;
       stops |= event.stop() != null;
+      health.event(event);
       if (event.message() != null) {
         byte[] value = event.message().value();
         switch (event.message().topic()) {
@@ -205,6 +207,7 @@ final class Oracle {
     if (!seen.add(message.getSequence())) {
       return;
     }
+    health.message(event, message);
     String interval =
         "%s %d %s"
             .formatted(message.getProbe(), message.getWorker(), time(message.getIntervalStartMs()));
@@ -327,6 +330,7 @@ final class Oracle {
       case "topn" -> topn(lines);
       case "mixes" -> mixes(lines);
       case "filters" -> counters.check(this, lines);
+      case "health" -> health.check(this, lines);
       case "indicators" ->
           new IndicatorOracle(this)
               .check(

@@ -19,6 +19,9 @@ final class Schedule {
   /** For how long nothing comes at the end: longer than anything waits. */
   static final int QUIET_S = 900;
 
+  /** For how long a probe that is not listed any more is remembered. */
+  private static final int FORGET_S = 3_600;
+
   private static final int INTERVAL_S = 10;
 
   /** A line of the trace. {@code order} keeps what one worker sends in its order. */
@@ -103,6 +106,11 @@ final class Schedule {
       }
     }
     int end = intervals * INTERVAL_S + silentS;
+    int quiet = QUIET_S;
+    if (probes > 1 && chance(0.05)) {
+      add(end + 1 + random.nextInt(600), "retire p" + (1 + random.nextInt(probes)));
+      quiet = QUIET_S + FORGET_S;
+    }
     int down = 0;
     if (chance(0.4)) {
       double crash = random.nextDouble() * end;
@@ -115,7 +123,7 @@ final class Schedule {
       }
     }
     double last = lines.stream().mapToDouble(Line::at).max().orElse(0);
-    add(Math.max(last, end + down) + QUIET_S, "now");
+    add(Math.max(last, end + down) + quiet, "now");
   }
 
   /** One of the flows that probes see: between few hosts, so that they meet in lists. */

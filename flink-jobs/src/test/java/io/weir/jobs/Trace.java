@@ -36,6 +36,7 @@ import java.util.TreeMap;
  *
  * <pre>
  *   0  probe alpha partitions=2 workers=2       enrols a probe; its list is polled every 5 s from then on
+ *   1  retire alpha                            the probe's topics are removed
  *   3  batch alpha/0 SRC:PORT>DST:PORT/PROTOCOL FWD_PACKETS,FWD_OCTETS,REV_PACKETS,REV_OCTETS[;...] ...
  *                                               ;syn=FWD,REV and synack, fin, rst, icmp likewise; ;quotes=PROTOCOL ;guess ;new
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
@@ -181,6 +182,10 @@ final class Trace {
       agents.put(words[2], Integer.parseInt(option(rest, "workers", "" + partitions)));
       polled = Long.MIN_VALUE;
       poll(at);
+      return;
+    }
+    if (action.equals("retire")) {
+      probes.remove(words[2]);
       return;
     }
     boolean lost = action.startsWith("lost-");
