@@ -148,7 +148,8 @@ public final class Streams {
         options.clickhouse,
         Options.uri(options.checkpoints) + "/rows/" + name,
         options.maxPending / options.parallelism,
-        options.retryFor);
+        options.retryFor,
+        ClickHouseSink.REMEMBERED);
   }
 
   /** To be called when all jobs have attached themselves. */
