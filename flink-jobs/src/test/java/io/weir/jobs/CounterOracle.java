@@ -55,7 +55,8 @@ final class CounterOracle {
         long start = Math.floorDiv(message.getIntervalStartMs(), span * 1000) * span * 1000;
         for (String scope : List.of("1 " + message.getProbe(), "2 0")) {
           String window = "%s %d %s".formatted(Oracle.time(start), span, scope);
-          if (event.at() >= start + span * 1000 + Oracle.LATE_MS) {
+          if (event.at() >= start + span * 1000 + Oracle.LATE_MS
+              || event.at() < start - Oracle.LATE_MS) {
             late.add(window);
           }
           String key = "%s %s %s".formatted(window, counter.getSet(), counter.getLabel());

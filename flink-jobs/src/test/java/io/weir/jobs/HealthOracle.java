@@ -2,7 +2,10 @@ package io.weir.jobs;
 
 import io.weir.jobs.Trace.Event;
 import io.weir.jobs.message.Enrolment;
+import io.weir.proto.CauseVolume;
+import io.weir.proto.Conservation;
 import io.weir.proto.FlowMessage;
+import io.weir.proto.Volume;
 import java.time.Instant;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -57,7 +60,10 @@ final class HealthOracle {
 
   private final Map<String, TreeMap<Integer, Worker>> probes = new TreeMap<>();
 
-  /** When a gap in the sequences was first to be seen, by probe. */
+  /** When packets were first told of as dropped, by probe. */
+  private final Map<String, Long> drops = new HashMap<>();
+
+  /** When a gap in the sequences or sums that do not add up were first to be seen, by probe. */
   private final Map<String, Long> gaps = new HashMap<>();
 
   /** Probes of which something came twice, late, or of which an agent was killed. */
@@ -92,6 +98,9 @@ final class HealthOracle {
     long sequence = message.getSequence();
     if (message.hasClosing()) {
       worker.closings.put(event.at(), message.getClosing().getLast());
+      if (message.getClosing().getInterval().getDroppedCount() > 0) {
+        drops.putIfAbsent(message.getProbe(), event.at());
+      }
     }
     if (message.getEpoch() < worker.epoch) {
       uneven.add(message.getProbe());
@@ -112,7 +121,7 @@ final class HealthOracle {
       return;
     }
     if (message.hasClosing()) {
-      boolean gap = false;
+      boolean gap = !adds(message.getClosing().getInterval());
       for (long i = Math.max(worker.first, worker.closed); i < sequence; i++) {
         gap |= !worker.came.contains(i);
       }
@@ -121,6 +130,23 @@ final class HealthOracle {
       }
       worker.closed = sequence;
     }
+  }
+
+  /** Whether all that came in has gone somewhere, in packets and in octets. */
+  private static boolean adds(Conservation sums) {
+    Volume in = sums.getCaptured();
+    Volume before = sums.getCarriedIn();
+    Volume after = sums.getCarriedOut();
+    Volume flows = sums.getInFlowRecords();
+    Volume overflow = sums.getInOverflowRecords();
+    long packets = flows.getPackets() + overflow.getPackets() + after.getPackets();
+    long octets = flows.getOctets() + overflow.getOctets() + after.getOctets();
+    for (CauseVolume cause : sums.getNotMeteredList()) {
+      packets += cause.getVolume().getPackets();
+      octets += cause.getVolume().getOctets();
+    }
+    return in.getPackets() + before.getPackets() == packets
+        && in.getOctets() + before.getOctets() == octets;
   }
 
   void check(Oracle oracle, List<String> lines) {
@@ -139,7 +165,9 @@ final class HealthOracle {
     for (String probe : enrolled.keySet()) {
       silence(oracle, probe, alerts.getOrDefault(probe + " probe_silent", new TreeMap<>()));
       incomplete(oracle, probe, alerts.getOrDefault(probe + " ledger_incomplete", new TreeMap<>()));
-      for (String reason : List.of("probe_drops", "lag_growing", "probe_late")) {
+      toldBy(oracle, probe, "drops", drops, alerts);
+      toldBy(oracle, probe, "gap", gaps, alerts);
+      for (String reason : List.of("lag_growing", "probe_late")) {
         int raised = alerts.getOrDefault(probe + " " + reason, new TreeMap<>()).size();
         oracle.same("alerts of " + probe + " " + reason, raised, 0);
       }
@@ -196,16 +224,31 @@ final class HealthOracle {
     }
   }
 
-  private void incomplete(Oracle oracle, String probe, TreeMap<String, Told> alerts) {
-    Long gap = gaps.get(probe);
-    if (gap != null) {
-      long by = gap + (crashed == Long.MAX_VALUE ? NOTICED_MS : QUIET_MS);
-      boolean told = alerts.values().stream().anyMatch(alert -> alert.opened <= by);
-      boolean away = crashed != Long.MAX_VALUE && isRetired(probe);
-      if (!told && !away && gap + NOTICED_MS <= listed.get(probe)) {
-        oracle.same("alert of " + probe + "'s gap at " + Oracle.time(gap), false, true);
+  /** That what was first to be seen at a time was told of soon. */
+  private void toldBy(
+      Oracle oracle,
+      String probe,
+      String what,
+      Map<String, Long> seen,
+      Map<String, TreeMap<String, Told>> alerts) {
+    String reason = what.equals("drops") ? "probe_drops" : "ledger_incomplete";
+    TreeMap<String, Told> own = alerts.getOrDefault(probe + " " + reason, new TreeMap<>());
+    Long at = seen.get(probe);
+    boolean away = crashed != Long.MAX_VALUE && isRetired(probe);
+    if (at == null || away || at + NOTICED_MS > listed.get(probe)) {
+      if (at == null && what.equals("drops")) {
+        oracle.same("alerts of " + probe + " " + reason, own.size(), 0);
       }
-    } else if (!uneven.contains(probe)) {
+      return;
+    }
+    long by = at + (crashed == Long.MAX_VALUE ? NOTICED_MS : QUIET_MS);
+    if (own.values().stream().noneMatch(alert -> alert.opened <= by)) {
+      oracle.same("alert of " + probe + "'s " + what + " at " + Oracle.time(at), false, true);
+    }
+  }
+
+  private void incomplete(Oracle oracle, String probe, TreeMap<String, Told> alerts) {
+    if (!gaps.containsKey(probe) && !uneven.contains(probe)) {
       oracle.same("alerts of " + probe + "'s ledger", alerts.size(), 0);
     }
     if (isRetired(probe)) {

@@ -233,7 +233,8 @@ final class Oracle {
         windows
             .computeIfAbsent(window, key -> new TreeMap<>())
             .computeIfAbsent(message.getProbe(), key -> new Seen());
-    boolean late = event.at() >= window + WINDOW_MS + LATE_MS;
+    // What comes more than as long before a window is kept for as long, and may be gone by then.
+    boolean late = event.at() >= window + WINDOW_MS + LATE_MS || event.at() < window - LATE_MS;
     into.isLate |= late;
     into.lastEvent = number;
     into.afterEnd += event.at() >= window + WINDOW_MS ? 1 : 0;

@@ -108,7 +108,14 @@ final class Schedule {
     int end = intervals * INTERVAL_S + silentS;
     int quiet = QUIET_S;
     if (probes > 1 && chance(0.05)) {
-      add(end + 1 + random.nextInt(600), "retire p" + (1 + random.nextInt(probes)));
+      String retired = "p" + (1 + random.nextInt(probes));
+      double heard =
+          lines.stream()
+              .filter(line -> line.text().contains(" " + retired + "/"))
+              .mapToDouble(Line::at)
+              .max()
+              .orElse(end);
+      add(heard + 1 + random.nextInt(600), "retire " + retired);
       quiet = QUIET_S + FORGET_S;
     }
     int down = 0;
@@ -203,7 +210,7 @@ final class Schedule {
         continue;
       }
       boolean last = interval == end - 1 && chance(0.5);
-      send(at, name, "close", last ? " last" : "", loss);
+      send(at, name, "close", (last ? " last" : "") + sums(calm), loss);
       if (!calm && chance(0.03) && sent.getOrDefault(name, 0) > 0) {
         add(
             at + random.nextInt(60),
@@ -213,6 +220,22 @@ final class Schedule {
         add(at, "raw %s %s".formatted(name, chance(0.5) ? "rubbish" : "major"));
       }
     }
+  }
+
+  /** What a closing record says of packets that are in no record; seldom what does not add up. */
+  private String sums(boolean calm) {
+    StringBuilder sums = new StringBuilder();
+    for (String name : List.of("carried", "ring", "not-metered")) {
+      sums.append(chance(0.2) ? " " + name + "=" + (1 + random.nextInt(20)) : "");
+    }
+    if (!calm && chance(0.01)) {
+      sums.append(chance(0.5) ? " unbalanced=" : " unbalanced-octets=");
+      sums.append(5_000 + random.nextInt(100));
+    }
+    if (!calm && chance(0.02)) {
+      sums.append(" dropped=").append(1 + random.nextInt(50));
+    }
+    return sums.toString();
   }
 
   /** A message, which may be lost; a lost one may come late. */

@@ -49,10 +49,10 @@ import org.apache.flink.util.function.SupplierWithException;
  * </pre>
  */
 final class SinkRunModel implements AutoCloseable {
-  static final int REMEMBERED = 24;
+  static final int REMEMBERED = 48;
 
   /** More than {@link #REMEMBERED}, as of the real tables: what is in flight is not counted. */
-  static final int STORE_REMEMBERS = 30;
+  static final int STORE_REMEMBERS = 60;
 
   private static final int MAX_PENDING = 20_000;
   private static final int MAX_STEPS = 400;

@@ -53,7 +53,7 @@ class SinkSimulatorTest {
 
   @Test
   void aBlockIsNotTriedAgainWhenItsTokenMayBeForgotten() throws Exception {
-    String others = ",rows 2,barrier,complete,insert 0,insert 0".repeat(20);
+    String others = ",rows 2,barrier,complete,insert 0,insert 0".repeat(40);
     String refusal = refusal("rows 2,barrier,complete,insert 0 stored_then_error" + others);
     assertTrue(refusal.contains("only trusted to remember its token"), refusal);
   }
@@ -143,7 +143,8 @@ class SinkSimulatorTest {
     boolean refuses = random.nextDouble() < 0.2;
     double trouble = random.nextDouble() < 0.4 ? 0 : 0.3 * random.nextDouble();
     List<String> lines = new ArrayList<>();
-    for (int left = 4 + random.nextInt(40); left > 0; left--) {
+    boolean isLong = random.nextDouble() < 0.1;
+    for (int left = 4 + random.nextInt(isLong ? 250 : 40); left > 0; left--) {
       double kind = random.nextDouble();
       if (kind < 0.25) {
         boolean many = random.nextDouble() < 0.01;
