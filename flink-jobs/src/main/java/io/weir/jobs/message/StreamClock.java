@@ -41,9 +41,11 @@ public final class StreamClock {
   /** The time; 0 before the first look. */
   private long time;
 
+  /** The last look, by the clock on the wall. */
+  private long looked;
+
   /**
    * Since when and until when, by the clock on the wall, workers that are not heard are waited for.
-   * Not part of the state, as {@link #behind}: after a start they are found out anew.
    */
   private long waitingSince;
 
@@ -71,11 +73,13 @@ public final class StreamClock {
   public long advance(long now, Supplier<Stream<long[]>> workers, BooleanSupplier unknown) {
     if (time == 0) {
       time = now;
+      looked = now;
     }
-    if (waitingUntil == 0 && now - time > BEHIND_MS + SILENT_MS && !behind) {
+    if (now - looked > BEHIND_MS + SILENT_MS) { // the jobs were away
       waitingSince = now;
       waitingUntil = now + START_MS;
     }
+    looked = now;
     boolean waiting = now < waitingUntil;
     long to = now;
     if (waiting || behind) {
@@ -118,6 +122,7 @@ public final class StreamClock {
   public StreamClock copy() {
     StreamClock copy = new StreamClock();
     copy.time = time;
+    copy.looked = looked;
     copy.waitingSince = waitingSince;
     copy.waitingUntil = waitingUntil;
     copy.behind = behind;
@@ -127,5 +132,9 @@ public final class StreamClock {
   /** What is kept. */
   public void fields(Fields fields) throws IOException {
     time = fields.of(time);
+    looked = fields.of(looked);
+    waitingSince = fields.of(waitingSince);
+    waitingUntil = fields.of(waitingUntil);
+    behind = fields.of(behind);
   }
 }

@@ -125,6 +125,11 @@ final class Progress {
     private static final long serialVersionUID = 1;
 
     @Override
+    protected String form() {
+      return "2";
+    }
+
+    @Override
     public Progress copy(Progress from) {
       return from.copy();
     }

@@ -242,7 +242,6 @@ final class SinkRunModel implements AutoCloseable {
 
   private String refusal;
   private int crashes;
-  private int inserts;
 
   SinkRunModel(Path folder) {
     this.folder = folder;
@@ -287,8 +286,9 @@ final class SinkRunModel implements AutoCloseable {
   }
 
   /** Whether the job says that a token may be forgotten, and there were as many blocks. */
-  private boolean isForgotten() {
-    return refusal.contains("may have been inserted") && inserts > REMEMBERED;
+  private boolean isForgotten() throws IOException {
+    date();
+    return refusal.contains("may have been inserted") && written.size() > REMEMBERED;
   }
 
   private void start(Checkpoint from, int parallelism) throws Exception {
@@ -325,7 +325,6 @@ final class SinkRunModel implements AutoCloseable {
       case "insert" -> {
         Fate fate =
             words.length > 2 ? Fate.valueOf(words[2].toUpperCase(Locale.ROOT)) : Fate.STORED;
-        inserts++;
         subtasks.get(number % subtasks.size()).step(fate);
       }
       case "refuse" -> {
