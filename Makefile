@@ -4,8 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# What is built or installed beside the sources is in .weir, relative to here: make splits absolute paths at spaces.
-# $WEIR_HOME is where a stack keeps its data, .weir too unless it is set.
+# Everything built or installed beside the sources is in .weir, a relative path because make splits absolute paths at
+# spaces. $WEIR_HOME is where a stack keeps its data, .weir too unless it is set.
 VENVS := .weir/venvs
 export WEIR_VENVS := $(CURDIR)/$(VENVS)
 export WEIR_KAFKA_JARS := $(CURDIR)/.weir/kafka
@@ -118,6 +118,13 @@ simulate: ## Drawn schedules of agents, Kafka, the store and crashes through the
 simulate-collector: ## Simulated exporters, networks and restarts around the collector (SEEDS=20000, SEED=first of them)
 	cd capture && SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib simulator -- --nocapture
 
+mutants: mutants-$(or $(PART),capture) ## Changes of the agent that its tests would not notice (PART=capture, MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1, T=)
+
+mutants-capture:
+	@command -v cargo-mutants >/dev/null || cargo install --quiet --locked cargo-mutants --version 27.1.0
+	@cargo run --quiet --locked --manifest-path capture/mutants/Cargo.toml --target-dir .weir/mutants/tool -- \
+	  $(if $(MUTANTS),--only '$(MUTANTS)') $(if $(T),--tests '$(T)') $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again) $(if $(LANES),--lanes $(LANES))
+
 check-captures: build ## Every public capture through the agent, held against tshark
 	$(TESTS) tests/peers/check_captures.py
 
@@ -147,4 +154,4 @@ help: ## This list
 
 .PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
-  simulate simulate-collector
+  simulate simulate-collector mutants mutants-capture

@@ -50,7 +50,7 @@ fn ndpi() {
     });
     if !fits {
         println!(
-            "cargo:warning=nDPI {} has an interface that this version does not know: built without",
+            "cargo:warning=nDPI {} has an interface that this version does not support: built without it",
             library.version
         );
         return;

@@ -107,7 +107,7 @@ def topics() -> str:
 
 
 def tables() -> str:
-    """Tables and views with the comments of their columns, asked from the engine after all migrations."""
+    """Tables and views with the comments of their columns, read from the engine after all migrations."""
     python = VENVS / "clickhouse/bin/python"
     return NOTE.format("clickhouse/migrations") + _run(
         [str(python), "-m", "weir_clickhouse", "tables-md", str(CHECKOUT / "clickhouse/migrations")],

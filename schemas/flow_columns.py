@@ -1,7 +1,8 @@
 """The columns of the tables that batches fill, as declared by the options of `flow.proto` (see `columns.proto`).
 
-`python schemas/flow_columns.py` prints those of `flows` as ClickHouse's column list (`--table` those of another table); with
-`--migration` the statement that adds those no migration names yet, to be saved as the next file of `clickhouse/migrations`.
+`python schemas/flow_columns.py` prints those of `flows` as ClickHouse's column list (`--table` those of another table);
+with `--migration` the statement that adds columns missing from the migrations, to be saved as the next file of
+`clickhouse/migrations`.
 """
 
 from __future__ import annotations

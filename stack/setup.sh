@@ -50,8 +50,9 @@ if [[ ${1:-} == --tests ]]; then
   need nfcapd nfdump
   need softflowd softflowd
   need pmacctd pmacct
-  # The formatter of cargo-web.
+  # The formatter and the linter of cargo-web.
   optional 'command -v cargo-fmt' rustfmt-web
+  optional 'command -v cargo-clippy' rust-web-clippy
 fi
 
 # Builds peers that Debian lacks, or has in another version, with its own Go: Debian's is too old.

@@ -243,9 +243,9 @@ def customer(home: Path, name: str, user: str) -> int:
 def serve() -> None:
     """Become gunicorn: processes that answer on many threads. Does not return.
 
-    A chart costs a tenth of a second of Python, and the threads of one process take turns at it: two processes draw a
-    page of twenty charts in little more than half the time, for another 0.3 GB. There is no pid file: one left by a
-    kill would block the next start.
+    Python needs a tenth of a second of CPU for each chart, and the threads of one process share a single core. With a
+    second process, for another 0.3 GB, a page of twenty charts takes little more than half the time. There is no pid
+    file: one left by a kill would block the next start.
     """
     listen = f"{os.environ.get('WEIR_SUPERSET_LISTEN', '127.0.0.1')}:{os.environ.get('WEIR_SUPERSET_PORT', '8088')}"
     arguments = [

@@ -1,4 +1,4 @@
-"""`make` stays within the checkout, whatever the checkout's path holds."""
+"""`make` stays within the checkout, whatever characters the checkout's path contains."""
 
 from __future__ import annotations
 

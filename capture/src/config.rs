@@ -62,11 +62,11 @@ pub struct Config {
     pub kafka: KafkaConfig,
     /// Additional exports (IPFIX, NetFlow v9, nProbe).
     pub export: Vec<ExportConfig>,
-    /// Where records wait while Kafka is away.
+    /// Directory and size of the spool, where records wait while Kafka is away.
     pub spool: SpoolConfig,
     /// Bounds of memory and of records.
     pub limits: Limits,
-    /// Expressions that packets are counted by.
+    /// Filter sets: expressions whose matching packets are counted.
     pub filters: FilterConfig,
     /// The endpoint of the agent's own metrics.
     pub metrics: MetricsConfig,
@@ -89,7 +89,7 @@ pub enum Tunnels {
     /// The tunnel's own.
     #[default]
     Outer,
-    /// The one that it carries.
+    /// The packet inside the tunnel.
     Inner,
 }
 
@@ -101,9 +101,9 @@ pub struct ApplicationsConfig {
     pub ndpi: UseNdpi,
     /// Read server names and DNS names.
     pub names: bool,
-    /// Packets of a flow that nDPI is shown at most.
+    /// Maximum number of packets per flow that nDPI inspects.
     pub packets: u8,
-    /// Largest share of packets that nDPI is shown, per cent.
+    /// Maximum share of packets that nDPI inspects, in per cent.
     pub max_inspected_percent: u8,
 }
 
@@ -111,7 +111,7 @@ pub struct ApplicationsConfig {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum UseNdpi {
-    /// Where the agent was built with it.
+    /// On if the agent was built with it.
     Auto,
     /// Yes, or the agent does not start.
     On,
@@ -171,7 +171,7 @@ pub struct Limits {
     pub memory: u64,
     /// Flow records of one interval, of all workers together.
     pub max_records_per_interval: usize,
-    /// A flow ends after this time without packets.
+    /// A flow ends when it had no packets for this time.
     #[serde(deserialize_with = "duration")]
     pub idle: Duration,
 }
@@ -245,7 +245,7 @@ impl Config {
         Config::parse(&text).with_context(|| format!("{} is wrong", path.display()))
     }
 
-    /// Reads the file of the option `--config`, or takes the defaults where it was not given.
+    /// Reads the file that the option `--config` names; without the option, uses the defaults.
     ///
     /// # Errors
     /// Those of [`Config::read`].
@@ -302,7 +302,7 @@ impl Config {
         let share = self.limits.memory.saturating_sub(rings + self.queue_octets()) / u64::from(workers);
         if share < LEAST_SHARE {
             bail!(
-                "limits.memory = {} octets is too little for {workers} workers: {} would do",
+                "limits.memory = {} octets is too little for {workers} workers: set at least {}",
                 self.limits.memory,
                 (rings + LEAST_SHARE * u64::from(workers)) * 4 / 3 + 1
             );
@@ -371,7 +371,7 @@ pub fn check_probe(name: &str) -> anyhow::Result<()> {
         {
             Ok(())
         }
-        _ => bail!("{name:?} cannot be a probe's name: 1 to 63 of a-z, 0-9 and -, not - first"),
+        _ => bail!("{name:?} cannot be a probe's name: use 1 to 63 characters a-z, 0-9 and -, not beginning with -"),
     }
 }
 
@@ -429,7 +429,7 @@ mod tests {
         assert!(error("probe = \"Site A\"").contains("cannot be a probe's name"));
         assert!(error("interval = \"7s\"").contains("one of 1s, 2s"));
         assert!(error("[limits]\nmemory = \"lots\"").contains("512MiB"));
-        assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("no address prefix"));
+        assert!(error("local_networks = [\"10.0.0.0/33\"]").contains("not an address prefix"));
         assert!(error("[filters.sets.web]\nhttp = 80").contains("line 2: "));
     }
 
@@ -451,9 +451,9 @@ mod tests {
         assert!(error("to = \"sflow\"").contains("line 2: unknown variant `sflow`"));
         assert!(error("to = \"ipfix\"").contains("missing field `address`"));
         assert!(to("ipfix", "c:1", "tepmlate = \"\"").contains("unknown field `tepmlate`"));
-        assert!(to("ipfix", "c", "").contains("no address such as"));
-        assert!(to("netflow-v9", "tcp://c:1", "").contains("udp:// alone"));
-        assert!(to("ipfix", "c:1", "template = \"%IN_PKST\"").contains("is it %IN_PKTS?"));
+        assert!(to("ipfix", "c", "").contains("not an address such as"));
+        assert!(to("netflow-v9", "tcp://c:1", "").contains("needs udp://"));
+        assert!(to("ipfix", "c:1", "template = \"%IN_PKST\"").contains("did you mean %IN_PKTS?"));
     }
 
     #[test]

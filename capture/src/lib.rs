@@ -1,7 +1,7 @@
 //! `weir-probe`, the capture agent of Weir.
 //!
-//! A packet's way: [`source`] → [`packet`] → [`meter`] → [`publish`], and to other systems [`export`]. A [`mod@line`] is one such
-//! way; the [`command`]s put lines together.
+//! A packet's path: [`source`] → [`packet`] → [`meter`] → [`publish`], and to other systems [`export`]. A [`mod@line`]
+//! is one such path; the [`command`]s assemble lines.
 
 pub mod app;
 pub mod collect;

@@ -52,7 +52,7 @@ pub struct Labelled<'a, const LABELS: usize> {
 }
 
 impl<const LABELS: usize> Labelled<'_, LABELS> {
-    /// Registers a metric, and returns it for its owner to count with.
+    /// Registers a metric, and returns the handle with which its owner counts.
     pub fn register<M>(&self, name: &str, help: &str) -> By<M, LABELS>
     where
         M: EncodeMetric + TypedMetric + Clone + Default + Debug + Send + Sync + 'static,
@@ -102,7 +102,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Registers a metric, and returns it for its owner to count with.
+    /// Registers a metric, and returns the handle with which its owner counts.
     pub fn register<M: Metric + Clone + Default>(&self, name: &str, help: &str) -> M {
         let metric = M::default();
         self.add(name, help, metric.clone());

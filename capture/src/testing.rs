@@ -17,7 +17,7 @@ pub fn tagged(vlan: u16, kind: u16, payload: &[u8]) -> Vec<u8> {
     [&vlan.to_be_bytes()[..], &kind.to_be_bytes(), payload].concat()
 }
 
-/// An IPv4 packet; `fragment` is the field of flags and offset.
+/// An IPv4 packet; `fragment` is the header field with the fragmentation flags and the fragment offset.
 pub fn ipv4_with(src: [u8; 4], dst: [u8; 4], protocol: u8, options: &[u8], fragment: u16, payload: &[u8]) -> Vec<u8> {
     assert_eq!(options.len() % 4, 0);
     let header = 20 + options.len();

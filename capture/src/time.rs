@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// A time in ms from the Unix epoch as ISO 8601 in UTC with milliseconds; the calendar's ends for what lies beyond.
+/// A time in ms from the Unix epoch as ISO 8601 in UTC with milliseconds; clamped to the calendar's range.
 pub fn iso8601(ms: i64) -> String {
     let beyond = if ms < 0 { Timestamp::MIN } else { Timestamp::MAX };
     format!("{:.3}", Timestamp::from_millisecond(ms).unwrap_or(beyond))

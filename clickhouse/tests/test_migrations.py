@@ -74,7 +74,7 @@ def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server,
 
 
 def test_reports_of_translators_outlive_their_new_partitions(server: Server, database: str) -> None:
-    """0029 makes nat_events anew: a row keeps its age, but none is of the future."""
+    """0029 creates nat_events again: each row keeps its age, but no row is dated in the future."""
     server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
     first, again = (
         [one for file in files.migrations() if (file.name >= "0029") == later for one in statements_of(file)]

@@ -1,11 +1,11 @@
--- The addresses stand as they are stored beside their text: a question about one address then compares 16 octets and makes no
--- text.
+-- The view has each address both as it is stored and as text: a query for one address then compares 16 octets and
+-- formats no text.
 CREATE OR REPLACE VIEW connections
 (
     probe LowCardinality(String) COMMENT 'Name of the probe; where several saw it, each has a row',
     flow_start DateTime64(3, 'UTC') COMMENT 'First packet ever: give a range of it',
     last_seen DateTime64(3, 'UTC') COMMENT 'Last packet so far',
-    duration_s Float64 COMMENT 'From the first packet to the last so far, seconds',
+    duration_s Float64 COMMENT 'Time from the first packet to the last one so far, seconds',
     src_addr IPv6 COMMENT 'Address of the source as it is stored, IPv4 mapped: compare with toIPv6(''192.0.2.1''), which is much faster than src',
     dst_addr IPv6 COMMENT 'Address of the destination as it is stored, IPv4 mapped',
     src String COMMENT 'Address of the source, the side that began, IPv4 as IPv4',

@@ -1,9 +1,9 @@
 CREATE OR REPLACE VIEW hosts
 (
-    day Date COMMENT 'Day, UTC; the present one grows',
+    day Date COMMENT 'Day, UTC; the current day is incomplete',
     probe LowCardinality(String) COMMENT 'Name of the probe that saw it; where several see the same flow, each counts it',
     host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24',
-    network Bool COMMENT 'Not a host but a network that unanswered attempts went to',
+    network Bool COMMENT 'True if `host` is a network: it stands for all its addresses that did not answer',
     customer UInt32 COMMENT 'Customer of the host, by number; 0 none',
     customer_name String COMMENT 'Name of the customer',
     as_number UInt32 COMMENT 'Autonomous system, 0 unknown',
@@ -15,9 +15,9 @@ CREATE OR REPLACE VIEW hosts
     received_octets UInt64 COMMENT 'Layer-3 octets that it received',
     octets UInt64 COMMENT 'Layer-3 octets sent and received',
     flows_begun UInt64 COMMENT 'Flows that it began',
-    flows_received UInt64 COMMENT 'Flows that others began to it',
+    flows_received UInt64 COMMENT 'Flows that other hosts began to it',
     syn_sent UInt64 COMMENT 'SYN packets that it sent for flows that it began',
-    unanswered UInt64 COMMENT 'Packets of unanswered attempts: that it sent, or for a network that went there'
+    unanswered UInt64 COMMENT 'Packets of unanswered connection attempts: sent by the host, or sent to the network'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
@@ -27,4 +27,4 @@ AS SELECT
     sent_packets, sent_octets, received_packets, received_octets, sent_octets + received_octets AS octets,
     flows_begun, flows_received, syn_sent, unanswered
 FROM hosts_daily AS h
-COMMENT 'What each host sent and received on each day. Add up: rows of one day may not have been joined yet. Over all hosts every packet is counted twice, for its sender and for its receiver';
+COMMENT 'Traffic that each host sent and received on each day. Add up the rows of one day: they may not have been merged yet. Over all hosts every packet is counted twice, for its sender and for its receiver';

@@ -1,8 +1,8 @@
--- Connections under the names of ntopng's table flows, so that queries made for it run. What Weir does not know is 0 or empty,
--- and the comment says so.
+-- Connections under the names of ntopng's table flows, so that queries made for it run. A value that Weir does not know
+-- is 0 or empty, as the comment states.
 CREATE OR REPLACE VIEW ntopng.flows
 (
-    FLOW_ID UInt64 COMMENT 'Number of the flow: a hash of probe, addresses, ports, protocol, VLAN and start',
+    FLOW_ID UInt64 COMMENT 'Id of the flow: a hash of probe, addresses, ports, protocol, VLAN and start',
     IP_PROTOCOL_VERSION UInt8 COMMENT '4 or 6',
     FIRST_SEEN DateTime('UTC') COMMENT 'First packet of the flow: give a range of it',
     LAST_SEEN DateTime('UTC') COMMENT 'Last packet so far',
@@ -40,7 +40,7 @@ CREATE OR REPLACE VIEW ntopng.flows
     SRC_ASN UInt32 COMMENT 'Autonomous system of the source, 0 unknown',
     DST_ASN UInt32 COMMENT 'Autonomous system of the destination, 0 unknown',
     PROBE_IP IPv6 COMMENT 'Device that exported the flow, :: where an agent captured it',
-    OBSERVATION_POINT_ID UInt16 COMMENT 'Place on the exporter where it observed the packets (IE 138), the lower 16 bits; 0 unknown',
+    OBSERVATION_POINT_ID UInt16 COMMENT 'Low 16 bits of the observation point on the exporter (IE 138); 0 unknown',
     SRC2DST_TCP_FLAGS UInt8 COMMENT 'TCP flags that the source sent, of FIN 1, SYN 2, RST 4, ACK 16 (known from SYN-ACKs); others are not kept',
     DST2SRC_TCP_FLAGS UInt8 COMMENT 'TCP flags that the destination sent, likewise',
     SCORE UInt16 COMMENT 'Not known to Weir',

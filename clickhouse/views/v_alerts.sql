@@ -1,11 +1,11 @@
 CREATE OR REPLACE VIEW v_alerts
 (
-    id String COMMENT 'The alert; the key on weir.alerts',
+    id String COMMENT 'Id of the alert; the key of its messages on weir.alerts',
     open Bool COMMENT 'The condition lasts',
     LIKE alerts (severity, reason, probe, subject, opened_at),
     closed_at Nullable(DateTime64(3, 'UTC')) COMMENT 'When the condition ended; NULL while it lasts',
     lasted_s UInt64 COMMENT 'How long the condition lasted, or has lasted by now, in seconds',
-    updated_at DateTime64(3, 'UTC') COMMENT 'When something was last said of it',
+    updated_at DateTime64(3, 'UTC') COMMENT 'When a job last updated it',
     LIKE alerts (text, values),
     version UInt32 COMMENT 'How often the alert was written; the newest is shown'
 )

@@ -1,4 +1,4 @@
--- mixes hold shares of AS and of applications, each by itself; what an AS is used for is told by the records alone.
+-- mixes contain shares of AS and of applications separately; only the records show the applications of an AS.
 CREATE OR REPLACE VIEW v_as_applications
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',
@@ -20,4 +20,4 @@ AS SELECT
         nullIf(dictGet('service_names', 'name', (f.service, f.protocol)), ''), 'unknown') AS application,
     f.fwd_packets + f.rev_packets AS packets, f.fwd_octets + f.rev_octets AS octets
 FROM flows AS f
-COMMENT 'What each autonomous system is used for, from the flow records: a flow that two probes saw counts twice';
+COMMENT 'Applications of each autonomous system, from the flow records: a flow that two probes saw counts twice';

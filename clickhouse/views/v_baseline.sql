@@ -1,5 +1,5 @@
--- What is usual: the median of the five-minute means by hour of day, apart for working days and weekends, and the median
--- absolute deviation from it. Windows in which a label has no row count as 0.
+-- Usual values: the median of the five-minute means by hour of day, separately for working days and weekends, and the
+-- median absolute deviation from it. Windows in which a label has no row count as 0.
 CREATE OR REPLACE VIEW v_baseline
 (
     scope Enum8('probe' = 1, 'all' = 2) COMMENT 'probe: what one probe counts. all: what all probes count together',
@@ -8,7 +8,7 @@ CREATE OR REPLACE VIEW v_baseline
     label LowCardinality(String) COMMENT 'Label within the set',
     hour UInt8 COMMENT 'Hour of the day, UTC',
     weekend Bool COMMENT 'Saturday and Sunday, UTC',
-    windows UInt64 COMMENT 'Five-minute windows of the last 28 days that this is made of: those of which at least half of the intervals came',
+    windows UInt64 COMMENT 'Number of five-minute windows of the last 28 days behind these values: windows with counters for at least half of their intervals',
     packets_per_second Float64 COMMENT 'Median of their means',
     packets_per_second_mad Float64 COMMENT 'Median absolute deviation from that median',
     octets_per_second Float64 COMMENT 'Median of their means of layer-3 octets',
@@ -44,4 +44,4 @@ FROM
     INNER JOIN (SELECT scope, probe, hour, weekend, uniqExact(ts) AS windows FROM means GROUP BY scope, probe, hour, weekend) AS w
     ON w.scope = l.scope AND w.probe = l.probe AND w.hour = l.hour AND w.weekend = l.weekend
 )
-COMMENT 'What is usual for each set and label, by hour of day and kind of day: median and median absolute deviation of the five-minute means of the last 28 days';
+COMMENT 'Usual value of each set and label, by hour of day and kind of day: median and median absolute deviation of the five-minute means of the last 28 days';

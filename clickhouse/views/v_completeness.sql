@@ -1,10 +1,10 @@
--- Share of what passed the interface that can be queried, per probe and interval.
+-- Share of the interface's packets that can be queried, per probe and interval.
 CREATE OR REPLACE VIEW v_completeness
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',
     probe LowCardinality(String) COMMENT 'Name of the probe',
     workers UInt64 COMMENT 'Workers with a row in the ledger',
-    workers_incomplete UInt64 COMMENT 'Of these, the ones with batches or the closing record missing, or of which nothing came',
+    workers_incomplete UInt64 COMMENT 'Number of these workers with missing batches, without the closing record, or without any message',
     wire_packets UInt64 COMMENT 'Packets that the interface handed to the workers, and those that passed while no agent ran',
     captured_packets UInt64 COMMENT 'Packets the workers took',
     dropped_packets UInt64 COMMENT 'Packets dropped before the workers',
@@ -30,4 +30,4 @@ AS SELECT
         (sum(l.stored_packets) + sum(l.not_metered_packets)) / wire_packets) AS completeness
 FROM v_ledger AS l
 GROUP BY l.ts, l.probe
-COMMENT 'Share of what passed the interface that can be queried, per probe and interval';
+COMMENT 'Share of the interface''s packets that can be queried, per probe and interval';

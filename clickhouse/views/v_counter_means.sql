@@ -9,8 +9,8 @@ CREATE OR REPLACE VIEW v_counter_means
     version UInt32 COMMENT 'How often the window was written; the newest is shown',
     LIKE counter_means (packets, octets, packets_per_second, octets_per_second, peak_packets_per_second,
         peak_octets_per_second, intervals_seen),
-    intervals_expected UInt32 COMMENT 'Intervals of workers that have passed in the window',
-    coverage Float64 COMMENT 'Part of the intervals that have passed of which counters came, 0 to 1',
+    intervals_expected UInt32 COMMENT 'Number of intervals, of all workers, that have passed in the window',
+    coverage Float64 COMMENT 'Part of these intervals for which counters arrived, 0 to 1',
     LIKE counter_means (probes_reported, probes_expected)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

@@ -5,18 +5,18 @@ CREATE OR REPLACE VIEW v_exporters
     interval_ms UInt32 COMMENT 'Length of the interval, milliseconds',
     probe LowCardinality(String) COMMENT 'Name of the collector',
     worker UInt16 COMMENT 'Worker of the collector',
-    protocol LowCardinality(String) COMMENT 'What the exporter speaks: netflow5, netflow9, ipfix, sflow, nprobe; unknown for what cannot be read at all; reports for an exporter of which no flow record came in this interval, only events, counters or names',
-    exporter String COMMENT 'Address of the exporter; empty for what is of nobody in particular',
+    protocol LowCardinality(String) COMMENT 'Protocol of the exporter: netflow5, netflow9, ipfix, sflow, nprobe; unknown for unreadable data; reports for an exporter that sent no flow record in this interval, only events, counters or names',
+    exporter String COMMENT 'Address of the exporter; empty for data of no particular exporter',
     domain UInt32 COMMENT 'Observation domain (IPFIX), source id (NetFlow v9), engine (v5) or sub-agent (sFlow)',
-    records UInt64 COMMENT 'Records that came of it',
-    lost UInt64 COMMENT 'What it sent and did not come, by its sequence numbers, in units of lost_unit',
-    lost_unit LowCardinality(String) COMMENT 'What its sequence numbers count: records, datagrams, samples, messages; empty where nothing was lost',
-    without_sampling_rate UInt64 COMMENT 'Of records, those that came before it said its sampling rate: they are counted as they came',
+    records UInt64 COMMENT 'Records received from it',
+    lost UInt64 COMMENT 'Units sent but not received, by its sequence numbers, in units of lost_unit',
+    lost_unit LowCardinality(String) COMMENT 'Unit of its sequence numbers: records, datagrams, samples, messages; empty if nothing was lost',
+    without_sampling_rate UInt64 COMMENT 'Records received before it announced its sampling rate: they are counted unscaled',
     sampling LowCardinality(String) COMMENT 'Its sampling rate where that is not settled. expected: announced, and not yet received; not_understood: announced in a form that gives no rate. In both cases octets and packets of records without a rate (sampling_rate 0) are as exported. Empty: known, or never announced',
-    nat_events UInt64 COMMENT 'Events of translators and firewalls that came of it. What comes beside flow records names no domain: it is in the row of the exporter''s first one',
-    interface_counters UInt64 COMMENT 'Samples of its interfaces'' counters that came, likewise',
-    names UInt64 COMMENT 'Names of its interfaces and VRFs that came, likewise',
-    refused UInt64 COMMENT 'What of it could not be read',
+    nat_events UInt64 COMMENT 'Events of translators and firewalls received from it. Reports other than flow records name no domain: they are in the row of the exporter''s first domain',
+    interface_counters UInt64 COMMENT 'Samples of its interfaces'' counters received from it, likewise',
+    names UInt64 COMMENT 'Names of its interfaces and VRFs received from it, likewise',
+    refused UInt64 COMMENT 'Unreadable datagrams, records or messages',
     refused_causes Map(String, UInt64) COMMENT 'The same, by cause'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
@@ -29,7 +29,7 @@ AS SELECT
     sumIf(said.3, said.1 = 'lost') AS lost,
     anyIf(words[5], said.1 = 'lost') AS lost_unit,
     sumIf(said.3, said.1 = 'without_sampling_rate') AS without_sampling_rate,
-    -- Of two runs in one interval the graver state, which is the later in the alphabet, too.
+    -- If there were two runs in one interval, the graver of their states: it is also the later one in the alphabet.
     maxIf(words[5], said.1 = 'sampling') AS sampling,
     sumIf(said.3, said.1 = 'reports' AND words[5] = 'nat_events') AS nat_events,
     sumIf(said.3, said.1 = 'reports' AND words[5] = 'interface_counters') AS interface_counters,
@@ -49,4 +49,4 @@ ARRAY JOIN arrayConcat(
 -- Names such as `netflow9 192.0.2.1 domain 7, datagrams`.
 ARRAY JOIN [splitByRegexp('[ ,]+', said.2)] AS words
 GROUP BY ts, interval_ms, probe, worker, protocol, exporter, domain
-COMMENT 'For each collector, interval and exporter: what came of it, what was lost on the way, what is not known of it and what could not be read';
+COMMENT 'For each collector, interval and exporter: data received, lost on the way, without a sampling rate, and unreadable';

@@ -18,10 +18,10 @@ CREATE OR REPLACE VIEW v_flows
     dst_as_name String COMMENT 'Organisation that runs the autonomous system of the destination',
     src_prefix String COMMENT 'Longest declared prefix that the source was in when the record was stored',
     dst_prefix String COMMENT 'Longest declared prefix that the destination was in when the record was stored',
-    src_customer String COMMENT 'Customer that this prefix of the source was declared of then',
-    dst_customer String COMMENT 'Customer that this prefix of the destination was declared of then',
-    src_site String COMMENT 'Site that this prefix of the source was declared of then',
-    dst_site String COMMENT 'Site that this prefix of the destination was declared of then',
+    src_customer String COMMENT 'Customer declared for this prefix of the source when the row was stored',
+    dst_customer String COMMENT 'Customer declared for this prefix of the destination when the row was stored',
+    src_site String COMMENT 'Site declared for this prefix of the source when the row was stored',
+    dst_site String COMMENT 'Site declared for this prefix of the destination when the row was stored',
     src_tags Array(String) COMMENT 'Labels that this prefix of the source had then',
     dst_tags Array(String) COMMENT 'Labels that this prefix of the destination had then'
 )
@@ -47,4 +47,4 @@ AS SELECT
     dictGet('prefix_names', 'tags', f.src_prefix) AS src_tags,
     dictGet('prefix_names', 'tags', f.dst_prefix) AS dst_tags
 FROM flows AS f
-COMMENT 'Flow records with addresses, protocols and the names of both ends to read';
+COMMENT 'Flow records with readable addresses, protocols and names of both ends';

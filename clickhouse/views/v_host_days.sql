@@ -1,7 +1,7 @@
 -- The view hosts for one address: the address is compared as it is stored, so a row a day is read and not every host.
 CREATE OR REPLACE VIEW v_host_days
 (
-    day Date COMMENT 'Day, UTC; the present one grows',
+    day Date COMMENT 'Day, UTC; the current day is incomplete',
     probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
     addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped: compare with toIPv6(''192.0.2.1'')',
     host String COMMENT 'Address of the host, IPv4 as IPv4',
@@ -11,4 +11,4 @@ DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT day, probe, addr, weir_addr(h.addr) AS host, sent_octets, received_octets, flows_begun, flows_received
 FROM hosts_daily AS h
 WHERE NOT network
-COMMENT 'What each host sent and received on each day, with the address as it is stored: to ask for one address quickly. Add up';
+COMMENT 'Traffic that each host sent and received on each day, with the address as stored, for fast queries on one address. Add up';

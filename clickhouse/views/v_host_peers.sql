@@ -1,12 +1,12 @@
--- v_network asks with the rights of who asks, so whoever may read views alone cannot use it; this can be asked by anybody
--- who may read it. The condition on addr reaches both tables, each of which is ordered by it.
+-- v_network queries with the rights of the user, so users who may only read views cannot use it; this view works for
+-- every user who may read it. The condition on addr reaches both tables, each of which is ordered by it.
 CREATE OR REPLACE VIEW v_host_peers
 (
     ts DateTime('UTC') COMMENT 'Start of the hour',
     probe LowCardinality(String) COMMENT 'Name of the probe; where several see the same flow, each counts it',
     addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped: addr = toIPv6(''192.0.2.1''), or BETWEEN the first and the last of a network',
     host String COMMENT 'Address of the host, IPv4 as IPv4',
-    began Bool COMMENT 'The host began the flows; else the peer did',
+    began Bool COMMENT 'True if the host began the flows, false if the peer did',
     peer String COMMENT 'Address of the other end; a network such as 192.0.2.0/24 where nobody answered there',
     protocol_name String COMMENT 'Name of the protocol',
     port UInt16 COMMENT 'Port of the service, else of the destination; 0 for ephemeral ones. For ICMP its type * 256 + code',

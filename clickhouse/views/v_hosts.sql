@@ -1,5 +1,5 @@
--- Each flow record from both of its ends: what a host sent and what it received. Adding up over all hosts counts every
--- packet twice. Overflow records name one end at most; the end they do not name is left out.
+-- Each flow record from both of its ends: octets and packets that a host sent and received. Adding up over all hosts
+-- counts every packet twice. Overflow records name at most one end; the view leaves out the other.
 CREATE OR REPLACE VIEW v_hosts
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',
@@ -20,4 +20,4 @@ FROM
         [rev_packets, fwd_packets] AS received_packets, [rev_octets, fwd_octets] AS received_octets
 )
 WHERE addr != toIPv6('::')
-COMMENT 'What each host sent and received, per flow record';
+COMMENT 'Traffic that each host sent and received, per flow record';

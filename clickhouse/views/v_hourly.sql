@@ -4,7 +4,7 @@ CREATE OR REPLACE VIEW v_hourly
     probe LowCardinality(String) COMMENT 'Name of the probe; where several see the same flow, each counts it',
     record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
     src String COMMENT 'Address of the source, IPv4 as IPv4',
-    dst String COMMENT 'Address of the destination; where folded its network, such as 192.0.2.0/24',
+    dst String COMMENT 'Address of the destination; if destinations were folded, their network, such as 192.0.2.0/24',
     folded Bool COMMENT 'Unanswered attempts to a network',
     LIKE v_host_peers (protocol_name, port, service, application),
     LIKE v_flows (src_as, dst_as, src_as_name, dst_as_name, src_country, dst_country),
@@ -36,4 +36,4 @@ AS SELECT
     fwd_packets + rev_packets AS packets, fwd_octets + rev_octets AS octets,
     fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn, rev_tcp_rst
 FROM flows_hourly AS h
-COMMENT 'Hourly records with addresses and names to read. Add up: rows of one hour may not have been joined yet. For one address or prefix v_network is faster';
+COMMENT 'Hourly records with addresses and names to read. Add up the rows of one hour: they may not have been merged yet. For one address or prefix v_network is faster';

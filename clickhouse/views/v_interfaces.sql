@@ -1,24 +1,25 @@
--- What an exporter's interface counted beside what its sampled flows add up to. A router sends flows where the packets came in
--- (input_interface); the answer of a flow came in where it left.
+-- Counters of an exporter's interface beside the sums of its sampled flows. A router reports a flow at the interface
+-- where its packets came in (input_interface); its replies came in at the interface where it left.
 --
--- A sample counts since the one before, up to an hour earlier: it is spread evenly over the five minutes that it lasted, remainders
--- exact, as flows are. `back` is how many of them before its end: a branch each, so that a condition on ts reaches the table.
+-- A sample counts the packets since the previous one, up to an hour earlier. The view spreads it evenly, with exact
+-- remainders, over all five-minute periods in between, as it does with flows. `back` is the number of periods before
+-- the sample's end; each has its own branch, so that a condition on ts reaches the table.
 CREATE OR REPLACE VIEW v_interfaces
 (
     ts DateTime('UTC') COMMENT 'Start of the five minutes',
     exporter String COMMENT 'Address of the device',
     interface UInt32 COMMENT 'Number of the interface on the device (ifIndex)',
     name String COMMENT 'Name of the interface, empty where the device gave none',
-    description String COMMENT 'What operators wrote about it',
+    description String COMMENT 'Description by the operators',
     LIKE interface_counters (speed, status),
-    counted_s UInt32 COMMENT 'Seconds of these five minutes that samples of the interface''s counters are of, 0 where it sent none',
+    counted_s UInt32 COMMENT 'Seconds of these five minutes that are covered by samples of the interface''s counters, 0 if it sent none',
     LIKE interface_counters (in_octets, in_packets, in_errors, in_discards, out_octets, out_packets, out_errors, out_discards),
-    flow_in_octets UInt64 COMMENT 'Layer-3 octets that flows brought in by it, scaled by their sampling rates',
+    flow_in_octets UInt64 COMMENT 'Layer-3 octets of flows that came in through it, scaled by their sampling rates',
     flow_in_packets UInt64 COMMENT 'Packets of those flows',
-    flow_out_octets UInt64 COMMENT 'Layer-3 octets that flows took out by it, likewise',
+    flow_out_octets UInt64 COMMENT 'Layer-3 octets of flows that left through it, likewise',
     flow_out_packets UInt64 COMMENT 'Packets of those flows',
-    in_difference Nullable(Float64) COMMENT 'How much the flows'' packets differ from those counted, as a part of these: -0.1 is a tenth too few; NULL where nothing was counted',
-    out_difference Nullable(Float64) COMMENT 'The same of packets that left'
+    in_difference Nullable(Float64) COMMENT 'Relative difference of the flows'' packets from the interface''s packets: -0.1 means that a tenth is missing; NULL if the interface counted none',
+    out_difference Nullable(Float64) COMMENT 'The same for packets that left'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
@@ -31,7 +32,7 @@ AS SELECT
     if(out_packets = 0, NULL, flow_out_packets / out_packets - 1) AS out_difference
 FROM
 (
-    -- Of a device that several collectors hear, the one that heard most counts.
+    -- If several collectors receive a device's counters, those of the collector that received most are used.
     SELECT ts, exporter_addr, interface, max(p.speed) AS speed, groupBitOr(p.status) AS status, max(p.ms) AS counted_ms,
         argMax(p.counts, p.ms) AS counted, argMax(p.flow_counts, p.flow_counts[2] + p.flow_counts[4]) AS flows
     FROM
@@ -42,7 +43,8 @@ FROM
         (
             SELECT
                 toStartOfFiveMinutes(c.ts) - 300 * back AS ts, exporter_addr, interface, probe, speed, status,
-                -- The milliseconds before the sample that are of these five minutes: from the first number to the second.
+                -- The part of the sample's time span that falls into these five minutes lies between `earlier` and
+                -- `later` milliseconds before the sample.
                 least(greatest(span_ms, 1), if(back = 0, 0, 1000 * (toUnixTimestamp(c.ts) % 300) + 300000 * (back - 1))) AS later,
                 least(greatest(span_ms, 1), 1000 * (toUnixTimestamp(c.ts) % 300) + 300000 * back) AS earlier,
                 toUInt64(earlier - later) AS ms,
@@ -83,7 +85,7 @@ FROM
             UNION ALL
             SELECT toStartOfFiveMinutes(ts), exporter_addr, way.1, probe, 0, 0, 0, 0, 0, CAST([0, 0, 0, 0, 0, 0, 0, 0], 'Array(UInt64)'), way.2
             FROM flows
-            -- By interface: octets and packets in, and out.
+            -- Octets and packets in each direction, by interface.
             ARRAY JOIN [
                 (input_interface, [fwd_octets, fwd_packets, rev_octets, rev_packets]),
                 (output_interface, [rev_octets, rev_packets, fwd_octets, fwd_packets])
@@ -96,4 +98,4 @@ FROM
 ) AS i
 LEFT JOIN (SELECT exporter_addr, number, name, description FROM exporter_names FINAL WHERE kind = 'interface') AS n
     ON n.exporter_addr = i.exporter_addr AND n.number = i.interface
-COMMENT 'Interfaces of exporters in five minutes: what their counters said beside what their sampled flows add up to; give a range of ts';
+COMMENT 'Interfaces of exporters in five minutes: their counters beside the sums of their sampled flows; give a range of ts';

@@ -13,21 +13,21 @@ CREATE OR REPLACE VIEW v_ledger
     not_metered_packets UInt64 COMMENT 'Packets in no record, all causes',
     not_metered Map(LowCardinality(String), UInt64) COMMENT 'Packets in no record, by cause',
     LIKE ledger (late_packets, published_batches, published_records),
-    published_packets UInt64 COMMENT 'Packets in the records the agent says it published',
-    published_octets UInt64 COMMENT 'Layer-3 octets in the records the agent says it published',
+    published_packets UInt64 COMMENT 'Packets in the published records, as the agent reports them',
+    published_octets UInt64 COMMENT 'Layer-3 octets in the published records, as the agent reports them',
     LIKE ledger (received_batches, received_records, received_packets, received_octets, repeated_batches, missing_batches,
         missing_sequences),
     LIKE ledger (received_nat_events, received_interface_counters, received_names),
-    stored_batches UInt64 COMMENT 'Distinct batches of which rows are in the tables flows, nat_events and interface_counters now. One of names alone is not counted: newer names replace its rows',
+    stored_batches UInt64 COMMENT 'Number of batches with rows in the tables flows, nat_events and interface_counters now. A batch that contains only names is not counted: newer names replace its rows',
     stored_records UInt64 COMMENT 'Records in the table flows now, counted from the rows themselves',
     stored_packets UInt64 COMMENT 'Packets in them',
     stored_octets UInt64 COMMENT 'Layer-3 octets in them',
     stored_nat_events UInt64 COMMENT 'Events of translators and firewalls in the table nat_events now, counted from the rows themselves',
     stored_interface_counters UInt64 COMMENT 'Samples in the table interface_counters now, counted likewise',
-    lost_packets Int64 COMMENT 'Published packets that are not stored; where the closing record is missing, received ones that are not. Below 0: something is stored twice',
+    lost_packets Int64 COMMENT 'Published packets that are not stored; if the closing record is missing, received packets that are not stored. Below 0: some packets are stored twice',
     lost_octets Int64 COMMENT 'Layer-3 octets likewise',
     LIKE ledger (gap_packets, interface_packets, interface_octets, clock_offset_us, agent_version),
-    source LowCardinality(String) COMMENT 'What the agent captured or collects: af_packet:eth0, file:/path, collect:netflow=…',
+    source LowCardinality(String) COMMENT 'Origin of the data: af_packet:eth0, file:/path, collect:netflow=…',
     LIKE ledger (time_shift_ms, cpu_permille, rss_octets, close_stall_us, exporter_records, exporter_lost,
         exporter_without_sampling_rate, exporter_refused, exporter_sampling, exporter_reports, updated_at)
 )
@@ -89,4 +89,4 @@ LEFT JOIN
     GROUP BY probe, worker, ts
 ) AS r ON r.probe = l.probe AND r.worker = l.worker AND r.ts = l.ts
 SETTINGS join_use_nulls = 0
-COMMENT 'The ledger, beside what is stored: for each probe, worker and interval, what was on the wire, what can be queried, and where the difference went';
+COMMENT 'The ledger compared with the store: for each probe, worker and interval, the packets on the wire, the packets that can be queried, and the cause of each difference';

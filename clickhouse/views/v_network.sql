@@ -1,4 +1,4 @@
--- Both copies answer with what stands first in their order: a few granules for each week.
+-- In both copies the sorting key finds the rows: a few granules for each week.
 CREATE OR REPLACE VIEW v_network
 AS SELECT
     ts, probe, side,

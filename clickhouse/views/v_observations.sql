@@ -7,7 +7,7 @@ CREATE OR REPLACE VIEW v_observations
     observers UInt64 COMMENT 'Probes that saw the flow in these 30 seconds',
     LIKE v_flows (record_kind, src, src_port, dst, dst_port),
     LIKE top_flows (protocol, fwd_packets, fwd_octets, rev_packets, rev_octets),
-    sampling_rate UInt32 COMMENT 'One packet in this many was looked at; counts are scaled already',
+    sampling_rate UInt32 COMMENT 'Sampling rate: one packet in this many was examined; counts are already scaled up',
     application_id UInt16 COMMENT 'Application as nDPI numbers them, 0 unknown',
     nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flow was opened, seen from the nation',
     LIKE flows (src_as, dst_as),

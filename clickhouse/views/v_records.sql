@@ -1,5 +1,5 @@
--- An address is compared with src_addr or dst_addr as they are stored: then only the records of a time range are looked at,
--- and only those that match are put into words.
+-- Compare an address with src_addr or dst_addr, which are in the stored form: the query then reads only the records of
+-- the time range, and formats only those that match.
 CREATE OR REPLACE VIEW v_records
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',
@@ -33,4 +33,4 @@ AS SELECT
     dictGet('customer_names', 'customer', f.src_customer) AS src_customer,
     dictGet('customer_names', 'customer', f.dst_customer) AS dst_customer
 FROM flows AS f
-COMMENT 'Flow records with the names of both ends, and the addresses as they are stored: to ask for one address quickly';
+COMMENT 'Flow records with the names of both ends, and with the addresses in the stored form, for fast queries on one address';

@@ -1,15 +1,15 @@
--- Hosts that do the same scan, together.
+-- Groups the hosts that take part in the same scan.
 CREATE OR REPLACE VIEW v_signatures
 (
     LIKE port_report (ts, window_s, scope, probe),
     port_signature String COMMENT 'Destination ports with their share in permille, as in v_port_report',
     hosts UInt64 COMMENT 'Hosts that have it',
     hosts_local UInt64 COMMENT 'Of these, local ones',
-    first_hosts Array(String) COMMENT 'The first ten of them by address',
+    first_hosts Array(String) COMMENT 'The first ten of these hosts by address',
     syn_sent UInt64 COMMENT 'SYN packets that they sent',
     addresses UInt64 COMMENT 'Distinct addresses that each sent to, added up',
     work_weight UInt16 COMMENT 'The highest work weight among them',
-    flags Array(String) COMMENT 'The flags that they have'
+    flags Array(String) COMMENT 'The port-report flags that these hosts have'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

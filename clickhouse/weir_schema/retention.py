@@ -14,12 +14,14 @@ FILE = Path(__file__).resolve().parent.parent / "retention.yaml"
 class Tier:
     """Tables that are kept equally long.
 
-    days: the key of the configuration that says so; None: for ever. law: neither shorter for want of disk, nor longer.
+    days: the key of the configuration that says so; None: for ever. share: hundredths of the budget that it keeps.
+    law: neither shorter for want of disk, nor longer.
     columns: by table, columns of other tiers' tables that say the same, and are emptied at this tier's age.
     """
 
     tables: tuple[str, ...]
     days: str | None
+    share: int = 0
     law: bool = False
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -31,6 +33,7 @@ def tiers(file: Path = FILE) -> dict[str, Tier]:
         name: Tier(
             tuple(body["tables"]),
             body.get("days"),
+            body.get("share", 0),
             body.get("law", False),
             {table: tuple(columns) for table, columns in body.get("columns", {}).items()},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, date, datetime
 
 import pytest
@@ -88,16 +89,34 @@ def test_an_old_capture_that_was_read_today_stays() -> None:
     assert due(found, DAYS, 10**9, NOW + 15 * DAY_S)[0].why == "age"
 
 
-def test_beyond_the_budget_the_oldest_go_whatever_their_tier() -> None:
+def test_partitions_of_the_future_are_as_old_as_their_last_write() -> None:
+    found = [
+        _partition("flows", "20990101", 1000, written=NOW - 13 * DAY_S),
+        _partition("flows_hourly", "2025-11-17", 100),
+        _partition("nat_events", "20990101", 100, written=NOW - 13 * DAY_S),
+    ]
+    days = DAYS | {"nat": 13.5}
+    assert due(found, days, 10**9, NOW) == []
+    assert [one.partition.table for one in due(found, days, 300, NOW)] == ["flows"], "not years of hourly rows instead"
+    assert [one.partition.table for one in due(found, days, 10**9, NOW + DAY_S)] == ["nat_events"]
+    assert len(due(found, days, 10**9, NOW + 2 * DAY_S)) == 2
+
+
+def test_beyond_the_budget_tiers_lose_what_is_beyond_their_share() -> None:
     found = _partitions(
         hosts_daily=["202401"],
         flows_hourly=["2025-11-17", "2026-11-09"],
         flows_hourly_by_destination=["2025-11-17"],
-        flows=["20261115", "20261121", "20261122"],
+        flows=["20261114", "20261115", "20261121", "20261122"],
     )
-    assert due(found, DAYS, 700, NOW) == []
-    assert [one.partition.begin for one in due(found, DAYS, 650, NOW)] == [span("2025-11-17")[0]]
-    assert len(due(found, DAYS, 450, NOW)) == 3
+
+    def gone(budget: int) -> list[tuple[str, str]]:
+        return [(one.partition.table, one.partition.name) for one in due(found, DAYS, budget, NOW)]
+
+    assert gone(800) == []
+    # Raw records are beyond their half of the budget and go first, although rows of hours are a year older.
+    assert gone(750) == [("flows", "20261114")]
+    assert gone(500) == [("flows", "20261114"), ("flows", "20261115"), ("flows_hourly", "2025-11-17")]
     # The present, the last day and daily rows stay, whatever the budget.
     left = [one for one in found if one not in [gone.partition for gone in due(found, DAYS, 0, NOW)]]
     assert [(one.table, one.name) for one in left] == [
@@ -105,6 +124,48 @@ def test_beyond_the_budget_the_oldest_go_whatever_their_tier() -> None:
         ("flows", "20261121"),
         ("flows", "20261122"),
     ]
+
+
+TABLES = ["flows", "mixes", "ledger", "flows_hourly", "hosts_daily", "nat_events", "alerts"]
+FORMS = {"flows": "%Y%m%d", "nat_events": "%Y%m%d", "flows_hourly": "%Y-%m-%d"}
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_any_budget_and_any_calendar(seed: int) -> None:
+    """Rules that hold whatever is stored: what may go, in which order, and not more than needed."""
+    chance = random.Random(seed)
+    found = []
+    for table in TABLES:
+        oldest = NOW - chance.randrange(2000) * DAY_S
+        names = {
+            datetime.fromtimestamp(chance.randint(oldest, NOW + 40 * DAY_S), UTC).strftime(FORMS.get(table, "%Y%m"))
+            for _ in range(chance.randrange(30))
+        }
+        size = chance.choice([1, 100, 10_000])
+        found += [
+            _partition(table, name, chance.randrange(1, 2 * size), chance.choice([0, NOW, NOW - 30 * DAY_S]))
+            for name in names
+        ]
+    found.sort(key=lambda one: (one.begin, one.table))
+    days = {"raw": 14.0, "windows": 400.0, "hourly": 1100.0, "nat": 180.0}
+    budget = chance.randrange(1, 2 * sum(one.octets for one in found) + 2)
+    out = due(found, days, budget, NOW)
+    gone = [one.partition for one in out]
+    assert len(set(gone)) == len(gone)
+    aged = [one.partition for one in out if one.why == "age"]
+    assert aged == [one for one in found if one.tier in days and one.age_s(NOW) > days[one.tier] * DAY_S]
+    left = [one for one in found if one not in aged]
+    shares = {"raw": 50, "windows": 10, "hourly": 40}
+    room = max(budget - sum(one.octets for one in left if one.tier not in shares), 0)
+    size = {tier: sum(one.octets for one in left if one.tier == tier) for tier in shares}
+    may_go = {tier: [one for one in left if one.tier == tier and one.ended(NOW) < NOW - DAY_S] for tier in shares}
+    for one in (each.partition for each in out if each.why == "budget"):
+        assert sum(size.values()) > room, "no more than needed"
+        assert one == may_go[one.tier].pop(0), "the oldest of its tier"
+        beyond = [tier for tier in shares if may_go[tier] or tier == one.tier if size[tier] * 100 > shares[tier] * room]
+        assert one.tier == beyond[0] if beyond else True, "the first tier that is beyond its share"
+        size[one.tier] -= one.octets
+    assert sum(size.values()) <= room or not any(may_go.values()), "enough, unless only the present is left"
 
 
 def test_what_the_law_keeps_has_its_room_first() -> None:

@@ -270,7 +270,7 @@ def _refuse_newer(store: ClickHouse, beside: str, place: str) -> None:
     rows = store.rows(f"SELECT DISTINCT name FROM {beside}.schema_migrations WHERE endsWith(name, '.sql')", database="")
     newer = sorted({row["name"] for row in rows} - known)
     if newer:
-        raise WeirError(f"the backup is of a newer Weir: it has {newer[-1]}", hint="restore it with that version")
+        raise WeirError(f"the backup was made by a newer Weir: it has {newer[-1]}", hint="restore it with that version")
 
 
 def _swap(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> None:

@@ -1,7 +1,7 @@
 """`weir demo`: the whole path on one screen, with real packets where permitted.
 
 As root, a veth pair joins two network namespaces: an HTTP and a DNS server in one, clients in the other; the agent
-captures on the servers' end. Without root, the demo generates a capture and replays it, and tells the user so.
+captures on the servers' end. Without root, the demo generates a capture and replays it, and prints a note.
 """
 
 from __future__ import annotations

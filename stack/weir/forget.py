@@ -1,15 +1,17 @@
 """Remove an address, or all of a prefix, from everything in the store: `weir forget`.
 
-The engine, not a list, tells which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays, maps
-and tuples of them). In texts every notation counts: IPv4, IPv6 short or long, mapped, with hyphens as in host names,
-reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are kept, and so is what the law orders to
-keep (`law` in `clickhouse/retention.yaml`), unless it is asked for by name.
+The engine, not a list, determines which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays,
+maps and tuples of them). In texts, the command finds an address in every notation: IPv4, IPv6 short or long, mapped,
+with hyphens as in host names, reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are
+kept, and so are rows that the law requires (`law` in `clickhouse/retention.yaml`), unless the command names them.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
+import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,10 +26,13 @@ from weir.stages import Stages
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-#: Table of the wanted range while statements need it, so that no statement, log or list of mutations names it.
-_RANGE = "weir_forget"
+#: Begin of the name of the database that holds the wanted range while statements need it, so that no statement, log or list
+#: of mutations names it. Each run has its own, whose name tells when it began.
+_RANGE = "weir_forget_"
 _FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
-#: Tables that the law orders to keep.
+#: No run takes so long: a range that is older was left by one that was killed.
+_LEFT_S = 7 * 86_400
+#: Tables whose rows the law requires.
 _LAW = frozenset(table for tier in retention.tiers().values() if tier.law for table in tier.tables)
 #: No log records any of this; a removal waits for its end on every replica. Tables of the system's logs have a hundred
 #: columns.
@@ -66,7 +71,7 @@ class Found:
 
     @property
     def law(self) -> bool:
-        """Whether the law orders to keep the table's rows."""
+        """Whether the law requires the table's rows."""
         return self.table.rpartition(".")[2].removesuffix("_local") in _LAW
 
 
@@ -88,14 +93,14 @@ def network(text: str) -> Network:
 
 def search(store: ClickHouse, wanted: Network, stages: Stages, stage: str = "search") -> list[Found]:
     """Every table with rows that name an address of `wanted`."""
-    with _range(store, wanted):
-        return list(_search(store, _tables(store), stages, stage))
+    with _range(store, wanted) as own:
+        return list(_search(store, _tables(store, own), stages, stage))
 
 
 def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found]) -> None:
     """Remove the rows that `search` found, and search again. Raises WeirError if any match remains."""
-    with _range(store, wanted):
-        tables = _tables(store)
+    with _range(store, wanted) as own:
+        tables = _tables(store, own)
         stages.begin("remove")
         for at, one in enumerate(found, 1):
             stages.note("remove", f"{one.table}, {at} of {len(found)}")
@@ -105,6 +110,7 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
         stages.done("remove", f"{sum(one.rows for one in found):,} rows of {len(found)} tables")
         store.execute("SYSTEM RELOAD DICTIONARIES", database="")
         asked = {one.table for one in found}
+        _check(store, own, wanted)
         left = [one for one in _search(store, tables, stages, "search again") if not one.law or one.table in asked]
     if left:
         names = ", ".join(one.table for one in left)
@@ -122,13 +128,13 @@ def table(found: list[Found]) -> Table:
 
 
 def kept(found: list[Found], days: float) -> str:
-    """One sentence on the rows that the law orders to keep; empty for none."""
+    """One sentence on the rows that the law requires; empty if there are none."""
     if not found:
         return ""
     tables = ", ".join(one.table for one in found)
     rows = sum(one.rows for one in found)
     return (
-        f"{tables}: {rows:,} rows that name it stay, because the law orders to keep them (storage.nat_days: {days:g})."
+        f"{tables}: {rows:,} rows that name it stay, because the law requires them (storage.nat_days: {days:g})."
         " --nat removes them, too."
     )
 
@@ -154,28 +160,70 @@ def elsewhere() -> list[str]:
 
 
 @contextmanager
-def _range(store: ClickHouse, wanted: Network) -> Iterator[None]:
-    """The range of addresses as a table, while it is needed."""
+def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
+    """A database with the range of addresses as its table, while it is needed."""
     first, last = (mapped(address) for address in (wanted[0], wanted[-1]))
-    _drop(store)
-    store.execute(f"CREATE DATABASE {_RANGE} ENGINE = Atomic", database="", **_SETTINGS)
+    end_left(store)
+    for row in store.rows(
+        f"SELECT name FROM system.databases WHERE startsWith(name, '{_RANGE}')", database="", **_SETTINGS
+    ):
+        began = row["name"].removeprefix(_RANGE).partition("_")[0]
+        if began.isdigit() and int(began) < time.time() - _LEFT_S:
+            _drop(store, row["name"])
+    own = f"{_RANGE}{time.time():.0f}_{secrets.token_hex(8)}"
+    store.execute(f"CREATE DATABASE {own} ENGINE = Atomic", database="", **_SETTINGS)
     try:
         store.execute(
-            f"CREATE TABLE {_RANGE}.range ENGINE = Memory AS SELECT toIPv6('{first}') AS first, toIPv6('{last}') AS last",
+            f"CREATE TABLE {own}.range ENGINE = Memory AS SELECT toIPv6('{first}') AS first, toIPv6('{last}') AS last",
             database="",
             **_SETTINGS,
         )
-        yield
+        yield own
     finally:
-        _drop(store)
+        _drop(store, own)
 
 
-def _drop(store: ClickHouse) -> None:
-    store.execute(f"DROP DATABASE IF EXISTS {_RANGE} SYNC", database="", **_SETTINGS)
+def end_left(store: ClickHouse) -> None:
+    """End the removals of runs that were interrupted: their range is gone, so they fail for ever, and with them whatever else
+    is to change their tables.
+    """
+    rows = store.rows(
+        f"SELECT DISTINCT extract(command, '{_RANGE}[0-9]+_[0-9a-f]+') AS own FROM system.mutations"
+        f" WHERE NOT is_done AND position(command, '{_RANGE}') > 0 AND own NOT IN (SELECT name FROM system.databases)",
+        database="",
+        **_SETTINGS,
+    )
+    for row in rows:
+        _kill(store, row["own"])
 
 
-def _tables(store: ClickHouse) -> dict[str, list[Column]]:
-    """Every table that keeps rows, the system's logs included, with its columns that can hold addresses."""
+def _kill(store: ClickHouse, own: str) -> None:
+    store.execute(
+        f"KILL MUTATION WHERE NOT is_done AND position(command, '{own}') > 0 SYNC FORMAT Null", database="", **_SETTINGS
+    )
+
+
+def _drop(store: ClickHouse, own: str) -> None:
+    _kill(store, own)
+    store.execute(f"DROP DATABASE IF EXISTS {own} SYNC", database="", **_SETTINGS)
+
+
+def _check(store: ClickHouse, own: str, wanted: Network) -> None:
+    """Raise WeirError unless the statements so far, and so their removals, meant the addresses of `wanted` and no others."""
+    held = store.rows(
+        f"SELECT IPv6NumToString(first) AS first, IPv6NumToString(last) AS last FROM {own}.range",
+        database="",
+        **_SETTINGS,
+    )
+    asked = [ipaddress.IPv6Address(mapped(address)) for address in (wanted[0], wanted[-1])]
+    if [[ipaddress.IPv6Address(row["first"]), ipaddress.IPv6Address(row["last"])] for row in held] != [asked]:
+        raise WeirError(
+            "the range of addresses in the store was changed while it was used", hint="compare with a backup"
+        )
+
+
+def _tables(store: ClickHouse, own: str) -> dict[str, list[Column]]:
+    """Every table that keeps rows, the system's logs included, with its columns that can hold addresses of `own`'s range."""
     store.execute("SYSTEM FLUSH LOGS", database="", **_SETTINGS)
     rows = store.rows(
         "SELECT c.database AS database, c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "
@@ -189,7 +237,8 @@ def _tables(store: ClickHouse) -> dict[str, list[Column]]:
         condition = _condition(row["type"], _quoted(row["name"]))
         if condition:
             table = f"{_quoted(row['database'])}.{_quoted(row['table'])}"
-            tables.setdefault(table, []).append(Column(row["name"], condition))
+            column = Column(row["name"], condition.replace(f"{_RANGE}.", f"{own}."))
+            tables.setdefault(table, []).append(column)
     return tables
 
 

@@ -1,11 +1,11 @@
 """Who had an address and port at a moment: `weir nat`, from the table `nat_events`.
 
-A translator reports when it gives a port, a block of ports or a whole address to a subscriber, and when it takes it back
-(RFC 8158; Cisco's NSEL). `judge` reads those reports one after the other. It names somebody only where the stored reports leave
-no other: where two could have had the port, or the beginning is not stored, it names nobody.
+A translator reports when it gives a port, a block of ports or a whole address to a subscriber, and when it takes it
+back (RFC 8158; Cisco's NSEL). `judge` reads those reports one after the other. It names a subscriber only if the stored
+reports leave no other possibility: if two could have had the port, or the beginning is not stored, it names nobody.
 
-An address may also be mapped inwards: a connection from outside to it goes to a server within, the destination after translation.
-Reports of such connections name that server, for as long as one of them lasts.
+An address may also be mapped inwards: a connection from outside to it goes to a server within, the destination after
+translation. Reports of such connections name that server, for as long as one of them lasts.
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ class Report:
         )
 
     def replaces(self, begun: Report) -> bool:
-        """Whether it assigns to another what that one assigned: then that one's end was lost. One port may be shared by
-        several sessions to different destinations or of different protocols; whose block it is excludes all others.
+        """Whether it assigns the same port, block or address to another subscriber: then the report of the earlier end
+        was lost. One port may be shared by several sessions to different destinations or of different protocols; the
+        owner of a block excludes all others.
         """
         if not self.begins or self.who == begun.who or self.inwards != begun.inwards:
             return False
@@ -173,7 +174,7 @@ def who(text: str) -> tuple[Address, int]:
 def _address(text: str) -> Address:
     found = ipaddress.ip_address(text)
     if isinstance(found, ipaddress.IPv6Address) and found.scope_id:
-        raise ValueError("an address with a zone is of one link alone")
+        raise ValueError("an address with a zone is valid on one link only")
     return found
 
 
@@ -206,7 +207,7 @@ def judge(before: list[Report], after: list[Report], at: datetime) -> Answer:
     superseded: list[Report] = []
 
     def lasts(one: Report) -> bool:
-        """Whether its subscriber's next report tells its end, so that it lasted until after the moment."""
+        """Whether its subscriber's next report states its end, so that it lasted beyond the moment."""
         own = (report for report in after if report.who == one.who and report.inwards == one.inwards)
         following = next((report for report in own if report.form == one.form), None)
         return following is not None and following.ends(one)
@@ -259,7 +260,7 @@ def _read(
     store: ClickHouse, wanted: Who, form: Literal["port", "block", "inwards"], when: str, order: str, back: datetime
 ) -> list[Report]:
     """The nearest reports on single ports, or on blocks and addresses, that cover the port, or on connections from outside to
-    it; the nearest first. One of nothing translated says of nobody who he was.
+    it; the nearest first. A report without a translation identifies nobody.
     """
     port = wanted.port
     ports = form == "port"
@@ -395,7 +396,9 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
         inwards = ", to which connections from outside were mapped" if one.inwards else ""
         console.print(f"{name}: [bold]{one.subscriber}[/bold]{own}{vrf}{user}{inwards}", highlight=False)
     elif answer.holders:
-        console.print(f"{name}: not known: several may have had it; --protocol or --to may tell which", highlight=False)
+        console.print(
+            f"{name}: not known: several may have had it; --protocol or --to may single one out", highlight=False
+        )
     else:
         console.print(f"{name}: not known", highlight=False)
     table = Table(header_style="bold", box=None, pad_edge=False)

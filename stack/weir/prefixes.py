@@ -26,7 +26,7 @@ from weir import kafka
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
-from weir.messages.prefix_pb2 import Prefix
+from weir.messages.declarations_pb2 import Prefix
 
 TOPIC = "weir.prefixes"
 COLUMNS = ("prefix", "customer", "site", "tags", "national")

@@ -10,7 +10,7 @@ from rich.table import Table
 from weir import kafka
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
-from weir.messages.probe_pb2 import Probe
+from weir.messages.declarations_pb2 import Probe
 
 TOPIC = "weir.probes"
 

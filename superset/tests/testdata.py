@@ -75,7 +75,7 @@ def migrate(url: str) -> None:
 
 
 def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
-    """Insert `minutes` of rows up to `until`, seconds from 1970, and `ahead` minutes after it, for every probe.
+    """Insert rows for every probe, from `minutes` before to `ahead` minutes after the time `until` (seconds from 1970).
 
     All gaps are in the 20 minutes before `until`.
     """

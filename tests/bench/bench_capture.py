@@ -490,7 +490,7 @@ class Bench:
         out = f"--callgrind-out-file={self.folder / 'callgrind.out'}"
         found = re.search(r"Collected : (\d+)", spend(["valgrind", "--tool=callgrind", out, *command]).output)
         if not found:
-            raise RuntimeError("callgrind did not say how many instructions")
+            raise RuntimeError("callgrind did not report the number of instructions")
         return int(found[1])
 
     # ---- live ----

@@ -95,7 +95,7 @@ class Bench:
     # ---- questions ----
 
     def seconds(self, sql: str, client: ClickHouse | None = None, times: int = 3) -> float:
-        """The median time of a question."""
+        """The median time of a query."""
         taken = []
         for _ in range(times):
             begin = time.monotonic()
@@ -198,7 +198,7 @@ def real_records(bench: Bench) -> int:
         bench.stack.settled("real", summary["packets"]["in_flow_records"] + summary["packets"]["in_overflow_records"])
     if bench.options.questions:
         # A window of five minutes is written once it is over.
-        console.print("the windows of mixes, which some questions are about (some minutes) …")
+        console.print("generating the windows of mixes, which some queries read (this takes some minutes) …")
         eventually(lambda: bench.count("mixes"), "windows of mixes", 400)
     return bench.count("flows")
 
@@ -400,7 +400,7 @@ def raw(bench: Bench, traffic: Traffic, have: int, rows: int) -> None:
 
 
 def reached(taken: float, target: float, whole: bool) -> bool | None:
-    """Whether a target is met; a time on fewer rows than the target's says nothing yet."""
+    """Whether a target is met; a time measured on fewer rows than the target's does not count."""
     return False if taken > target else True if whole else None
 
 
@@ -408,7 +408,7 @@ def reached(taken: float, target: float, whole: bool) -> bool | None:
 
 
 def hourly(bench: Bench, counts: list[int], until: int) -> None:
-    """One /24 over all hourly rows, at growing numbers of them: as many rows per hour, over a longer time."""
+    """A query for one /24 over growing numbers of hourly rows: the rows per hour stay the same, the time span grows."""
     probes, an_hour = 20, 570
     widest = Traffic(start=0, probes=probes, per_interval=an_hour, interval_s=3600)
     hours = int(widest.span_s(max(counts)) / 3600)
@@ -641,7 +641,7 @@ def main() -> int:
     parser.add_argument("--days", type=int, default=365, metavar="N", help="days of daily rows (365)")
     parser.add_argument("--quick", action="store_true", help="2 million raw, 2 million hourly, 30 days of 100 talkers")
     parser.add_argument("--questions", action="store_true", help="run every saved query on the data, too")
-    parser.add_argument("--keep", action="store_true", help="leave the data, and say where it is")
+    parser.add_argument("--keep", action="store_true", help="keep the data, and print its path")
     options = parser.parse_args()
     if options.quick:
         options.raw, options.insert, options.hourly = 2_000_000, 1_000_000, [200_000, 2_000_000]

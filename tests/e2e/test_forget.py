@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.console import Console
 
 from harness import RunningStack, eventually
 from weir import forget
-from weir.clickhouse import ClickHouse
+from weir.clickhouse import ClickHouse, connect
 from weir.stages import Stages
 from window_traffic import TCP, Publisher, Seen, Way, conversations_and_a_scan
 
@@ -234,12 +235,11 @@ def test_what_the_law_orders_to_keep_goes_by_name_alone(stack: RunningStack, sto
 
     dry = stack.weir("forget", gone, "--dry-run", "--nat")
     assert "weir.nat_events" in dry.out
-    assert "because the law orders" not in dry.out
+    assert "because the law requires" not in dry.out
     done = stack.weir("forget", gone, "--yes")
     assert (done.status, left()) == (0, [0, 1]), done.err
     assert (
-        "weir.nat_events: 1 rows that name it stay, because the law orders to keep them (storage.nat_days: 180)"
-        in done.out
+        "weir.nat_events: 1 rows that name it stay, because the law requires them (storage.nat_days: 180)" in done.out
     )
     again = stack.weir("forget", gone, "--yes")
     # Lines of the query log that name it may have been written since: these tests' own questions do.
@@ -248,6 +248,51 @@ def test_what_the_law_orders_to_keep_goes_by_name_alone(stack: RunningStack, sto
     named = stack.weir("forget", gone, "--yes", "--nat")
     assert (named.status, left()) == (0, [0, 0]), named.err
     assert store.rows("SELECT count() AS n FROM nat_events") == [{"n": 1}]
+
+
+def test_runs_beside_each_other_remove_each_its_own(stack: RunningStack, store: ClickHouse) -> None:
+    gone, kept = [[f"10.66.{net}.{host}" for host in range(3)] for net in (8, 9)]
+    now = int(time.time())
+    left, used = (f"weir_forget_{now - days * 86_400}_ab" for days in (8, 6))
+    with scratch(store, "x IPv6"):
+        for number, address in enumerate(gone + kept):
+            store.execute(f"INSERT INTO scratch SELECT {number}, '::ffff:{address}' FROM numbers({number + 1})")
+        for name in (left, used):
+            store.execute(f"CREATE DATABASE {name} ENGINE = Atomic", database="")
+        with ThreadPoolExecutor(3) as pool:
+            assert list(pool.map(lambda one: _forget(connect(stack.stack, "admin"), one), gone)) == [1, 2, 3]
+        assert store.rows("SELECT n, count() AS c FROM scratch GROUP BY n ORDER BY n") == [
+            {"n": number, "c": number + 1} for number in (3, 4, 5)
+        ]
+        # The range of a run that was killed goes, one that may be in use stays.
+        assert [name for name in store.execute("SHOW DATABASES").split() if "forget" in name] == [used]
+        store.execute(f"DROP DATABASE {used} SYNC", database="")
+
+
+def test_a_removal_that_was_interrupted_blocks_nothing(stack: RunningStack, store: ClickHouse) -> None:
+    own = f"weir_forget_{int(time.time())}_{'ab' * 8}"
+    with scratch(store, "x IPv6"):
+        store.execute("INSERT INTO scratch SELECT number, toIPv6('::ffff:10.66.7.1') FROM numbers(5)")
+        store.execute(f"CREATE DATABASE {own} ENGINE = Atomic", database="")
+        store.execute(
+            f"CREATE TABLE {own}.range ENGINE = Memory AS SELECT toIPv6('::1') AS first, toIPv6('::1') AS last"
+        )
+        store.execute("SYSTEM STOP MERGES scratch")
+        store.execute(
+            f"ALTER TABLE scratch DELETE WHERE x BETWEEN (SELECT first FROM {own}.range) AND (SELECT last FROM {own}.range)",
+            mutations_sync="0",
+        )
+        store.execute(f"DROP DATABASE {own} SYNC", database="")
+        store.execute("SYSTEM START MERGES scratch")
+        eventually(
+            lambda: (
+                store.rows("SELECT latest_fail_reason != '' AS failed FROM system.mutations WHERE NOT is_done")
+                == [{"failed": True}]
+            ),
+            "the removal fails for want of its range",
+        )
+        assert _forget(store, "10.66.7.1") == 5
+        assert store.rows("SELECT count() AS n FROM system.mutations WHERE NOT is_done") == [{"n": 0}]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A relay drops datagrams and messages of real exporters; the collector says as much was lost, within one record."""
+"""A relay drops datagrams and messages of real exporters; the collector reports the same losses, within one record."""
 
 from __future__ import annotations
 

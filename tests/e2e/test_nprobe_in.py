@@ -105,7 +105,7 @@ def test_inputs_that_cannot_be_are_refused_in_a_line(tmp_path: Path) -> None:
     for words, what in (
         (["--nprobe-zmq", "tcp://*:5556"], "end it with c"),
         (["--nprobe-kafka", "127.0.0.1:9092"], "brokers;topic"),
-        (["--nprobe-kafka", "127.0.0.1:9092;flows", "--nprobe-kafka-conf", "nothing"], "no key=value"),
+        (["--nprobe-kafka", "127.0.0.1:9092;flows", "--nprobe-kafka-conf", "nothing"], "not of the form key=value"),
         ([], "--nprobe-kafka or --nprobe-zmq"),
     ):
         done = run([str(AGENT), "collect", "--to", "none", "--state-dir", str(tmp_path), *words])

@@ -149,7 +149,7 @@ def new_flows(
     flows: int | None = None,
     port: int = 4000,
 ) -> int:
-    """UDP packets of `size` octets (without checksum) to `port`, each of a new flow; or of `flows` flows, in turn."""
+    """UDP packets of `size` octets (without checksum) to `port`, each in a new flow, or cycling through `flows` flows."""
     flows = flows or packets
     record = 16 + size
     payload = b"\0" * (size - 42)

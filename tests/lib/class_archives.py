@@ -1,6 +1,6 @@
 """Archive the classes that Kafka and the jobs load, for the stacks under test: each then starts in half the time.
 
-`make test` calls this after the jobs were built anew.
+`make test` calls this after it has built the jobs again.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def payload(link: int, frame: bytes) -> bytes:
 
 
 def is_named(octets: bytes, frame: bytes) -> bool:
-    """Whether a payload may hold a name."""
+    """Whether a payload may contain a name."""
     ports = frame[34:38]
     return octets[:2] == b"\x16\x03" or b"\nHost:" in octets or b"\0\x35" in (ports[:2], ports[2:])
 

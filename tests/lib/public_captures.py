@@ -10,8 +10,8 @@ from pathlib import Path
 def ip_volume(capture: Path) -> tuple[int, int]:
     """IP packets and layer-3 octets, as tshark counts them; of nested IP headers the outermost.
 
-    A packet counts if tshark reads a length from its IP header. A packet with an EtherType of IP and a header of
-    version 2 has none: tshark calls it bogus, the agent malformed.
+    A packet counts if tshark reads a length from its IP header. A packet with the EtherType of IP but a header of
+    version 2 has no IP length: tshark calls it bogus, the agent malformed.
     """
     fields = [word for name in ("frame.protocols", "ip.len", "ipv6.plen") for word in ("-e", name)]
     options = ["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE", "-E", "separator=;", "-E", "occurrence=f"]

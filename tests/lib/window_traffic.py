@@ -81,7 +81,7 @@ class Way:
     icmp_errors: int = 0
 
     def sampled(self, rate: int, chance: random.Random) -> Way:
-        """The sample that one packet in `rate` gives of it, scaled up."""
+        """The same traffic as a probe that samples one packet in `rate` reports it, scaled up."""
 
         def thinned(count: int) -> int:
             return rate * sum(chance.random() < 1 / rate for _ in range(count))
@@ -262,7 +262,7 @@ def _declare(stack: RunningStack, probe: Publisher, start: int) -> None:
 
 
 def traffic(chance: random.Random, flows: int = 200) -> list[Seen]:
-    """Flows of all kinds in one interval."""
+    """Generates flows of all kinds in one interval."""
     return [_flow(chance) for _ in range(flows)]
 
 

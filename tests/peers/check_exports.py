@@ -1,12 +1,12 @@
 """Compares exports of NetFlow, IPFIX and sFlow decoded by `weir-probe decode` with tshark: flows, packets, octets.
 
 `python3 check_exports.py [CAPTURE ...]`: captures with exports inside; without arguments, those among the public
-captures beside the checkout, and what pmacctd, if installed, exports of a few others as NetFlow v5, v9, IPFIX and
+captures beside the checkout, and pmacctd's exports of a few others, if it is installed, as NetFlow v5, v9, IPFIX and
 sFlow.
 
-`python3 check_exports.py --vendors`: for each export in `../shared/exports`, as `capture/tests/golden/exports` says the agent
-decodes it (`cargo test` compares both): records, how many of them tshark decodes equally, what was refused by cause,
-which elements were left out; and pmacct's expected results field by field.
+`python3 check_exports.py --vendors`: for each export in `../shared/exports`, as `capture/tests/golden/exports` records
+the agent's decoding (`cargo test` compares both): records, how many of them tshark decodes equally, what was refused by
+cause, which elements were left out; and pmacct's expected results field by field.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def theirs(path: Path) -> Counter[Flow]:
 
 
 def sampled(tree: Any) -> Iterator[Flow]:
-    """The packets whose headers are in a dissected datagram of sFlow."""
+    """The packets whose headers are in a dissected sFlow datagram."""
     for header in dicts(tree):
         for name in ("sflow_245.header", "sflow_245.header_tree"):
             for content in as_list(header.get(name, [])):
@@ -235,7 +235,7 @@ BY_ANOTHER_PORT = ("pmacct-112-IPFIXv10-CISCO-options-map-reassignment",)
 
 
 def golden_flows(name: str) -> list[tuple[dict[str, str], str]]:
-    """The flows of a golden text, each with what the router said of it."""
+    """The flows of a golden text, each with its routing data."""
     lines = (GOLDEN / f"{name}.txt").read_text().splitlines()
     found = []
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -245,7 +245,7 @@ def golden_flows(name: str) -> list[tuple[dict[str, str], str]]:
 
 
 def golden_counts(name: str) -> tuple[str, str]:
-    """What a golden text says was refused, and which elements it says were left out."""
+    """Refusals and left-out elements of a golden text."""
     lines = (GOLDEN / f"{name}.txt").read_text().splitlines()
     refused = [line for line in lines if re.fullmatch(r"\w+: \d+", line)]
     return ", ".join(refused), ", ".join(line.removeprefix("left out: ") for line in lines if line.startswith("left"))
@@ -351,7 +351,9 @@ def fields_of_golden(flow: dict[str, str], said: str) -> dict[str, Any]:
 
 
 def vendors() -> bool:
-    """Print the table of the exports of vendors, and what differs from pmacct's results; whether nothing does."""
+    """Print the table of the exports of vendors, and the differences from pmacct's results; returns whether there are
+    none.
+    """
     for path in sorted(VENDORS.glob("*.pcap")):
         mine, theirs_of_it = as_decoded(path.stem), shown(path)
         equal = (mine & theirs_of_it).total()
@@ -368,7 +370,7 @@ def vendors() -> bool:
         print(f"{name}: {'; '.join(differences) or 'every field as pmacct expects it'}", flush=True)
         if name in BY_ANOTHER_PORT and "unknown_template" in golden_counts(f"{name}-traffic-00")[0]:
             print(
-                "    its flows came by another port than their template, which is none of theirs (RFC 7011, section 8)"
+                "    its flows came from another port than the template, which therefore does not apply to them (RFC 7011, section 8)"
             )
         else:
             wrong += len(differences)

@@ -1,9 +1,9 @@
-"""What the collector says was lost, beside what a relay between exporter and collector dropped.
+"""Compares the losses that the collector reports with the drops of a relay between exporter and collector.
 
-`python3 check_losses.py` prints a table; `test_losses.py` does the same with the installed peers. Exporters send a capture to
-the relay, which drops datagrams drawn with a fixed seed and passes the others on. What it dropped is counted in the
-exporter's own units: by how much its sequence numbers went on from a dropped datagram to the next one. Of sFlow it is
-the samples in the dropped datagrams, of nProbe's messages the messages.
+`python3 check_losses.py` prints a table; `test_losses.py` does the same with the installed peers. Exporters send a
+capture to the relay, which drops datagrams drawn with a fixed seed and passes the others on. Drops are counted in the
+exporter's own units: the increase of its sequence numbers from a dropped datagram to the next one. For sFlow these are
+the samples in the dropped datagrams, for nProbe the messages.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ FLOWS = 3000
 
 
 class Relay:
-    """Passes on what comes to `port`, but for what it drops; the last datagram always passes, for without one after it nobody
-    notices a loss.
+    """Forwards datagrams received on `port`, except those that it drops; the last one always passes, because a loss
+    shows only in the datagram after it.
     """
 
     def __init__(self, to: int) -> None:
@@ -100,7 +100,9 @@ class Relay:
         return sum(drops for _, drops in self.heard)
 
     def lost(self, so_far: bool) -> int:
-        """What the dropped ones held, in the exporter's units; `so_far`: its numbers count what the datagram itself holds, too."""
+        """The content of the dropped datagrams, in the exporter's units; `so_far`: its numbers include the datagram's
+        own content.
+        """
         by_domain: dict[bytes, list[tuple[bytes, bool]]] = {}
         for data, drops in self.heard:
             by_domain.setdefault(domain(data), []).append((data, drops))
@@ -117,7 +119,7 @@ class Relay:
 
 
 def domain(data: bytes) -> bytes:
-    """Whose numbers those of a datagram are."""
+    """The sequence that a datagram's number belongs to."""
     version = data[:2]
     if version == b"\0\0":
         return b"sflow"
@@ -252,8 +254,8 @@ class Lossy:
 
 @dataclass(frozen=True)
 class Found:
-    """What came of a run: datagrams or messages, how many of them were dropped, what was lost with them, what the collector
-    says was lost, and what it refused.
+    """The result of a run: datagrams or messages, the number dropped, the content lost with them, and the collector's
+    reported losses and refusals.
     """
 
     sent: int
@@ -292,7 +294,7 @@ class Collector:
         self.process.wait(60)
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """What it says at its end."""
+        """Its summary at the end."""
         if self.process.returncode:
             raise AssertionError(f"the collector ended with {self.process.returncode}: {self.log.read_text()}")
         said: dict[str, dict[str, int]] = json.loads(self.out.read_text())

@@ -547,7 +547,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0] if __doc__ else "", epilog="Example: make check-peers"
     )
-    parser.add_argument("--flows", type=int, default=400, help="flows of the capture that is made")
+    parser.add_argument("--flows", type=int, default=400, help="number of flows in the generated capture")
     arguments = parser.parse_args()
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     with tempfile.TemporaryDirectory() as folder:

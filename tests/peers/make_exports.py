@@ -1,8 +1,8 @@
 """Writes the exports of `capture/tests/exports`: datagrams as the documents of vendors describe them, as text.
 
-`python3 make_exports.py` writes them anew; the agent's tests decode them and compare the result with
-`capture/tests/golden/exports/own-*.txt`. A line `from ADDRESS PORT to PORT at MS` begins a datagram; what follows is
-hexadecimal, and what follows a `#` is for people.
+`python3 make_exports.py` writes them again; the agent's tests decode them and compare the result with
+`capture/tests/golden/exports/own-*.txt`. A line `from ADDRESS PORT to PORT at MS` begins a datagram; the lines after it
+are hexadecimal, with comments after `#`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def words(*numbers: int) -> bytes:
 
 
 def field(value: Value, length: int) -> bytes:
-    """A value in so many octets; an address where it is the text of one."""
+    """A value in this many octets; the text of an address becomes that address."""
     if isinstance(value, int):
         return value.to_bytes(length, "big")
     octets = address_or_text(value) if isinstance(value, str) else value
@@ -106,7 +106,7 @@ def field(value: Value, length: int) -> bytes:
 
 
 def address_or_text(value: str) -> bytes:
-    """The octets of an address, or of a text that is none."""
+    """The octets of an address, or of any other text."""
     try:
         return ipaddress.ip_address(value).packed
     except ValueError:
@@ -185,7 +185,7 @@ class Export:
         self.text = "".join(f"# {line}\n" for line in about.splitlines())
 
     def send(self, lines: list[Line], *, after: float = 0, port: int = 0, cut: int = 0) -> None:
-        """One datagram, `after` s, by another port or cut by so many octets where that is said."""
+        """One datagram, sent after `after` s, optionally from another port or shortened by some octets."""
         at = int((NOW + after) * 1000)
         self.text += f"\nfrom {self.address} {port or self.port} to {self.to} at {at}\n"
         if cut:
@@ -207,7 +207,7 @@ MILLISECONDS = [(0, 152, 8), (0, 153, 8)]
 
 
 def tcp_packet(length: int) -> bytes:
-    """The first 40 octets of a TCP packet of so many octets over IPv4."""
+    """The first 40 octets of an IPv4 TCP packet of this many octets."""
     ends = ipaddress.ip_address("198.51.100.7").packed + ipaddress.ip_address("203.0.113.9").packed
     head = struct.pack(">BBHHHBBH", 0x45, 0x28, length, 1, 0, 64, 6, 0) + ends
     return head + struct.pack(">HHIIBBHHH", 40_000, 443, 7, 9, 0x50, 0x18, 4000, 0, 0)
@@ -530,7 +530,7 @@ def agent(address: str, sub_agent: int, number: int, *samples: list[Line]) -> li
 
 
 def header(length: int, stripped: int) -> Line:
-    """The record of a packet's header, of which some octets were captured."""
+    """A record of a packet's header, of which some octets were captured."""
     octets = frame(length)
     return record(
         1,

@@ -410,7 +410,7 @@ def records(payload: Any) -> tuple[list[Record], Form]:
     """The flows of a JSON array or object, by element name, and the notation of their keys."""
     flows = payload if isinstance(payload, list) else [payload]
     if not flows:
-        raise FormatError("a message of flows holds none")
+        raise FormatError("a message of flows contains none")
     forms: set[Form] = set()
     read = []
     for flow in flows:

@@ -65,7 +65,7 @@ WRONG: list[tuple[list[bytes], str]] = [
     (frames(b""), "empty"),
     (frames(b'[{"8":"192.0.2.1","8":"192.0.2.1"}]'), "8 twice"),
     (frames(b'[{"35632.124":NaN}]'), "no NaN"),
-    (frames([]), "holds none"),
+    (frames([]), "contains none"),
     (frames([FLOW, NUMBERED]), "mixed"),
     (frames([{"IPV4_SRC": "192.0.2.1"}]), "'IPV4_SRC' is no element"),
     (frames([{"35632.8": 1}]), "'35632.8' is no element"),

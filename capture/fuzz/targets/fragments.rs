@@ -8,7 +8,7 @@ use weir_probe::packet::{Frame, LinkType};
 
 /// Packets of one input at most.
 const MOST: usize = 256;
-/// Datagrams of one input at most, so that all their fragments may wait at once.
+/// Maximum number of datagrams in one input, so that all their fragments may wait at once.
 const DATAGRAMS: usize = 16;
 
 /// The first octet of an input chooses between [`any`] and [`whole`].
@@ -20,7 +20,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// What a fragment is made of.
+/// The fields from which a fragment is built.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     version: u8,
@@ -77,8 +77,8 @@ fn meter(packets: &[(i64, Vec<u8>)], bounds: Bounds) -> Vec<ClosedInterval> {
 }
 
 /// Two octets of bounds, then seven for each fragment: hosts and version; protocol, more, low bits of the id; offset,
-/// two; payload, in units of 2; time since the previous one, in units of 8 ms, two, signed. A small cache has to let
-/// go of some; the sums agree all the same.
+/// two; payload, in units of 2; time since the previous one, in units of 8 ms, two, signed. A small cache drops some
+/// fragments; the sums still agree.
 fn any(mut input: Input<'_>) {
     let bounds = Bounds {
         flows: usize::from(input.octet() % 8) + 1,

@@ -1,6 +1,5 @@
-//! What fuzzing checks, one function for each target: each takes any octets and panics where the agent does something
-//! that it never may. `fuzz_targets/` passes them to libFuzzer, and the agent's tests replay `regressions/` through
-//! them.
+//! The checks of fuzzing, one function for each target: each takes any octets and panics if the agent breaks an
+//! invariant. `fuzz_targets/` passes them to libFuzzer, and the agent's tests replay `regressions/` through them.
 
 #![allow(missing_docs)]
 
@@ -120,7 +119,7 @@ impl Metering {
         }
     }
 
-    /// Closes everything and gives the intervals, whose sums agree.
+    /// Closes everything, checks the sums of the intervals and returns them.
     fn finish(mut self) -> Vec<ClosedInterval> {
         self.meter.clock(self.newest_ns);
         self.meter.finish(self.newest_ns);

@@ -7,7 +7,7 @@ use weir_probe::collect::exporter::{ExporterInfo, Protocol};
 use weir_probe::collect::record::Imported;
 use weir_probe::packet::Address;
 
-/// Messages of one input at most.
+/// Maximum number of messages in one input.
 const MOST: usize = 16;
 /// Unknown elements counted by name, known elements, and the name for the rest.
 const NAMES: usize = 256 + 256 + 1;

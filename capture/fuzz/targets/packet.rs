@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 use weir_probe::filter::{FilterConfig, FilterSets};
 use weir_probe::packet::{Checksum, Frame, LinkType, parse, parse_inner, quoted};
 
-/// Numbers of the link layers that are understood, and one that is not.
+/// Numbers of the supported link layers, and of one unsupported.
 pub const LINKS: [u32; 13] = [1, 101, 0, 113, 276, 9, 104, 107, 105, 127, 10, 239, 147];
 
-/// The default filter sets where libpcap is there to compile them, else none.
+/// The default filter sets; none if libpcap, which compiles them, is not installed.
 static FILTERS: LazyLock<Arc<FilterSets>> =
     LazyLock::new(|| Arc::new(FilterSets::compile(&FilterConfig::default()).unwrap_or_default()));
 

@@ -1,4 +1,4 @@
-//! `weir-probe applications`: what the numbers of applications mean.
+//! `weir-probe applications`: lists the applications by number.
 
 use super::ndpi::Ndpi;
 use serde::Serialize;

@@ -1,9 +1,9 @@
 //! Application detection, from a flow's first packets.
 //!
-//! [`Apps`] is what one worker owns. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to
-//! [`Apps::packet`], which soon has nothing left to learn from it. Two detectors work independently: [`names`] reads
-//! server and DNS names; nDPI, if the agent was built with it, detects the application. A flow is inspected from its
-//! first payload on, for a budget of packets; its state in nDPI lives in a pool of fixed size meanwhile.
+//! Each worker owns one [`Apps`]. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to [`Apps::packet`],
+//! which soon needs no more of them. Two detectors work independently: [`names`] reads server and DNS names; nDPI, if
+//! the agent was built with it, detects the application. A flow is inspected from its first payload on, for a budget of
+//! packets; its state in nDPI lives in a pool of fixed size meanwhile.
 
 mod gate;
 pub mod list;
@@ -76,7 +76,7 @@ pub enum NotInspected {
     Overload,
     /// The maximum number of flows was already being inspected.
     PoolFull,
-    /// It was idle and lost its place to a flow that was waiting.
+    /// It was idle, and its state was given to a waiting flow.
     Displaced,
 }
 
@@ -93,7 +93,7 @@ impl NotInspected {
         }
     }
 
-    /// What the cause means, for a person.
+    /// The cause in plain words.
     pub fn meaning(self) -> &'static str {
         match self {
             NotInspected::Overload => "too many of the packets would have been inspected, as when each begins a flow",
@@ -123,7 +123,7 @@ impl NdpiVerdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Handle {
     entry: u16,
-    /// How often the state was freed before, modulo 65,536.
+    /// Number of times that the state was freed before, modulo 65,536.
     generation: u16,
 }
 
@@ -135,9 +135,9 @@ enum Inspection {
     Waiting,
     /// The flow has a state in nDPI.
     Open,
-    /// There is nothing more to learn.
+    /// The inspection is complete.
     Done,
-    /// It did not take place, or was not completed.
+    /// The flow was not inspected, or not completely.
     Not(NotInspected),
 }
 
@@ -213,7 +213,7 @@ pub struct AppCounts {
 }
 
 impl AppCounts {
-    /// What was done since `earlier`.
+    /// The counts since `earlier`.
     pub fn since(&self, earlier: &AppCounts) -> AppCounts {
         let affected = |now: Affected, then: Affected| Affected {
             flows: now.flows - then.flows,
@@ -312,8 +312,8 @@ impl Apps {
         };
     }
 
-    /// Looks at a packet of the flow that `slot` belongs to. `l3` is what was captured from its IP header on, `l4`
-    /// where in that the transport header begins, `time_ms` its time from the Unix epoch. Show it every metered IP
+    /// Looks at a packet of the flow that `slot` belongs to. `l3` holds its captured octets from the IP header on, `l4`
+    /// is the offset of the transport header in them, `time_ms` its time from the Unix epoch. Show it every metered IP
     /// packet, even when nothing is left to learn: overload is measured over all packets.
     ///
     /// True if `slot` changed, so the flow's record must be updated.
@@ -400,7 +400,7 @@ impl Apps {
         *slot = AppSlot::default();
     }
 
-    /// What was done since the start.
+    /// The counts since the start.
     pub fn counts(&self) -> &AppCounts {
         &self.counts
     }
@@ -519,7 +519,7 @@ impl Apps {
     }
 }
 
-/// An IP packet without trailing octets of its frame; all of it if its length field is 0 or too large.
+/// An IP packet without its frame's padding; all of it if its length field is 0 or too large.
 fn without_padding(l3: &[u8]) -> &[u8] {
     let octets = match l3 {
         [first, _, high, low, ..] if first >> 4 == 4 => usize::from(u16::from_be_bytes([*high, *low])),
@@ -535,7 +535,7 @@ fn without_padding(l3: &[u8]) -> &[u8] {
     }
 }
 
-/// What follows the transport header of a TCP segment or UDP datagram.
+/// The payload of a TCP segment or UDP datagram.
 fn payload(protocol: u8, l4: &[u8]) -> &[u8] {
     let header = match protocol {
         TCP => l4.get(12).map_or(usize::MAX, |offset| usize::from(offset >> 4).max(5) * 4),

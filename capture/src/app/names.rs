@@ -82,7 +82,7 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Adds an octet in lower case, escaped where it is not printable, a backslash, or one of `special`.
+    /// Adds an octet in lower case, escaped if it is not printable, a backslash, or one of `special`.
     fn push(&mut self, octet: u8, special: &[u8]) {
         match octet {
             b'\\' => self.text(b"\\\\"),
@@ -263,13 +263,13 @@ impl<'a> Cursor<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// What follows a length of one octet.
+    /// The octets after a one-octet length.
     fn block8(&mut self) -> Option<&'a [u8]> {
         let octets = usize::from(*self.take(1)?.first()?);
         self.take(octets)
     }
 
-    /// What follows a length of two octets.
+    /// The octets after a two-octet length.
     fn block16(&mut self) -> Option<&'a [u8]> {
         let octets = usize::from(self.u16()?);
         self.take(octets)

@@ -67,7 +67,7 @@ impl Module {
     /// A module that knows every protocol.
     ///
     /// # Errors
-    /// As [`Ndpi::check`], and if there is no memory.
+    /// As [`Ndpi::check`], or if memory runs out.
     pub fn new() -> anyhow::Result<Module> {
         Ndpi::check()?;
         let _one = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,8 +103,8 @@ unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Alignment of flow states. With a larger one than the allocator's own, all pages would be needed at once, because
-/// aligned memory is zeroed by writing to it.
+/// Alignment of flow states. With a larger alignment than the allocator's own, all pages would be touched at once,
+/// because aligned memory is zeroed by writing to it.
 const ALIGNMENT: usize = 16;
 
 /// After this time without a packet a flow may lose its state to another, ms.
@@ -129,7 +129,7 @@ struct Pool {
 struct NdpiEntry {
     generation: u16,
     taken: bool,
-    /// The lower half of the time of the last packet, ms.
+    /// Low 32 bits of the last packet's time, in ms.
     last_ms: u32,
 }
 
@@ -224,7 +224,7 @@ pub struct Ndpi {
 }
 
 impl Ndpi {
-    /// Whether there is an nDPI to use; none is made.
+    /// Checks that nDPI can be used, without creating a module.
     ///
     /// # Errors
     /// If the library that was loaded is another version than the agent was built for.
@@ -240,10 +240,10 @@ impl Ndpi {
         Ok(())
     }
 
-    /// An own module, and room for `flows` flows.
+    /// A module of its own, with room for `flows` flows.
     ///
     /// # Errors
-    /// As [`Module::new`], and if there is no memory for so many flows.
+    /// As [`Module::new`], or if memory does not suffice for this many flows.
     pub fn new(flows: u16) -> anyhow::Result<Ndpi> {
         let mut ndpi = Ndpi { module: Module::new()?, pool: Pool::new(flows)?, by_protocol: [0; 256] };
         ndpi.by_protocol = std::array::from_fn(|protocol| ndpi.ask_of_protocol(protocol as u8));
@@ -277,7 +277,7 @@ impl Ndpi {
         }
     }
 
-    /// What ports and IPv4 addresses suggest for a flow that was shown a packet.
+    /// The application that ports and IPv4 addresses suggest, for a flow of which nDPI saw a packet.
     pub fn guess(&mut self, handle: Handle, ip: &IpPacket) -> NdpiVerdict {
         let v4 = |address: &[u8; 16]| match address {
             [.., a, b, c, d] if ip.version == 4 => u32::from_be_bytes([*a, *b, *c, *d]),

@@ -230,7 +230,7 @@ mod with_ndpi {
         // Each makes a module of nDPI.
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever follows the IP header, cut anywhere: no crash, and every state is freed.
+        /// Arbitrary octets after the IP header, cut anywhere, cause no crash, and every state is freed.
         #[test]
         fn any_octets_are_survived(
             packets in proptest::collection::vec(

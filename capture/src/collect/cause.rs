@@ -1,10 +1,10 @@
-//! Why something of an exporter's is in no record, or in one that differs from what was sent.
+//! Causes: why data that an exporter sent is missing from the records, or was changed.
 
-/// What was left out, or mended, and why.
+/// Why the collector left something out, or corrected it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Refusal {
-    /// Datagrams that are neither NetFlow v5, v9, IPFIX nor sFlow v5, and messages in a form that nProbe has not.
+    /// Datagrams that are neither NetFlow v5, v9, IPFIX nor sFlow v5, and messages in a form that nProbe does not send.
     UnknownVersion,
     /// Datagrams and messages that end before their headers or records do.
     Truncated,
@@ -14,7 +14,7 @@ pub enum Refusal {
     UnknownSet,
     /// Templates that are cut, empty, too long, or of an id that data cannot have.
     BadTemplate,
-    /// Sets of data whose template did not come in time, or that waited when too much did.
+    /// Data sets whose template did not arrive in time, or that were dropped because too many waited.
     UnknownTemplate,
     /// Records without two addresses.
     NoAddress,
@@ -22,11 +22,12 @@ pub enum Refusal {
     Empty,
     /// Samples of frames without IP.
     NotIp,
-    /// Samples whose frame breaks off, is malformed, or of a link layer that is not understood.
+    /// Samples whose frame is cut short, malformed, or of an unsupported link layer.
     BadHeader,
-    /// Records with an impossible time, handed over with the time of export in its place.
+    /// Records with an impossible time, which the time of export replaces.
     TimeClamped,
-    /// Datagrams from an exporter whose clock is far off: their records' times were moved to this host's clock.
+    /// Datagrams from an exporter whose clock is far off. The collector converted their records' times to this host's
+    /// clock.
     ClockOff,
     /// Templates forgotten for newer ones.
     TemplatesForgotten,
@@ -34,23 +35,23 @@ pub enum Refusal {
     OptionsForgotten,
     /// Exporters forgotten for newer ones.
     ExportersForgotten,
-    /// Counters and names of interfaces that were not kept, because a sender named too many.
+    /// Counters and names of interfaces that were dropped because a sender used too many.
     InterfacesForgotten,
-    /// Datagrams that came while the collector's socket was full: counted by the kernel, of whom is not known.
+    /// Datagrams that the kernel dropped because the collector's socket was full; their exporters are unknown.
     SocketFull,
-    /// Payloads, or lines, that are no JSON, or break off.
+    /// Payloads, or lines, that are not JSON or are incomplete.
     BadJson,
-    /// Values that their elements cannot have: left out, the record is taken without them.
+    /// Values that their elements cannot have: the record is used without them.
     BadValue,
-    /// Payloads that zlib did not make, or that become longer than 16 MiB.
+    /// Payloads that are not zlib data, or that expand to more than 16 MiB.
     BadCompression,
-    /// Datagrams that came twice, and records that tell an event, or totals, that another told.
+    /// Datagrams received twice, and records that repeat an event or totals that another record reported.
     Repeated,
-    /// Samples of sFlow's of a kind that is not read.
+    /// sFlow samples of an unsupported kind.
     UnknownSample,
-    /// Records with more octets a packet, or more of either, than can be.
+    /// Records with impossible counts: too many octets per packet, too many packets or too many octets.
     Absurd,
-    /// Records whose octets are those of the payload alone (IE 231, 232), taken as they are.
+    /// Records that count only payload octets (IE 231, 232), used unchanged.
     PayloadOctets,
 }
 
@@ -83,33 +84,37 @@ impl Refusal {
         Refusal::PayloadOctets,
     ];
 
-    /// What the cause means, and what is counted, for a person.
+    /// The cause in plain words, and the unit that it counts.
     pub fn meaning(self) -> &'static str {
         match self {
-            Refusal::UnknownVersion => "datagrams that are neither NetFlow, IPFIX nor sFlow, messages not of nProbe's",
+            Refusal::UnknownVersion => {
+                "datagrams other than NetFlow, IPFIX and sFlow, and messages other than nProbe's"
+            }
             Refusal::Truncated => "datagrams and messages that end before their headers or records do",
             Refusal::BadLength => "sets, samples and messages with an impossible length",
             Refusal::UnknownSet => "sets with a reserved id",
             Refusal::BadTemplate => "templates that are cut, empty, too long, or of an id that data cannot have",
-            Refusal::UnknownTemplate => "sets of data whose template did not come in time, or when too many waited",
+            Refusal::UnknownTemplate => {
+                "data sets whose template did not come in time, or dropped when too many waited"
+            }
             Refusal::NoAddress => "records without two addresses",
             Refusal::Empty => "records that count neither packets nor octets",
             Refusal::NotIp => "samples of frames without IP: ARP, LLDP, ...",
-            Refusal::BadHeader => "samples whose frame breaks off, is malformed, or of a link layer not understood",
-            Refusal::TimeClamped => "records handed over with the time of export in place of an impossible one",
+            Refusal::BadHeader => "samples whose frame is cut short, malformed, or of an unsupported link layer",
+            Refusal::TimeClamped => "records in which the time of export replaces an impossible one",
             Refusal::ClockOff => "datagrams from an exporter whose clock is far off; times were moved to this host's",
             Refusal::TemplatesForgotten => "templates forgotten for newer ones",
             Refusal::OptionsForgotten => "sampling rates and sFlow sources forgotten for newer ones",
             Refusal::ExportersForgotten => "exporters forgotten for newer ones",
-            Refusal::InterfacesForgotten => "counters and names of interfaces not kept: a sender named too many",
-            Refusal::SocketFull => "datagrams that found the collector's socket full; of whom is not known",
-            Refusal::BadJson => "payloads or lines of nProbe's that are no JSON, or break off",
-            Refusal::BadValue => "values that their elements cannot have; the record is taken without them",
-            Refusal::BadCompression => "payloads that zlib did not make, or that become longer than 16 MiB",
-            Refusal::Repeated => "datagrams that came twice, and records that tell again what another told",
-            Refusal::UnknownSample => "samples of sFlow's of a kind that is not read",
-            Refusal::Absurd => "records with more octets a packet, or more of either, than can be",
-            Refusal::PayloadOctets => "records taken with the octets of their payload alone, as firewalls count them",
+            Refusal::InterfacesForgotten => "counters and names of interfaces dropped because a sender used too many",
+            Refusal::SocketFull => "datagrams that the kernel dropped because the collector's socket was full",
+            Refusal::BadJson => "payloads or lines from nProbe that are not JSON, or are incomplete",
+            Refusal::BadValue => "values that their elements cannot have; the record is used without them",
+            Refusal::BadCompression => "payloads that are not zlib data, or that expand to more than 16 MiB",
+            Refusal::Repeated => "datagrams received twice, and records that repeat what another reported",
+            Refusal::UnknownSample => "sFlow samples of an unsupported kind",
+            Refusal::Absurd => "records with impossible counts of packets or octets",
+            Refusal::PayloadOctets => "records that count only payload octets, as some firewalls do",
         }
     }
 

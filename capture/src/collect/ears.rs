@@ -1,4 +1,4 @@
-//! Ears of a collector in tests: what comes is put there, and a clock that is set.
+//! A collector's input in tests: the test adds messages and sets the clock.
 
 use super::exporter::Session;
 use super::listen::Input;

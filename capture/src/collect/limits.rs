@@ -1,11 +1,11 @@
-//! Bounds of what exporters may make a decoder keep, and of the times that are believed.
+//! Bounds on the state that exporters can create in a decoder, and on the times that it accepts.
 
-/// What is kept of exporters at most.
+/// Maximum state kept about exporters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
-    /// Exporters, observation domains counted apart.
+    /// Exporters, each observation domain counted separately.
     pub exporters: usize,
-    /// Sessions of one exporter: of a port each.
+    /// Sessions of one exporter, one for each port.
     pub sessions: usize,
     /// Templates of one session.
     pub templates: usize,

@@ -61,13 +61,13 @@ pub struct Uncommitted {
 }
 
 impl Uncommitted {
-    /// Commits them, and waits for the answer where `wait` says so.
+    /// Commits them, and waits for the answer if `wait`.
     pub fn commit(&mut self, wait: bool) {
         if self.taken.is_empty() {
             return;
         }
         if let Err(error) = self.committer.commit(std::mem::take(&mut self.taken), wait) {
-            tracing::warn!("{error:#}: after a restart it is read again");
+            tracing::warn!("{error:#}: these messages are read again after a restart");
         }
     }
 }

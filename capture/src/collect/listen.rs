@@ -15,13 +15,13 @@ use std::time::Duration;
 
 /// Octets to ask for as a socket's buffer; the system may give less (net.core.rmem_max).
 const BUFFER: usize = 32 << 20;
-/// Datagrams, and reads of connections, that are taken in one go before the clock is looked at.
+/// Maximum datagrams, or reads of connections, between two looks at the clock.
 const AT_ONCE: usize = 256;
 /// The longest datagram or message.
 const LONGEST: usize = 65_535;
 /// Connections at once.
 const MOST_STREAMS: usize = 1024;
-/// Statistics that the system keeps of a socket, and the index of its drop counter (linux/sock_diag.h).
+/// Number of the system's statistics on a socket, and the index of its drop counter (linux/sock_diag.h).
 const MEMINFO: usize = 9;
 const MEMINFO_DROPS: usize = 8;
 
@@ -43,16 +43,16 @@ impl FromStr for Listen {
     }
 }
 
-/// What a worker hears exporters by, and the clock it goes by: sockets and the host's, or those of a simulation.
+/// A worker's inputs and clock: sockets and the host's clock, or those of a simulation.
 pub trait Input {
     /// ns from the Unix epoch.
     fn now_ns(&self) -> i64;
 
-    /// Waits until something comes, and hands it over with where it came from and when, ns from the Unix epoch. True where
-    /// more may be there already.
+    /// Waits for a message, and passes it on with its session and arrival time, ns from the Unix epoch. True if more
+    /// may be waiting already.
     ///
     /// # Errors
-    /// What the system says of waiting.
+    /// Errors of the system call that waits.
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool>;
 
     /// Datagrams that came while a socket was full, since it was opened.
@@ -66,23 +66,23 @@ struct ExporterStream {
     begun: Vec<u8>,
 }
 
-/// What one worker listens on.
+/// The inputs of one worker.
 pub struct Ports {
     sockets: Vec<UdpSocket>,
     /// The port of each socket, as the system gave it.
     ports: Vec<u16>,
-    /// What each socket had dropped when it was last asked; the system counts in 32 bits.
+    /// Each socket's drop counter at the last reading; the system counts in 32 bits.
     dropped: Vec<(u32, u64)>,
     listeners: Vec<TcpListener>,
     streams: Vec<ExporterStream>,
-    /// What becomes readable when there is something else to do.
+    /// Descriptors that become readable when another input has data.
     wake: Option<RawFd>,
     buffer: Box<[u8]>,
     broken: u64,
 }
 
 impl Ports {
-    /// Several workers may open the same ports: the system shares exporters out among them.
+    /// Several workers may open the same ports: the system distributes exporters among them.
     ///
     /// # Errors
     /// One clear line about what to do.
@@ -109,17 +109,17 @@ impl Ports {
     /// The UDP ports that it listens on, as the system gave them.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.sockets.iter().map(UdpSocket::local_addr).collect()
     }
 
-    /// Ends waiting when this descriptor is readable, too; it must stay open while these ports are polled.
+    /// Also ends waiting when this descriptor is readable; it must stay open while these ports are polled.
     pub fn wake_by(&mut self, wake: Option<RawFd>) {
         self.wake = wake;
     }
 
-    /// Connections that were closed because what they carried was no IPFIX.
+    /// Connections closed because they did not carry IPFIX.
     pub fn broken(&self) -> u64 {
         self.broken
     }
@@ -130,7 +130,7 @@ impl Input for Ports {
         wall_clock_ns()
     }
 
-    /// To be asked before 2^32 more have come.
+    /// Must be called before 2^32 more are dropped.
     fn dropped(&mut self) -> u64 {
         for (socket, (told, sum)) in self.sockets.iter().zip(&mut self.dropped) {
             let now = drops(socket).unwrap_or(*told);
@@ -180,7 +180,7 @@ impl Input for Ports {
     }
 }
 
-/// How many datagrams the system dropped at a socket, in 32 bits; none where it does not say.
+/// The system's 32-bit count of datagrams dropped at a socket; `None` if it reports none.
 fn drops(socket: &UdpSocket) -> Option<u32> {
     let mut told = [0_u32; MEMINFO];
     let mut octets = size_of_val(&told) as libc::socklen_t;
@@ -190,7 +190,7 @@ fn drops(socket: &UdpSocket) -> Option<u32> {
     (done == 0 && octets as usize == size_of_val(&told)).then_some(told[MEMINFO_DROPS])
 }
 
-/// Hands over what a socket holds, up to a fair number; true where more may be there.
+/// Passes on a socket's datagrams, up to a fair number; true if more may be waiting.
 fn drain(socket: &UdpSocket, local_port: u16, buffer: &mut [u8], take: &mut impl FnMut(Session, &[u8])) -> bool {
     for _ in 0..AT_ONCE {
         match socket.recv_from(buffer) {
@@ -207,7 +207,7 @@ fn drain(socket: &UdpSocket, local_port: u16, buffer: &mut [u8], take: &mut impl
 }
 
 impl ExporterStream {
-    /// Reads on, and hands whole messages over; false where the connection has ended.
+    /// Reads from the connection and passes on whole messages; false if it has ended.
     fn read(&mut self, buffer: &mut [u8], broken: &mut u64, take: &mut impl FnMut(Session, &[u8])) -> bool {
         for _ in 0..AT_ONCE {
             let octets = match self.stream.read(buffer) {
@@ -222,7 +222,7 @@ impl ExporterStream {
                 Ok(done) => _ = self.begun.drain(..done),
                 Err(cause) => {
                     *broken += 1;
-                    tracing::warn!("a connection was closed that carries no IPFIX: {}", cause.meaning());
+                    tracing::warn!("closed a connection that does not carry IPFIX: {}", cause.meaning());
                     return false;
                 }
             }
@@ -231,7 +231,7 @@ impl ExporterStream {
     }
 }
 
-/// Hands over whole messages; how many octets they are.
+/// Passes on whole messages; returns their octets.
 fn messages(stream: &[u8], mut take: impl FnMut(&[u8])) -> Result<usize, Refusal> {
     let mut done = 0;
     while let Some(octets) = message_octets(&stream[done..])? {
@@ -271,7 +271,7 @@ mod tests {
         "127.0.0.1:0".parse().unwrap()
     }
 
-    /// Polls until so many came.
+    /// Polls until this many arrived.
     fn heard(ports: &mut Ports, count: usize) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         let end = Instant::now() + Duration::from_secs(20);
@@ -334,5 +334,20 @@ mod tests {
             ports.poll(Duration::from_millis(100), &mut |_, _, _| panic!("nothing is whole")).unwrap();
         }
         assert_eq!((ports.streams.len(), ports.broken()), (0, 1));
+    }
+
+    #[test]
+    fn more_datagrams_than_are_taken_in_one_go_are_said_to_wait() {
+        let mut ports = Ports::open(&[local()], &[]).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let udp = ports.addresses().unwrap()[0];
+        for _ in 0..AT_ONCE + 9 {
+            sender.send_to(b"one", udp).unwrap();
+        }
+        let mut poll = || {
+            let mut count = 0;
+            (ports.poll(Duration::from_secs(1), &mut |_, _, _| count += 1).unwrap(), count)
+        };
+        assert_eq!([poll(), poll()], [(true, AT_ONCE), (false, 9)]);
     }
 }

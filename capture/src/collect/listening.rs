@@ -1,4 +1,5 @@
-//! The listening half of a collector's line: decodes what comes, adds it up, and closes intervals by the clock.
+//! The listening half of a collector's line: decodes messages, adds up their records, and closes intervals by the
+//! clock.
 
 use super::cause::Refusal;
 use super::decode::{Decoder, Heard, ZmqTopic};
@@ -32,14 +33,14 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(50);
 /// How long after its end an interval stays open, as with packets.
 const GRACE_MS: i64 = 200;
-/// Intervals that time may jump by before the empty ones get no closing records.
+/// Number of empty intervals that get closing records; after a larger jump in time, the empty ones get none.
 const MOST_BEHIND: i64 = 60;
 /// How far before the open interval records may reach, ms: as long as the ledger keeps intervals in detail.
 const OLDEST_MS: i64 = 3_600_000;
-/// How long a stopping worker still takes in what had come.
+/// How long a stopping worker still reads datagrams that had arrived.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// What a worker is made of beside its ports and its sink.
+/// The parts of a worker other than its ports and its sink.
 #[derive(Clone)]
 pub struct CollectOptions {
     pub identity: Identity,
@@ -55,18 +56,18 @@ pub struct CollectOptions {
 /// Work for the publisher.
 pub enum Work {
     Flows(Vec<Flows>),
-    /// Notices of the interval that begins then, ms.
+    /// Notices of the interval with this start, ms.
     Notices(i64, Vec<Notice>),
     Close(CollectClosing),
-    /// All that came of nProbe's topics up to there was sent before.
+    /// Everything read from nProbe's topics up to these offsets has been sent before.
     Taken(Taken),
 }
 
-/// Decodes what an input hears, adds it up, and closes intervals by the input's clock.
+/// Decodes an input's messages, adds up their records, and closes intervals by the input's clock.
 pub struct Listening<I> {
     input: I,
     inbox: Option<Inbox>,
-    /// What the metrics already have of nProbes.
+    /// Counts of nProbes already added to the metrics.
     heard: Heard,
     options: CollectOptions,
     decoder: Decoder,
@@ -135,7 +136,7 @@ impl<I: Input> Listening<I> {
         }
     }
 
-    /// Takes in what has come, and closes the intervals that are over; true where more may have come.
+    /// Reads the waiting messages, and closes the intervals that are over; true if more may be waiting.
     ///
     /// # Errors
     /// Where publishing has ended.
@@ -161,7 +162,7 @@ impl<I: Input> Listening<I> {
         Ok(more)
     }
 
-    /// Closes the open interval, and nothing follows.
+    /// Closes the open interval as the last one.
     ///
     /// # Errors
     /// Where publishing has ended.
@@ -186,7 +187,7 @@ impl<I: Input> Listening<I> {
         })
     }
 
-    /// Takes in what has come; true where more may be there.
+    /// Reads the waiting messages; true if more may be waiting.
     fn hear(&mut self, patience: Duration) -> bool {
         let Listening { input, inbox, decoder, table, notices, reports, .. } = self;
         let mut adding = Adding { table, notices, reports, last: None, now_ms: 0 };
@@ -252,19 +253,21 @@ impl<I: Input> Listening<I> {
         self.send(Work::Close(closing))?;
         if let Err(error) = self.options.states.save(self.options.identity.worker, &self.decoder) {
             if self.throttle.allow("state") {
-                tracing::warn!("{error:#}: after a restart exporters would have to send their templates again");
+                tracing::warn!(
+                    "{error:#}: after a restart, records will wait until exporters send their templates again"
+                );
             }
         }
         Ok(())
     }
 
-    /// What came of each exporter since this was last asked.
+    /// Counts of each exporter since the previous call.
     fn exporters(&mut self) -> Vec<proto::Exporter> {
         let all = self.counts();
         self.reports.since(self.decoder.exporters(), &all)
     }
 
-    /// What came of all, and what did not even come to the decoder.
+    /// Counts over all exporters, and of datagrams that never reached the decoder.
     fn counts(&mut self) -> Counts {
         let mut counts = self.decoder.counts();
         counts.causes[Refusal::SocketFull as usize] = self.input.dropped();
@@ -278,9 +281,9 @@ struct Adding<'a> {
     table: &'a mut Table,
     notices: &'a mut Notices,
     reports: &'a mut ExporterReports,
-    /// Whose came last, and how many: most come of one.
+    /// The exporter of the latest records, and their number: most runs of records are one exporter's.
     last: Option<(ExporterInfo, u64)>,
-    /// When what is taken came, ms.
+    /// Arrival time of the records being taken, ms.
     now_ms: i64,
 }
 

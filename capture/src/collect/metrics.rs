@@ -1,11 +1,11 @@
-//! What a collector counts of exporters and of nProbes.
+//! A collector's counters on exporters and nProbes.
 
 use super::decode::{Heard, ZmqTopic};
 use crate::metrics::{CounterBy, Metrics};
 use crate::proto;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Records that came and that were lost, by exporter.
+/// Records received and lost, by exporter.
 #[derive(Clone)]
 pub struct CollectMetrics {
     records: CounterBy<2>,
@@ -73,7 +73,7 @@ impl CollectMetrics {
     }
 }
 
-/// An exporter's address as text; empty where there is none.
+/// An exporter's address as text; empty for counts that belong to no exporter.
 fn address(octets: &[u8]) -> String {
     let (four, sixteen): (Result<[u8; 4], _>, Result<[u8; 16], _>) = (octets.try_into(), octets.try_into());
     match (four, sixteen) {

@@ -1,9 +1,9 @@
 //! `weir-probe collect`: converts flow records of other exporters (NetFlow, IPFIX, sFlow, nProbe) into Weir's.
 //!
-//! A record's way: [`listen`] or [`nprobe`] → [`decode`], which makes [`record::Imported`] of it → `part`, which splits it over
-//! intervals → [`table`], which adds it up by interval and biflow → [`publish`]. [`exporter`] is what decoders keep of an
-//! exporter, `element` what the fields of its records mean. [`listening`] is the thread that does the first part, [`mod@line`]
-//! puts it together with the one that publishes.
+//! The path of a record: [`listen`] or [`nprobe`] → [`decode`], which turns it into [`record::Imported`] → `part`,
+//! which splits it over intervals → [`table`], which adds it up by interval and biflow → [`publish`]. [`exporter`]
+//! holds the decoders' state about an exporter, `element` the meaning of its records' fields. [`listening`] is the
+//! thread of the first part; [`mod@line`] combines it with the publishing thread.
 
 pub mod cause;
 pub mod decode;

@@ -1,5 +1,5 @@
-//! What exporters notice beside their flows, on its way to the publisher: events of translation, counters of interfaces and
-//! names.
+//! Reports of exporters other than flows, on their way to the publisher: events of translation, counters of interfaces
+//! and names.
 
 use super::exporter::ExporterInfo;
 use super::record::{GivenName, InterfaceCounters, Named, NatEvent};
@@ -18,15 +18,15 @@ const QUEUE: usize = 10_000;
 const NAME_AGAIN_MS: i64 = 3_600_000;
 /// Samples of counters further apart than this have no delta, ms.
 const LONGEST_SPAN_MS: i64 = 3_600_000;
-/// Octets of a user's, an interface's or a description's name that are kept.
+/// Maximum kept octets of a user name, interface name or description.
 const MAX_NAME: usize = 255;
 
-/// One notice, as `flow.proto` has it.
+/// One notice, as a message of `flow.proto`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notice {
-    /// An address was translated, or a firewall decided.
+    /// An address translation, or a firewall's decision.
     Nat(proto::NatEvent),
-    /// What the counters of an interface went on by.
+    /// The increase of an interface's counters.
     Counters(proto::ExporterCounters),
     /// What something is called.
     Name(proto::ExporterName),
@@ -50,11 +50,11 @@ type Interface = (Address, u32, u32);
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     newest: InterfaceCounters,
-    /// A later sample with lower counters, and when it came.
+    /// A later sample with lower counters, and its arrival time.
     lower: Option<(i64, InterfaceCounters)>,
 }
 
-/// The notices that wait, and what was reported before.
+/// The waiting notices, and the state of earlier reports.
 #[derive(Debug, Default)]
 pub struct Notices {
     queue: Vec<Notice>,
@@ -65,12 +65,12 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Whether those that wait have to be published before more comes.
+    /// Whether the waiting notices must be published before more are added.
     pub fn is_full(&self) -> bool {
         self.queue.len() >= QUEUE
     }
 
-    /// Counters and names that were forgotten for those of other senders.
+    /// Counters and names forgotten to make room for other senders.
     pub fn forgotten(&self) -> u64 {
         self.counters.forgotten() + self.names.forgotten()
     }
@@ -80,7 +80,7 @@ impl Notices {
         std::mem::take(&mut self.queue)
     }
 
-    /// An event of translation, or of a firewall. What was not translated is seen as it is.
+    /// Adds an event of address translation or of a firewall. A part that was not translated is the same on both sides.
     pub fn event(&mut self, from: &ExporterInfo, event: &NatEvent<'_>) {
         let either =
             |after: &Address, before: &Address| stated(if *after == Address::default() { before } else { after });
@@ -121,9 +121,9 @@ impl Notices {
         }));
     }
 
-    /// Counters of an interface: what they went on by since the sample before; nothing for the first one. A single sample
-    /// that is lower came late; two that rise from there are of a device that began to count anew. False where there is
-    /// no room for them.
+    /// Adds the increase of an interface's counters since the previous sample; the first one adds nothing. A single
+    /// lower sample arrived late; two lower ones that rise mean that the device's counters restarted. False where there
+    /// is no room for them.
     pub fn counters(&mut self, from: &ExporterInfo, now: &InterfaceCounters, now_ms: i64) -> bool {
         let interface = (*from.speaker(), from.domain, now.index);
         let Some((base_ms, base)) = self.counters.get(&from.address, &interface).copied() else {
@@ -168,7 +168,7 @@ impl Notices {
         true
     }
 
-    /// A name, where it is new or was not told for long. False where there is no room for it.
+    /// Reports a name that is new, or that was not reported for long. False if there is no room for it.
     pub fn name(&mut self, from: &ExporterInfo, name: &GivenName<'_>, now_ms: i64) -> bool {
         let kind = match name.of {
             Named::Interface => Kind::Interface,
@@ -194,7 +194,7 @@ impl Notices {
     }
 }
 
-/// What happened, over both numberings (IE 230, RFC 8158; IE 233).
+/// The kind of event, combined from both numberings (IE 230, RFC 8158; IE 233).
 fn what(event: &NatEvent<'_>) -> Event {
     match (event.nat_event, event.firewall_event) {
         (1 | 4 | 6 | 8 | 10, _) => Event::Create,
@@ -270,6 +270,11 @@ mod tests {
         assert_eq!(nat(&absurd).port_block_end, 65_535);
         let session = NatEvent { nat_event: 4, translated_ports: [1500, 0], ..block };
         assert_eq!((nat(&session).post_src_port, nat(&session).port_block_end), (1500, 0));
+        // Some report a block with the event of a session, and name no port.
+        let of_session = NatEvent { nat_event: 1, ports: [5, 80], translated_ports: [0, 0], ..block };
+        assert_eq!((nat(&of_session).post_src_port, nat(&of_session).port_block_end), (1024, 2047));
+        let no_block = NatEvent { port_block: [0, 2047], ..of_session };
+        assert_eq!((nat(&no_block).post_src_port, nat(&no_block).port_block_end), (5, 0));
     }
 
     #[test]
@@ -352,7 +357,7 @@ mod tests {
             (3000, GivenName { of: Named::Vrf, ..name }, 1),
             (2000 + NAME_AGAIN_MS, GivenName { description: b"south", ..name }, 1),
         ] {
-            notices.name(&exporter(), &name, ms);
+            notices.name(&exporter(), &name, 1_700_000_000_000 + ms);
             assert_eq!(notices.take().len(), told, "{ms}");
         }
         let long = "ü".repeat(200);

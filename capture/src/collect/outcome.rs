@@ -15,10 +15,10 @@ pub struct CollectOutcome {
     pub clamped: Clamped,
     pub without_sampling_rate: u64,
     pub exporters: usize,
-    /// By topic of ZeroMQ, and by name of the element.
+    /// By ZeroMQ topic, and by element name.
     pub nprobe_messages: BTreeMap<&'static str, u64>,
     pub left_out: BTreeMap<String, u64>,
-    /// Elements of NetFlow and IPFIX, and records of sFlow, that have no place in a record.
+    /// Elements of NetFlow and IPFIX, and sFlow records, that Weir's record has no field for.
     pub elements: BTreeMap<String, u64>,
 }
 
@@ -139,5 +139,32 @@ mod tests {
         let json = both.json(1, Duration::ZERO);
         assert_eq!(json["elements_left_out"], json!({"isMulticast": 4}));
         assert_eq!(json["nprobe"]["elements_left_out"], json!({"SRC_AS": 6}));
+    }
+
+    #[test]
+    fn the_summary_has_a_line_for_what_there_was_and_none_else() {
+        let lines = |outcome: &CollectOutcome| -> Vec<String> {
+            outcome.text(Duration::ZERO).lines().skip(2).map(|line| line.trim().to_owned()).collect()
+        };
+        let mut outcome = CollectOutcome::default();
+        assert_eq!(lines(&outcome), [""; 0]);
+        outcome.counts.counter_samples = 3;
+        outcome.counts.losses.lost = 2;
+        outcome.counts.samples.lost = 5;
+        outcome.counts.exporter_drops = 1;
+        outcome.counts.exporter_records_dropped = 4;
+        outcome.without_sampling_rate = 6;
+        outcome.nprobe_messages = BTreeMap::from([("flow", 8), ("hello", 9)]);
+        let expected = [
+            "beside flows: 0 events of translation, 3 samples of interfaces' counters",
+            "lost before they came, by sequence numbers: 7",
+            "dropped by exporters, as they say: 1 packets, 4 records",
+            "without a sampling rate, counted as they came: 6 records",
+            "nProbe's messages: 8 flow, 9 hello",
+        ];
+        assert_eq!(lines(&outcome), expected);
+        let mut twice = CollectOutcome::default();
+        [&outcome, &outcome].into_iter().for_each(|one| twice.add(one));
+        assert!(lines(&twice).contains(&"nProbe's messages: 16 flow, 18 hello".to_owned()));
     }
 }

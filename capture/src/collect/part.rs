@@ -1,17 +1,17 @@
-//! What of a record falls into one interval.
+//! The part of a record that falls into one interval.
 
 use super::element::routed::Route;
 use super::record::Imported;
 use super::split::Spread;
 use crate::meter::key::End;
 
-/// Octets kept of a server name or DNS name.
+/// Maximum kept octets of a server name or DNS name.
 const MAX_NAME: usize = 255;
 
 pub(super) struct FlowPart {
     /// Packets and octets of its source and of its destination, scaled.
     pub(super) sent: [(u64, u64); 2],
-    /// When the flow began, as far as that is believed, ms.
+    /// When the flow began, if the collector accepts the stated time, ms.
     pub(super) start_ms: i64,
     /// First and last packet of this part, ms.
     pub(super) first_ms: i64,
@@ -28,7 +28,7 @@ pub(super) struct FlowPart {
     pub(super) rtt_us: u32,
     pub(super) application_id: u16,
     pub(super) rare: Option<Box<Rare>>,
-    /// What the router said, as the source's.
+    /// The router's data, as seen from the source.
     pub(super) route: Option<Box<Route>>,
 }
 
@@ -113,7 +113,7 @@ impl Rare {
         }))
     }
 
-    /// Adds what a further record has; names stay as they came first.
+    /// Adds a further record's values; the first names stay.
     pub(super) fn add(&mut self, other: Rare) {
         for end in 0..2 {
             self.retransmissions[end] += other.retransmissions[end];

@@ -10,7 +10,7 @@ use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known when an interval closes, beside the flows.
+/// Inputs of a closing record other than the flows.
 #[derive(Clone, Debug, Default)]
 pub struct CollectClosing {
     pub start_ms: i64,
@@ -18,7 +18,7 @@ pub struct CollectClosing {
     pub last: bool,
     /// Empty intervals before it that get no closing record, because time jumped.
     pub skipped: u64,
-    /// Records whose times were not believed.
+    /// Records whose times were not accepted.
     pub clamped: u64,
     pub exporters: Vec<proto::Exporter>,
     pub load: proto::Load,
@@ -61,7 +61,7 @@ impl CollectPublisher {
         &self.published
     }
 
-    /// Publishes the flows of one interval, which may be any that is not after the open one.
+    /// Publishes the flows of one interval: the open one or an earlier one.
     ///
     /// # Errors
     /// Where the sink cannot go on.
@@ -93,7 +93,7 @@ impl CollectPublisher {
         Ok(())
     }
 
-    /// Publishes what exporters told beside their flows, in batches of the open interval.
+    /// Publishes exporters' reports other than flows, in batches of the open interval.
     ///
     /// # Errors
     /// Where the sink cannot go on.
@@ -111,8 +111,8 @@ impl CollectPublisher {
         Ok(())
     }
 
-    /// Publishes the closing record of the open interval, once all its flows and all that came late are published, and
-    /// its counters.
+    /// Publishes the counters and the closing record of the open interval; all its flows and all late ones must have
+    /// been published.
     ///
     /// # Errors
     /// Where the sink cannot go on.
@@ -151,8 +151,8 @@ impl CollectPublisher {
         self.messages.close(closing.start_ms.max(0) as u64, stated, counters, sink)
     }
 
-    /// What filters counted since the closing record before, whichever interval it is of; records of each exporter, and
-    /// what it lost and what could not be read (these count records, packets or datagrams as packets).
+    /// Counts of filters since the previous closing record, of whatever interval; and for each exporter its records,
+    /// its losses and its unreadable data (these count records, packets or datagrams as packets).
     fn counters(&mut self, exporters: &[proto::Exporter]) -> Vec<proto::Counter> {
         let filters = self.filters.take();
         let mut counters: Vec<_> = filters.labels().map(|(set, label, volume)| counter(set, label, volume)).collect();
@@ -243,7 +243,16 @@ mod tests {
         table.add((&[0; 16], 0), &flow(9, 8, OPEN, OPEN));
         table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
         publisher
-            .close(CollectClosing { start_ms: OPEN, exporters: vec![exporter], ..CollectClosing::default() }, &mut kept)
+            .close(
+                CollectClosing {
+                    start_ms: OPEN,
+                    exporters: vec![exporter],
+                    clamped: 5,
+                    load: proto::Load { cpu_permille: 250, ..proto::Load::default() },
+                    ..CollectClosing::default()
+                },
+                &mut kept,
+            )
             .unwrap();
         publisher
             .close(CollectClosing { start_ms: OPEN + 10_000, last: true, ..CollectClosing::default() }, &mut kept)
@@ -271,6 +280,12 @@ mod tests {
         let [first, second] = closings[..] else { panic!() };
         assert_eq!((first.first_sequence, first.batches, first.records, first.first), (0, 5, 504, true));
         assert_eq!((second.first_sequence, second.batches, second.first, second.last), (6, 0, false, true));
+        let interval = first.interval.as_ref().unwrap();
+        let packets_of = |volume: &Option<proto::Volume>| volume.unwrap().packets;
+        assert_eq!([&interval.on_interface, &interval.captured].map(packets_of), [509; 2], "nothing is lost between");
+        assert_eq!((interval.late_packets, first.load.unwrap().cpu_permille), (5, 250));
+        let late_of = |of: &Option<proto::Conservation>| of.as_ref().unwrap().late_packets;
+        assert_eq!((late_of(&second.interval), late_of(&second.epoch_total)), (0, 5));
         let packets = |of: &Option<proto::Conservation>| of.as_ref().unwrap().in_flow_records.unwrap().packets;
         assert_eq!((packets(&first.interval), packets(&first.epoch_total)), (509, 539));
         assert_eq!((packets(&second.interval), packets(&second.epoch_total)), (0, 539));
@@ -289,5 +304,49 @@ mod tests {
             .map(|counter| (&*counter.label, counter.packets))
             .collect();
         assert_eq!(exporters, [("lost", 3), ("records", 501)]);
+    }
+
+    #[test]
+    fn what_could_not_be_read_of_all_exporters_is_counted_by_cause() {
+        let mut publisher = CollectPublisher::new(Identity::default(), Arc::default());
+        let mut kept = Kept::default();
+        let exporter =
+            |count| proto::Exporter { refused: [("bad_length".to_owned(), count)].into(), ..Default::default() };
+        let closing = CollectClosing { exporters: vec![exporter(2), exporter(3)], ..CollectClosing::default() };
+        publisher.close(closing, &mut kept).unwrap();
+        let counted = kept.1[0].counters.iter().find(|counter| counter.label == "bad_length").unwrap();
+        assert_eq!((&*counted.set, counted.packets), ("exporters", 5));
+    }
+
+    #[test]
+    fn notices_are_published_all_in_batches_of_the_open_interval() {
+        let identity = Identity { probe: "p".to_owned(), workers: 1, interval_ms: 10_000, ..Identity::default() };
+        let mut publisher = CollectPublisher::new(identity, Arc::default());
+        let mut kept = Kept::default();
+        let event = |port| proto::NatEvent { src_port: port, user_name: "u".repeat(200), ..Default::default() };
+        let mut notices: Vec<Notice> = (0..3000).map(|port| Notice::Nat(event(port))).collect();
+        notices.push(Notice::Name(proto::ExporterName { number: 7, ..Default::default() }));
+        notices.push(Notice::Counters(proto::ExporterCounters { interface: 8, ..Default::default() }));
+        publisher.notices(OPEN, &notices, &mut kept).unwrap();
+        publisher.close(CollectClosing { start_ms: OPEN, ..CollectClosing::default() }, &mut kept).unwrap();
+        let batches: Vec<_> = kept
+            .0
+            .iter()
+            .filter_map(|message| match message.body.as_ref().unwrap() {
+                Body::Batch(batch) => Some((message.interval_start_ms as i64, batch)),
+                Body::Closing(_) => None,
+            })
+            .collect();
+        assert!(batches.len() > 1 && batches.iter().all(|(start_ms, _)| *start_ms == OPEN));
+        let ports: Vec<u32> =
+            batches.iter().flat_map(|(_, batch)| batch.nat_events.iter().map(|event| event.src_port)).collect();
+        assert_eq!(ports, (0..3000).collect::<Vec<_>>());
+        let (_, last) = batches.last().unwrap();
+        assert_eq!((last.names[0].number, last.interface_counters[0].interface), (7, 8));
+        let Some(Body::Closing(closing)) = &kept.0.last().unwrap().body else { panic!() };
+        assert_eq!(
+            (u64::from(closing.batches), publisher.published().batches),
+            (batches.len() as u64, batches.len() as u64)
+        );
     }
 }

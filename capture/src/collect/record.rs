@@ -1,9 +1,9 @@
-//! What every decoder makes, whatever the record came by.
+//! The record that every decoder produces, from any format.
 
 use super::element::routed::Routed;
 use crate::packet::Address;
 
-/// What one side of a flow sent.
+/// Counts of one side of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentCounts {
     /// Packets as exported, not scaled by the sampling rate (IE 2, 86, 23, 24).
@@ -16,11 +16,11 @@ pub struct SentCounts {
     pub class_of_service: u8,
     /// Segments sent again (ntop 35632.109, 110).
     pub retransmissions: u32,
-    /// Segments that were overtaken (ntop 35632.111, 112).
+    /// Segments out of order (ntop 35632.111, 112).
     pub out_of_order: u32,
 }
 
-/// One record of another exporter: a flow from source to destination, with the other direction where it was exported with
+/// One record of another exporter: a flow from source to destination, with the reverse direction if the record includes
 /// it (RFC 5103).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported<'a> {
@@ -34,19 +34,20 @@ pub struct Imported<'a> {
     pub protocol: u8,
     /// VLAN id, 0 for none (IE 58, 243).
     pub vlan: u16,
-    /// What the source sent, and what it was sent: zeros in a one-way record.
+    /// Sent by the source, and received by it: zeros in a one-way record.
     pub sent: [SentCounts; 2],
     /// First packet of the flow, ms from the Unix epoch (IE 22, 150, 152, 154, 156, 158).
     pub first_ms: i64,
     /// Last packet of the flow, ms from the Unix epoch (IE 21, 151, 153, 155, 157, 159); not before `first_ms`.
     pub last_ms: i64,
-    /// One packet in this many was looked at, as the exporter said (IE 34, 50, 305 and 306); `None` where it said nothing.
+    /// One packet in this many was sampled, as the exporter stated (IE 34, 50, 305 and 306); `None` if it stated
+    /// nothing.
     pub sampling: Option<u32>,
-    /// Interface the packets came in by (IE 10).
+    /// Interface that the packets entered by (IE 10).
     pub input_interface: u32,
     /// Interface the packets left by (IE 14).
     pub output_interface: u32,
-    /// The source is known to have begun the flow (IE 239: 1, nProbe's records); else it is to be guessed.
+    /// Whether the source is known to be the initiator (IE 239: 1, nProbe's records); otherwise it is guessed.
     pub initiator_known: bool,
     /// Application as nDPI numbers them, 0 unknown (ntop 35632.118; IE 95 with engine 20).
     pub application_id: u16,
@@ -54,20 +55,21 @@ pub struct Imported<'a> {
     pub handshake_rtt_us: u32,
     /// Server name of TLS or HTTP, empty for none (ntop 35632.180, 188).
     pub server_name: &'a [u8],
-    /// Name asked in DNS, empty for none (ntop 35632.205).
+    /// Name queried in DNS, empty if none (ntop 35632.205).
     pub dns_query: &'a [u8],
-    /// What the router said beside it, where it said anything.
+    /// The router's routing data, if any.
     pub routed: Option<Routed<'a>>,
 }
 
-/// An event of address translation or of a firewall, without counts (RFC 8158; NSEL). Zeros where it does not say.
+/// An event of address translation or of a firewall, without counts (RFC 8158; NSEL). Fields that the exporter does not
+/// state are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NatEvent<'a> {
-    /// IE 230: 4 and 5 a session created and deleted, 16 and 17 a block of ports allocated and given back, ...
+    /// IE 230: 4 and 5 a session created and deleted, 16 and 17 a block of ports allocated and de-allocated, ...
     pub nat_event: u8,
     /// IE 233: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.
     pub firewall_event: u8,
-    /// By the exporter's clock, ms from the Unix epoch (IE 323, else 152).
+    /// Time of the event by the exporter's clock, in ms since the Unix epoch (IE 323, else 152).
     pub time_ms: i64,
     /// IE 4.
     pub protocol: u8,
@@ -77,19 +79,19 @@ pub struct NatEvent<'a> {
     /// IE 7, 11; 227, 228.
     pub ports: [u16; 2],
     pub translated_ports: [u16; 2],
-    /// First and last port of a block (IE 361, 362), how far they are apart (363), how many (364).
+    /// First and last port of a block (IE 361, 362), its step (363), its size (364).
     pub port_block: [u16; 2],
     pub port_step: u16,
     pub port_count: u16,
     /// Ingress and egress (IE 234, 235).
     pub vrf: [u32; 2],
-    /// The exporter's number for it (IE 148).
+    /// Number of the connection on the exporter (IE 148).
     pub connection: u64,
     /// IE 371; ASA 40000.
     pub user: &'a [u8],
 }
 
-/// What an exporter gives a name to.
+/// The kind of thing that an exporter names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Named {
     /// IE 10 or 14, with 82 and 83.
@@ -108,7 +110,7 @@ pub struct GivenName<'a> {
     pub description: &'a [u8],
 }
 
-/// An interface's counters since its start, by a sample of sFlow's (sFlow version 5, `if_counters`).
+/// An interface's counters since its start, from an sFlow sample (sFlow version 5, `if_counters`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
     pub index: u32,

@@ -1,5 +1,5 @@
-//! What is remembered of the interfaces of exporters, within bounds that are each sender's own: one that names very many
-//! numbers costs itself alone.
+//! State about exporters' interfaces, bounded for each sender: one that uses very many interface numbers displaces only
+//! its own.
 
 use crate::packet::Address;
 use foldhash::fast::RandomState;
@@ -7,26 +7,26 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-/// Things that are remembered of all senders, and of one of them.
+/// Maximum entries of all senders, and of one of them.
 const MOST: usize = 65_536;
 const MOST_OF_ONE: usize = MOST / 2;
-/// Senders of whom anything is remembered.
+/// Maximum number of remembered senders.
 const MOST_SENDERS: usize = 4096;
-/// What was not heard for so long goes where there is no room, ms.
+/// An entry that is silent this long may be dropped to make room, ms.
 const SILENT_MS: i64 = 3_600_000;
-/// How often a full sender is searched for what was not heard for long, ms.
+/// How often a full sender is searched for silent entries, ms.
 const SEARCH_EVERY_MS: i64 = 60_000;
 
-/// The sender has no room for more.
+/// The error that the sender has no room for more.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
-/// Things by the sender of the datagrams that name them, each with a value and when that was set.
+/// Entries by sender of the datagrams, each with a value and the time when that was set.
 #[derive(Debug)]
 pub(super) struct Remembered<K, V> {
     senders: HashMap<Address, Sender<K, V>, RandomState>,
     count: usize,
-    /// Things that were forgotten to make room for those of other senders.
+    /// Entries dropped to make room for other senders.
     forgotten: u64,
 }
 
@@ -55,7 +55,7 @@ impl<K: Eq + Hash, V> Remembered<K, V> {
     /// Keeps a value; returns the one before, and when that was set.
     ///
     /// # Errors
-    /// Where the sender named too many things in the last hour: this one is not kept.
+    /// If the sender used too many entries in the last hour: this one is not kept.
     pub(super) fn keep(&mut self, sender: &Address, key: K, now_ms: i64, value: V) -> Result<Option<(i64, V)>, Full> {
         if self.get(sender, &key).is_none() {
             self.make_room(sender, now_ms)?;
@@ -76,8 +76,8 @@ impl<K: Eq + Hash, V> Remembered<K, V> {
         }
     }
 
-    /// Makes room for one more thing of a sender: of its own where it has too many; else the sender with most goes, and of too many
-    /// senders the one with least.
+    /// Makes room for one more entry of a sender: among its own if it has too many; else it drops the sender with most
+    /// entries, or, of too many senders, the one with fewest.
     fn make_room(&mut self, sender: &Address, now_ms: i64) -> Result<(), Full> {
         if let Some(of) = self.senders.get_mut(sender).filter(|of| of.known.len() >= MOST_OF_ONE) {
             if now_ms.saturating_sub(of.searched_ms) < SEARCH_EVERY_MS {

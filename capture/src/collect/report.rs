@@ -1,4 +1,4 @@
-//! What a closing record reports of each exporter: what came, what was lost, what could not be read since the one before.
+//! A closing record's report on each exporter: records received, lost and unreadable since the previous closing record.
 
 use super::cause::Refusal;
 use super::decode::Known;
@@ -17,10 +17,10 @@ struct Reported {
     causes: [u64; Refusal::ALL.len()],
 }
 
-/// Counts of exporters, and those of them that closing records have reported.
+/// Counts of exporters, and the part that closing records have already reported.
 #[derive(Default)]
 pub struct ExporterReports {
-    /// Records without a sampling rate since the last close.
+    /// Records without a sampling rate since the last closing record.
     unsampled: HashMap<ExporterInfo, u64>,
     without_sampling_rate: u64,
     reported: HashMap<ExporterInfo, Reported>,
@@ -36,7 +36,7 @@ impl ExporterReports {
         self.without_sampling_rate
     }
 
-    /// What came of each exporter since this was last asked; `counts`: of all together, and of nobody in particular.
+    /// Counts of each exporter since the previous call; `counts`: over all, including data of no known exporter.
     pub fn since<'a>(&mut self, exporters: impl Iterator<Item = Known<'a>>, counts: &Counts) -> Vec<proto::Exporter> {
         let mut all = Vec::new();
         let mut sum = [0; Refusal::ALL.len()];
@@ -82,7 +82,7 @@ fn losses<'a>(info: &ExporterInfo, counts: &'a Counts) -> &'a Losses {
     if info.protocol == Protocol::Sflow { &counts.samples } else { &counts.losses }
 }
 
-/// What an exporter's sequence numbers count.
+/// The unit that an exporter's sequence numbers count.
 fn named(protocol: Protocol, counts: Unit) -> &'static str {
     match (protocol, counts) {
         (Protocol::Sflow, _) => "samples",

@@ -1,9 +1,9 @@
-//! A record that lasted longer than an interval, over the intervals that it lasted.
+//! Splits a record that spans several intervals.
 //!
 //! Packets of one direction are taken to be evenly spaced from the first to the last one, each as large as the others;
-//! where the last one cannot be told from the first, all are at its time. Sums are exact in integers.
+//! if first and last coincide, all are at that time. Sums are exact in integers.
 
-/// The part of one direction that falls before a time: so many of its packets, and octets in proportion.
+/// The packets and octets of one direction, spread evenly over a time span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     packets: u64,
@@ -13,7 +13,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// So many packets and octets from `first_ms` to `last_ms`, which is not before it.
+    /// These packets and octets between `first_ms` and `last_ms`, which is not earlier.
     pub fn new(packets: u64, octets: u64, first_ms: i64, last_ms: i64) -> Spread {
         Spread { packets, octets, first_ms, last_ms }
     }

@@ -30,7 +30,7 @@ impl States {
             let Ok(saved) = fs::read(&path) else { continue };
             if let Err(error) = decoder.restore(&saved) {
                 tracing::warn!(
-                    "{} is not understood ({error:#}): exporters have to send their templates again",
+                    "{} is unreadable ({error:#}): records wait until exporters send their templates again",
                     path.display()
                 );
             }

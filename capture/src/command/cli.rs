@@ -67,7 +67,7 @@ pub enum Command {
     Decode(DecodeArgs),
 }
 
-/// The command as clap builds it, for completions, manual and reference.
+/// The command line as a clap `Command`, from which the completions, the manual and the reference are generated.
 pub fn command() -> clap::Command {
     Cli::command()
 }

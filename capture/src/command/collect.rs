@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Examples, and what to know beside the options.
+/// Examples and notes.
 pub const HELP: &str = "\
 Examples:
   weir-probe collect --netflow :2055 --ipfix :4739 --sflow :6343 --config weir-probe.toml
@@ -67,7 +67,7 @@ pub struct CollectArgs {
     /// Where records go
     #[arg(long, default_value = "kafka")]
     pub to: Target,
-    /// What holds instead of the configuration's.
+    /// Overrides of the configuration.
     #[command(flatten)]
     pub instead: Instead,
     /// Threads; the system distributes exporters among them
@@ -158,8 +158,9 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
 fn sources(args: &CollectArgs) -> anyhow::Result<Vec<Sources>> {
     let mut kafka = args.nprobe_kafka.clone();
     for property in &args.nprobe_kafka_conf {
-        let (key, value) =
-            property.split_once('=').with_context(|| format!("--nprobe-kafka-conf {property:?} is no key=value"))?;
+        let (key, value) = property
+            .split_once('=')
+            .with_context(|| format!("--nprobe-kafka-conf {property:?} is not of the form key=value"))?;
         for from in &mut kafka {
             from.properties.insert(key.to_owned(), value.to_owned());
         }

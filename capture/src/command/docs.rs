@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 /// Columns of the help texts.
 const WIDTH: usize = 100;
 
-/// Keys of `read --to jsonl`, with their meaning where it is not that of `flow.proto`.
+/// Keys of `read --to jsonl`, with their meaning if it differs from that of `flow.proto`.
 const JSONL_KEYS: &str = "\
 `read --to jsonl` prints one object a record, with the names and meanings of `flow.proto`, but:
 

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Examples, and what to know beside the options.
+/// Examples and notes.
 pub const HELP: &str = "\
 Examples:
   weir-probe interfaces
@@ -39,7 +39,7 @@ struct InterfaceRow {
     xdp: XdpSupport,
 }
 
-/// Capabilities that capture needs, each with its purpose.
+/// Linux capabilities that capturing requires, each with its purpose.
 const CAPABILITIES: [(&str, u32, &str); 4] = [
     ("CAP_NET_RAW", 13, "any capture"),
     ("CAP_NET_ADMIN", 12, "switching receive offloads off, AF_XDP"),

@@ -15,7 +15,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
-/// Examples, and what to know beside the options.
+/// Examples and notes.
 pub const HELP: &str = "\
 Examples:
   weir-probe nprobe -i eth0 -n 192.0.2.7:2055
@@ -71,7 +71,7 @@ pub struct NprobeArgs {
     pub verbose: Option<u32>,
 }
 
-/// nProbe options without a counterpart in this agent, and what to use instead.
+/// nProbe options without a counterpart in this agent, with their replacements.
 const NOT_SUPPORTED: &[(&str, &str)] = &[
     ("-3", "collecting other exporters' flows is not this command's: leave it out"),
     ("--collector-port", "collecting other exporters' flows is not this command's: leave it out"),
@@ -113,7 +113,7 @@ pub fn not_supported(arguments: &[String]) -> Option<String> {
 /// Captures or reads, and exports.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] if an option is wrong; else those of [`run::run`] and [`read::read`].
+/// [`Exit::CannotStart`] if an option is wrong; otherwise the errors of [`run::run`] and [`read::read`].
 pub fn nprobe(args: &NprobeArgs) -> Result<Exit, Failure> {
     let mut config = Config { export: exports(args).map_err(Failure::start)?, ..Config::default() };
     config.kafka.brokers = String::new();
@@ -163,8 +163,9 @@ fn exports(args: &NprobeArgs) -> anyhow::Result<Vec<ExportConfig>> {
     for kafka in &args.kafka {
         let (brokers, topic, mut properties) = nprobe_kafka::parse(kafka).context("--kafka")?;
         for property in &args.kafka_conf {
-            let (key, value) =
-                property.split_once('=').with_context(|| format!("--kafka-conf {property:?} is no key=value"))?;
+            let (key, value) = property
+                .split_once('=')
+                .with_context(|| format!("--kafka-conf {property:?} is not of the form key=value"))?;
             properties.insert(key.to_owned(), value.to_owned());
         }
         let (template, json_labels) = (template.clone(), args.json_labels);

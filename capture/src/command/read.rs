@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Examples, and what to know beside the options.
+/// Examples and notes.
 pub const HELP: &str = "\
 Examples:
   weir-probe read trace.pcap --to jsonl | head
@@ -71,7 +71,7 @@ pub struct ReadArgs {
     /// Use names as keys of exported JSON, not numbers
     #[arg(long)]
     pub json_labels: bool,
-    /// What holds instead of the configuration's.
+    /// Overrides of the configuration.
     #[command(flatten)]
     pub instead: Instead,
     /// Workers that share the packets
@@ -165,7 +165,7 @@ impl Input {
     fn open(args: &ReadArgs, asked: &Asked) -> Result<Input, Failure> {
         if args.files.iter().any(|path| path == Path::new("-")) {
             if args.files.len() > 1 {
-                return Err(Failure::start(anyhow!("the standard input (-) is read alone, not among other files")));
+                return Err(Failure::start(anyhow!("the standard input (-) cannot be combined with other files")));
             }
             let stream = first_of_stdin(asked)?;
             // Its first packets may take long to arrive, so take the time now.
@@ -180,7 +180,7 @@ impl Input {
         Ok(Input::Files(Plan::new(files, args.keep_time, args.speed, wall_clock_ns())))
     }
 
-    /// How far packets' times are moved, ms.
+    /// Shift added to the packets' times, in ms.
     fn shift_ms(&self) -> i64 {
         match self {
             Input::Files(plan) => plan.shift_ms,
@@ -260,7 +260,7 @@ fn first_of_stdin(asked: &Asked) -> Result<Stream, Failure> {
 
 fn warn_if_broken(path: &Path, broken: Option<Broken>, packets: u64) {
     if let Some(broken) = broken {
-        tracing::warn!("{} breaks off: {broken}; its {packets} whole packets are metered", path.display());
+        tracing::warn!("{} ends early: {broken}; its {packets} whole packets are metered", path.display());
     }
 }
 
@@ -339,7 +339,7 @@ impl Replaying<'_> {
     }
 }
 
-/// Small files finish at once, and must not wait for the next check.
+/// Small files finish immediately, and must not wait for the next check.
 fn started_recently(bar: &ProgressBar) -> bool {
     bar.elapsed() < Duration::from_millis(100)
 }

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Examples, and what to know beside the options.
+/// Examples and notes.
 pub const HELP: &str = "\
 Example:
   weir-probe run --config weir-probe.toml
@@ -119,7 +119,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     let loopback = interface.as_ref().is_some_and(|interface| interface.loopback);
     let kept = interface.as_ref().and_then(|interface| {
         StateFile::open(&config.state_dir, &config.probe, interface)
-            .inspect_err(|error| tracing::warn!("{error:#}: gaps between runs will not be known"))
+            .inspect_err(|error| tracing::warn!("{error:#}: gaps between runs will be unknown"))
             .ok()
     });
     let (epoch, gap, state) = match kept {
@@ -252,15 +252,12 @@ fn read_again(path: &Path, running: &Config, workers: u32, reload: &Reload) {
     match read {
         Ok((meter, config)) => {
             for key in reload::needs_restart(running, &config) {
-                tracing::warn!(
-                    "{key} changed in {}: it takes a restart, until then it stays as it was",
-                    path.display()
-                );
+                tracing::warn!("{key} changed in {}: the new value applies after a restart", path.display());
             }
             reload.set(Settings { meter, packets: config.packets });
-            tracing::info!("{} was read again: it holds from the next interval on", path.display());
+            tracing::info!("read {} again: it applies from the next interval on", path.display());
         }
-        Err(error) => tracing::error!("{error:#}: the configuration stays as it was"),
+        Err(error) => tracing::error!("{error:#}: the configuration is unchanged"),
     }
 }
 

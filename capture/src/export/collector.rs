@@ -19,7 +19,7 @@ const TCP_OCTETS: usize = 16_384;
 /// Over UDP, templates are repeated after this many messages, and after this time, for collectors that started later or
 /// missed them.
 const TEMPLATES_EVERY: (u32, Duration) = (500, Duration::from_secs(30));
-/// Over UDP, this many messages go out at once, and the next burst this much later, because collectors' sockets hold
+/// Over UDP, a burst has this many messages, and the next one follows after this time, because collectors' sockets hold
 /// few.
 const BURST: (u32, Duration) = (32, Duration::from_millis(2));
 /// Over UDP, the second message follows the first, which has the templates, after this time: a multithreaded collector
@@ -63,7 +63,7 @@ impl FromStr for CollectorAddress {
         let port = rest.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
         match (scheme, port) {
             (_, None | Some(("", _)) | Some((_, 0))) => {
-                bail!("{text:?} is no address such as \"udp://192.0.2.7:4739\" or \"tcp://[2001:db8::7]:4739\"")
+                bail!("{text:?} is not an address such as \"udp://192.0.2.7:4739\" or \"tcp://[2001:db8::7]:4739\"")
             }
             ("udp", _) => Ok(CollectorAddress::Udp(rest.to_owned())),
             ("tcp", _) => Ok(CollectorAddress::Tcp(rest.to_owned())),

@@ -79,7 +79,7 @@ impl ExportConfig {
     /// If it has another form.
     pub fn parse(text: &str, options: ExportOptions<'_>) -> anyhow::Result<ExportConfig> {
         let Some((form, address)) = text.split_once('=') else {
-            bail!("{text:?} is no export such as \"ipfix=udp://192.0.2.7:4739\"");
+            bail!("{text:?} is not an export such as \"ipfix=udp://192.0.2.7:4739\"");
         };
         let (address, template) = (address.to_owned(), options.template.to_owned());
         let ExportOptions { biflow, json_labels, .. } = options;
@@ -91,7 +91,7 @@ impl ExportConfig {
                 ExportConfig::NprobeKafka(ToKafka { brokers, topic, properties, template, json_labels })
             }
             "nprobe-zmq" => ExportConfig::NprobeZmq(ToNtopng { address, template, json_labels, ..ToNtopng::default() }),
-            _ => bail!("{form:?} is no form of export: there are ipfix, netflow-v9, nprobe-kafka and nprobe-zmq"),
+            _ => bail!("{form:?} is not a form of export: use ipfix, netflow-v9, nprobe-kafka or nprobe-zmq"),
         };
         config.check()?;
         Ok(config)
@@ -102,7 +102,7 @@ impl ToCollector {
     fn build(&self, protocol: ExportProtocol) -> anyhow::Result<Built> {
         let address: CollectorAddress = self.address.parse()?;
         if let (ExportProtocol::V9, CollectorAddress::Tcp(_)) = (protocol, &address) {
-            bail!("NetFlow v9 goes by udp:// alone; ipfix goes by tcp:// too");
+            bail!("NetFlow v9 needs udp://; ipfix can also use tcp://");
         }
         let template = if self.template.is_empty() { DEFAULT } else { &self.template };
         let template = ExportTemplate::parse(template, self.biflow)?;

@@ -53,7 +53,7 @@ pub struct View<'a> {
     pub dns_query: &'a str,
     /// Interfaces at the exporter that the record was imported from.
     pub interfaces: [u32; 2],
-    /// That exporter, 4 or 16 octets; empty for what this agent captured itself.
+    /// That exporter, 4 or 16 octets; empty if this agent captured the packets itself.
     pub exporter: &'a [u8],
     /// 1: the source began the flow, 2: the destination did, 0: not known (IE 239).
     pub initiator: u8,
@@ -130,8 +130,8 @@ fn is_icmp(protocol: u8) -> bool {
     matches!(protocol, 1 | 58)
 }
 
-/// Type * 256 + code of the answer to a request of ICMP; 0 if there is none, for the record does not say what the
-/// other side sent.
+/// Type * 256 + code of the answer to a request of ICMP; 0 if there is none, because the record does not contain the
+/// other side's messages.
 fn answer(protocol: u8, type_and_code: u16) -> u16 {
     match (protocol, type_and_code >> 8) {
         (1, 13) => 14 << 8,
@@ -275,7 +275,7 @@ impl ExportTemplate {
                 Some(element) if named.contains(&element) => {}
                 Some(element) => named.push(element),
                 None if is_known(name) => left_out.push(name.to_owned()),
-                None => bail!("%{name} is no element that nProbe has: is it %{}?", nearest(name)),
+                None => bail!("nProbe has no element %{name}: did you mean %{}?", nearest(name)),
             }
         }
         if biflow {
@@ -284,7 +284,7 @@ impl ExportTemplate {
             named.extend(missing);
         }
         if named.is_empty() {
-            bail!("the template {text:?} names no element that this agent has: try \"@NTOPNG@\"");
+            bail!("the template {text:?} names no element that this agent measures: try \"@NTOPNG@\"");
         }
         let of = |version: u8| {
             let mut elements: Vec<&'static Element> = Vec::with_capacity(named.len());
@@ -381,8 +381,8 @@ mod tests {
     #[test]
     fn what_is_unknown_is_named_with_the_nearest_name() {
         let error = |text: &str| ExportTemplate::parse(text, false).unwrap_err().to_string();
-        assert_eq!(error("%IN_PKTS %IN_OCTETS"), "%IN_OCTETS is no element that nProbe has: is it %IN_BYTES?");
-        assert!(error("%L4_SRC_PROT").ends_with("is it %L4_SRC_PORT?"));
+        assert_eq!(error("%IN_PKTS %IN_OCTETS"), "nProbe has no element %IN_OCTETS: did you mean %IN_BYTES?");
+        assert!(error("%L4_SRC_PROT").ends_with("did you mean %L4_SRC_PORT?"));
         assert!(error("").contains("@NTOPNG@"));
         assert_eq!(ExportTemplate::parse("%IN_PKTS %SRC_AS", false).unwrap().left_out, ["SRC_AS"]);
     }

@@ -290,7 +290,7 @@ impl Encoder {
         self.counted[1] += 1;
     }
 
-    /// Opens a set of this number for what follows, unless it is open.
+    /// Opens a set with this number for the next records, unless it is open.
     fn begin_set(&mut self, set: u16) {
         if self.open.is_some_and(|(open, _)| open == set) {
             return;

@@ -64,7 +64,7 @@ struct Running {
 }
 
 impl Exports {
-    /// Starts the exports. With `wait`, as for replays, every receiver must be reachable at once.
+    /// Starts the exports. With `wait`, as for replays, every receiver must be reachable at the start.
     ///
     /// # Errors
     /// If an export is wrong, or (with `wait`) cannot be reached.

@@ -11,8 +11,8 @@ pub struct JsonForm {
 }
 
 impl JsonForm {
-    /// The form of this template, with names for keys where `labels` says so: else `"8"`, and `"35632.118"` for one of
-    /// ntop's.
+    /// The form of this template, with names as keys if `labels`; otherwise numbers, `"8"`, or `"35632.118"` for an
+    /// element of ntop's.
     pub fn new(template: ExportTemplate, labels: bool) -> JsonForm {
         let key = |element: &&Element| match element.enterprise {
             _ if labels => element.name.to_owned(),

@@ -2,11 +2,11 @@
 //!
 //! A message is two frames: a header of 24 octets (topic in 16, version 2, source, length of the payload, number of the
 //! message), then JSON, or a 0 and JSON compressed with zlib. Messages of all topics are numbered together without gaps:
-//! a gap is what ntopng counts as lost. Topics: `flow` (an array of records), `event` (sums of the agent, each interval),
-//! `counter` (counters of interfaces), `template` (what records say).
+//! ntopng counts a gap as lost messages. Topics: `flow` (an array of records), `event` (sums of the agent, each
+//! interval), `counter` (counters of interfaces), `template` (what records say).
 //!
 //! The agent leaves out two topics of nProbe, for reasons that ntopng's receiver shows. `hello` comes from an nProbe
-//! that blocks traffic: ntopng reads nothing in it and answers with the rules of what to block. An agent that accepts
+//! that blocks traffic: ntopng ignores its content and answers with blocking rules. An agent that accepts
 //! no rules has nothing to ask for, and an ntopng that does not subscribe to `hello` would count each one as a gap.
 //! `option` gives names to values of a field, one value a message, for applications that an exporter numbered itself.
 //! Applications here have nDPI's numbers, which ntopng names by itself.
@@ -116,7 +116,7 @@ impl Ntopng {
         if !port.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
             && !address.starts_with("ipc://")
         {
-            bail!("{address:?} is no endpoint such as \"tcp://*:5556\"");
+            bail!("{address:?} is not an endpoint such as \"tcp://*:5556\"");
         }
         Ok(Ntopng {
             form: JsonForm::new(template, to.json_labels),

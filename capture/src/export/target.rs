@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Sends messages in a form of its own, from a thread of its own.
 #[warn(missing_docs)]
 pub trait ExportTarget: Send {
-    /// Connects to the receiver if it is not connected; with `wait`, a receiver must be there.
+    /// Connects to the receiver if it is not connected; with `wait`, it fails if there is no receiver.
     fn connect(&mut self, wait: bool) -> anyhow::Result<()>;
 
     /// Endpoints whose traffic is the agent's own: host and port, and the protocol above IP.

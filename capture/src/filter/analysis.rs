@@ -1,8 +1,8 @@
 //! Which fields a program reads: abstract interpretation over every path it can take.
 //!
 //! A program is explored for packets of one IP version and protocol ([`Row`]) at a time, whose header layout is then
-//! known. What it loads is a [`Field`], or shifts and masks of one ([`Part`]); an [`Oracle`] answers comparisons, or
-//! leaves them open, and then the analysis follows both branches.
+//! known. A loaded value is a [`Field`], or a shifted and masked part of one ([`Part`]); an [`Oracle`] answers
+//! comparisons, or leaves them open, and then the analysis follows both branches.
 
 use super::bpf::{Instruction, MEMORY, Operand, OperandSource, Operation, Program, Test};
 use crate::packet::IpPacket;

@@ -162,7 +162,7 @@ impl Program {
                 bail!("libpcap compiled it to a jump out of the program");
             }
             if matches!(decoded, Instruction::LoadA(OperandSource::Absolute(offset, _)) if offset >= ANCILLARY) {
-                bail!("it asks for what is not in the packet, such as the direction or the interface");
+                bail!("it uses data outside the packet, such as the direction or the interface");
             }
             loops |= matches!(decoded, Instruction::Goto(target) if target as usize <= at);
             instructions.push(decoded);

@@ -11,6 +11,7 @@ use super::classes::Classes;
 use super::subject::{Place, Readable, Subject};
 use crate::volume::Volume;
 use foldhash::fast::RandomState;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Maximum number of cells that are looked up without hashing, per plan and in total.
@@ -200,9 +201,9 @@ impl Decider {
         let mut decider = Decider { rows: Vec::new(), axes: BTreeMap::new(), tables: Vec::new(), dense: 0 };
         for field in rows.iter().flat_map(|(_, components)| components).flat_map(|(_, fields)| fields) {
             let field = canonical(*field);
-            if !decider.axes.contains_key(&field) {
+            if let Entry::Vacant(axis) = decider.axes.entry(field) {
                 let (classes, kept) = Classes::new(field.size, &predicates.remove(&field).unwrap_or_default());
-                decider.axes.insert(field, Axis { table: decider.tables.len(), predicates: kept });
+                axis.insert(Axis { table: decider.tables.len(), predicates: kept });
                 decider.tables.push(classes);
             }
         }
@@ -231,7 +232,7 @@ impl Decider {
         decider
     }
 
-    /// Fewer components, each of which is looked up at once.
+    /// Fewer components, each found by one look-up.
     fn merged(&self, mut components: Vec<Component>) -> Vec<Component> {
         components.sort_by_cached_key(|(_, fields)| self.coordinates(fields).1);
         let mut merged = Vec::<Component>::new();
@@ -314,8 +315,8 @@ impl Memory {
         }
     }
 
-    /// Counts a subject's volume for each program that matches it: at once in `volumes`, which is by program number, or
-    /// at the next [`Memory::settle`].
+    /// Counts a subject's volume for each program that matches it: immediately in `volumes`, which is indexed by
+    /// program number, or at the next [`Memory::settle`].
     #[inline]
     pub fn count(
         &mut self,

@@ -53,7 +53,7 @@ impl Default for FilterConfig {
     }
 }
 
-/// An expression of pcap-filter(7), and its place in the file.
+/// An expression of pcap-filter(7), and its line in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Spanned<String>")]
 #[warn(missing_docs)]
@@ -123,11 +123,10 @@ impl Default for FilterSets {
 }
 
 impl FilterSets {
-    /// Compiles the sets of a configuration. The shipped ones alone are left out, with a warning, where there is no
-    /// libpcap.
+    /// Compiles the sets of a configuration. Without libpcap, it leaves out the shipped sets alone, with a warning.
     ///
     /// # Errors
-    /// One line: an invalid name or expression, with its place; libpcap missing ([`pcap::NoLibpcap`]).
+    /// One line: an invalid name or expression, with its line; libpcap missing ([`pcap::NoLibpcap`]).
     pub fn compile(config: &FilterConfig) -> anyhow::Result<FilterSets> {
         let mut sets = if config.default { default_sets()? } else { Sets::new() };
         sets.extend(config.sets.clone());
@@ -138,7 +137,7 @@ impl FilterSets {
             Ok(compiler) => compiler,
             Err(error) if config.sets.is_empty() => {
                 tracing::warn!(
-                    "the shipped filter sets are off: {error}; filters.default = false says so without this"
+                    "the shipped filter sets are off: {error}; filters.default = false silences this message"
                 );
                 return Ok(FilterSets::default());
             }
@@ -201,7 +200,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     if (1..=63).contains(&name.len()) && name.bytes().all(good) {
         return Ok(());
     }
-    bail!("{name:?} cannot be the name of a set or label: 1 to 63 of a-z, 0-9, _, . and -");
+    bail!("{name:?} cannot be the name of a set or label: use 1 to 63 characters a-z, 0-9, _, . and -");
 }
 
 /// Counts the labels, interval by interval. Remembered verdicts outlast an interval.

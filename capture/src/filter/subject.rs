@@ -53,7 +53,7 @@ const IPV6_HEADER: usize = 40;
 /// Room for the headers of a flow's packets.
 pub type Buffer = [u8; 44];
 
-/// The place of a field, computed in advance.
+/// The precomputed position of a field in packets and in [`FlowSubject::octets`].
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     anchor: Anchor,
@@ -66,7 +66,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of a field.
+    /// Computes the position of a field.
     pub fn of(field: Field) -> Place {
         let Field { anchor, offset, size } = field;
         let in_flow = match anchor {
@@ -84,7 +84,7 @@ impl Place {
 /// Something that fields have values in.
 #[warn(missing_docs)]
 pub trait Readable {
-    /// The value of the field at a place; `None` if it was not captured.
+    /// The value of the field at a precomputed position; `None` if it was not captured.
     fn value(&self, place: Place) -> Option<u32>;
     /// The packet to run programs on, built in `buffer` if necessary.
     fn subject<'a>(&'a self, buffer: &'a mut Buffer) -> Subject<'a>;

@@ -82,7 +82,7 @@ fn what_is_wrong_is_named_with_its_place() {
         let wrong = error(&format!("[sets.a]\nb = {link:?}"));
         assert!(wrong.contains("from its IP header on"), "{wrong}");
     }
-    assert!(error("[sets.a]\nb = \"inbound\"").contains("not in the packet"));
+    assert!(error("[sets.a]\nb = \"inbound\"").contains("outside the packet"));
     assert!(error("[sets.a]\nb = \" \"").contains("it is empty"));
     assert!(error("[sets.a]\nB = \"ip\"").contains("cannot be the name"));
     assert!(error("[sets.\"\"]\nb = \"ip\"").contains("cannot be the name"));

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a worker waits for packets before it looks at the clock.
+/// Maximum time that a worker waits for packets before it checks the clock.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The parts of a worker other than its source and sink.
@@ -66,7 +66,7 @@ pub struct InterfaceWitness {
     pub loopback: bool,
     /// Their values at the start of the epoch.
     pub base: InterfaceStatistics,
-    /// File that keeps the last published close for the next epoch.
+    /// File in which the interface's counters at the last published close are kept for the next run.
     pub state: Option<StateFile>,
 }
 
@@ -128,7 +128,7 @@ pub fn join(worker: CaptureWorker) -> anyhow::Result<Outcome> {
     Ok(Outcome { gone, ..outcome })
 }
 
-/// An interval on its way to its publisher.
+/// A closed interval that waits for its publisher.
 struct HandedOver {
     closing: Closing,
     /// The interface's counters, if the next epoch needs them.
@@ -163,11 +163,11 @@ struct Capture<S> {
     throttle: Throttle,
     own: Own,
     load: ThreadLoad,
-    /// The version of its settings.
+    /// Version of the settings that the worker uses.
     settings: u64,
     /// The interface's counters when capture stopped.
     final_count: Option<InterfaceCount>,
-    /// Time that closing kept it from its packets, not yet in a closing record.
+    /// Time during which closing intervals kept the worker from reading packets, not yet reported in a closing record.
     stalled: Duration,
     /// Whether the source admits no new packets and every admitted one was taken.
     drained: bool,
@@ -283,7 +283,7 @@ impl<S: Source> Capture<S> {
                 Err(error) => {
                     self.options.metrics.source_error(self.options.identity.worker);
                     if self.throttle.allow(&error.to_string()) {
-                        tracing::warn!("{}: {error}; capture goes on when it can", self.options.identity.source);
+                        tracing::warn!("{}: {error}; capture resumes when possible", self.options.identity.source);
                     }
                     self.look_at_the_clock();
                     if stopping {

@@ -15,7 +15,7 @@ pub struct LastClose {
     pub boot_id: String,
     /// The interface.
     pub interface: String,
-    /// Its index: a recreated interface has another one.
+    /// Index of the interface; a recreated interface has another one.
     pub index: i32,
     /// Its counters.
     pub packets: u64,

@@ -11,7 +11,8 @@ use foldhash::fast::RandomState;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-/// Datagrams known at once, at most: fragments come in milliseconds, so this is enough for 10 Gb/s of them.
+/// Maximum number of datagrams known at the same time: fragments come in milliseconds, so this is enough for 10 Gb/s of
+/// them.
 pub const MAX_FRAGMENTED: usize = 1 << 16;
 /// Octets per datagram.
 pub const FRAGMENTED_COST: usize = size_of::<Entry>() + Index::COST + 2 * size_of::<u32>();
@@ -84,7 +85,7 @@ pub enum FragmentPlace {
 /// Outcomes of fragments other than the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FragmentCounts {
-    /// Counted in their flow, at once or later.
+    /// Counted in their flow, immediately or later.
     pub joined: Volume,
     /// Of these, those that waited for their first fragment.
     pub waited: Volume,
@@ -134,7 +135,7 @@ impl Fragments {
         self.held
     }
 
-    /// Finds a fragment's place, with its flow's ports filled in where they are known.
+    /// Finds a fragment's place, with its flow's ports filled in if known.
     /// `interval` is the number of the one that it came in. Call [`Fragments::make_room`] first.
     pub fn place(
         &mut self,

@@ -1,7 +1,7 @@
 //! Maps a hash to the numbers of entries kept elsewhere: open addressing with linear probing.
 //!
-//! A slot is eight octets, the hash's upper half and the number, so searching, growing and removing touch nothing else,
-//! and a slot can be prefetched ([`Index::prefetch`]).
+//! A slot has eight octets, the high 32 bits of the hash and the entry's number, so searching, growing and removing
+//! touch nothing else, and a slot can be prefetched ([`Index::prefetch`]).
 
 use crate::prefetch::prefetch;
 
@@ -12,7 +12,7 @@ const FULLEST: (usize, usize) = (7, 10);
 
 /// An index of numbers below `u32::MAX`.
 pub struct Index {
-    /// 0, or the hash's upper half above the number plus 1.
+    /// Slots: 0 if free; else the high 32 bits of the hash, followed by the entry's number plus 1.
     slots: Vec<u64>,
     len: usize,
 }
@@ -31,7 +31,8 @@ impl Index {
         self.len
     }
 
-    /// Where a slot's search begins: it preserves the order of upper halves, so that growing is one linear pass.
+    /// Where a slot's search begins: it preserves the order of the hashes' high 32 bits, so that growing is one linear
+    /// pass.
     fn home(&self, slot: u64) -> usize {
         (((slot >> 32) * self.slots.len() as u64) >> 32) as usize
     }
@@ -46,7 +47,7 @@ impl Index {
         prefetch(&self.slots[self.home(hash)]);
     }
 
-    /// The first number whose hash has the same upper half; most often the right one.
+    /// The first number whose hash has the same high 32 bits; most often the right one.
     #[inline]
     pub fn likely(&self, hash: u64) -> Option<u32> {
         self.find(hash, |_| true)
@@ -69,7 +70,7 @@ impl Index {
         }
     }
 
-    /// Adds a number that is not there yet.
+    /// Adds the number of a new entry, which must not be in the index yet.
     #[inline]
     pub fn insert(&mut self, hash: u64, number: u32) {
         if (self.len + 1) * FULLEST.1 > self.slots.len() * FULLEST.0 {

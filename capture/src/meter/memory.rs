@@ -1,4 +1,4 @@
-//! Memory of large tables: reserved at once, committed page by page, in huge pages once it is large.
+//! Memory of large tables: reserved in one piece, committed page by page, in huge pages once it is large.
 
 use aligned_vec::{AVec, ConstAlign};
 

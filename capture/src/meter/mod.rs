@@ -1,6 +1,6 @@
 //! Metering: packets in, closed intervals out.
 //!
-//! [`Meter`] is what one worker owns. It shares no state, does no input or output, and learns the time only from
+//! Each worker owns one [`Meter`]. It shares no state, does no input or output, and learns the time only from
 //! packets and [`Meter::clock`].
 
 pub mod counters;
@@ -169,7 +169,7 @@ pub struct Meter {
 /// The destination of a packet in a batch.
 #[derive(Clone, Copy)]
 enum Going {
-    /// Nowhere: it is not metered, or waits.
+    /// No flow: the packet is not metered, or waits for its first fragment.
     Nowhere,
     /// To a flow of IPv4 or IPv6, by its key and hash.
     V4(V4, u64),
@@ -429,8 +429,8 @@ impl Meter {
         self.count(&mut step, &waiting.ip, waiting.volume, (waiting.first_ms, waiting.last_ms * 1_000_000), &[]);
     }
 
-    /// Counts a packet, or several as one, in their flow: the time of the first in ms, of the last in ns, from the Unix
-    /// epoch.
+    /// Counts a packet, or fragments that waited together, in their flow. The times are those of the first packet in ms
+    /// and of the last packet in ns, both since the Unix epoch.
     #[inline]
     fn count(
         &mut self,

@@ -201,7 +201,7 @@ impl Network {
 
 /// A text that is not an address prefix.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no address prefix such as \"192.0.2.0/24\" or \"2001:db8::/32\"")]
+#[error("{0:?} is not an address prefix such as \"192.0.2.0/24\" or \"2001:db8::/32\"")]
 pub struct BadNetwork(String);
 
 impl std::str::FromStr for Network {

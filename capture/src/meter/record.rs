@@ -62,7 +62,7 @@ pub struct Record<'a> {
     pub first_ms: i64,
     /// Last packet in this interval, ms from the Unix epoch.
     pub last_ms: i64,
-    /// What each end of the key sent.
+    /// Counts of the packets that each end of the key sent.
     pub sent: [Sent; 2],
     /// From SYN to the ACK of its SYN-ACK, microseconds; 0 if not seen in this interval.
     pub handshake_rtt_us: u32,
@@ -108,9 +108,9 @@ pub(super) struct Stored<K> {
     /// ms after the interval's start.
     first: i32,
     last: i32,
-    /// ms from the Unix epoch, lower half first.
+    /// Time of the flow's first packet in ms since the Unix epoch: low 32 bits, then high 32 bits.
     start: [u32; 2],
-    /// Number of its [`Extra`].
+    /// Index of its [`Extra`].
     extra: u32,
     pub(super) initiator: Initiator,
     not_inspected: Option<NotInspected>,
@@ -121,9 +121,9 @@ pub(super) struct Stored<K> {
 struct Extra {
     events: [Events; 2],
     rtt_us: u32,
-    /// Number of its quoted flow, plus 1.
+    /// Index of its quoted flow, plus 1.
     quoted: u32,
-    /// Number of its name, plus 1.
+    /// Index of its name, plus 1.
     name: u32,
     application_id: u16,
     /// By end.
@@ -230,8 +230,8 @@ impl<K: Compact> Stored<K> {
         &mut extras.extras[self.extra as usize]
     }
 
-    /// Counts a packet's events; returns whether the record has no room for another. `layer3` is what was captured of
-    /// it, from its IP header on.
+    /// Counts a packet's events; returns whether the record has no room for another. `layer3` holds its captured
+    /// octets, from the IP header on.
     #[inline(never)]
     pub fn note(
         &mut self,
@@ -324,7 +324,7 @@ pub(super) fn is_event(ip: &IpPacket) -> bool {
 }
 
 impl Records {
-    /// Reserves room for `v4` and `v6` records, so that nothing moves; memory is committed on use.
+    /// Reserves room for `v4` and `v6` records, so that growing never copies them; memory is committed on use.
     pub(super) fn with_capacity(v4: usize, v6: usize) -> Records {
         Records { v4: memory::reserve(v4), v6: memory::reserve(v6), ..Records::default() }
     }
@@ -441,7 +441,7 @@ impl Records {
         stored
     }
 
-    /// The table of a version, and its extras.
+    /// The record table of an IP version, and the fields kept beside it.
     pub(super) fn v4_mut(&mut self) -> (&mut Vec<Stored<V4>>, &mut Extras) {
         (&mut self.v4, &mut self.extras)
     }

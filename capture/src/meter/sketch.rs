@@ -19,7 +19,7 @@ impl Default for Sketch {
 
 impl Sketch {
     /// Counts an item, given by its octets: xxHash64 with seed 0; the top 7 bits choose the register, which keeps the
-    /// largest position of the first 1 among the other 57 bits (58 where there is none).
+    /// largest position of the first 1 among the other 57 bits (58 if there is none).
     pub fn insert(&mut self, item: &[u8]) {
         let hash = xxh64(item, 0);
         let register = (hash >> (64 - INDEX_BITS)) as usize;
@@ -32,7 +32,8 @@ impl Sketch {
         &self.0
     }
 
-    /// The estimated number of distinct items: the harmonic mean, and linear counting while registers are empty.
+    /// The estimated number of distinct items, from the harmonic mean of the registers, or by linear counting while
+    /// many registers are empty.
     pub fn estimate(&self) -> f64 {
         let m = REGISTERS as f64;
         let sum: f64 = self.0.iter().map(|&rank| 2f64.powi(-i32::from(rank))).sum();

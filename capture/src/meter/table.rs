@@ -29,11 +29,11 @@ pub const fn flow_cost<K>() -> usize {
 #[derive(Debug)]
 struct Flow<K> {
     key: K,
-    /// First packet, ns from the Unix epoch, lower half first.
+    /// Time of the first packet in ns since the Unix epoch: low 32 bits, then high 32 bits.
     start: [u32; 2],
-    /// Last packet, ms from the table's base, modulo 2^32.
+    /// Time of the last packet in ms after the table's base time, modulo 2^32.
     last: u32,
-    /// By parity of the interval's number: its record there.
+    /// Index of its record in each open interval, indexed by interval parity.
     records: [u32; 2],
     /// Low 16 bits of the interval number, indexed by interval parity.
     intervals: [u16; 2],
@@ -47,14 +47,14 @@ struct Flow<K> {
 /// State of a flow's TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Follow {
-    /// None: not TCP, or no TCP header was seen.
+    /// The flow is not TCP, or no TCP header was seen.
     Nothing,
     /// One segment of this end: `tcp` is the sequence number after it. With SYN, or without.
     Syn(End),
     Data(End),
-    /// `tcp` is the number of its [`Connection`].
+    /// `tcp` is the index of its [`Connection`].
     All,
-    /// Not alive: the place is free.
+    /// No live flow: the entry is free.
     Free,
 }
 
@@ -92,7 +92,7 @@ pub struct Arriving<'a> {
     pub interval: i64,
     /// The interval's start, ms from the Unix epoch.
     pub start_ms: i64,
-    /// What was captured of it, from its IP header on.
+    /// Its captured octets, from the IP header on.
     pub layer3: &'a [u8],
 }
 
@@ -109,7 +109,7 @@ pub enum Counted {
 pub struct Room<F> {
     /// Octets that flows may take; called when a flow begins.
     pub flows: F,
-    /// Records that there may be.
+    /// Maximum number of records.
     pub records: usize,
 }
 

@@ -150,8 +150,8 @@ impl Connection {
         None
     }
 
-    /// Whether a segment acknowledges a SYN whose next sequence number is `least`: it, or data that came with it too
-    /// (RFC 7413).
+    /// Whether a segment acknowledges a SYN whose next sequence number is `least`: the SYN alone, or with its data (RFC
+    /// 7413).
     fn acknowledges(&self, segment: &Tcp, least: u32, from: End) -> bool {
         let stream = &self.streams[usize::from(from)];
         let most = if stream.known { stream.next } else { least };
@@ -234,7 +234,8 @@ mod tests {
         Tcp { flags: tcp::ACK, sequence, acknowledgement: 1, payload }
     }
 
-    /// What segments (sequence, payload, time in ms) of one direction are: `r`etransmitted, `o`ut of order or `.`.
+    /// The classes of segments (sequence, payload, time in ms) of one direction: `r`etransmitted, `o`ut of order or
+    /// `.`.
     fn verdicts(start: u32, segments: &[(u32, u32, i64)]) -> String {
         let first = First { sender: 0, at_ns: 0, syn: false, next: start };
         let mut connection = Connection::new(first);

@@ -20,7 +20,7 @@ impl Checksum {
     /// The counters' names, in the order of the discriminants.
     pub const NAMES: [&'static str; 4] = ["good", "bad_ip", "bad_layer4", "unchecked"];
 
-    /// Checks a packet; `layer3` is what was captured of it, from its IP header on.
+    /// Checks a packet; `layer3` holds its captured octets, from the IP header on.
     pub fn of(ip: &IpPacket, layer3: &[u8]) -> Checksum {
         let transport = usize::from(ip.transport);
         let (Some(header), Some(layer4)) =

@@ -34,7 +34,7 @@ pub enum LinkType {
 }
 
 impl LinkType {
-    /// The link type of a number in a capture file; `None` if it is not understood.
+    /// The link type of a number in a capture file; `None` if unsupported.
     pub fn from_number(number: u32) -> Option<LinkType> {
         Some(match number {
             1 => LinkType::Ethernet,

@@ -89,7 +89,7 @@ impl Cause {
     /// Every cause, in the order of its discriminants.
     pub const ALL: [Cause; 5] = [Cause::NotIp, Cause::Truncated, Cause::Malformed, Cause::LinkType, Cause::OwnExport];
 
-    /// What the cause means, for a person.
+    /// The cause in plain words.
     pub fn meaning(self) -> &'static str {
         match self {
             Cause::NotIp => "no IP packet inside: ARP, LLDP, ...",
@@ -160,7 +160,7 @@ pub struct Fragment {
     pub more: bool,
 }
 
-/// An IP packet: its flow and its volume.
+/// The header fields of an IP packet that identify its flow, and its volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpPacket {
     pub src: Address,

@@ -13,7 +13,7 @@ const IPV6: u8 = 41;
 const GRE: u8 = 47;
 const UDP: u8 = 17;
 
-/// UDP ports (IANA) of tunnels; 8472 is Linux's first one for VXLAN.
+/// UDP ports of tunnels (IANA). 8472 is the port that Linux used for VXLAN before one was assigned.
 const GTP_U: u16 = 2152;
 const VXLAN: [u16; 2] = [4789, 8472];
 const GENEVE: u16 = 6081;

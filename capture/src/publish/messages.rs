@@ -51,7 +51,7 @@ impl Messages {
         self.sequence - self.first_sequence
     }
 
-    /// Sends the batch, whose records are of the interval that starts then.
+    /// Sends the batch, whose records belong to the interval with this start.
     ///
     /// # Errors
     /// If the sink cannot go on.

@@ -217,7 +217,7 @@ impl Publisher {
     }
 }
 
-/// Whether the records and causes of an interval add up to what was captured in it.
+/// Whether the records and causes of an interval add up to the packets captured in it.
 fn balanced(tally: &Tally, published: &Published) -> bool {
     let counted: Volume =
         tally.not_metered.iter().copied().sum::<Volume>() + published.flow + published.overflow + tally.carried_out;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Records a second, at least.
 const LEAST_RATE: u64 = 150_000;
-/// Tables up to this size go out at once.
+/// Tables up to this size are sent without pacing.
 const AT_ONCE: usize = 20_000;
 
 /// How fast to publish.

@@ -23,21 +23,21 @@ use std::path::{Path, PathBuf};
 
 /// The head of a segment: the format and its version.
 const HEADER: [u8; 8] = *b"WEIRSPL1";
-/// Octets of a frame before its body.
+/// Length of a frame's header, which precedes the body, in octets.
 const FRAME_HEADER: usize = 8;
-/// Octets of a body before its message.
+/// Length of a body's header, which precedes the message, in octets.
 const BODY_HEADER: usize = 5;
 /// Maximum length of a body: Kafka accepts no longer message either.
 const MAX_BODY: usize = 64 << 20;
 /// Octets after which a new segment begins, at most.
 const SEGMENT_OCTETS: u64 = 16 << 20;
-/// Minimum number of segments in a full spool, so that it drops little at once.
+/// Minimum number of segments in a full spool, so that it drops little at a time.
 const LEAST_SEGMENTS: u64 = 8;
 /// Number of a spool's first segment: there is room for others before it.
 const FIRST: u64 = 1 << 32;
 const EXTENSION: &str = "spool";
 
-/// The place of a spool and its maximum size.
+/// The directory of a spool and its maximum size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolOptions {
     /// The folder, which no other agent uses.
@@ -46,7 +46,7 @@ pub struct SpoolOptions {
     pub max_octets: u64,
 }
 
-/// Where a message is in a spool; the order is theirs.
+/// The position of a message in a spool. Positions are ordered as the messages are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SpoolPlace {
     segment: u64,
@@ -72,7 +72,7 @@ struct Segment {
     /// Octets of whole frames and of the header.
     octets: u64,
     messages: u64,
-    /// Messages read, and the octet that the next one begins at.
+    /// Number of messages read, and the offset of the next one.
     read: u64,
     read_at: u64,
     acknowledged: u64,
@@ -108,13 +108,14 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Opens a folder, made where it is missing, with what an earlier run left in it; torn tails are cut off.
+    /// Opens a folder, creating it if missing, with the messages that an earlier run left in it; it truncates torn
+    /// tails.
     ///
     /// # Errors
     /// If the folder cannot be used, or another process uses it.
     pub(super) fn open(options: SpoolOptions) -> anyhow::Result<Spool> {
         let folder = &options.folder;
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the spool's folder {}", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot create the spool's folder {}", folder.display()))?;
         let path = folder.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let lock = lock.with_context(|| format!("cannot write {}", path.display()))?;
@@ -150,13 +151,13 @@ impl Spool {
             let path = self.path(number);
             let (segment, length) = scan(&path, number)?;
             if segment.messages == 0 {
-                tracing::warn!("{}: {length} octets of no whole message: deleted", path.display());
+                tracing::warn!("{}: deleted, because its {length} octets contain no whole message", path.display());
                 fs::remove_file(&path)?;
                 continue;
             }
             if segment.octets < length {
                 let torn = length - segment.octets;
-                tracing::warn!("{}: its last {torn} octets are no whole message: cut off", path.display());
+                tracing::warn!("{}: truncated, because its last {torn} octets are not a whole message", path.display());
                 OpenOptions::new().write(true).open(&path)?.set_len(segment.octets)?;
             }
             self.octets += segment.octets;
@@ -284,7 +285,7 @@ impl Spool {
                 Ok(found) => return Some(found),
                 Err(error) => {
                     let path = self.path(self.segments[at].number);
-                    tracing::error!("{}: {error}: the rest of it is given up", path.display());
+                    tracing::error!("{}: {error}: dropping the rest of the segment", path.display());
                     if at + 1 == self.segments.len() {
                         self.writer = None;
                     }
@@ -624,8 +625,8 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever the last segment is cut off, what is read back is what was written first, without a gap, and what is
-        /// written from then on follows it.
+        /// Wherever the last segment is cut off, the spool reads back the oldest messages without a gap, and appends
+        /// new ones after them.
         #[test]
         fn a_cut_off_spool_is_a_prefix(sizes in prop::collection::vec(0usize..3000, 1..60), cut in 0.0..1.0f64) {
             let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ const SNAPLEN: u32 = 512;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the last packets may take from the filter to a block once the filter blocks new ones.
 const DRAIN: Duration = Duration::from_secs(1);
-/// Socket options of `linux/if_packet.h`: packets are shared out by a classic BPF program, and that program.
+/// Socket options of `linux/if_packet.h`: distribute packets by a classic BPF program, and set that program.
 const PACKET_FANOUT_CBPF: u32 = 6;
 const PACKET_FANOUT_DATA: libc::c_int = 22;
 
@@ -205,7 +205,7 @@ impl AfPacket {
         got == 0 && address.sll_ifindex < 0
     }
 
-    /// Whether every admitted packet was passed on or dropped.
+    /// Whether the ring is drained: every packet that the filter admitted has been passed on or dropped.
     fn is_drained(&mut self) -> bool {
         let Witness { offered, dropped } = self.count();
         offered <= dropped + self.handed

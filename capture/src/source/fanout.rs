@@ -10,7 +10,7 @@ const TAGS: usize = 3;
 /// Maximum number of MPLS labels skipped.
 const LABELS: usize = 4;
 
-/// Places of the program's scratch memory.
+/// Indices of the program's scratch memory.
 const BASE: u32 = 0;
 const KIND: u32 = 1;
 const BOTH: u32 = 2;
@@ -36,9 +36,9 @@ struct JumpLabel(usize);
 #[derive(Default)]
 struct Assembler {
     code: Vec<libc::sock_filter>,
-    /// For each label its place, once it has one.
+    /// The position of each label, once placed.
     places: Vec<Option<usize>>,
-    /// Jumps: their place, and the label they lead to.
+    /// Jumps: the position of each, and the label that it leads to.
     jumps: Vec<(usize, JumpLabel)>,
 }
 

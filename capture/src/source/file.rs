@@ -30,7 +30,7 @@ pub enum OpenError {
     #[error("{0} is neither a pcap nor a pcapng file (nor one of those compressed with gzip)")]
     Format(PathBuf),
     /// Packets of a link type that is not understood.
-    #[error("{path} holds packets of link type {name}, which is not understood")]
+    #[error("{path} contains packets of the unsupported link type {name}")]
     LinkType {
         path: PathBuf,
         /// The link type's number, with its name where known.

@@ -72,7 +72,7 @@ impl InterfaceCounters {
     }
 }
 
-/// Octets of the table that are read at once: a page, as the kernel makes it.
+/// Octets of the table read in one call: a page, as the kernel provides it.
 const PIECE: usize = 4096;
 
 impl InterfaceStatistics {

@@ -20,10 +20,10 @@ const PF_RING_PREFIXES: [&str; 5] = ["zc:", "stack:", "nt:", "mlx:", "timeline:"
 /// A device, and how to capture on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// A network interface, by AF_PACKET.
+    /// A network interface, captured through AF_PACKET.
     AfPacket(String),
     PfRing(pf_ring::PfRingDevice),
-    /// A network interface, by AF_XDP.
+    /// A network interface, captured through AF_XDP.
     AfXdp(String),
 }
 
@@ -206,8 +206,8 @@ impl Source for Live {
     }
 }
 
-/// Workers to start, and the processor of each where they are pinned to `cpus`. If none are `configured`, the device
-/// decides, or else `otherwise`.
+/// Workers to start, and the processor of each where they are pinned to `cpus`. If no number is `configured`, the
+/// device's default applies, or else `otherwise`.
 ///
 /// # Errors
 /// If the configuration's two numbers do not agree, or a processor is not there.
@@ -227,7 +227,7 @@ pub fn placement(
             bail!("source.cpus: there is no processor {cpu} that the agent may run on; there are: {allowed:?}");
         }
         if cpus[..index].contains(cpu) {
-            bail!("source.cpus: processor {cpu} is there twice");
+            bail!("source.cpus: processor {cpu} is listed twice");
         }
     }
     let count = cpus.len() as u32;
@@ -267,6 +267,6 @@ mod tests {
         let error = |workers, cpus: &[usize]| place(workers, cpus).unwrap_err();
         assert!(error(0, &[4000]).contains("there is no processor 4000"));
         assert!(error(2, &[first]).contains("1 processors for 2 workers"));
-        assert!(error(0, &[first, first]).contains("is there twice"));
+        assert!(error(0, &[first, first]).contains("is listed twice"));
     }
 }

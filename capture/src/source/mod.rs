@@ -87,7 +87,7 @@ pub struct Witness {
 /// A worker's packets.
 #[warn(missing_docs)]
 pub trait Source {
-    /// Passes waiting packets to `take`, at most [`BATCH`] at once, up to a fair number or until `take` pauses. Waits
+    /// Passes waiting packets to `take`, at most [`BATCH`] at a time, up to a fair number or until `take` pauses. Waits
     /// up to `patience` for the first one.
     ///
     /// # Errors

@@ -68,7 +68,7 @@ struct PfRingHeader {
     _rest: [u8; 224],
 }
 
-/// `pfring_stat` (`recv`, `drop`, `shunt`), with room for what later versions add.
+/// `pfring_stat` (`recv`, `drop`, `shunt`), with room for fields of later versions.
 #[repr(C)]
 #[derive(Default)]
 struct Statistics {
@@ -180,11 +180,11 @@ impl PfRingDevice {
     /// If its queue number is invalid.
     pub fn new(name: &str) -> anyhow::Result<PfRingDevice> {
         if name.is_empty() {
-            bail!("source.interface names no PF_RING device: such as pfring:eth0 or zc:eth1");
+            bail!("source.interface names no PF_RING device, such as pfring:eth0 or zc:eth1");
         }
         let queue = match name.rsplit_once('@') {
             Some((_, queue)) => Some(
-                queue.parse().map_err(|_| anyhow!("source.interface = {name:?}: {queue:?} is no number of a queue"))?,
+                queue.parse().map_err(|_| anyhow!("source.interface = {name:?}: {queue:?} is not a queue number"))?,
             ),
             None => None,
         };
@@ -350,10 +350,7 @@ impl PfRing {
             let (time_ns, trusted) = stamp(&self.header, now_ns);
             if !trusted && !self.distrusted {
                 self.distrusted = true;
-                tracing::warn!(
-                    "{}: its packets' times are not the wall clock's: those of their arrival are taken",
-                    self.name
-                );
+                tracing::warn!("{}: its packets' times differ from the wall clock: using arrival times", self.name);
             }
             self.handed += 1;
             let frame = Frame {
@@ -420,7 +417,7 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
         Some(libc::EPERM | libc::EACCES) => {
             anyhow!("no permission to capture on {name} by PF_RING: run as root, or give CAP_NET_RAW and CAP_NET_ADMIN")
         }
-        Some(libc::ENODEV | libc::ENXIO) => anyhow!("PF_RING knows no device {name:?}"),
+        Some(libc::ENODEV | libc::ENXIO) => anyhow!("PF_RING has no device {name:?}"),
         None | Some(0) => anyhow!(
             "PF_RING cannot open {name}, and does not say why: is that the name of a device, and is its driver loaded?"
         ),
@@ -529,7 +526,7 @@ mod tests {
         assert_eq!(opened("zc:eth1", 2), ["zc:eth1@0", "zc:eth1@1"]);
         assert_eq!(opened("zc:99@4", 2), ["zc:99@4", "zc:99@5"]);
         assert_eq!(
-            PfRingDevice::new("eth0@1,eth1").unwrap_err().to_string().matches("is no number of a queue").count(),
+            PfRingDevice::new("eth0@1,eth1").unwrap_err().to_string().matches("is not a queue number").count(),
             1
         );
         assert!(PfRingDevice::new("").is_err());

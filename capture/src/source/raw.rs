@@ -43,7 +43,7 @@ pub enum Broken {
     #[error("it holds {what} at octet {at}")]
     Nonsense { at: usize, what: &'static str },
     /// The compressed file ends early, or is damaged.
-    #[error("its compression is cut or damaged, after {at} octets of what it holds")]
+    #[error("its compressed data is cut short or damaged, after {at} octets of content")]
     Compression {
         /// Octets decompressed.
         at: usize,

@@ -1,4 +1,4 @@
-//! Capture files as a source: their packets in order, moved in time.
+//! Capture files as a source: their packets in order, with shifted times.
 
 use super::file::{CaptureFile, Reader};
 use super::{Batch, Next, Polled, Source, Witness};
@@ -31,22 +31,22 @@ pub enum Speed {
 pub struct Plan {
     /// The files, by the time of their first packet.
     pub files: Vec<CaptureFile>,
-    /// What is added to the packet times of each file, ns.
+    /// Shift added to the packet times of each file, ns.
     moves: Vec<i64>,
     /// The common part of those, ms.
     pub shift_ms: i64,
-    /// First and last packet time after the moves, ns; now where there are no packets.
+    /// Shifted times of the first and the last packet, in ns; the current time if there are no packets.
     pub span_ns: (i64, i64),
     speed: Speed,
     pub octets: u64,
 }
 
 impl Plan {
-    /// Sorts the files by their first packets' times and chooses the moves.
+    /// Sorts the files by the times of their first packets, and chooses the time shift of each.
     ///
-    /// Without `keep_time` all times are moved by one common multiple of 30 s, so that the last packet (with
+    /// Without `keep_time` all times are shifted by one common multiple of 30 s, so that the last packet (with
     /// [`Speed::Real`]: the first) is at most 30 s before `now_ns`; a file that begins before the previous one ended
-    /// follows it directly instead. With `keep_time` nothing is moved.
+    /// follows it directly instead. With `keep_time` the shifts are 0.
     pub fn new(mut files: Vec<CaptureFile>, keep_time: bool, speed: Speed, now_ns: i64) -> Plan {
         files.sort_by_key(|file| file.survey.first_ns);
         let mut moves = Vec::new();

@@ -62,10 +62,10 @@ pub struct Ended {
 }
 
 impl Stream {
-    /// Reads up to the first packets.
+    /// Reads the input until the first packets have arrived.
     ///
     /// # Errors
-    /// If this is no capture, or its first packets are of a link type that is not understood.
+    /// If this is not a capture, or its first packets have an unsupported link type.
     pub fn open(mut input: Box<dyn Read + Send>) -> Result<Stream, OpenError> {
         let path = Path::new("-").to_owned();
         let unreadable = |error| OpenError::Unreadable { path: path.clone(), error };

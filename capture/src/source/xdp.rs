@@ -31,7 +31,7 @@ pub fn bpf_descriptor(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Resu
     bpf(command, attributes).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Fields of `union bpf_attr`, each with its place.
+/// Fields of `union bpf_attr`, each with its offset.
 pub fn attributes(words: &[(usize, u32)], pointers: &[(usize, u64)]) -> [u8; ATTRIBUTES] {
     let mut octets = [0; ATTRIBUTES];
     words.iter().for_each(|&(at, word)| octets[at..at + 4].copy_from_slice(&word.to_ne_bytes()));

@@ -41,7 +41,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// It ended with this status and one line that says so.
+/// Asserts that it ended with this status and one line with this text.
 fn assert_refused(output: &Output, status: i32, needle: &str) {
     let error = stderr(output);
     assert_eq!(output.status.code(), Some(status), "{error}");
@@ -80,7 +80,7 @@ fn bad_captures_end_with_one_clear_line() {
     assert_refused(&read(&[], b""), 2, "is empty: no capture file");
     assert_refused(&read(&[], b"not a capture at all"), 2, "neither a pcap nor a pcapng file");
     let token_ring = t::pcap(t::Form { link: 6, ..t::Form::default() }, &some_packets(1));
-    assert_refused(&read(&[], &token_ring), 2, "link type 6 (IEEE 802.5 token ring), which is not understood");
+    assert_refused(&read(&[], &token_ring), 2, "unsupported link type 6 (IEEE 802.5 token ring)");
     let missing = probe().args(["read", "/no/such/file.pcap"]).output().unwrap();
     assert_refused(&missing, 2, "cannot read /no/such/file.pcap");
     let folder = probe().args(["read", "/"]).output().unwrap();

@@ -140,9 +140,9 @@ fn kafka_is_sent_a_message_for_each_flow() {
 #[test]
 fn a_wrong_export_is_told_in_one_line() {
     for (export, expected) in [
-        ("ipfix=host", "no address such as"),
-        ("sflow=host:1", "there are ipfix, netflow-v9, nprobe-kafka and nprobe-zmq"),
-        ("nprobe-zmq=5556", "no endpoint such as"),
+        ("ipfix=host", "not an address such as"),
+        ("sflow=host:1", "use ipfix, netflow-v9, nprobe-kafka or nprobe-zmq"),
+        ("nprobe-zmq=5556", "not an endpoint such as"),
         ("ipfix=tcp://127.0.0.1:9", "cannot connect to 127.0.0.1:9"),
     ] {
         let capture = own("golden"); // Never reached, or not as a capture.

@@ -1,6 +1,6 @@
 //! Captures that this file makes, and the records they become: `tests/golden/<name>.jsonl`, one record a line.
 //!
-//! `WEIR_BLESS=1 cargo test golden` writes them anew; read the difference before you commit it.
+//! `WEIR_BLESS=1 cargo test golden` writes them again; read the difference before you commit it.
 
 use crate::testing::{self as t, ACK, FIN, RST, SYN};
 use crate::{own, probe};

@@ -2,6 +2,7 @@
 //! kernel modules or captures beside the checkout are in `tests/live`.
 
 mod cli;
+mod collect;
 #[path = "../common/mod.rs"]
 mod common;
 mod exports;

@@ -124,7 +124,7 @@ fn what_is_wrong_with_a_stream_is_said_as_of_a_file() {
     let cut = read(&["--summary", "json"], &file[..file.len() - 1]);
     let error = String::from_utf8_lossy(&cut.stderr).into_owned();
     assert_eq!(cut.status.code(), Some(3), "{error}");
-    assert!(error.contains("- breaks off: it is cut in mid-packet") && error.contains("9 whole packets"), "{error}");
+    assert!(error.contains("- ends early: it is cut in mid-packet") && error.contains("9 whole packets"), "{error}");
     assert_eq!(summary(&cut)["packets"]["captured"], 9);
     let refused = |output: &Output, needle: &str| {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -133,7 +133,7 @@ fn what_is_wrong_with_a_stream_is_said_as_of_a_file() {
     };
     refused(&read(&[], b""), "- is empty");
     refused(&read(&[], &[b'x'; 100]), "neither a pcap nor a pcapng file");
-    refused(&read(&["/no/such/file"], &file), "the standard input (-) is read alone");
+    refused(&read(&["/no/such/file"], &file), "the standard input (-) cannot be combined");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn load_xdp_program() -> std::io::Result<()> {
     Ok(())
 }
 
-/// A test, and what it needs.
+/// A test and its requirements.
 #[derive(Clone, Copy)]
 pub struct Live {
     pub name: &'static str,
@@ -94,7 +94,7 @@ pub struct Live {
     pub run: fn(),
 }
 
-/// Lists the tests of a file, by what they need, as its function `tests`.
+/// Lists the tests of a file, by requirement, as its function `tests`.
 macro_rules! live {
     ($($needs:expr => $($name:ident),+;)+) => {
         pub(crate) fn tests() -> Vec<crate::needs::Live> {

@@ -149,11 +149,11 @@ fn what_is_missing_is_said_in_one_line() {
     let name = bench.refused("pfring:nosuch0", 1, &[]);
     assert!(name.contains("there is no interface \"nosuch0\""), "{name}");
     let device = bench.refused("pfring:none:x", 1, &[]);
-    assert!(device.contains("PF_RING knows no device \"none:x\""), "{device}");
+    assert!(device.contains("PF_RING has no device \"none:x\""), "{device}");
     let merged = bench.refused("lo,", 1, &[]);
     assert!(merged.contains("\"\" cannot be an interface's name"), "{merged}");
     let queue = bench.refused("zc:eth1@x", 1, &[]);
-    assert!(queue.contains("\"x\" is no number of a queue"), "{queue}");
+    assert!(queue.contains("\"x\" is not a queue number"), "{queue}");
     let library = bench.refused("pfring:lo", 1, &[("WEIR_PF_RING_LIBRARY", "/no/such/libpfring.so")]);
     assert!(library.contains("cannot load libpfring: /no/such/libpfring.so"), "{library}");
 }

@@ -126,7 +126,7 @@ fn a_changed_configuration_holds_from_a_later_interval_on_and_a_wrong_one_does_n
     configure(folder.path(), &net, &brokers, "interval = \"2s\"", &sets("second"));
     agent.signal("HUP");
     agent.wait_for("interval changed in");
-    agent.wait_for("was read again");
+    agent.wait_for("it applies from the next interval on");
     // An interval closes, and the next one is the first with the new configuration.
     std::thread::sleep(Duration::from_millis(2500));
     ping(&net, 1, "10.99.0.1", 50);

@@ -129,7 +129,7 @@ class Role:
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """The tables and views that its grants are on."""
+        """The tables and views that its grants cover."""
         return self.tables or tuple(self.rows)
 
     @property
@@ -139,7 +139,7 @@ class Role:
 
     @property
     def at_once(self) -> int | None:
-        """Statements of one of its users at once; None without a bound of its own."""
+        """Concurrent statements of one of its users; None without a bound of its own."""
         return int(self.limits[AT_ONCE]) if AT_ONCE in self.limits else None
 
     def row_filter(self, view: str) -> str:
@@ -287,17 +287,17 @@ def _role(where: str, name: str, body: Any) -> Role:
         raise AccessError(f"{where}: has a key other than what, grants, tables, rows, readonly, limits, quota")
     grants, tables, limits = fields.get("grants"), fields.get("tables", []), fields.get("limits", {})
     if not isinstance(grants, list) or not grants or not set(grants) <= set(_GRANTS):
-        raise AccessError(f"{where}: grants: a list of {', '.join(_GRANTS)}")
+        raise AccessError(f"{where}: grants must be a list of {', '.join(_GRANTS)}")
     if not isinstance(tables, list) or not all(isinstance(item, str) and _OBJECT.fullmatch(item) for item in tables):
-        raise AccessError(f"{where}: tables: a list of database.table, database.* or database.prefix*")
+        raise AccessError(f"{where}: tables must be a list of database.table, database.* or database.prefix*")
     rows = _rows(f"{where}: rows", fields.get("rows", {}))
     if sum(map(bool, ("all" in grants, tables, rows))) != 1:
-        raise AccessError(f"{where}: either `tables` or `rows` is needed, except with the grant all, which has none")
+        raise AccessError(f"{where}: give either `tables` or `rows`; a role with the grant all has neither")
     readonly = fields.get("readonly", False)
     if not isinstance(readonly, bool) or (readonly and grants != ["select"]):
-        raise AccessError(f"{where}: readonly: true goes with grants [select]")
+        raise AccessError(f"{where}: readonly: true requires grants [select]")
     if rows and not readonly:
-        raise AccessError(f"{where}: rows goes with readonly: true")
+        raise AccessError(f"{where}: rows requires readonly: true")
     for key, value in _mapping(f"{where}: limits", limits):
         _positive(f"{where}: limits.{key}", value)
     quotas = _quotas(f"{where}: quota", fields.get("quota", []))
@@ -308,30 +308,30 @@ def _role(where: str, name: str, body: Any) -> Role:
 def _positive(where: str, value: Any) -> None:
     """Raise if a value is invalid."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise AccessError(f"{where}: not a positive number")
+        raise AccessError(f"{where} must be a positive number")
 
 
 def _rows(where: str, body: Any) -> dict[str, tuple[str, ...]]:
     """Views and their columns that name customers."""
     if not isinstance(body, dict):
-        raise AccessError(f"{where}: views with their columns that name customers")
+        raise AccessError(f"{where} must map views to their columns that name customers")
     for view, columns in body.items():
         named = isinstance(view, str) and _OBJECT.fullmatch(view) and "*" not in view
         right = isinstance(columns, list) and columns and all(isinstance(c, str) and _NAME.fullmatch(c) for c in columns)
         if not named or not right:
-            raise AccessError(f"{where}: {view}: database.view: [column, …] is needed")
+            raise AccessError(f"{where}: {view}: must have the form database.view: [column, …]")
     return {view: tuple(columns) for view, columns in body.items()}
 
 
 def _quotas(where: str, body: Any) -> tuple[Quota, ...]:
     if not isinstance(body, list):
-        raise AccessError(f"{where}: a list of intervals with bounds")
+        raise AccessError(f"{where} must be a list of intervals with bounds")
     out = []
     for item in body:
         bounds = dict(_mapping(where, item))
         interval = _INTERVAL.fullmatch(str(bounds.pop("interval", "")))
         if interval is None or not int(interval[1]):
-            raise AccessError(f"{where}: interval: such as 1 hour, 30 minutes, 1 day")
+            raise AccessError(f"{where}: interval must be such as 1 hour, 30 minutes, 1 day")
         if not bounds or not set(bounds) <= set(RESOURCES):
             raise AccessError(f"{where}: bounds of {', '.join(RESOURCES)} are needed")
         for key, value in bounds.items():

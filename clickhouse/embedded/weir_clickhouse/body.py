@@ -66,7 +66,7 @@ class Body:
             if self._chunked:
                 if self._line() != b"":
                     self._broken = True
-                    raise ServerError(102, "Chunked body: a chunk is longer than it says")
+                    raise ServerError(102, "Chunked body: a chunk is longer than its stated size")
             else:
                 self.ended = True
         return piece

@@ -1,8 +1,8 @@
 """Connections that no worker has: those with an incomplete request, idle ones, and closing ones.
 
-A worker gets a connection when the head of a request (its line and headers) is complete, so that no client keeps a
-worker waiting before its request. One thread reads all heads. Each has a time limit; their number and their memory are
-bounded: at the bound the oldest stranger goes, or, where users hold most of the room, the oldest of the user who holds
+A worker gets a connection when the head of a request (its line and headers) is complete, so that no client keeps a worker waiting
+before its request. One thread reads all heads. Each has a time limit; their number and their memory are bounded: at the bound the
+oldest connection of an unknown client is closed, or, if users hold most of the room, the oldest connection of the user who holds
 most of it.
 """
 
@@ -58,7 +58,7 @@ class Limits:
 class Stream:
     """A client's input, read ahead by `Waiting` up to the end of a head, then by the request's worker.
 
-    The worker waits for the client for a total time that `allow` sets.
+    `allow` sets the total time that the worker may spend waiting for the client.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -92,7 +92,7 @@ class Stream:
         return found is not None
 
     def lines(self) -> int:
-        """Lines of the head, as far as it was searched."""
+        """Number of lines in the part of the head that was searched."""
         return self._buffer.count(b"\n", 0, self._searched)
 
     def allow(self, seconds: float, pace: int = 0) -> None:

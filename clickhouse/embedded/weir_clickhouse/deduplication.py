@@ -1,9 +1,9 @@
 """Tokens of inserts that a kill cut off.
 
-A MergeTree table writes an insert's block id into its deduplication log just before it puts the part in place. A process
-killed in between leaves the id without the part: the insert, never acknowledged and sent again, would be dropped as a
-repeat, and its rows would be lost. So, at the start, ids without a part are taken back, by the record that the engine
-itself writes where a part is dropped.
+A MergeTree table writes an insert's block id into its deduplication log just before it puts the part in place. A process killed
+in between leaves the id without the part: the insert, never acknowledged and sent again, would be dropped as a repeat, and its
+rows would be lost. So the server, when it starts, withdraws ids without a part, with the same record that the engine itself
+writes when it drops a part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ADD, _DROP = "1", "2"
 
 @dataclass(frozen=True)
 class Blocks:
-    """The block numbers of one part: of its partition, from first to last."""
+    """The range of block numbers that one part of a partition holds."""
 
     partition: str
     first: int

@@ -77,7 +77,7 @@ class Engine:
     """The engine over one directory. `start` opens it, `stop` closes it; the directory is locked in between."""
 
     def __init__(self, directory: Path, access: Access, *, memory: int, threads: int, config: Path | None = None) -> None:
-        """directory: created if absent. memory: bound of the engine, octets. threads: queries at once.
+        """directory: created if absent. memory: bound of the engine, octets. threads: concurrent queries.
 
         config: a further configuration file of ClickHouse (XML), for storage policies and the like.
         """
@@ -152,7 +152,7 @@ class Engine:
             self._lock = None
 
     def _refresh_dictionaries(self) -> None:
-        """Read dictionaries again when their lifetime is over, which a server's engine does by itself and this one not."""
+        """Reload dictionaries whose lifetime is over: a clickhouse-server does so by itself, chDB does not."""
         while not self._stopping.wait(_REFRESH_S):
             for database, name in self.admin_rows(
                 "SELECT database, name FROM system.dictionaries WHERE status IN ('LOADED', 'FAILED') AND lifetime_max > 0"
@@ -362,7 +362,7 @@ class Engine:
         """Stop a query that nobody waits for any more, and wait until it has ended.
 
         This repeats the request, because the engine may not know the query yet. Meanwhile it empties the pipe rather
-        than closing it: a writer that has not opened it yet would wait for a reader for ever.
+        than closing it: otherwise a writer that has not opened it yet would wait for a reader forever.
         """
         turn = 0
         while not done.done():
@@ -431,7 +431,7 @@ class Engine:
         return Written(int(result.rows_written), int(result.bytes_written))
 
     def classify(self, connection: Connection, statement: Statement) -> dict[str, Any]:
-        """The engine's own opinion of a statement: query_class and statement_count."""
+        """The engine's own classification of a statement: query_class and statement_count."""
         report = connection._conn.classify_query(statement.text)
         return {"query_class": report["query_class"].name, "statement_count": int(report["statement_count"])}
 

@@ -36,7 +36,7 @@ def decode(pieces: Iterable[bytes]) -> Iterator[bytes]:
         while len(buffer) >= 16 + _HEAD.size:
             method, size, plain = _HEAD.unpack_from(buffer, 16)
             if not _HEAD.size <= size <= _LARGEST or plain > _LARGEST:
-                raise ServerError(271, f"Cannot decompress: a frame of {size} octets for {plain}")
+                raise ServerError(271, f"Cannot decompress: a frame of {size} octets claims to hold {plain} octets")
             if len(buffer) < 16 + size:
                 break
             body = bytes(buffer[16 : 16 + size])

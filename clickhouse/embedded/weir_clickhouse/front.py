@@ -20,10 +20,11 @@ from .sessions import Sessions
 
 @dataclass
 class Front:
-    """State shared by all requests. concurrent: statements at once; largest_body: octets, as sent and as decompressed.
+    """State shared by all requests. concurrent: maximum statements at the same time; largest_body: octets, as sent and as
+    decompressed.
 
-    A quarter of the places is reserved for writers, and a reader has at most a quarter unless access.yaml says
-    otherwise, so readers never block inserts.
+    A quarter of the places is reserved for writers, and a reader has at most a quarter unless access.yaml says otherwise, so
+    readers never block inserts.
     """
 
     engine: Engine

@@ -1,15 +1,15 @@
 """ClickHouse's lexis: where a statement's words, strings and comments begin and end.
 
-This module interprets nothing. `refusals.py` decides on these tokens which statements to refuse, so a word inside a
-string or a comment is never mistaken for SQL, nor SQL for a comment. Where the text ends inside a string, a comment or
-an identifier, or holds a byte that ClickHouse does not know, it raises `LexicalError`: doubt is refused, not passed on.
+This module interprets nothing. `refusals.py` decides on these tokens which statements to refuse, so a word inside a string or a
+comment is never mistaken for SQL, nor SQL for a comment. Where the text ends inside a string, a comment or an identifier, or
+contains a byte that ClickHouse does not accept, it raises `LexicalError`: a doubtful text is refused, not passed on.
 
-The rules are those of the engine (property tests compare both): comments `--`, `//`, `# `, `#!` and `/* */`, one in
-another too; strings in '…' with `\\` and `''` escapes; identifiers in `…` and "…" likewise; the typographic quotes
-‘…’ and “…”; heredocs $tag$…$tag$; the white space of Unicode.
+The rules are those of the engine (property tests compare both): comments `--`, `//`, `# `, `#!` and `/* */`, one in another too;
+strings in '…' with `\\` and `''` escapes; identifiers in `…` and "…" likewise; the typographic quotes ‘…’ and “…”; heredocs
+$tag$…$tag$; the white space of Unicode.
 
-Time is linear in the length of the text, whatever stands in it: its writer may be hostile, and all others wait for
-the interpreter meanwhile.
+Time is linear in the length of the text, whatever it contains: its sender may be hostile, and all other requests wait for the
+Python interpreter meanwhile.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _comment(text: bytes, at: int) -> int:
 
 
 class _Heredocs:
-    """Which of a text's dollars begin a heredoc: found at once for all of them, for each to be looked up."""
+    """Which of a text's dollars begin a heredoc: found in one pass for all of them, and looked up one by one."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text

@@ -1,9 +1,9 @@
 """One statement sent over HTTP, from its parameters to the end of its answer.
 
-The way: authenticate, take a place among the queries that run, read as much of the body as holds the statement, refuse
-what must be refused, then insert (the rest of the body streams into the engine) or select (the result streams out). An
-error before the first octet of the answer gets its status; later ones end the body with ClickHouse's exception mark and
-break the connection off, so that no client takes the answer for whole.
+The steps: authenticate, take a place among the running queries, read the part of the body that contains the statement, refuse
+forbidden statements, then insert (the rest of the body streams into the engine) or select (the result streams out). An error
+before the first octet of the answer gets its status; later ones end the body with ClickHouse's exception mark and break the
+connection off, so that no client takes the answer for whole.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Query:
             return "select" if statement.kind in READS else "other"
 
     def _send(self, output_format: str, pieces: Iterator[bytes]) -> None:
-        """Send a result: a small one at once, with its length; a large one as it comes."""
+        """Send a result: a small one whole, with its length; a large one as the engine produces it."""
         hold = (
             _LARGE_HOLD if "1" in (self._params.get("wait_end_of_query"), self._params.get("http_wait_end_of_query")) else _HOLD
         )

@@ -263,7 +263,7 @@ def _is_value(items: Sequence[Token], closing: Mapping[int, int], begin: int) ->
 
 
 def _has_comma(items: Sequence[Token], closing: Mapping[int, int], opening: int) -> bool:
-    """Whether the brackets hold several things."""
+    """Whether the brackets contain a list of several items."""
     at = opening + 1
     while at < closing[opening] and at < len(items):
         if items[at].is_symbol(","):
@@ -277,7 +277,7 @@ def _is_any(token: Token, characters: str) -> bool:
 
 
 def _closing(items: Sequence[Token]) -> dict[int, int]:
-    """The place of the closing bracket of each opening one; the end of all where there is none."""
+    """Index of the closing bracket for the index of each opening one; the end of the text if there is none."""
     opened: list[int] = []
     places: dict[int, int] = {}
     for at, token in enumerate(items):

@@ -40,7 +40,7 @@ class Server(cheroot.server.HTTPServer):
 
     @property
     def can_add_keepalive_connection(self) -> bool:
-        """Always: `Waiting` keeps their number down itself."""
+        """Always: `Waiting` itself bounds their number."""
         return bool(self.ready)
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:

@@ -23,9 +23,9 @@ import java.util.stream.Stream;
 
 /**
  * Writes the classes that follow from {@code schemas/flow.proto} and its options: the columns of
- * the tables that batches fill, what writes a record into them, and what refuses a record that they
- * cannot hold. Maven runs it before it compiles, with the schemas' descriptor set and the folder to
- * write to.
+ * the tables that batches fill, the code that writes a record into them, and the code that refuses
+ * a record that they cannot hold. Maven runs it before it compiles, with the schemas' descriptor
+ * set and the folder to write to.
  *
  * <p>Each of some fifty fields of each record passes through this code, so it is spelt out: a loop
  * over fields would make a call for each that the JVM cannot inline, and method handles put
@@ -95,7 +95,8 @@ public final class FlowCode {
     }
 
     /**
-     * The statement that refuses a value which its column cannot hold; empty where it holds all.
+     * The statement that refuses a value that its column cannot hold; empty if the column holds
+     * every value.
      */
     String check() {
       long largest =
@@ -142,7 +143,7 @@ public final class FlowCode {
     write(folder.resolve("source/RecordChecks.java"), code.checks());
   }
 
-  /** Leaves a file alone that says the same: after a newer one Maven would compile everything. */
+  /** Leaves an unchanged file alone: a newer one would make Maven compile everything. */
   private static void write(Path path, String text) throws IOException {
     if (!Files.exists(path) || !Files.readString(path).equals(text)) {
       Files.createDirectories(path.getParent());
@@ -250,7 +251,10 @@ public final class FlowCode {
     return flows.findMessageTypeByName(table.type);
   }
 
-  /** A statement for each field; for those of a message within the record where that is there. */
+  /**
+   * A statement for each field; for the fields of a message within the record, only if the record
+   * has that message.
+   */
   private String each(Filled table, Function<Field, String> statement) {
     StringBuilder out = new StringBuilder();
     for (FieldDescriptor field : type(table).getFields()) {
@@ -275,7 +279,7 @@ public final class FlowCode {
         .collect(Collectors.joining());
   }
 
-  /** The columns in a message that is a field of a record; none where it is not a message. */
+  /** The columns in a message that is a field of a record; none if it is not a message. */
   private List<Field> within(FieldDescriptor field) {
     if (field.getJavaType() != JavaType.MESSAGE) {
       return List.of();

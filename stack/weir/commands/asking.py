@@ -95,7 +95,7 @@ def nat(
     """Find who had an address and port at a moment, from the reports of translators (NAT) and firewalls.
 
     Where a translator maps the address and port inwards, the answer is the server behind it. One answer or "not known",
-    with the reports before and after. The exit status is 1 if it is not known.
+    with the reports before and after. The exit status is 1 if it is unknown.
 
     Example: weir nat 192.0.2.7:4711 --at 2026-11-22T18:30:05Z --protocol tcp
     """

@@ -14,6 +14,7 @@ from weir.clickhouse import connect
 from weir.commands import configured, console
 from weir.errors import WeirError
 from weir.stages import Stages
+from weir.storage.service import alone
 
 
 def backup(
@@ -60,12 +61,12 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     nat: Annotated[
         bool,
-        typer.Option("--nat", help="Also remove reports of translators (nat_events), which the law orders to keep."),
+        typer.Option("--nat", help="Also remove reports of translators (nat_events), which the law requires."),
     ] = False,
 ) -> None:
     """Remove an address from everything in the store, and search for it again. This cannot be undone.
 
-    Reports of translators stay, because the law orders to keep them; the command counts those that name the address.
+    Reports of translators stay, because the law requires them; the command counts those that name the address.
 
     Example: weir forget 192.0.2.7 --dry-run
     """
@@ -87,7 +88,8 @@ def forget(
                     "nothing was removed: there is no terminal to confirm it", hint="--yes removes without asking"
                 )
             typer.confirm(f"Permanently remove these rows from every table, because they name {name}?", abort=True)
-        with Stages(console) as stages:
+        # The service `storage` must not make a daily list meanwhile of rows that are yet to go.
+        with alone(stack), Stages(console) as stages:
             forgetting.forget(store, wanted, stages, found)
         rows = sum(one.rows for one in found)
         console.print(f"{name} is removed: {rows:,} rows of {len(found)} tables.", highlight=False)

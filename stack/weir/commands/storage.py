@@ -28,10 +28,10 @@ def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json",
 
 
 def keep(
-    every: Annotated[float, typer.Option(min=0, help="Stay, and repeat every so many minutes.")] = 0,
+    every: Annotated[float, typer.Option(min=0, help="Keep running, and repeat after this many minutes.")] = 0,
 ) -> None:
-    """Make room: drop partitions beyond their tier's age, and the oldest ones if the budget is spent; write the daily
-    lists.
+    """Make room: drop partitions beyond their tier's age, and, if the budget is spent, of tiers beyond their share; write
+    the daily lists.
 
     `weir up` runs it as a service (storage.every_minutes).
 

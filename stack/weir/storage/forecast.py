@@ -19,7 +19,7 @@ from weir.storage.times import DAY_S, iso
 @dataclass(frozen=True)
 class TierSize:
     """A tier: its size, its first moment (seconds, 0 for an empty one), its growth per day, its retention in days
-    (None: for ever), and whether the law says how long.
+    (None: for ever), and whether the law sets it.
     """
 
     tier: str
@@ -32,14 +32,14 @@ class TierSize:
 
     @property
     def octets_at_age(self) -> float:
-        """Octets once the oldest rows are as old as they may become, at today's rate."""
+        """Octets that the tier will have when its oldest rows reach their full age, at today's rate."""
         return self.octets if self.days is None else max(self.octets, self.octets_per_day * self.days)
 
 
 @dataclass(frozen=True)
 class Law:
-    """What the law keeps at its full age, at today's rate, and what that leaves of the budget for the other tiers, which would
-    take `asked` at theirs. All in octets.
+    """Disk use of the tiers that the law requires, at their full age and today's rate, and the budget left for the
+    other tiers, which would need `asked` at their full age. All in octets.
     """
 
     octets: int
@@ -48,11 +48,11 @@ class Law:
 
     @property
     def short(self) -> bool:
-        """Whether the law is why other tiers are kept for fewer days than they ask for, or one of the reasons."""
+        """Whether retention required by law is a reason why other tiers are kept for fewer days than configured."""
         return self.octets > 0 and self.asked > self.left
 
     def says(self, raw_days: float | None) -> str:
-        """One sentence on that; empty where the others have room."""
+        """One sentence on this shortage; empty if the other tiers have room."""
         if not self.short:
             return ""
         flows = f"flows are kept for less than {raw_days:g} days" if raw_days else "flows are dropped earlier"
@@ -63,7 +63,7 @@ class Law:
 
 
 def law_first(tiers: list[TierSize], allowed: int) -> Law:
-    """The budget as the tiers share it: what the law keeps goes first."""
+    """How the tiers share the budget: tiers required by law take precedence."""
     law = round(sum(tier.octets_at_age for tier in tiers if tier.law))
     asked = round(sum(tier.octets_at_age for tier in tiers if not tier.law))
     return Law(law, max(allowed - law, 0), asked)
@@ -137,11 +137,11 @@ class Survey:
 
     @property
     def law(self) -> Law:
-        """What the law keeps, and what it leaves."""
+        """The disk use that the law requires, and the rest of the budget."""
         return law_first(self.tiers, self.budget)
 
     def law_says(self) -> str:
-        """One sentence where what the law keeps leaves flows less than they ask for; else empty."""
+        """One sentence if retention required by law leaves flows less disk than they need; else empty."""
         return self.law.says(next((tier.days for tier in self.tiers if tier.tier == "raw"), None))
 
     def as_json(self) -> dict[str, Any]:
@@ -202,10 +202,10 @@ class Survey:
     def forecast(self) -> str:
         """One sentence on when the budget is spent."""
         if self.part >= 1:
-            return "The budget is spent: the oldest partitions go first ('weir storage keep')."
+            return "The budget is spent: partitions go, raw records first ('weir storage keep')."
         if self.full is None:
             return "At today's rate the budget is not spent within 20 years."
-        return f"At today's rate the budget is spent on {self.full}; from then on the oldest partitions go first."
+        return f"At today's rate the budget is spent on {self.full}; from then on partitions go, raw records first."
 
 
 def _grid(*names: str) -> Table:

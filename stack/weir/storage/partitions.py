@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -14,6 +15,7 @@ from weir.storage.times import DAY_S, seconds
 
 #: Tables of each tier: `clickhouse/retention.yaml`. Tables in none of them are kept and counted as `other`.
 TIERS = retention.tiers()
+_TIER_OF = {table: name for name, tier in TIERS.items() for table in tier.tables}
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,20 @@ class Partition:
 
     @property
     def tier(self) -> str:
-        return next((name for name, tier in TIERS.items() if self.table in tier.tables), "other")
+        return _TIER_OF.get(self.table, "other")
 
     @property
     def law(self) -> bool:
         """Whether the law fixes how long it is kept."""
         return self.tier in TIERS and TIERS[self.tier].law
 
+    def ended(self, now: float) -> int:
+        """Its end; of a partition of the future, which a wrong clock may have made, its last write."""
+        return self.end if self.end <= now else self.changed
+
     def age_s(self, now: float) -> float:
         """Seconds since its end or since its last write, whichever is less; for legally required data, since its end."""
-        return now - (self.end if self.law else max(self.end, self.changed))
+        return now - (self.ended(now) if self.law else max(self.ended(now), self.changed))
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Emptied:
-    """Columns of a partition that may be kept no longer, although its rows are."""
+    """Columns of a partition whose retention has ended, although that of its rows has not."""
 
     partition: Partition
     columns: tuple[str, ...]
@@ -117,10 +123,12 @@ def kept_days(stack: Stack) -> dict[str, float]:
 
 
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
-    """The partitions to drop: first by age, then the oldest until the rest fits into `allowed` octets.
+    """The partitions to drop: first by age, then until the rest fits into `allowed` octets.
 
-    The present and the last day are never among them, so that too small a budget does not stop the present. What the law
-    keeps is none of them either: it has its room first, and the others share what is left.
+    What the law keeps and the tiers kept for ever have their room first, and the others share what is left. A tier that takes
+    more than its share loses its oldest partitions, raw records before rows of windows and hours. The present and the last
+    day stay, so that too small a budget does not stop the present: if they are why the rest does not fit, tiers lose of their
+    share, too.
     """
     out, left = [], []
     for one in found:
@@ -129,21 +137,29 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
             out.append(Dropped(one, "age"))
         else:
             left.append(one)
-    law = sum(one.octets for one in left if one.law)
-    over = sum(one.octets for one in left if not one.law) - max(allowed - law, 0)
-    for one in left:
-        if over <= 0:
-            break
-        if one.tier in days and not one.law and one.end and one.end < now - DAY_S:
-            out.append(Dropped(one, "budget"))
-            over -= one.octets
+    shares = {name: tier.share for name, tier in TIERS.items() if name in days and not tier.law}
+    whole = sum(shares.values())
+    may_go = {
+        name: deque(one for one in left if one.tier == name and one.end and one.ended(now) < now - DAY_S)
+        for name in shares
+    }
+    taken = {name: sum(one.octets for one in left if one.tier == name) for name in shares}
+    room = max(allowed - sum(one.octets for one in left if one.tier not in shares), 0)
+    over = sum(taken.values()) - room
+    for kept in (room, 0):
+        for name, share in shares.items():
+            while may_go[name] and over > 0 and taken[name] * whole > kept * share:
+                one = may_go[name].popleft()
+                out.append(Dropped(one, "budget"))
+                taken[name] -= one.octets
+                over -= one.octets
     return out
 
 
 def due_columns(
     found: list[Partition], held: dict[tuple[str, str], set[str]], days: dict[str, float], now: float
 ) -> list[Emptied]:
-    """Columns that say what the law keeps for fewer days than the rows they stand in; `held`: by `columns_held`."""
+    """Columns whose legal retention has ended before that of their rows; `held`: by `columns_held`."""
     out = []
     for name, tier in TIERS.items():
         for one in found:

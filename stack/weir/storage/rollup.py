@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from weir.clickhouse import ClickHouse
+from weir.errors import WeirError
 from weir.storage.partitions import partitions
 from weir.storage.times import seconds
 
@@ -55,9 +56,14 @@ SELECT
     toDate('{day}') AS day, scope, probe, customer, dimension, direction, number, remainder, count() AS windows,
     sum(m.octets), sum(m.packets), sum(m.flows), sum(m.ipv6_octets), sum(m.ipv6_packets), sum(m.ipv6_flows), sum(m.overflow_octets)
 FROM mixes AS m FINAL
-WHERE ts >= toDateTime('{day} 00:00:00', 'UTC') AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY AND packets > 0
+WHERE {of_day} AND packets > 0
 GROUP BY scope, probe, customer, dimension, direction, number, remainder
 """
+
+
+def _of_day(day: str) -> str:
+    """Condition on windows that begin on the day, UTC."""
+    return f"ts >= toDateTime('{day} 00:00:00', 'UTC') AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY"
 
 
 @dataclass(frozen=True)
@@ -72,11 +78,23 @@ class _RollUp:
         if self.source == "hosts_daily":
             return raw_rows
         return int(
-            admin.rows(
-                f"SELECT cityHash64(count(), sum(version)) AS it FROM {self.source} WHERE ts >= toDateTime('{day} 00:00:00', 'UTC')"
-                f" AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY"
-            )[0]["it"]
+            admin.rows(f"SELECT cityHash64(count(), sum(version)) AS it FROM {self.source} WHERE {_of_day(day)}")[0][
+                "it"
+            ]
         )
+
+    def shrunk(self, admin: ClickHouse, day: str) -> bool:
+        """Whether the source has lost rows of the day: by age or for want of disk. The list, which is kept for ever, then stays
+        as it is.
+        """
+        if self.source == "hosts_daily":
+            return False
+        (written,) = self.lists
+        row = admin.rows(
+            f"SELECT (SELECT uniqExact(ts) FROM {self.source} WHERE {_of_day(day)}) AS now,"
+            f" (SELECT max(windows) FROM {written} WHERE day = '{day}') AS listed"
+        )[0]
+        return bool(row["now"] < row["listed"])
 
     def complete(self, admin: ClickHouse, day: str) -> bool:
         """Whether the daily rows include all raw records of the day: a block is in `flows` before the views have filled
@@ -110,7 +128,8 @@ def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None
 
     A day changes as long as its raw records are kept: they have one partition per day. Yields the day, the table and
     the number of rows, as each is done. A day interrupted half-way is not marked as done, and is written again; so is a
-    day whose raw records are newer than the rows that views derived from them.
+    day whose raw records are newer than the rows that views derived from them. A list whose source has lost rows of the
+    day stays; raises WeirError where that day was asked for.
     """
     moment = time.time() if now is None else now
     today = datetime.fromtimestamp(moment, UTC).date()
@@ -129,6 +148,14 @@ def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None
             now_is = one.fingerprint(admin, name, raw.rows)
             if day is None and (when >= today or noted.get((name, one.source)) == now_is):
                 continue
+            if one.shrunk(admin, name):
+                if day is None:
+                    continue
+                lists = ", ".join(one.lists)
+                raise WeirError(f"{one.source} no longer holds all windows of {name}: {lists} stays as it is", status=1)
+            if noted.get((name, one.source)) == now_is:
+                # Asked for by hand: should it break off, the day counts as changed.
+                admin.execute(f"INSERT INTO roll_ups VALUES ('{name}', '{one.source}', 0, 0, now64(3))")
             written = {table: _write(admin, table, statement, name) for table, statement in one.lists.items()}
             if one.complete(admin, name) or moment - raw.changed > _SETTLED_S:
                 rows = sum(written.values())
@@ -142,7 +169,7 @@ def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
         admin.execute(f"ALTER TABLE {table} DELETE WHERE day = '{day}'", mutations_sync="2")
     # The engine sorts days of many hosts on disk rather than refuse them.
     admin.execute(
-        statement.format(table=table, day=day, talkers=TALKERS),
+        statement.format(table=table, day=day, of_day=_of_day(day), talkers=TALKERS),
         max_bytes_before_external_group_by="500000000",
         max_bytes_before_external_sort="500000000",
     )

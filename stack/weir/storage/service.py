@@ -14,6 +14,7 @@ import prometheus_client
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
+from weir.forget import end_left
 from weir.storage.forecast import show_octets, survey
 from weir.storage.partitions import (
     budget,
@@ -42,14 +43,19 @@ def alone(stack: Stack) -> Iterator[None]:
 def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[str]:
     """One round: write due daily lists, drop partitions that are too old or too much. Yields one line per action."""
     moment = time.time() if now is None else now
+    failed: WeirError | None = None
     with alone(stack):
-        for day, table, rows in roll_up(admin, now=moment):
-            yield f"rolled up {day} into {table}: {rows:,} rows"
+        end_left(admin)
+        try:
+            for day, table, rows in roll_up(admin, now=moment):
+                yield f"rolled up {day} into {table}: {rows:,} rows"
+        except WeirError as error:
+            failed = error  # room is made all the same
         found = partitions(admin)
         allowed = budget(stack, disk(admin), sum(one.octets for one in found))
         days = kept_days(stack)
         law = sum(one.octets for one in found if one.law)
-        spent = f"the oldest while the budget is spent{_of_which(law)}"
+        spent = f"the oldest of a tier beyond its share, the budget is spent{_of_which(law)}"
         gone_of = due(found, days, allowed, moment)
         for gone in gone_of:
             one = gone.partition
@@ -62,6 +68,8 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
             empty(admin, old)
             names = ", ".join(old.columns)
             yield f"emptied {names} of {old.partition.table} {old.partition.name}: older than the law keeps them"
+    if failed:
+        raise failed
 
 
 def _of_which(law: int) -> str:

@@ -38,13 +38,13 @@ pub struct BenchDecodeArgs {
     /// Records to decode, or a few more
     #[arg(long, value_name = "N", default_value_t = 20_000_000)]
     pub records: u64,
-    /// Flows, of each of which an interval has two records, one for each direction
+    /// Number of flows; an interval has two records of each, one for each direction
     #[arg(long, value_name = "N", default_value_t = 12_000, value_parser = clap::value_parser!(u32).range(12..=10_000_000))]
     pub flows: u32,
     /// How long the flows of records lasted, ms; more than 9000 reaches into further intervals
     #[arg(long, value_name = "MS", default_value_t = 8000, value_parser = clap::value_parser!(u32).range(..=86_000_000))]
     pub lasting: u32,
-    /// Also add the records up and encode what is published
+    /// Also add up the records and encode the batches to publish
     #[arg(long)]
     pub metered: bool,
     /// Write the datagrams to a file instead, each after its length in two octets, higher one first
@@ -89,11 +89,13 @@ const FIELDS: [(u16, u16); 18] = [
 /// Decodes generated datagrams, with `--metered` meters them, and prints one JSON object; or writes them to a file.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] for a protocol that is not known.
+/// [`Exit::CannotStart`] for an unknown protocol.
 pub fn decode(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == args.protocol);
     let protocol = protocol
-        .with_context(|| format!("{:?} is no protocol: netflow5, netflow9, ipfix, sflow or nprobe", args.protocol))
+        .with_context(|| {
+            format!("{:?} is not a protocol: use netflow5, netflow9, ipfix, sflow or nprobe", args.protocol)
+        })
         .map_err(Failure::start)?;
     // A reader of the file expects the present time.
     let now = if args.write.is_some() { (wall_clock_ns() / 1_000_000_000) as u32 } else { NOW };
@@ -384,7 +386,7 @@ impl Exporting {
     }
 }
 
-/// IPFIX has no uptime in its header: its times are of the Unix epoch.
+/// IPFIX has no uptime in its header: its times count from the Unix epoch.
 fn fields(protocol: Protocol) -> impl Iterator<Item = (u16, u16)> {
     FIELDS.into_iter().map(move |(id, length)| match (protocol, id) {
         (Protocol::Ipfix, 22) => (152, 8),

@@ -42,7 +42,7 @@ type WriteForm = Box<dyn FnMut(&proto::FlowMessage, &[proto::Flow]) -> usize>;
 /// Exports generated records and prints one JSON object.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] for a form that is not known.
+/// [`Exit::CannotStart`] for an unknown form.
 pub fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     let mut form = form(&args.form).map_err(Failure::start)?;
     let batches: Vec<Vec<u8>> = (0..BATCHES).map(|number| batch(number).encode_to_vec()).collect();
@@ -113,7 +113,7 @@ fn form(name: &str) -> anyhow::Result<WriteForm> {
             }
             octets + compressed(&records).len()
         })),
-        _ => bail!("{name:?} is no form: ipfix, netflow-v9, json or json-compressed"),
+        _ => bail!("{name:?} is not a form: use ipfix, netflow-v9, json or json-compressed"),
     }
 }
 

@@ -10,7 +10,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
 use weir_probe::command::{docs, end, log, print};
 
-/// Benchmarks of Weir's agent, and loads for those of what comes after it
+/// Benchmarks of Weir's agent, and load generators for benchmarks of the jobs and the store
 #[derive(Debug, Parser)]
 #[command(name = "weir-bench", version, max_term_width = 110)]
 struct Bench {

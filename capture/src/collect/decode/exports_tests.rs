@@ -1,6 +1,6 @@
-//! Exports as golden texts that a person can read: `tests/golden/exports`. Those of `tests/exports` were made after the documents
-//! of vendors (`own-*.txt`); those that vendors' devices sent are no part of the project, and where they are absent nothing is
-//! compared. `WEIR_BLESS=1` writes the texts anew.
+//! Exports as golden texts that a person can read: `tests/golden/exports`. Those of `tests/exports` (`own-*.txt`)
+//! follow the vendors' documents; exports that vendors' devices sent are not part of the project, and their test
+//! compares nothing if they are absent. `WEIR_BLESS=1` writes the texts again.
 
 use super::*;
 use crate::collect::record::{GivenName, InterfaceCounters, Named, NatEvent, SentCounts};
@@ -9,7 +9,7 @@ use crate::source::file::CaptureFile;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Writes a line for each thing that is handed over.
+/// Writes one line for each decoded item.
 #[derive(Default)]
 struct Lines(String);
 
@@ -90,7 +90,7 @@ impl Take for Lines {
     }
 }
 
-/// What is there of a route.
+/// The parts of a route that are present.
 fn said(route: &Route) -> String {
     let all = format!("{route:?}");
     let nothing = format!("{:?}", Route::default());
@@ -128,7 +128,7 @@ fn said(route: &Route) -> String {
     hops.into_iter().flatten().chain(rest.map(|(one, _)| one)).collect::<Vec<_>>().join(", ")
 }
 
-/// A datagram: the session that it came by, when, and what it says.
+/// A datagram: its session, its arrival time and its content.
 type Datagram = (Session, i64, Vec<u8>);
 
 /// The datagrams within a capture, whatever port they are for.
@@ -215,7 +215,7 @@ fn compare(name: &str, told: &str) {
     assert_eq!(told, std::fs::read_to_string(&golden).unwrap_or_default(), "{}", golden.display());
 }
 
-/// The files of a folder that end so, sorted; `None` where there is no such folder.
+/// The files of a folder with this ending, sorted; `None` if the folder does not exist.
 fn files(folder: &Path, extension: &str) -> Option<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).ok()?;
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

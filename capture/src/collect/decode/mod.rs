@@ -1,10 +1,12 @@
 //! NetFlow v5 and v9, IPFIX, sFlow v5, nProbe: datagrams and messages in, [`Imported`] records out.
 //!
-//! Our own, and no library's: netflow_parser 1.0.6 makes 0.8 million (v9) and 1.5 million (IPFIX) records of 18 fields a
-//! second of lists of generic fields, before anything is looked up in them; here a template becomes a list of steps once.
+//! A decoder of our own rather than a library: netflow_parser 1.0.6 decodes 0.8 million (v9) and 1.5 million (IPFIX)
+//! records of 18 fields a second into lists of generic fields, before any lookup in them; here each template is
+//! compiled once into a list of steps.
 //!
-//! What an exporter sends is bounded in everything that it makes be kept ([`DecodeLimits`]), and whatever is left out or mended
-//! is counted by [`Refusal`]. A [`Decoder`] is of one thread; one exporter's datagrams must all come to the same one.
+//! [`DecodeLimits`] bounds the memory that one exporter's data may take; [`Refusal`] counts everything that is left out
+//! or corrected, by cause. Each [`Decoder`] belongs to one thread; all datagrams of an exporter must reach the same
+//! decoder.
 
 mod netflow5;
 mod nprobe;
@@ -36,15 +38,15 @@ use std::hash::BuildHasher as _;
 pub struct Known<'a> {
     pub info: &'a ExporterInfo,
     pub counts: &'a Counts,
-    /// When it was last heard, ms from the Unix epoch.
+    /// Arrival time of its last datagram, in ms since the Unix epoch.
     pub heard_ms: i64,
-    /// Templates that it has now, in all sessions.
+    /// Templates currently known, over all its sessions.
     pub templates: usize,
     /// Its only sampling rate: one packet in this many; `None` where it announced none or several.
     pub sampling: Option<u32>,
-    /// What else is known of its sampling.
+    /// Whether its sampling rate is known, and if not, why.
     pub sampling_state: SamplingState,
-    /// What its sequence numbers count.
+    /// The unit that its sequence numbers count.
     pub unit: Unit,
 }
 
@@ -55,9 +57,9 @@ pub struct Decoder {
     exporters: Exporters,
     waiting: WaitingSet,
     totals: Totals,
-    /// What came of datagrams that are of no exporter.
+    /// Counts of datagrams that belong to no known exporter.
     strange: Counts,
-    /// Whose sets were shed by the datagram at hand.
+    /// The exporters and sessions whose waiting sets the current datagram displaced.
     shed: Vec<(ExporterInfo, Session)>,
     hasher: RandomState,
     nprobe: nprobe::Nprobe,
@@ -66,7 +68,7 @@ pub struct Decoder {
 /// Octets of a header.
 const V9_HEADER: usize = 20;
 const IPFIX_HEADER: usize = 16;
-/// Octets of the beginning and of the end by which a datagram is known again.
+/// Octets at the beginning and at the end by which a repeated datagram is recognised.
 const ENDS: usize = 96;
 
 impl Decoder {
@@ -75,7 +77,7 @@ impl Decoder {
         Decoder { limits, ..Decoder::default() }
     }
 
-    /// Reads a datagram as [`Decoder::datagram_to`] does, and hands over its records of flows alone.
+    /// Reads a datagram as [`Decoder::datagram_to`] does, but passes on only its flow records.
     pub fn datagram(
         &mut self,
         from: impl Into<Session>,
@@ -86,8 +88,8 @@ impl Decoder {
         self.datagram_to(from, received_ns, data, &mut FlowsAlone(take));
     }
 
-    /// Reads a datagram, or one IPFIX message of a stream or file, and hands over what it has. `from`: the session it came
-    /// by; `received_ns`: when, ns from the Unix epoch. Never fails: what cannot be read is counted.
+    /// Reads a datagram, or one IPFIX message of a stream or file, and passes on its content. `from`: its session;
+    /// `received_ns`: its arrival time, ns from the Unix epoch. Never fails: it counts unreadable data.
     pub fn datagram_to(&mut self, from: impl Into<Session>, received_ns: i64, data: &[u8], take: &mut impl Take) {
         let from = from.into();
         let received_ms = received_ns.div_euclid(1_000_000);
@@ -112,13 +114,13 @@ impl Decoder {
         }
     }
 
-    /// Sheds the sets whose template did not come in time.
+    /// Drops the sets whose template did not arrive in time.
     #[inline]
     pub fn expire(&mut self, now_ms: i64) {
         self.waiting.expire(now_ms, &mut self.exporters, &self.limits);
     }
 
-    /// Nothing follows: sheds all sets that wait.
+    /// At the end of the input: drops all waiting sets.
     pub fn end(&mut self) {
         self.waiting.end(&mut self.exporters);
     }
@@ -145,7 +147,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A number that stands for what a datagram says: of a long one its beginning, with number and times, and its end.
+    /// A hash of a datagram's content; of a long one only the beginning, with number and times, and the end.
     #[inline]
     fn content(&self, data: &[u8]) -> u64 {
         match data.split_first_chunk::<ENDS>().zip(data.split_last_chunk::<ENDS>()) {
@@ -154,7 +156,7 @@ impl Decoder {
         }
     }
 
-    /// A datagram came: the places of its exporter and session; `None` where it came before.
+    /// Registers a datagram; returns the indices of its exporter and session, or `None` if it is a repeat.
     fn hear(
         &mut self,
         info: &ExporterInfo,
@@ -173,7 +175,7 @@ impl Decoder {
         };
         let anew = exporter.hear(at, moment, data.len(), &self.limits, holds);
         if anew && exporter.talks[at].waiting > 0 {
-            // What waits was sent before, and is not of the templates that come now.
+            // The waiting sets were sent before the restart and do not belong to the new templates.
             exporter.talks[at].waiting = 0;
             let gone = self.waiting.claim(&(*info, session), None).len();
             self.exporters.slot(slot).counts.causes[Refusal::UnknownTemplate as usize] += gone as u64;
@@ -218,8 +220,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads a message of nProbe's in Kafka: JSON. `from`: the broker; `sent_ns`: when it was written, ns from the Unix
-    /// epoch. Never fails: what cannot be read is counted.
+    /// Reads an nProbe message from Kafka: JSON. `from`: the broker; `sent_ns`: when it was written, ns from the Unix
+    /// epoch. Never fails: it counts unreadable data.
     pub fn nprobe_json(
         &mut self,
         from: Address,
@@ -230,8 +232,8 @@ impl Decoder {
         self.nprobe.json((&mut self.exporters, &self.limits), from, sent_ns, data, take);
     }
 
-    /// Reads a message of nProbe's over ZeroMQ, in its two frames. `from`: its publisher; `received_ns`: when it came, ns
-    /// from the Unix epoch. Never fails: what cannot be read is counted.
+    /// Reads an nProbe message from ZeroMQ, in its two frames. `from`: its publisher; `received_ns`: its arrival time,
+    /// ns from the Unix epoch. Never fails: it counts unreadable data.
     pub fn nprobe_zmq(
         &mut self,
         from: Address,
@@ -242,25 +244,27 @@ impl Decoder {
         self.nprobe.zmq((&mut self.exporters, &self.limits), from, received_ns, frames, take);
     }
 
-    /// What came of nProbes so far.
+    /// Counts of all nProbes' messages so far.
     pub fn nprobes(&self) -> Heard {
         self.nprobe.heard()
     }
 
-    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; the most recently heard
+    /// exporter first.
     pub fn save(&self) -> Vec<u8> {
         self.exporters.save()
     }
 
-    /// Takes in what [`Decoder::save`] gave, within this decoder's limits: of more exporters, those heard last.
+    /// Restores the output of [`Decoder::save`] within this decoder's limits: of too many exporters, it keeps the most
+    /// recently heard.
     ///
     /// # Errors
-    /// Where it is not what `save` gave; the decoder is as it was then.
+    /// If `saved` is not an output of `save`; the decoder is then unchanged.
     pub fn restore(&mut self, saved: &[u8]) -> anyhow::Result<()> {
         self.exporters.restore(saved, &self.limits)
     }
 
-    /// The exporters that are known now, in no order.
+    /// All known exporters, in no particular order.
     pub fn exporters(&self) -> impl Iterator<Item = Known<'_>> {
         self.exporters.iter().map(|exporter| {
             let talks = || exporter.talks.iter();
@@ -280,7 +284,7 @@ impl Decoder {
         })
     }
 
-    /// What came of everything, exporters that were forgotten and datagrams of none included.
+    /// Counts over all exporters, including forgotten ones and datagrams of none.
     pub fn counts(&self) -> Counts {
         let mut sum = self.strange;
         sum.add(&self.exporters.forgotten);
@@ -288,20 +292,21 @@ impl Decoder {
         sum
     }
 
-    /// Elements that have no place in a record, by name, and how often they came: those of templates, and sFlow's records.
+    /// Number of values received of each template element, and of each kind of sFlow record, that Weir's record has no
+    /// field for; by name.
     pub fn left_out(&self) -> BTreeMap<String, u64> {
         let mut all = self.exporters.left_out.clone();
         self.exporters.iter().for_each(|exporter| all.add_all(exporter));
         all.named()
     }
 
-    /// Octets of records that wait for their template.
+    /// Octets of the records that wait for their template.
     pub fn waiting_octets(&self) -> usize {
         self.waiting.octets
     }
 }
 
-/// A number that stands for a session of an exporter's.
+/// A hash of an exporter's session.
 fn digest(info: &ExporterInfo, session: &Session) -> u64 {
     use std::hash::{Hash as _, Hasher as _};
     let mut hasher = std::hash::DefaultHasher::new();
@@ -313,12 +318,12 @@ fn word(data: &[u8], at: usize) -> u32 {
     data.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// How long the IPFIX message is that a stream (RFC 7011, section 10.4) or file (RFC 5655) goes on with; `None` where more
-/// must be read first: 4 octets, or the message, which is never longer than 65,535.
+/// Length of the next IPFIX message of a stream (RFC 7011, section 10.4) or file (RFC 5655); `None` if more must be
+/// read first: 4 octets, or the whole message, at most 65,535 octets.
 ///
 /// # Errors
-/// [`Refusal::UnknownVersion`] or [`Refusal::BadLength`] where no message begins here: there is no way to find the next one,
-/// and a connection is to be closed.
+/// [`Refusal::UnknownVersion`] or [`Refusal::BadLength`] if no message begins here: the next one cannot be found, so
+/// the caller must close the connection.
 pub fn message_octets(stream: &[u8]) -> Result<Option<usize>, Refusal> {
     let &[a, b, c, d, ..] = stream else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes([c, d]));

@@ -1,4 +1,4 @@
-//! NetFlow version 5: a header of 24 octets, records of 48.
+//! NetFlow version 5: a header of 24 octets, followed by records of 48 octets.
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::event::Take;
@@ -14,12 +14,12 @@ use crate::collect::record::{Imported, SentCounts};
 pub(super) const HEADER: usize = 24;
 const RECORD: usize = 48;
 
-/// The number of the first record (flow_sequence).
+/// Sequence number of the first record (flow_sequence).
 pub(super) fn sequence(data: &[u8; HEADER]) -> u32 {
     u32::from_be_bytes([data[16], data[17], data[18], data[19]])
 }
 
-/// Reads the records of a message that came by the session at this place.
+/// Reads the records of a message; `at` is the index of its session.
 pub(super) fn records(
     exporter: &mut Exporter,
     at: usize,

@@ -14,10 +14,10 @@ use crate::collect::exporter::{Exporter, Exporters, Session};
 use crate::collect::limits::DecodeLimits;
 use std::collections::VecDeque;
 
-/// Sets that wait at most, whatever their length.
+/// Maximum number of waiting sets, whatever their length.
 const MOST_WAITING: usize = 4096;
 
-/// A set of records that came before its template.
+/// A data set that arrived before its template.
 #[derive(Debug)]
 pub(super) struct Set {
     of: (ExporterInfo, Session),
@@ -34,7 +34,7 @@ pub(super) struct WaitingSet {
 }
 
 impl WaitingSet {
-    /// Has a set wait; the oldest ones go where too many wait.
+    /// Queues a set; if too many wait, drops the oldest.
     fn push(
         &mut self,
         exporter: &mut Exporter,
@@ -62,7 +62,7 @@ impl WaitingSet {
         Some(set.of)
     }
 
-    /// Sheds those whose template did not come in time.
+    /// Drops the sets whose template did not arrive in time.
     #[inline]
     pub(super) fn expire(&mut self, now_ms: i64, exporters: &mut Exporters, limits: &DecodeLimits) {
         let waited = |from_ms| now_ms.saturating_sub(from_ms).saturating_abs();
@@ -95,7 +95,7 @@ impl WaitingSet {
     }
 }
 
-/// Counts a set that waited in vain.
+/// Counts a set whose template never came.
 pub(super) fn shed((of, session): &(ExporterInfo, Session), exporters: &mut Exporters) {
     match exporters.known(of) {
         Some(exporter) => {
@@ -111,11 +111,11 @@ pub(super) fn shed((of, session): &(ExporterInfo, Session), exporters: &mut Expo
 /// One message, taken apart.
 pub(super) struct Message<'m, T> {
     pub(super) exporter: &'m mut Exporter,
-    /// The place of the session that it came by.
+    /// Index of the message's session among the exporter's sessions.
     pub(super) at: usize,
     pub(super) waiting: &'m mut WaitingSet,
     pub(super) totals: &'m mut Totals,
-    /// Whose sets were shed, for others than this exporter are out of reach here.
+    /// The exporters whose sets were dropped; their counts cannot be reached from here.
     pub(super) shed: &'m mut Vec<(ExporterInfo, Session)>,
     pub(super) limits: &'m DecodeLimits,
     pub(super) moment: Moment,
@@ -123,7 +123,7 @@ pub(super) struct Message<'m, T> {
 }
 
 impl<T: Take> Message<'_, T> {
-    /// Reads every set; how many records they have, `None` where that is unknown.
+    /// Reads every set; returns the number of their records, `None` if unknown.
     pub(super) fn sets(&mut self, mut data: &[u8]) -> Units {
         let mut sum = Units { flows: Some(0), records: Some(0) };
         let unknown = Units { flows: None, records: None };
@@ -176,7 +176,7 @@ impl<T: Take> Message<'_, T> {
         sum
     }
 
-    /// Has a set wait for its template.
+    /// Queues a set until its template comes.
     fn wait(&mut self, id: u16, set: &[u8], is_cut: bool) {
         if is_cut {
             self.exporter.counts.count(Refusal::UnknownTemplate);
@@ -187,7 +187,7 @@ impl<T: Take> Message<'_, T> {
         self.waiting.push(self.exporter, self.at, self.shed, waiting, self.limits);
     }
 
-    /// Reads the records of a set of flows; how many there are, `None` where that is unknown.
+    /// Reads the records of a flow set; returns their number, `None` if unknown.
     fn data(&mut self, id: u16, set: &[u8]) -> Option<u32> {
         let Exporter { info, counts, talks, .. } = &mut *self.exporter;
         let talk = talks.get_mut(self.at)?;
@@ -299,7 +299,7 @@ impl<T: Take> Message<'_, T> {
         }
     }
 
-    /// Takes in one template, and reads what waited for it.
+    /// Adds one template, and reads the sets that waited for it.
     fn template(&mut self, id: u16, scopes: u16, fields: Vec<TemplateField>, options: bool) {
         let ipfix = self.exporter.info.protocol == Protocol::Ipfix;
         if fields.is_empty() && ipfix {

@@ -31,11 +31,11 @@ const EXTENDED_ROUTER: u32 = 1002;
 const EXTENDED_GATEWAY: u32 = 1003;
 /// A counter record within a sample: of an interface.
 const IF_COUNTERS: u32 = 1;
-/// A VLAN, or an interface, that the agent does not know.
+/// The value for a VLAN or an interface that the agent does not know.
 const UNKNOWN: u32 = u32::MAX;
 const UNKNOWN_COMPACT: u32 = 0x3fff_ffff;
 
-/// Octets that are read from their start.
+/// Octets, read from the start.
 #[derive(Clone, Copy)]
 struct Words<'a>(&'a [u8]);
 
@@ -69,7 +69,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// What every sample of packets says.
+/// Fields of every packet sample.
 struct Sample<'a> {
     sequence: u32,
     source: u64,
@@ -183,7 +183,7 @@ fn interface_counters(octets: &[u8]) -> Option<InterfaceCounters> {
     })
 }
 
-/// What the flow records of a sample say of the way that the packet took.
+/// Routing data in a sample's flow records.
 pub(in crate::collect) fn route(records: &[u8], route: &mut Route) {
     let mut words = Words(records);
     while let Some((format, octets)) = words.record() {
@@ -210,7 +210,8 @@ pub(in crate::collect) fn route(records: &[u8], route: &mut Route) {
     }
 }
 
-/// BGP's next hop, the source's system and its neighbour's, and the path to the destination: first the neighbour, last it.
+/// BGP's next hop, the AS of the source and of its neighbour, and the AS path to the destination, from the neighbour to
+/// the destination's AS.
 fn gateway(words: &mut Words<'_>, route: &mut Route) -> Option<()> {
     route.bgp_next_hop = words.address()?;
     let _own = words.word()?;
@@ -257,7 +258,7 @@ fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
     Some(Sample { sequence, source, rate, pool, drops, input, output, records: words })
 }
 
-/// Keeps the count of samples that were lost, and of packets that the agent could not sample; the rate in effect.
+/// Counts lost samples and packets that the agent could not sample; returns the effective rate.
 fn follow(exporter: &mut Exporter, sample: &Sample<'_>, (now_ms, sent_ms): (i64, i64), limits: &DecodeLimits) -> u32 {
     let mut losses = exporter.counts.samples;
     let source = exporter.source(sample.source, now_ms, limits);
@@ -270,7 +271,7 @@ fn follow(exporter: &mut Exporter, sample: &Sample<'_>, (now_ms, sent_ms): (i64,
     rate
 }
 
-/// The packet of a sample: of its header where it was sent, else as the agent read it.
+/// The packet of a sample: parsed from its header if that was sent, else as the agent parsed it.
 fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) -> Result<Imported<'a>, Refusal> {
     let mut words = sample.records;
     let mut found = Err(Refusal::NotIp);

@@ -1,4 +1,4 @@
-//! Packets made octet by octet from the RFCs, and random templates with records of theirs.
+//! Packets built octet by octet from the RFCs, and random templates with their records.
 
 use super::*;
 use crate::collect::element::values::mapped;
@@ -8,13 +8,13 @@ use crate::testing as t;
 use proptest::prelude::*;
 
 pub(super) const HOME: Address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
-/// When datagrams are sent and come, s.
+/// Time at which datagrams are sent and received, s.
 pub(super) const NOW: u32 = 1_700_000_000;
 pub(super) const NOW_MS: i64 = NOW as i64 * 1000;
-/// ms since the exporter's boot.
+/// Uptime of the exporter, ms.
 pub(super) const UPTIME: u32 = 5_000_000;
 
-/// A record of which nothing is borrowed.
+/// A record that borrows nothing.
 pub(super) type Owned = (Imported<'static>, String, String);
 
 pub(super) fn owned(record: &Imported<'_>) -> Owned {
@@ -594,7 +594,7 @@ pub(super) fn sflow(sequence: u32, uptime: u32, samples: &[(u32, Vec<u8>)]) -> V
     data
 }
 
-/// The raw header of a frame, as record of a flow sample; `more` octets of it were not sent.
+/// A flow sample's raw packet header record; the sample omits the last `more` octets of the frame.
 pub(super) fn raw(frame: &[u8], more: u32) -> Vec<u8> {
     let padded = frame.len().next_multiple_of(4);
     let mut record = words(&[1, padded as u32 + 16, 1, frame.len() as u32 + more + 4, 4, frame.len() as u32]);
@@ -736,7 +736,7 @@ fn what_is_cut_anywhere_gives_the_records_before_the_cut() {
     }
 }
 
-/// A field of a random template: which, octets, value.
+/// A field of a random template: element, octets, value.
 fn field() -> impl Strategy<Value = ((u32, u16), u16, u64)> {
     let ids = prop::sample::select(vec![
         (0, 7),

@@ -1,11 +1,12 @@
-//! Exports as vendors make them, after their documents: each test has what one of them does otherwise than the others.
+//! Exports in the forms that vendors document: each test covers a peculiarity of one vendor.
 
 use super::tests::*;
 use super::*;
 use crate::collect::element::values::mapped;
 use crate::collect::record::{GivenName, InterfaceCounters, NatEvent, SentCounts};
+use crate::testing as t;
 
-/// Keeps all that is handed over.
+/// Keeps all decoded items.
 #[derive(Default)]
 struct All {
     flows: Vec<(Imported<'static>, Option<Route>)>,
@@ -252,7 +253,7 @@ fn the_frame_of_a_section_is_read() {
     assert_eq!(read.flows[0].0.ports, [40_000, 443]);
 }
 
-/// A sample of a frame whose agent says that so many octets were stripped, with other records before it.
+/// A sample whose agent states that it stripped this many octets of the frame, with other records before it.
 fn flow_sample(number: u32, stripped: u32, others: &[u8]) -> Vec<u8> {
     let frame = tcp_frame();
     let padded = frame.len().next_multiple_of(4);
@@ -627,4 +628,124 @@ fn structured_data_is_read_over() {
     let sent = SentCounts { packets: 7, octets: 700, ..SentCounts::default() };
     assert_eq!(read.flows.len(), 2);
     assert_eq!((read.flows[1].0.sent[0], read.flows[1].0.addresses[0]), (sent, mapped([10, 0, 0, 1])));
+}
+
+#[test]
+fn an_agent_of_ipv6_and_frames_of_frame_relay_are_read() {
+    let packet = t::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 17, &t::udp((53, 999), &[0; 8]));
+    // Address, control, and the identifier of IP (RFC 2427).
+    let frame = [&[0x18, 0x41, 0x03, 0xcc][..], &packet].concat();
+    let padded = frame.len().next_multiple_of(4);
+    let mut sample =
+        words(&[1, 3, 1000, 9000, 0, 5, 7, 1, 1, padded as u32 + 16, 6, frame.len() as u32, 0, frame.len() as u32]);
+    sample.extend(&frame);
+    sample.resize(sample.len() + padded - frame.len(), 0);
+    let agent = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+    let mut data = [words(&[5, 2]), agent.to_vec(), words(&[0, 1, 1000, 1, 1, sample.len() as u32])].concat();
+    data.extend(&sample);
+    let mut decoder = Decoder::default();
+    let read = all(&mut decoder, &data);
+    let flow = read.flows[0].0;
+    assert_eq!((flow.addresses[0], flow.ports, flow.protocol), (mapped([10, 0, 0, 1]), [53, 999], 17));
+    assert_eq!(decoder.exporters().next().unwrap().info.speaker(), &agent);
+}
+
+#[test]
+fn a_rate_may_be_told_as_a_probability() {
+    let fields = [(0, 302, 4), (0, 304, 2), (0, 311, 4)];
+    let flows = [&SHORT[..], &[(0, 302, 4)]].concat();
+    let rate = |probability: f32| {
+        let mut decoder = Decoder::default();
+        let option = row(&fields, &[1, 4, u64::from(probability.to_bits())]);
+        let flow = row(&flows, &[0x0a00_0001, 0x0a00_0002, 1, 100, 1]);
+        all(&mut decoder, &ipfix(0, &[options_template(400, &fields[..1], &fields[1..]), set(400, &option)]));
+        let read = all(&mut decoder, &ipfix(0, &[template(300, &flows), set(300, &flow)]));
+        (read.flows[0].0.sampling, decoder.exporters().next().unwrap().sampling_state.name())
+    };
+    assert_eq!(rate(0.001).0, Some(1000));
+    assert_eq!(rate(0.25).0, Some(4));
+    assert_eq!(rate(1.0).0, Some(1));
+    for no_probability in [0.0, -0.5, 1.5, f32::NAN] {
+        assert_eq!(rate(no_probability).0, None, "{no_probability}");
+    }
+    // Of eight octets.
+    let wide = [(0, 302, 4), (0, 304, 2), (0, 311, 8)];
+    let mut decoder = Decoder::default();
+    let option = row(&wide, &[1, 4, 0.01f64.to_bits()]);
+    let flow = row(&flows, &[0x0a00_0001, 0x0a00_0002, 1, 100, 1]);
+    all(&mut decoder, &ipfix(0, &[options_template(400, &wide[..1], &wide[1..]), set(400, &option)]));
+    let read = all(&mut decoder, &ipfix(0, &[template(300, &flows), set(300, &flow)]));
+    assert_eq!(read.flows[0].0.sampling, Some(100));
+}
+
+#[test]
+fn neighbouring_systems_are_kept_with_their_ends() {
+    let fields = [&SHORT[..], &[(0, 128, 4), (0, 129, 4)]].concat();
+    let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, 64_502, 64_503]);
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &record)]));
+    // bgpNextAdjacentAsNumber is on the destination's side, bgpPrevAdjacentAsNumber on the source's.
+    assert_eq!(read.flows[0].1.unwrap().adjacent, [64_503, 64_502]);
+}
+
+#[test]
+fn names_and_applications_of_ntops_elements_and_locators_are_read() {
+    let named = |fields: &[(u32, u16, u16)], octets: &[u8]| {
+        let fields = [&SHORT[..], fields].concat();
+        let record = [short(1, 100), octets.to_vec()].concat();
+        let read = feed(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &record)]));
+        (read[0].0.application_id, read[0].1.clone())
+    };
+    // applicationId (RFC 6759): an engine of a private enterprise, ntop's number, and nDPI's of the application.
+    let tag = [(0, 95, 9)];
+    assert_eq!(named(&tag, &[20, 0, 0, 0x8b, 0x30, 0, 0, 0, 126]).0, 126);
+    assert_eq!(named(&tag, &[20, 0, 0, 0, 9, 0, 0, 0, 126]).0, 0, "of another enterprise");
+    assert_eq!(named(&tag, &[3, 0, 0, 0x8b, 0x30, 0, 0, 0, 126]).0, 0, "of another engine");
+}
+
+#[test]
+fn a_host_is_what_stands_between_scheme_and_path() {
+    use crate::collect::element::values::host;
+    for (locator, name) in [
+        ("http://example.org:80/path", "example.org"),
+        ("example.org/path://x", "x"),
+        ("example.org/path", "example.org"),
+        ("https://example.org", "example.org"),
+        ("/path", ""),
+    ] {
+        assert_eq!(host(locator.as_bytes()), name.as_bytes(), "{locator}");
+    }
+}
+
+#[test]
+fn a_length_of_three_octets_that_breaks_off_is_no_length_of_one() {
+    let fields = [&SHORT[..], &[(0, 371, 65_535)]].concat();
+    let mut decoder = Decoder::default();
+    // 255 says that two octets of length follow, and there is but one.
+    let record = [short(1, 100), vec![255, 0]].concat();
+    assert_eq!(all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &record)])).flows.len(), 0);
+    let record = [short(1, 100), vec![255, 0, 2, b'a', b'b']].concat();
+    assert_eq!(all(&mut decoder, &ipfix(1, &[set(300, &record)])).flows.len(), 1);
+}
+
+#[test]
+fn an_address_of_another_length_is_not_read_as_one() {
+    let fields = [(0, 8, 65_535), (0, 12, 4), (0, 2, 4), (0, 1, 4)];
+    let rest = row(&SHORT[1..], &[0x0a00_0002, 1, 100]);
+    let mut decoder = Decoder::default();
+    let whole = [vec![4, 10, 0, 0, 1], rest.clone()].concat();
+    let short = [vec![3, 10, 0, 0], rest].concat();
+    let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &[whole, short].concat())]));
+    let sources: Vec<_> = read.flows.iter().map(|(flow, _)| flow.addresses[0]).collect();
+    assert_eq!(sources[0], mapped([10, 0, 0, 1]));
+    assert!(sources[1..].iter().all(|source| *source == mapped([0, 0, 0, 0])), "{sources:?}");
+}
+
+#[test]
+fn octets_of_the_answer_alone_make_a_flow_of_two_ways() {
+    // Counters before and behind a middlebox, in a template of ntop's with the answer's octets but not its packets.
+    let fields = [&SHORT[..], &[(29_305, 1, 4), (0, 23, 4), (0, 24, 4), (35_632, 123, 4)]].concat();
+    let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 5, 500, 700, 900, 9, 0]);
+    let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &record)]));
+    let sent = read.flows[0].0.sent;
+    assert_eq!((sent[0].octets, sent[1].octets, sent[1].packets), (500, 700, 0));
 }

@@ -8,19 +8,19 @@ use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{GivenName, Imported, InterfaceCounters, Named, NatEvent};
 use crate::packet::Address;
 
-/// What takes what is decoded.
+/// Receiver of decoded records.
 pub trait Take {
     fn flow(&mut self, from: &ExporterInfo, record: &Imported<'_>);
 
     /// An event that counts nothing.
     fn event(&mut self, _from: &ExporterInfo, _event: &NatEvent<'_>) {}
 
-    /// The name of an interface or a VRF, by an option; false where there is no room for it.
+    /// The name of an interface or a VRF, from an option; false if there is no room for it.
     fn name(&mut self, _from: &ExporterInfo, _name: &GivenName<'_>) -> bool {
         true
     }
 
-    /// The counters of an interface, by a sample of sFlow's; false where there is no room for them.
+    /// The counters of an interface, from an sFlow sample; false if there is no room for them.
     fn counters(&mut self, _from: &ExporterInfo, _counters: &InterfaceCounters) -> bool {
         true
     }
@@ -35,18 +35,18 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Take for FlowsAlone<'_, T> {
     }
 }
 
-/// Whether an element is of an event alone. ASA's before 8.4 had numbers of their own for translated addresses.
+/// Whether an element occurs only in events. ASA's before 8.4 had numbers of their own for translated addresses.
 pub fn is_event(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 361..=364 | 371 | 40_000..=40_005)
 }
 
-/// Whether templates with it are of events.
+/// Whether it marks a template as one of events.
 pub fn tells_event(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 40_001..=40_005)
 }
 
-/// Reads a record as an event, and whether its time had to be mended: as those of flows it is moved to this host's clock where
-/// the exporter's is far off, and not believed where it cannot be.
+/// Reads a record as an event; returns it and whether its time had to be corrected: like flow times, it is moved to
+/// this host's clock if the exporter's is far off, and replaced if it is impossible.
 pub fn read<'a>(
     fields: &'a [TemplateField],
     record: &'a [u8],
@@ -102,18 +102,19 @@ pub fn read<'a>(
 }
 
 impl NatEvent<'_> {
-    /// Whether it says of a translation or connection that it began, ended or was refused, rather than how it goes on.
+    /// Whether the event is the beginning, end or refusal of a translation or connection; false for an update in
+    /// between.
     pub fn happened(&self) -> bool {
         self.nat_event != 0 || matches!(self.firewall_event, 1..=4)
     }
 }
 
-/// Whether options with it give names.
+/// Whether it marks an options template that names interfaces or VRFs.
 pub fn gives_name(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 82 | 83 | 236)
 }
 
-/// Reads an option as the name of an interface or a VRF; `None` where it is none.
+/// Reads an option as the name of an interface or a VRF; `None` if it names none.
 pub fn name<'a>(fields: &'a [TemplateField], option: &'a [u8]) -> Option<GivenName<'a>> {
     let mut given = GivenName::default();
     for (field, octets) in walk(fields, option).filter(|(field, _)| field.pen == 0) {

@@ -4,9 +4,10 @@ use crate::collect::cause::Refusal;
 use crate::collect::record::{Imported, SentCounts};
 use crate::packet::{self, Frame, LinkType, Packet};
 
-/// Reads a frame of which `data` was captured; `length`: octets that it had.
+/// Reads a frame from its captured octets `data`; `length`: the frame's length on the wire.
 ///
-/// How much of a frame an agent stripped is no help: some say there what they did not capture. IP says how long it is.
+/// The number of stripped octets is useless: some agents put there the octets that they did not capture. IP says how
+/// long it is.
 pub fn read(link: LinkType, data: &[u8], length: u32) -> Result<Imported<'static>, Refusal> {
     let mut packet = Packet::default();
     let length = length.max(data.len() as u32);

@@ -12,9 +12,9 @@ pub mod values;
 pub const PEN_REVERSE: u32 = 29_305;
 /// Private enterprise number of ntop.
 pub const PEN_NTOP: u32 = 35_632;
-/// Stands for sFlow's records among elements that are left out: no enterprise has this number.
+/// Represents sFlow records among the elements left out: no enterprise has this number.
 pub const PEN_SFLOW: u32 = u32::MAX - 1;
-/// NetFlow v9 has no enterprises: ntop's element n has this number more there.
+/// NetFlow v9 has no enterprise numbers: there ntop's element n has the number n plus this.
 pub const V9_NTOP: u16 = 57_472;
 
 /// Private enterprise number of the CERT's YAF, which marks the elements of the other direction by [`YAF_REVERSE`].
@@ -23,7 +23,7 @@ const YAF_REVERSE: u16 = 0x4000;
 /// Private enterprise number of Procera.
 const PEN_PROCERA: u32 = 15_397;
 
-/// A unit of time, and what it counts from.
+/// A unit of time, and its reference point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// ms since the exporter's boot (IE 21, 22).
@@ -38,7 +38,7 @@ pub enum Clock {
     MicrosecondsBefore,
 }
 
-/// What an element is to a record; `Reverse…`: of the destination's packets.
+/// The meaning of an element for a record; `Reverse…`: for the destination's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     Source4,
@@ -54,14 +54,14 @@ pub enum Meaning {
     ReverseOctets,
     Packets,
     ReversePackets,
-    /// IE 23 and 24: of whom is decided by the template as a whole (see [`template`]).
+    /// IE 23 and 24: the template as a whole decides whose counts they are (see [`template`]).
     PostOctets,
     PostPackets,
     Flags,
     ReverseFlags,
     ClassOfService,
     ReverseClassOfService,
-    /// IE 55: of whom is decided by the template as a whole.
+    /// IE 55: the template as a whole decides whose class of service it is.
     PostClassOfService,
     Retransmissions,
     ReverseRetransmissions,
@@ -92,7 +92,7 @@ pub enum Meaning {
     /// How packets are chosen (IE 304), and with which probability (IE 311).
     SamplingAlgorithm,
     SamplingProbability,
-    /// The template that a rate is of (IE 145).
+    /// The template that a sampling rate applies to (IE 145).
     TemplateId,
     /// A connection's number (IE 148).
     FlowId,
@@ -103,20 +103,21 @@ pub enum Meaning {
     Application,
     /// IE 95 (RFC 6759).
     ApplicationTag,
-    /// Half a round trip between an end and the exporter, ms.
+    /// Half of the round-trip time between one end of the flow and the exporter, in ms.
     Latency,
     ServerName,
     ServerLocator,
     DnsQuery,
-    /// Of variable length and no meaning here: it only moves what follows.
+    /// Of variable length and unused: it only shifts the fields after it.
     Skip,
 }
 
-/// Preference among elements of the same slot: only the lowest of a template is read, the first one of equals. Elements
+/// Preference among elements of the same slot: a template's lowest rank is read, the first of equals. Elements
 /// of rank [`ALL`] are all read.
 pub const ALL: u8 = u8::MAX;
 
-/// What the element `id` of the enterprise `pen` (0: IANA's) means, and its rank; `None` where it means nothing here.
+/// The meaning of the element `id` of the enterprise `pen` (0: IANA's) means, and its rank; `None` where it means
+/// nothing here.
 pub fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
     Some(match (pen, id) {
         (0, 1) => (Meaning::Octets, 0),
@@ -217,7 +218,7 @@ pub fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
 }
 
 impl Meaning {
-    /// The same number for elements of which a record can have but one.
+    /// Equal for elements that exclude each other within a record.
     pub fn slot(self) -> Meaning {
         match self {
             Meaning::First(_) => Meaning::First(Clock::Uptime),
@@ -226,7 +227,7 @@ impl Meaning {
         }
     }
 
-    /// Whether it is of a packet's header: tunnels have it twice.
+    /// Whether it is a field of a packet header, which tunnels have twice.
     pub(super) fn is_of_header(self) -> bool {
         self.is_address()
             || matches!(
@@ -247,7 +248,7 @@ impl Meaning {
         matches!(self, Meaning::Source4 | Meaning::Destination4 | Meaning::Source6 | Meaning::Destination6)
     }
 
-    /// Whether a field of so many octets can be read as this.
+    /// Whether a field of this length can be read as this element.
     pub fn takes(self, length: u16) -> bool {
         match self {
             Meaning::Source4 | Meaning::Destination4 => length == 4,

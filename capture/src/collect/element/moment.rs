@@ -1,34 +1,34 @@
-//! The clocks of exporters: when a record's packets were, by what it and its datagram say.
+//! The clocks of exporters: the times of a record's packets, from the record and its datagram.
 
 use super::Clock;
 use crate::collect::limits::DecodeLimits;
 
 /// Seconds from 1900 to 1970.
 const NTP_TO_UNIX: i64 = 2_208_988_800;
-/// How much later than the export a record may have ended, ms: clocks of whole seconds, and of another processor.
+/// How much later than its export a record may end, ms: some clocks count whole seconds, some run on another processor.
 const AFTER_EXPORT_MS: i64 = 60_000;
 
-/// The times that a datagram's records are read by.
+/// The clock readings by which a datagram's records are dated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moment {
-    /// When it came, ms from the Unix epoch.
+    /// Arrival time, ms from the Unix epoch.
     pub received_ms: i64,
-    /// When it was sent, by the exporter's clock, ms from the Unix epoch.
+    /// Export time by the exporter's clock, in ms since the Unix epoch.
     pub export_ms: i64,
-    /// ms since the exporter's boot when it was sent, where the header says so.
+    /// The exporter's uptime when it sent the datagram, ms, if the header states it.
     pub uptime_ms: Option<u32>,
-    /// When the exporter booted, ms from the Unix epoch, where it said so by an option.
+    /// The exporter's boot time, ms from the Unix epoch, if an option stated it.
     pub boot_ms: Option<i64>,
 }
 
 impl Moment {
-    /// How far the exporter's clock is off, ms to add; 0 where it is right or nearly so.
+    /// Correction to add to the exporter's times, ms; 0 if its clock is right or nearly so.
     pub fn correction_ms(&self, limits: &DecodeLimits) -> i64 {
         let off = self.received_ms.saturating_sub(self.export_ms);
         if off.saturating_abs() > limits.clock_error_ms { off } else { 0 }
     }
 
-    /// ms from the Unix epoch of a value by a clock; `None` where it is unset, or counts from a boot that is not known.
+    /// Converts a clock's value to ms from the Unix epoch; `None` if it is unset, or counts from an unknown boot time.
     pub fn ms(&self, clock: Clock, value: u64) -> Option<i64> {
         match clock {
             Clock::Uptime => self.of_uptime(value as u32),
@@ -45,7 +45,7 @@ impl Moment {
         }
     }
 
-    /// Uptimes wrap after 49.7 days: what lies within half of that of the export is meant.
+    /// Uptimes wrap after 49.7 days: the value nearest to the export is meant.
     pub fn of_uptime(&self, value: u32) -> Option<i64> {
         let now = match (self.uptime_ms, self.boot_ms) {
             (Some(uptime), _) => uptime,
@@ -55,8 +55,8 @@ impl Moment {
         Some(self.export_ms.saturating_sub(i64::from(now.wrapping_sub(value) as i32)))
     }
 
-    /// First and last packet on this host's clock, from what the exporter said, and whether it had to be mended: nothing
-    /// ends after its export, or lasts longer than [`DecodeLimits::flow_ms`].
+    /// Converts the exporter's times of the first and last packet to this host's clock; returns them and whether it had
+    /// to correct them: no flow ends after its export, or lasts longer than [`DecodeLimits::flow_ms`].
     pub fn settle(&self, first: Option<i64>, last: Option<i64>, limits: &DecodeLimits) -> (i64, i64, bool) {
         let export = self.export_ms;
         let possible =

@@ -1,4 +1,4 @@
-//! Names of information elements that no record has a place for, as IANA's registry has them.
+//! Names, from IANA's registry, of information elements that the record has no field for.
 
 use crate::collect::element::PEN_REVERSE;
 use crate::collect::element::PEN_SFLOW;
@@ -246,7 +246,7 @@ const NAMES: &[(u16, &str)] = &[
     (498, "srhSegmentsIPv6Left"),
 ];
 
-/// What an element is called: IANA's name, or its enterprise and number; sFlow's records by their format.
+/// The name of an element: IANA's name, or its enterprise and number; sFlow's records by their format.
 pub fn name(pen: u32, id: u16) -> String {
     let known = NAMES.iter().find(|(known, _)| *known == id).map(|(_, name)| *name);
     match (pen, known) {

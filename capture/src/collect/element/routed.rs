@@ -6,10 +6,10 @@ use crate::collect::element::values::{mapped, number};
 use crate::packet::Address;
 use std::fmt;
 
-/// What the router knew of the packets, zeros where it does not say.
+/// The router's routing data on the packets; zero where it states none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    /// Autonomous systems of source and destination, as the router has them: origin or peer by its configuration (IE 16, 17).
+    /// Autonomous systems of source and destination: origin or peer, as the router is configured (IE 16, 17).
     pub autonomous_systems: [u32; 2],
     /// The neighbours that packets came from and go to (IE 129, 128).
     pub adjacent: [u32; 2],
@@ -30,7 +30,7 @@ pub struct Route {
     pub mpls_top_label: u32,
     /// Least and most (IE 52, 53; 192 for both).
     pub ttl: [u8; 2],
-    /// Of source and destination, as they came (IE 56, 80) or as they left (81, 57).
+    /// MAC addresses of source and destination, before the router (IE 56, 80) or after it (81, 57).
     pub macs: [[u8; 6]; 2],
     /// Source and destination after translation (IE 225, 226, 281, 282), and their ports (227, 228).
     pub translated: [Address; 2],
@@ -39,14 +39,14 @@ pub struct Route {
     pub observation_point: u32,
 }
 
-/// Where a route is read from: a record, by its template's fields, or what needs none.
+/// Where a route is read from: the template fields of a record, or a format without templates.
 #[derive(Clone, Copy)]
 pub struct Routed<'a> {
     fields: &'a [TemplateField],
     record: &'a [u8],
 }
 
-/// In place of fields: a record of v5, and the flow records of a sample of sFlow's.
+/// Without template fields: a v5 record, or the flow records of an sFlow sample.
 static NETFLOW5: [TemplateField; 0] = [];
 static SFLOW: [TemplateField; 1] = [TemplateField { pen: u32::MAX, id: 0, length: 0 }];
 
@@ -91,7 +91,7 @@ pub fn is_routed(pen: u32, id: u16) -> bool {
 }
 
 impl Route {
-    /// As seen from the other end: the destination becomes the source.
+    /// The same route from the other end: the destination becomes the source.
     pub fn turned(&self) -> Route {
         let mut turned = *self;
         turned.autonomous_systems.swap(0, 1);

@@ -1,4 +1,4 @@
-//! Templates, made into the steps that read a record: only what means something, where it lies in the record.
+//! Templates, compiled into steps that read a record: only the fields that Weir uses, at their offsets.
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::event::{gives_name, is_event, tells_event};
@@ -11,9 +11,9 @@ use crate::packet::LinkType;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// The length of a field whose length is in the record (RFC 7011, section 7).
+/// The length that marks a field as variable: its length is in the record (RFC 7011, section 7).
 pub const VARIABLE: u16 = u16::MAX;
-/// The enterprise of NetFlow v9's scopes that no element stands for.
+/// The enterprise number used for NetFlow v9's scopes without an information element.
 const PEN_SCOPE: u32 = u32::MAX;
 
 /// One field of a template: enterprise (0: IANA's elements), element, octets; as [pen, id, length] where it is saved.
@@ -38,7 +38,7 @@ impl From<TemplateField> for (u32, u16, u16) {
 }
 
 impl TemplateField {
-    /// A field of NetFlow v9: ntop's elements are those of IPFIX with another number.
+    /// A NetFlow v9 field: ntop's elements are IPFIX's under another number.
     pub fn v9(id: u16, length: u16) -> TemplateField {
         match id.checked_sub(V9_NTOP) {
             Some(id) => TemplateField { pen: PEN_NTOP, id, length },
@@ -68,21 +68,21 @@ struct FieldStep {
 /// How records are read.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// How many of the fields are scopes; `None` for records of flows.
+    /// Number of scope fields; `None` for flow records.
     pub scopes: Option<u16>,
-    /// The fields as they were sent.
+    /// The fields as sent.
     pub fields: Vec<TemplateField>,
     pub shape: Shape,
     /// When it was last sent, ms from the Unix epoch.
     pub heard_ms: i64,
     /// Records read by it.
     pub records: u64,
-    /// Some fields are of a route; some tell an event; options name interfaces, or state a sampling rate.
+    /// Whether some fields belong to a route, report an event, name interfaces, or state a sampling rate.
     pub routed: bool,
     pub event: bool,
     pub named: bool,
     pub sampled: bool,
-    /// Octets are of the payload alone.
+    /// Octets count only the payload.
     pub payload: bool,
     pub follows: Option<Follows>,
     steps: Vec<FieldStep>,
@@ -94,7 +94,7 @@ impl Template {
     /// Makes the steps.
     ///
     /// # Errors
-    /// [`Refusal::BadTemplate`] for one that no record could have.
+    /// [`Refusal::BadTemplate`] for a template that no record could follow.
     pub fn new(
         fields: Vec<TemplateField>,
         scopes: Option<u16>,
@@ -164,7 +164,7 @@ impl Template {
         })
     }
 
-    /// Reads the record that `data` begins with; its octets, or `None` where it ends before the record does.
+    /// Reads the record at the start of `data`; returns its octets, or `None` if `data` ends within it.
     #[inline]
     pub fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
         let mut end = self.octets;
@@ -194,7 +194,7 @@ impl Template {
         Some(end)
     }
 
-    /// The elements that are left out of each record: neither read for the record nor for what goes with it.
+    /// The elements that are not read at all, for the record or its route.
     fn left_out(&self) -> impl Iterator<Item = (u32, u16)> + '_ {
         let scoped = usize::from(self.scopes.unwrap_or(0));
         let chosen = if self.scopes.is_some() { options(&self.fields, scoped) } else { choose(&self.fields) };
@@ -213,7 +213,7 @@ impl Template {
         left.map(|(_, field)| (field.pen, field.id))
     }
 
-    /// Least octets of a record: fewer at the end of a set are padding.
+    /// Minimum octets of a record: fewer at the end of a set are padding.
     pub fn least_octets(&self) -> usize {
         self.octets
     }
@@ -228,10 +228,10 @@ impl Meaning {
     }
 }
 
-/// Elements that are kept by number at most.
+/// Maximum number of elements counted by number.
 const MOST_LEFT_OUT: usize = 1024;
 
-/// Elements that were left out of records, and how often.
+/// Elements left out of records, and how often.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
     known: HashMap<(u32, u16), u64, foldhash::fast::RandomState>,
@@ -271,7 +271,7 @@ impl LeftOut {
     }
 }
 
-/// The fields of a record that `data` begins with, up to where it breaks off.
+/// The fields of the record at the start of `data`, as far as it reaches.
 pub fn walk<'a>(
     fields: &'a [TemplateField],
     mut data: &'a [u8],
@@ -288,12 +288,12 @@ pub fn walk<'a>(
     })
 }
 
-/// Octets that a field has at least.
+/// Minimum octets of a field.
 fn least(length: u16) -> usize {
     if length == VARIABLE { 1 } else { usize::from(length) }
 }
 
-/// What of the fields of a flow's record is read, field by field.
+/// How each field of a flow record is read.
 ///
 /// OUT_BYTES and OUT_PKTS (IE 23, 24) are ambiguous. Where they are the only counters they are the source's, counted where
 /// it leaves the exporter. Beside other counters they are what the destination sent, where the template is plainly
@@ -301,8 +301,8 @@ fn least(length: u16) -> usize {
 /// packets a second time, after the exporter changed them, and are read only where the others are 0. DST_TOS (IE 55) is what the destination sent in
 /// a template of nProbe's; else it is the class of service that the exporter gave the packets, and is left out.
 ///
-/// Where a template has a packet's header twice, the outer one first (RFC 7011, section 8), the inner one is read: of segment
-/// routing and other tunnels it is what the traffic is.
+/// Where a template has a packet's header twice, the outer one first (RFC 7011, section 8), the inner one is read,
+/// which for segment routing and other tunnels is the actual traffic.
 fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     let mut chosen = vec![None; fields.len()];
     let mut best: Vec<(Meaning, u8, usize)> = Vec::new();
@@ -351,7 +351,7 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     chosen
 }
 
-/// The place where the inner header begins; 0 where there is but one.
+/// Index of the first field of the inner header; 0 if there is only one header.
 fn inner(fields: &[TemplateField]) -> usize {
     let is = |field: &TemplateField, ids: &[u16]| field.pen == 0 && ids.contains(&field.id);
     let twice = |id: u16| fields.iter().filter(|field| is(field, &[id])).count() > 1;
@@ -362,7 +362,7 @@ fn inner(fields: &[TemplateField]) -> usize {
     last(&[8, 27]).zip(last(&[12, 28])).map_or(0, |(source, destination)| source.min(destination))
 }
 
-/// What of an option's fields is read: sampling, of what, and the exporter's boot.
+/// How an option's fields are read: sampling and its scope, and the exporter's boot time.
 fn options(fields: &[TemplateField], scoped: usize) -> Vec<Option<Meaning>> {
     let mut seen = Vec::new();
     let of = |(at, field): (usize, &TemplateField)| {

@@ -1,4 +1,4 @@
-//! The values of one record, as its fields give them one by one, and what they make together.
+//! The values of one record, collected field by field, and the record built from them.
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::frame;
@@ -13,7 +13,7 @@ const ICMP: [u8; 2] = [1, 58];
 /// nDPI's numbers, in an application tag: classification engine 20 (RFC 6759) with ntop's PEN.
 const NDPI_ENGINE: u8 = 20;
 
-/// What a record, or an option, says of sampling.
+/// Sampling data of a record or an option.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampled {
     interval: u32,
@@ -21,11 +21,11 @@ pub struct Sampled {
     packet_space: Option<u32>,
     size: u32,
     population: u32,
-    /// A selector's (RFC 5477, section 8.2.1); 0 for none.
+    /// Id of a selector (RFC 5477, section 8.2.1); 0 for none.
     algorithm: u16,
-    /// The template that it is about; 0 for none.
+    /// The template that it applies to; 0 for none.
     pub template: u16,
-    /// A number of 64 bits with fraction, or of 32.
+    /// A floating-point number of 64 or 32 bits.
     probability: u64,
     /// The sampler that it names.
     pub sampler: Option<u64>,
@@ -38,7 +38,7 @@ const RANDOM_OUT_OF: u16 = 3;
 const UNIFORM: u16 = 4;
 
 impl Sampled {
-    /// One packet in this many; `None` where it does not say.
+    /// One packet in this many; `None` if not stated.
     #[inline]
     pub fn rate(&self) -> Option<u32> {
         let plain = (self.packet_interval | self.population) == 0 && self.probability == 0;
@@ -69,25 +69,25 @@ impl Sampled {
         if probability > 0.0 && probability <= 1.0 { (1.0 / probability).round() as u32 } else { 0 }
     }
 
-    /// Whether it announces sampling, or filtering, that no rate can be read of.
+    /// Whether it announces sampling or filtering without a readable rate.
     pub fn is_strange(&self) -> bool {
         let said = self.interval | self.packet_interval | self.population | u32::from(self.algorithm);
         said != 0 || self.probability > 0
     }
 }
 
-/// What the fields of a record are together.
+/// A record's values, collected from its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Both addresses of IPv4 are there; of IPv6.
+    /// Whether both IPv4 addresses are present; both IPv6 addresses.
     pub four: bool,
     pub six: bool,
-    /// What the times count from, where they are there.
+    /// Reference points of the times that are present.
     pub first: Option<Clock>,
     pub last: Option<Clock>,
-    /// The source is the initiator.
+    /// Whether the source is known to be the initiator.
     pub initiator_known: bool,
-    /// There is but a frame's, or an IP packet's, first octets.
+    /// Whether the record has only the first octets of a frame or IP packet.
     pub frame: Option<LinkType>,
 }
 
@@ -104,7 +104,7 @@ pub struct Values<'a> {
     icmp: u16,
     biflow: u8,
     rtt_us: u32,
-    /// When the exporter booted, ms from the Unix epoch; 0 where it does not say.
+    /// The exporter's boot time, ms from the Unix epoch; 0 if not stated.
     pub boot_ms: u64,
     /// Of sampling.
     pub sampled: Sampled,
@@ -141,7 +141,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Takes in the address of an end.
+    /// Sets the address of an end.
     pub fn address(&mut self, end: usize, address: &Address) {
         match address {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => self.four[end] = [*a, *b, *c, *d],
@@ -149,13 +149,13 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Adds half a round trip, as one of an end and the exporter is exported, ms.
+    /// Adds half a round trip, which is exported for each end and the exporter, ms.
     pub fn half_round_trip(&mut self, ms: f64) {
         // What is not a number, or negative, becomes 0.
         self.rtt_us = self.rtt_us.saturating_add((ms * 2000.0).round() as u32);
     }
 
-    /// Takes in one field that is a number.
+    /// Sets a numeric field.
     #[inline]
     pub fn number(&mut self, what: Meaning, number: u64) {
         let record = &mut self.record;
@@ -229,15 +229,15 @@ impl<'a> Values<'a> {
         self.record.sent[1].packets > 0
     }
 
-    /// The interface that an option is about; `None` where it names none.
+    /// The interface that an option describes; `None` if it names none.
     pub fn interface(&self) -> Option<u32> {
         Some(self.record.input_interface).filter(|&interface| interface > 0)
     }
 
-    /// The record, all but its sampling rate; whether its times had to be mended.
+    /// The record without its sampling rate, and whether its times had to be corrected.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The cause, if the values make no record.
     #[inline]
     pub fn record(
         &self,
@@ -280,7 +280,7 @@ impl<'a> Values<'a> {
         Ok((record, mended))
     }
 
-    /// The record of the packet that a frame begins with.
+    /// The record of the packet at the start of a frame.
     #[cold]
     fn framed(&self, shape: &Shape, moment: &Moment, limits: &DecodeLimits) -> Result<(Imported<'a>, bool), Refusal> {
         let link = shape.frame.ok_or(Refusal::NoAddress)?;
@@ -297,12 +297,12 @@ impl<'a> Values<'a> {
         Ok((record, mended))
     }
 
-    /// What a flow is known by beside its addresses and ports: its number, and when it began as it was sent.
+    /// The identity of a flow beside its addresses and ports: its number, and its start time as sent.
     pub fn flow(&self) -> (u64, i64) {
         (self.flow_id, self.first as i64)
     }
 
-    /// By the direction of a biflow (IE 239): the source becomes the one that began it.
+    /// Applies the direction of a biflow (IE 239): the initiator becomes the source.
     fn turn(&self, record: &mut Imported<'a>) {
         match self.biflow {
             1 => record.initiator_known = true,
@@ -339,7 +339,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Octets of a packet, and packets or octets of a record, that are believed, as powers of 2.
+/// Largest plausible octets of a packet, and packets or octets of a record, as powers of 2.
 const LONGEST_PACKET: u32 = 20;
 const MOST: u32 = 48;
 
@@ -355,7 +355,7 @@ pub fn mapped(four: [u8; 4]) -> Address {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
-/// Whether an address is one of IPv4.
+/// Whether an address is IPv4.
 pub fn is_mapped(address: &Address) -> bool {
     address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
 }
@@ -367,7 +367,7 @@ fn copy<const N: usize>(to: &mut [u8; N], octets: &[u8]) {
     }
 }
 
-/// A number of up to 8 octets in network order; 0 for what is longer.
+/// A number of up to 8 octets in network order; 0 for a longer one.
 #[inline]
 pub fn number(octets: &[u8]) -> u64 {
     match *octets {
@@ -385,19 +385,19 @@ fn at_most_32(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Text, up to the zeros that fill its field.
+/// Text without the zeros that pad its field.
 pub fn text(octets: &[u8]) -> &[u8] {
     &octets[..memchr::memchr(0, octets).unwrap_or(octets.len())]
 }
 
-/// The host in a locator such as `http://host:80/path` or `host/path`; empty where there is none.
+/// The host in a URL such as `http://host:80/path` or `host/path`; empty if there is none.
 pub fn host(locator: &[u8]) -> &[u8] {
     let after = memchr::memmem::find(locator, b"://").map_or(0, |at| at + 3);
     let locator = &locator[after..];
     &locator[..memchr::memchr2(b'/', b':', locator).unwrap_or(locator.len())]
 }
 
-/// What is there already stays.
+/// Sets a name that is not set yet.
 fn replace<'a>(name: &mut &'a [u8], with: &'a [u8]) {
     if name.is_empty() {
         *name = with;

@@ -1,5 +1,6 @@
-//! What an exporter's sequence numbers count, which not all do as the standards say: messages, records of flows, or records of
-//! flows and options. Each way is followed until one is plain; what fits another way is no loss.
+//! The unit that an exporter's sequence numbers count, which not all choose as the standards say: messages, records of
+//! flows, or records of flows and options. It follows each possible unit until one is clear; a gap that another unit
+//! explains is no loss.
 
 use crate::collect::exporter::Protocol;
 use crate::collect::exporter::sequence::{Losses, Numbered, Sequence};
@@ -13,16 +14,16 @@ pub enum Unit {
     Flows,
     /// Records of flows and of options.
     Records,
-    /// Records of flows, with those of the message itself, as softflowd counts in IPFIX.
+    /// Flow records, including those of the current message. softflowd counts them so in IPFIX.
     FlowsSoFar,
 }
 
-/// Numbers that another way of counting foretold so many fewer of are not counted that way.
+/// A unit is ruled out once it predicts this many more losses than another.
 const PLAIN: u32 = 16;
-/// Within so many, two ways are as likely: the lesser loss holds.
+/// Within this difference two units are equally likely, and the smaller loss is reported.
 const LIKELY: u32 = 4;
 
-/// What a message has of each unit; `None` where it is not known.
+/// How many of each unit a message contains; `None` if unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct Units {
     pub flows: Option<u32>,
@@ -33,9 +34,9 @@ pub struct Units {
 struct Way {
     #[serde(flatten)]
     sequence: Sequence,
-    /// Numbers that were the next ones.
+    /// Number of messages with the expected sequence number.
     hits: u32,
-    /// It is plain that this is not counted.
+    /// Whether this unit is ruled out.
     out: bool,
     losses: Losses,
 }
@@ -44,7 +45,7 @@ struct Way {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counting {
     ways: [Way; 4],
-    /// What was counted of the losses so far.
+    /// Losses counted so far.
     told: Losses,
 }
 
@@ -59,7 +60,7 @@ fn order(protocol: Protocol) -> &'static [Unit] {
 }
 
 impl Counting {
-    /// Takes in a message's number, and keeps the losses in step.
+    /// Processes a message's sequence number, and updates the losses.
     #[inline]
     pub fn hear(&mut self, protocol: Protocol, number: u32, units: Units, sent_ms: i64, losses: &mut Losses) {
         let mut changed = false;
@@ -85,7 +86,7 @@ impl Counting {
         }
     }
 
-    /// Rules out what is plainly not counted, and says the losses of what may be.
+    /// Rules out units that are plainly not counted; returns the losses by the remaining ones.
     #[cold]
     fn settle(&mut self, protocol: Protocol, losses: &mut Losses) {
         let most = self.most();
@@ -106,7 +107,7 @@ impl Counting {
         tell(&mut losses.restarts, now.restarts, &mut told.restarts);
     }
 
-    /// What is counted, as far as it is known.
+    /// The counted unit, as far as it is known.
     pub fn unit(&self, protocol: Protocol) -> Unit {
         self.likely(protocol).next().map_or(Unit::Messages, |(unit, _)| unit)
     }
@@ -115,19 +116,19 @@ impl Counting {
         self.ways.iter().map(|way| way.hits).max().unwrap_or(0)
     }
 
-    /// The ways that it may be counted, likeliest first.
+    /// The possible units, likeliest first.
     fn likely(&self, protocol: Protocol) -> impl Iterator<Item = (Unit, &Way)> {
         let most = self.most();
         let all = order(protocol).iter().map(|&unit| (unit, &self.ways[unit as usize]));
         all.filter(move |(_, way)| !way.out && way.hits.saturating_add(LIKELY) >= most)
     }
 
-    /// Whether the number may be of the same count as those before.
+    /// Whether the number may continue the sequence.
     pub fn may_hold(&self, protocol: Protocol, number: u32, sent_ms: i64) -> bool {
         self.likely(protocol).any(|(_, way)| way.sequence.may_hold(number, sent_ms))
     }
 
-    /// Whether the number follows on those before so closely that no other exporter's would.
+    /// Whether the number continues the sequence so closely that it must be the same exporter's.
     pub fn runs_on(&self, protocol: Protocol, number: u32) -> bool {
         let of = |unit: Unit| self.ways[unit as usize].sequence.next;
         // Low numbers are alike by chance.
@@ -135,18 +136,20 @@ impl Counting {
         order(protocol).iter().any(|&unit| of(unit).is_some_and(near))
     }
 
-    /// Whether no message of this number came before: it is the next one by the likeliest way of counting.
+    /// Whether no earlier message had this number: by the likeliest unit, it is the next one. If that unit is ruled out, its
+    /// sequence stands still and decides nothing.
     #[inline]
     pub fn is_new(&self, protocol: Protocol, number: u32) -> bool {
-        self.ways[order(protocol)[0] as usize].sequence.is_new(number)
+        let way = &self.ways[order(protocol)[0] as usize];
+        !way.out && way.sequence.is_new(number)
     }
 
-    /// Whether messages of a higher number came.
+    /// Whether messages with higher sequence numbers have arrived.
     pub fn is_behind(&self, number: u32) -> bool {
         self.ways[Unit::Messages as usize].sequence.next.is_some_and(|next| number < next)
     }
 
-    /// The exporter began anew: it counts as it did, and nothing was lost.
+    /// The exporter restarted: its unit stays the same, and nothing was lost.
     pub fn restart(&mut self) {
         self.ways.iter_mut().for_each(|way| way.sequence.restart());
     }

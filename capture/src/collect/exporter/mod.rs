@@ -53,12 +53,12 @@ impl Protocol {
 }
 
 impl ExporterInfo {
-    /// Whose records they are: the sFlow agent where it names itself, else who sent the datagram.
+    /// The exporter's address: the sFlow agent's if it names itself, else the datagram's sender.
     pub fn speaker(&self) -> &Address {
         if self.agent == Address::default() { &self.address } else { &self.agent }
     }
 
-    /// The part of an sFlow agent that samples on its own; 0 for all of an exporter.
+    /// The sub-agent of an sFlow agent; 0 for a whole exporter.
     pub fn sub_agent(&self) -> u32 {
         if self.protocol == Protocol::Sflow { self.domain } else { 0 }
     }
@@ -70,10 +70,10 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// The transport session that a message came by (RFC 7011, section 2), but for the collector's own address.
+/// The transport session of a message (RFC 7011, section 2), without the collector's own address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Session {
-    /// Of the exporter, or of who forwards its datagrams.
+    /// Address of the exporter, or of the host that forwards its datagrams.
     pub address: Address,
     pub port: u16,
     /// The collector's port.
@@ -88,13 +88,13 @@ impl From<Address> for Session {
     }
 }
 
-/// Who sent a record. The port it was sent from is no part of it: an exporter that starts anew has another one, and is the
-/// same exporter.
+/// Who sent a record. The source port is no part of it: an exporter that restarts sends from another port and is still
+/// the same exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExporterInfo {
-    /// Where its datagrams came from, or what records of nProbe's name as their exporter.
+    /// Source address of its datagrams, or the exporter that nProbe's records name.
     pub address: Address,
-    /// What it calls itself, in sFlow, which forwarders pass on; else zeros.
+    /// In sFlow its own name for itself, which forwarders preserve; else zeros.
     pub agent: Address,
     pub protocol: Protocol,
     /// Observation domain (IPFIX), source id (v9), engine type * 256 + id (v5), sub-agent id (sFlow), source id
@@ -102,7 +102,7 @@ pub struct ExporterInfo {
     pub domain: u32,
 }
 
-/// What came of an exporter.
+/// Counts of one exporter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub datagrams: u64,
@@ -110,37 +110,37 @@ pub struct Counts {
     /// Records handed over.
     pub records: u64,
     pub options: u64,
-    /// Templates that were new or changed, options templates among them.
+    /// New or changed templates, including options templates.
     pub templates: u64,
     /// sFlow's samples of counters.
     pub counter_samples: u64,
     /// Events of address translation and of firewalls, which count nothing.
     pub events: u64,
-    /// Packets that an sFlow agent says it could not sample, or an nProbe that it could not capture.
+    /// Packets that an sFlow agent reports as not sampled, or an nProbe as not captured.
     pub exporter_drops: u64,
-    /// Records that an nProbe says it gave up.
+    /// Records that an nProbe reports as dropped.
     pub exporter_records_dropped: u64,
-    /// By sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow, messages of nProbe.
+    /// Losses by sequence numbers: records of v5 and IPFIX, datagrams of v9 and sFlow, messages of nProbe.
     pub losses: Losses,
-    /// By sequence numbers: flow samples of sFlow.
+    /// Losses by sequence numbers: flow samples of sFlow.
     pub samples: Losses,
-    /// What was left out or mended, by [`Refusal`] as index.
+    /// Left out or corrected, indexed by [`Refusal`].
     pub causes: [u64; Refusal::ALL.len()],
 }
 
 impl Counts {
-    /// One more by this cause.
+    /// Counts one for this cause.
     #[inline]
     pub fn count(&mut self, cause: Refusal) {
         self.causes[cause as usize] += 1;
     }
 
-    /// How many by this cause.
+    /// The count of this cause.
     pub fn of(&self, cause: Refusal) -> u64 {
         self.causes[cause as usize]
     }
 
-    /// Adds those of another decoder.
+    /// Adds the counts of another decoder.
     pub fn add(&mut self, other: &Counts) {
         self.datagrams += other.datagrams;
         self.octets += other.octets;
@@ -173,7 +173,7 @@ pub struct ExporterSource {
 }
 
 impl ExporterSource {
-    /// How many more drops there are than were told before; none where the exporter began to count anew.
+    /// Drops beyond those reported before; 0 if the exporter's counter restarted.
     pub fn more(&mut self, drops: u32) -> u64 {
         let before = self.drops.replace(drops).unwrap_or(drops);
         let more = drops.wrapping_sub(before);
@@ -181,7 +181,7 @@ impl ExporterSource {
     }
 }
 
-/// What is kept of one exporter.
+/// State of one exporter.
 #[derive(Clone, Debug)]
 pub struct Exporter {
     pub info: ExporterInfo,
@@ -189,7 +189,7 @@ pub struct Exporter {
     pub heard_ms: i64,
     pub talks: Vec<Talk>,
     pub sources: HashMap<u64, ExporterSource, RandomState>,
-    /// Of templates that it has no more.
+    /// Counts of templates that it no longer has.
     pub left_out: LeftOut,
 }
 
@@ -205,8 +205,8 @@ impl Exporter {
         }
     }
 
-    /// The place of a session, a new one where it is not known; `number`: of the message that came by it. A known exporter
-    /// whose numbers run on by another port takes its templates and rates with it.
+    /// Returns the index of a session, and adds the session if it is unknown; `number`: the sequence number of its
+    /// message. If the numbers of a known exporter continue from another port, its templates and rates move with it.
     #[inline]
     pub fn talk(&mut self, session: Session, number: u32, limits: &DecodeLimits) -> usize {
         match self.talks.iter().position(|talk| talk.session == session) {
@@ -235,7 +235,7 @@ impl Exporter {
         oldest
     }
 
-    /// A datagram came by the session at this place: counts it, and sees whether the exporter started anew; true where it did.
+    /// Counts a datagram of the session with this index; returns whether the exporter restarted.
     pub fn hear(
         &mut self,
         at: usize,
@@ -260,7 +260,7 @@ impl Exporter {
         anew
     }
 
-    /// Whether a datagram came before, not long ago: counts it then, and remembers it else.
+    /// Whether a datagram is a recent repeat: if so counts it, else remembers it.
     #[inline]
     pub fn is_repeated(&mut self, at: usize, number: u32, content: u64) -> bool {
         let talk = &mut self.talks[at];
@@ -273,7 +273,7 @@ impl Exporter {
         false
     }
 
-    /// Keeps a template; the one that was not sent for the longest time goes for it where there are too many.
+    /// Keeps a template; if there are too many, drops the one not sent for the longest time.
     pub fn keep(&mut self, at: usize, id: u16, template: Template, limits: &DecodeLimits) {
         let templates = &mut self.talks[at].templates;
         if !templates.contains_key(&id) && templates.len() >= limits.templates {
@@ -303,9 +303,9 @@ impl Exporter {
     }
 }
 
-/// Who has sent so few datagrams may be anyone: he is forgotten before others.
+/// An exporter with fewer datagrams may be anyone: a stranger, which is forgotten before others.
 const STRANGER: u64 = 8;
-/// How many are looked at to find who is forgotten.
+/// Number of exporters examined to choose the one to forget.
 const LOOKED_AT: usize = 32;
 
 /// The exporters, within a bound.
@@ -314,20 +314,20 @@ pub struct Exporters {
     slots: Vec<Exporter>,
     by_info: HashMap<ExporterInfo, usize, RandomState>,
     hand: usize,
-    /// What came of those that were forgotten.
+    /// Counts of forgotten exporters.
     pub forgotten: Counts,
     pub left_out: LeftOut,
 }
 
 impl Exporters {
-    /// The exporter, a new one where it is not known. Where there are too many, another one is forgotten: of the next few,
-    /// the one that was silent for the longest time, strangers first.
+    /// The exporter, which is added if unknown. If there are too many, it forgets another: of the next few the
+    /// one that has been silent longest, strangers first.
     pub fn get(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> &mut Exporter {
         let slot = self.place(info, limits);
         &mut self.slots[slot]
     }
 
-    /// As [`Exporters::get`], but returns the exporter's place, which is valid until the next call.
+    /// As [`Exporters::get`], but returns the exporter's index, which is valid until the next call.
     pub fn place(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> usize {
         match self.by_info.get(info) {
             Some(&slot) => slot,
@@ -362,7 +362,7 @@ impl Exporters {
         slot
     }
 
-    /// The exporter, where it is known.
+    /// The exporter, if known.
     pub fn known(&mut self, info: &ExporterInfo) -> Option<&mut Exporter> {
         self.by_info.get(info).map(|&slot| &mut self.slots[slot])
     }

@@ -1,14 +1,15 @@
-//! The rate at which a source of sFlow's samples in effect: an agent that drops samples sends fewer than it announces, and its
-//! counter of packets that could have been sampled (`sample_pool`) tells how many each of them stands for.
+//! The effective sampling rate of an sFlow source: an agent that drops samples sends fewer than it announces, and its
+//! counter of packets that could have been sampled (`sample_pool`) shows how many packets each sample represents.
 
-/// A rate holds for so many samples and so long at least: of fewer, chance alone makes a difference of some per cent.
+/// A rate is computed over at least this many samples and this long: with fewer, chance alone changes it by some per
+/// cent.
 const SAMPLES: u32 = 1024;
 const LASTS_MS: i64 = 10_000;
-/// A number that goes back, or on by more, is of a source that began anew, or of a datagram that was overtaken by others.
+/// A number that decreases, or increases by more, means that the source restarted or a datagram arrived out of order.
 const FAR: u32 = 1 << 24;
 
-/// What a sample says of its source: its number, the announced rate, and the counters of packets that could have been sampled and
-/// of those that were to be and were dropped.
+/// A sample's data on its source: its number, the announced rate, the counter of packets that could have been sampled,
+/// and that of samples dropped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stated {
     pub at_ms: i64,
@@ -26,7 +27,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The rate in effect: the announced one where the agent dropped nothing, or nothing that its pool shows.
+    /// The effective rate: the announced one if the agent dropped nothing, or if its pool shows no drops.
     #[inline]
     pub fn rate(&mut self, now: Stated) -> u32 {
         let samples = now.sequence.wrapping_sub(self.since.sequence);
@@ -38,8 +39,8 @@ impl Pool {
         self.in_effect
     }
 
-    /// Packets that each sample of a while stood for. The pool is believed as far as the drops explain it: some agents count what
-    /// they do not sample in it, and drops of all sources in each.
+    /// Packets that each sample since the first one represents. The pool is trusted only as far as the drops explain
+    /// it: some agents include packets that they never sample, and count the drops of all sources in each.
     fn between(&self, now: &Stated, samples: u32) -> u32 {
         let (announced, samples) = (u64::from(now.rate), u64::from(samples));
         let drops = u64::from(now.drops.wrapping_sub(self.since.drops));
@@ -56,7 +57,7 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// The rate after 2,000 samples in 20 s, each of which goes on by so much in the pool and in drops.
+    /// The rate after 2,000 samples in 20 s, each of which increases the pool and the drops by these amounts.
     fn after(pool: u32, drops: u32) -> u32 {
         let mut source = Pool::default();
         let at = |number: u32| Stated {

@@ -1,4 +1,4 @@
-//! Sampling rates that an exporter announced by options.
+//! Sampling rates that an exporter announced in options.
 
 use crate::collect::element::values::{Sampled, Values};
 use std::collections::HashMap;
@@ -7,28 +7,28 @@ use std::collections::HashMap;
 pub enum Of {
     /// All that its domain exports.
     Domain,
-    /// What this sampler or selector chose (IE 48, 302).
+    /// Packets chosen by this sampler or selector (IE 48, 302).
     Sampler(u64),
-    /// What came by this interface.
+    /// Packets received on this interface.
     Interface(u32),
-    /// What is exported by this template (IE 145).
+    /// Records exported with this template (IE 145).
     Template(u16),
 }
 
-/// What is known of an exporter's sampling, beside rates.
+/// Whether an exporter's sampling rates are known, and if not, why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SamplingState {
-    /// Rates are known, or nothing was ever said of sampling.
+    /// Rates are known, or the exporter never announced sampling.
     #[default]
     Known,
-    /// It named a sampler, or announced options, and a rate has not come yet.
+    /// It named a sampler, or announced options, but no rate has arrived yet.
     Expected,
-    /// It announced sampling in a form that no rate can be read of.
+    /// It announced sampling in a form without a readable rate.
     NotUnderstood,
 }
 
 impl SamplingState {
-    /// As closing records have it.
+    /// The state as a closing record encodes it.
     pub fn name(self) -> &'static str {
         match self {
             SamplingState::Known => "",
@@ -44,7 +44,7 @@ pub struct Rates {
     known: HashMap<Of, (u32, i64), foldhash::fast::RandomState>,
     /// The one rate, where all samplers have the same: records that name no sampler have it too.
     of_all_samplers: Option<u32>,
-    /// Some are of interfaces or templates.
+    /// Whether some rates apply to interfaces or templates.
     narrower: bool,
     state: SamplingState,
 }
@@ -61,7 +61,7 @@ impl Rates {
         self.state
     }
 
-    /// Takes in an option's values; `true` where another rate had to be forgotten for it.
+    /// Reads an option's values; `true` if it had to forget another rate.
     pub fn hear(&mut self, values: &Values<'_>, heard_ms: i64, most: usize) -> bool {
         let Some(rate) = values.sampled.rate() else {
             if values.sampled.is_strange() {
@@ -79,7 +79,7 @@ impl Rates {
         self.set(of, rate, heard_ms, most)
     }
 
-    /// Keeps a rate; `true` where the oldest had to be forgotten for it.
+    /// Keeps a rate; `true` if it had to forget the oldest.
     pub fn set(&mut self, of: Of, rate: u32, heard_ms: i64, most: usize) -> bool {
         let full = !self.known.contains_key(&of) && self.known.len() >= most;
         if full {
@@ -97,7 +97,7 @@ impl Rates {
         full
     }
 
-    /// The rate of a record; what it says itself goes first.
+    /// The rate of a record; one that the record itself states takes precedence.
     #[inline]
     pub fn of(&mut self, sampled: &Sampled, interface: u32, template: u16) -> Option<u32> {
         let own = sampled.rate();
@@ -121,7 +121,7 @@ impl Rates {
         narrower().flatten().or_else(|| known(Of::Domain)).or(self.of_all_samplers)
     }
 
-    /// Every rate, what it is of first.
+    /// Every rate, after its scope.
     pub fn iter(&self) -> impl Iterator<Item = (Of, u32)> {
         self.known.iter().map(|(&of, &(rate, _))| (of, rate))
     }

@@ -1,5 +1,5 @@
-//! What is kept of exporters over a restart of the agent, as JSON: without their templates, records would have to wait for
-//! the next time they are sent, which some exporters do every half hour.
+//! State of exporters kept across a restart of the agent, as JSON: without it, records would have to wait until the
+//! templates are sent again, which some exporters do every half hour.
 
 use crate::collect::element::template::{Template, TemplateField};
 use crate::collect::exporter::ExporterInfo;
@@ -14,7 +14,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// The form's name and version: another one is not read.
+/// The format's name and version: no other is read.
 const FORM: &str = "weir exporters 2";
 
 #[derive(Serialize, Deserialize)]
@@ -33,7 +33,7 @@ struct SavedExporter {
     sessions: Vec<SavedSession>,
 }
 
-/// What is of one session.
+/// State of one session.
 #[derive(Serialize, Deserialize)]
 struct SavedSession {
     port: u16,
@@ -42,7 +42,7 @@ struct SavedSession {
     stream: bool,
     heard_ms: i64,
     counting: Counting,
-    /// ms since its boot, and when it said so.
+    /// Its uptime, ms, and when it stated it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     uptime: Option<(u32, i64)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -61,7 +61,7 @@ struct SavedTemplate {
     fields: Vec<TemplateField>,
 }
 
-/// One packet in so many, of a sampler, of an interface, of a template or of all.
+/// One packet in this many, for a sampler, an interface, a template or everything.
 #[derive(Serialize, Deserialize)]
 struct SavedRate {
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -74,7 +74,8 @@ struct SavedRate {
 }
 
 impl Exporters {
-    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; those heard last first.
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; the most recently heard
+    /// exporter first.
     pub fn save(&self) -> Vec<u8> {
         let mut exporters: Vec<&Exporter> = self.iter().collect();
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
@@ -83,14 +84,15 @@ impl Exporters {
         serde_json::to_vec_pretty(&saved).unwrap_or_default()
     }
 
-    /// Takes in what [`Exporters::save`] gave, within this decoder's limits: of more exporters, those heard last. Of a session
-    /// that is known already, as of what another worker saved, the one that was heard later holds.
+    /// Restores the output of [`Exporters::save`] within this decoder's limits: of too many exporters, it keeps the
+    /// most recently heard. If a session is already known, such as from another worker's state, the more recently heard
+    /// one is kept.
     ///
     /// # Errors
-    /// Where it is not what `save` gave; the decoder is as it was then.
+    /// If `saved` is not an output of `save`; the decoder is then unchanged.
     pub fn restore(&mut self, saved: &[u8], limits: &DecodeLimits) -> anyhow::Result<()> {
         let saved: Saved = serde_json::from_slice(saved).context("the saved state of exporters cannot be read")?;
-        ensure!(saved.form == FORM, "the saved state of exporters is of the form {:?}, not {FORM:?}", saved.form);
+        ensure!(saved.form == FORM, "the saved state of exporters has the format {:?}, not {FORM:?}", saved.form);
         let mut exporters = saved
             .exporters
             .into_iter()
@@ -131,7 +133,7 @@ impl SavedExporter {
 
     fn restored(self, limits: &DecodeLimits) -> anyhow::Result<Exporter> {
         let protocol = Protocol::ALL.into_iter().find(|protocol| protocol.name() == self.protocol);
-        let protocol = protocol.with_context(|| format!("the saved protocol {:?} is not known", self.protocol))?;
+        let protocol = protocol.with_context(|| format!("the saved protocol {:?} is unknown", self.protocol))?;
         let agent = self.agent.map_or(Address::default(), packet::address);
         let info = ExporterInfo { address: packet::address(self.address), agent, protocol, domain: self.domain };
         let mut exporter = Exporter::new(info);
@@ -185,7 +187,7 @@ impl SavedSession {
         talk.boot_ms = self.boot_ms;
         for SavedTemplate { id, scopes, fields } in self.templates.into_iter().take(limits.templates) {
             let template = Template::new(fields, scopes, heard_ms, limits).ok().filter(|_| id >= 256);
-            talk.templates.insert(id, template.with_context(|| format!("the saved template {id} is none"))?);
+            talk.templates.insert(id, template.with_context(|| format!("the saved template {id} is invalid"))?);
         }
         for SavedRate { sampler, interface, template, rate } in self.rates.into_iter().take(limits.options) {
             let of = match (sampler, interface, template) {

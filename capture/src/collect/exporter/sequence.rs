@@ -1,12 +1,12 @@
-//! Sequence numbers: what was lost, what only came late, and when the exporter began anew.
+//! Sequence numbers: losses, late arrivals, and restarts of the exporter.
 
 use serde::{Deserialize, Serialize};
 
-/// How far a number may be behind to be late rather than of an exporter that began anew, units.
+/// How far behind a number may be and still count as late rather than as a restart of the exporter, units.
 const LATE: u32 = 1 << 16;
-/// How far it may be ahead to be a loss rather than that, units.
+/// How far ahead it may be and still count as a loss rather than as a restart, units.
 const AHEAD: u32 = 1 << 24;
-/// So many late ones that follow on each other are an exporter that began anew, whatever its clock says.
+/// This many consecutive late numbers mean that the exporter restarted, even if its clock does not show it.
 const LATE_RUN: u32 = 8;
 /// Gaps that late ones may still fill.
 const GAPS: usize = 16;
@@ -16,15 +16,15 @@ const GAPS: usize = 16;
 pub struct Losses {
     /// Units that never came.
     pub lost: u64,
-    /// Datagrams that came after later ones.
+    /// Datagrams that arrived out of order: after datagrams with higher numbers.
     pub late: u64,
     /// Datagrams that came twice.
     pub repeated: u64,
-    /// Times that the exporter began to count anew.
+    /// Number of restarts of the exporter's sequence.
     pub restarts: u64,
 }
 
-/// A number, of so many units where that is known, and when it was sent, by a clock of the exporter's.
+/// A sequence number, the number of units that it covers (if known), and its export time by the exporter's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbered {
     pub number: u32,
@@ -32,29 +32,29 @@ pub struct Numbered {
     pub sent_ms: i64,
 }
 
-/// The numbers of one exporter; a unit is what it numbers: records, messages or samples.
+/// The numbers of one exporter; they count a unit: records, messages or samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
-    /// The number that comes next, or the least that may, where units were not known; `None` before the first.
+    /// The expected number, or its lower bound if units were unknown; `None` before the first message.
     pub next: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     inexact: bool,
-    /// The newest had units: what comes next has another number than any before.
+    /// Whether the newest message had units, so that the next one has a new number.
     #[serde(skip)]
     moved: bool,
-    /// When the newest was sent.
+    /// When the newest number was sent.
     #[serde(default)]
     sent_ms: i64,
-    /// What is missing, from and so many, oldest first.
+    /// Gaps (first number, length), oldest first.
     #[serde(skip)]
     gaps: Vec<(u32, u32)>,
-    /// The number after the last late one, and how many followed on each other.
+    /// The number after the last late one, and how many late ones were consecutive.
     #[serde(skip)]
     late: (u32, u32),
 }
 
 impl Sequence {
-    /// Takes in a datagram; true where it is the one that comes next.
+    /// Processes a datagram's number; true if it is the expected one.
     #[inline]
     pub fn hear(&mut self, heard: Numbered, losses: &mut Losses) -> bool {
         let is_next = self.next == Some(heard.number) && !self.inexact;
@@ -66,23 +66,23 @@ impl Sequence {
         is_next
     }
 
-    /// Whether this number comes next, and came with nothing before.
+    /// Whether this number is the expected one, with no gap before it.
     #[inline]
     pub fn is_new(&self, number: u32) -> bool {
         self.next == Some(number) && self.moved
     }
 
-    /// Whether the number that comes next is not known, but for the least that it may be.
+    /// Whether only a lower bound of the next number is known.
     pub fn is_inexact(&self) -> bool {
         self.inexact
     }
 
-    /// The exporter is known to have begun anew: nothing was lost.
+    /// Restarts the sequence after a known restart of the exporter: nothing was lost.
     pub fn restart(&mut self) {
         *self = Sequence::default();
     }
 
-    /// Whether a number may be of the same count, in order, lost before or late.
+    /// Whether a number may belong to the same sequence: in order, after a loss, or late.
     pub fn may_hold(&self, number: u32, sent_ms: i64) -> bool {
         self.next.is_none_or(|next| {
             number.wrapping_sub(next) <= AHEAD || next.wrapping_sub(number) <= LATE && sent_ms <= self.sent_ms
@@ -125,14 +125,14 @@ impl Sequence {
         }
     }
 
-    /// Whether late ones follow on each other for long: then they are not late.
+    /// Whether late numbers have been consecutive for so long that they are not late.
     fn is_late_run(&mut self, number: u32, units: Option<u32>) -> bool {
         let run = if self.late.0 == number { self.late.1 + 1 } else { 1 };
         self.late = (number.wrapping_add(units.unwrap_or(0)), run);
         run >= LATE_RUN && units.is_some_and(|units| units > 0)
     }
 
-    /// Takes what came late out of the gaps, and says how much that was.
+    /// Removes late arrivals from the gaps; returns their number.
     fn fill(&mut self, number: u32, units: u32) -> u32 {
         for at in 0..self.gaps.len() {
             let (from, count) = self.gaps[at];

@@ -1,5 +1,5 @@
-//! What is kept of one session of an exporter's in one observation domain: templates, sampling rates and sequence numbers are of
-//! nobody else (RFC 7011, sections 3.1 and 8).
+//! State of one exporter session in one observation domain: its templates, sampling rates and sequence numbers are its
+//! own (RFC 7011, sections 3.1 and 8).
 
 use crate::collect::element::moment::Moment;
 use crate::collect::element::template::Template;
@@ -9,9 +9,9 @@ use crate::collect::exporter::sampling::Rates;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// How far an uptime may be from where it should be, ms, beside a 64th of the time between.
+/// How far an uptime may deviate from its expected value, ms, in addition to a 64th of the time elapsed.
 const DRIFT_MS: i64 = 10_000;
-/// Datagrams whose content is remembered, to know those that come twice.
+/// Number of datagrams whose content is remembered to recognise repeats.
 const REMEMBERED: usize = 64;
 
 #[derive(Clone, Debug, Default)]
@@ -19,9 +19,9 @@ pub struct Talk {
     pub session: Session,
     pub heard_ms: i64,
     pub counting: Counting,
-    /// Last uptime, and when it came, ms.
+    /// Last uptime and its arrival time, in ms.
     pub uptime: Option<(u32, i64)>,
-    /// When it booted, by an option, ms from the Unix epoch.
+    /// Boot time from an option, ms from the Unix epoch.
     pub boot_ms: Option<i64>,
     pub templates: HashMap<u16, Template, RandomState>,
     pub rates: Rates,
@@ -36,17 +36,17 @@ impl Talk {
         Talk { session, heard_ms: i64::MIN, ..Talk::default() }
     }
 
-    /// The same exporter by another session.
+    /// The same exporter in another session.
     pub fn moved(self, session: Session) -> Talk {
         Talk { session, waiting: 0, ..self }
     }
 
-    /// Takes in a datagram's times; true where the exporter started anew since the one before. Then sequence numbers start
-    /// anew too, and templates are worth nothing (RFC 3954, section 9). `may_hold`: whether numbers deny it, given whether the
-    /// uptime runs on.
+    /// Reads a datagram's times; returns whether the exporter restarted since the previous one. A restart also restarts
+    /// sequence numbers and invalidates templates (RFC 3954, section 9). `may_hold`: whether numbers deny it, given
+    /// whether the uptime runs on.
     ///
-    /// An exporter that started anew has an uptime that began after it was last heard. One that only goes back is of a datagram
-    /// that came late, or of another card in the same domain.
+    /// The uptime of a restarted exporter began after its last datagram. An uptime that merely decreases belongs to a
+    /// late datagram, or to another card in the same domain.
     pub fn hear(
         &mut self,
         moment: &Moment,
@@ -69,7 +69,7 @@ impl Talk {
         true
     }
 
-    /// Whether a datagram of this content came before, not long ago.
+    /// Whether a datagram with this content arrived recently.
     pub fn is_known(&self, content: u64) -> bool {
         self.recent.contains(&content)
     }

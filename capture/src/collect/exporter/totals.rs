@@ -1,20 +1,20 @@
-//! Counters that tell the same more than once: totals of a flow that is reported again and again (IE 85, 86), and events of a
-//! connection that come with the counts of another event. What each flow was last reported with is kept, within a bound.
+//! Counters that repeat earlier counts: running totals of a flow (IE 85, 86), and events of a connection that repeat
+//! the counts of another event. The last reported totals of each flow are kept, within a bound.
 
 use crate::collect::record::{Imported, SentCounts};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
-/// Flows that are remembered at most, twice over.
+/// Maximum remembered flows of each of two generations.
 const MOST: usize = 1 << 15;
 
-/// How records of a template go on from those before of the same flow.
+/// How a template's records relate to earlier records of the same flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follows {
-    /// Counters since the flow began: what is new is the difference.
+    /// Counters since the flow began: the difference is new.
     Totals,
-    /// Events with counts: the same counts at the same time are the same.
+    /// Events with counts: equal counts at the same time are a repeat.
     Events,
 }
 
@@ -26,15 +26,15 @@ struct Last {
 
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// The flows of now, and those of before: these go when there are too many.
+    /// The current and the previous generation of flows; the previous one is dropped when the current is full.
     now: HashMap<u64, Last, RandomState>,
     before: HashMap<u64, Last, RandomState>,
     hasher: RandomState,
 }
 
 impl Totals {
-    /// Leaves in a record what is new of it, since when it was last reported; false where nothing is. `flow`: what else a flow
-    /// is known by.
+    /// Reduces a record to the counts since its last report; false if there are none. `flow`: the rest of the flow's
+    /// identity.
     pub fn settle(&mut self, follows: Follows, of: u64, flow: (u64, i64), record: &mut Imported<'_>) -> bool {
         let key = self.hasher.hash_one((of, flow, record.addresses, record.ports, record.protocol, record.vlan));
         if self.now.len() >= MOST {

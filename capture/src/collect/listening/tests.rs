@@ -5,7 +5,9 @@ use crate::packet::{self, Address};
 use crossbeam_channel::unbounded;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::rc::Rc;
 
 const START_MS: i64 = 1_700_000_000_000;
@@ -18,23 +20,26 @@ struct Collector {
     _folder: tempfile::TempDir,
 }
 
+fn options(folder: &Path) -> CollectOptions {
+    let metrics = Metrics::default();
+    CollectOptions {
+        identity: Identity { interval_ms: 10_000, workers: 1, ..Identity::default() },
+        max_entries: 1000,
+        filters: Arc::default(),
+        states: States::open(folder, "test").unwrap(),
+        metrics: CollectMetrics::new(&metrics),
+        published: PublishMetrics::new(&metrics),
+        stop: Arc::default(),
+    }
+}
+
 impl Collector {
     fn start() -> Collector {
         let ears = Ears { now_ms: Rc::new(Cell::new(START_MS)), ..Ears::default() };
         let folder = tempfile::tempdir().unwrap();
         let (work, to_publish) = unbounded();
         let (give_back, recycled) = unbounded();
-        let metrics = Metrics::default();
-        let options = CollectOptions {
-            identity: Identity { interval_ms: 10_000, workers: 1, ..Identity::default() },
-            max_entries: 1000,
-            filters: Arc::default(),
-            states: States::open(folder.path(), "test").unwrap(),
-            metrics: CollectMetrics::new(&metrics),
-            published: PublishMetrics::new(&metrics),
-            stop: Arc::default(),
-        };
-        let listening = Listening::new(ears.clone(), None, options, work, recycled);
+        let listening = Listening::new(ears.clone(), None, options(folder.path()), work, recycled);
         Collector { ears, listening, work: to_publish, _give_back: give_back, _folder: folder }
     }
 
@@ -45,12 +50,12 @@ impl Collector {
         self.listening.step(Duration::ZERO).unwrap();
     }
 
-    /// Has seconds pass; what closing records say of exporters then.
+    /// Lets seconds pass; returns what the closing records then report of exporters.
     fn pass(&mut self, seconds: i64) -> Vec<proto::Exporter> {
         self.published(seconds).1
     }
 
-    /// Has seconds pass; how many records are published then, and what closing records say of exporters.
+    /// Lets seconds pass; returns the number of records published, and what the closing records report of exporters.
     fn published(&mut self, seconds: i64) -> (usize, Vec<proto::Exporter>) {
         self.ears.now_ms.set(self.ears.now_ms.get() + seconds * 1000);
         self.listening.step(Duration::ZERO).unwrap();
@@ -78,7 +83,7 @@ fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
 
-/// NetFlow v5 of an exporter that says nothing of sampling.
+/// NetFlow v5 from an exporter that states no sampling.
 fn v5(records: u32, number: u32) -> Vec<u8> {
     let mut data = words(&[5 << 16 | records, 90_000, (START_MS / 1000) as u32, 0, number, 0]);
     for port in 0..records {
@@ -176,4 +181,89 @@ fn what_still_waits_at_the_end_is_counted() {
     let mut collector = Collector::start();
     collector.hear(&[(1, ipfix(0, 300, &[0; 40]))]);
     assert_eq!(collector.listening.finish().unwrap().counts.of(Refusal::UnknownTemplate), 1);
+}
+
+/// Exporters that never pause.
+struct Endless;
+
+impl Input for Endless {
+    fn now_ns(&self) -> i64 {
+        START_MS * 1_000_000
+    }
+
+    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool> {
+        take(Session::from(address(1)), self.now_ns(), &v5(1, 0));
+        Ok(true)
+    }
+
+    fn dropped(&mut self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn exporters_that_never_pause_do_not_keep_it_from_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    options.stop.store(true, Ordering::Relaxed);
+    let ((work, _waiting), (_, recycled)) = (unbounded(), unbounded());
+    let began = Instant::now();
+    let outcome = Listening::new(Endless, None, options, work, recycled).run().unwrap();
+    assert!(outcome.counts.datagrams > 0 && began.elapsed() >= DRAIN);
+}
+
+#[test]
+fn intervals_that_a_clock_jumps_over_are_counted_not_closed() {
+    let mut collector = Collector::start();
+    // 100 intervals at once: the one that was open closes, and 99 are skipped.
+    collector.ears.now_ms.set(START_MS + 1_000_500);
+    collector.listening.step(Duration::ZERO).unwrap();
+    collector.ears.now_ms.set(START_MS + 1_010_500);
+    collector.listening.step(Duration::ZERO).unwrap();
+    let closings = collector.work.try_iter().filter_map(|work| match work {
+        Work::Close(closing) => Some((closing.start_ms - START_MS, closing.skipped)),
+        _ => None,
+    });
+    assert_eq!(closings.collect::<Vec<_>>(), [(0, 0), (1_000_000, 99)]);
+}
+
+#[test]
+fn counters_of_an_interface_are_of_the_time_between_two_samples() {
+    let mut collector = Collector::start();
+    // Generic counters (sFlow v5): interface 3, its speed and status, and 1,000 octets more each time.
+    let sample = |number: u32| {
+        let counters =
+            [3, 6, 0, 1_000_000, 1, 3, 0, number * 1000, number, 0, 0, 0, 0, 0, 0, number * 500, number, 0, 0, 0, 0, 0];
+        let body = [&[number, 3, 1, 1, 88][..], &counters].concat();
+        let head = [5, 1, 0xcb00_7101, 0, number, number * 30_000, 1, 2, body.len() as u32 * 4];
+        [words(&head), words(&body)].concat()
+    };
+    collector.hear(&[(1, sample(1))]);
+    collector.ears.now_ms.set(START_MS + 5000);
+    collector.hear(&[(1, sample(2))]);
+    collector.ears.now_ms.set(START_MS + 11_000);
+    collector.listening.step(Duration::ZERO).unwrap();
+    let notices: Vec<Notice> = collector
+        .work
+        .try_iter()
+        .flat_map(|work| match work {
+            Work::Notices(_, notices) => notices,
+            _ => Vec::new(),
+        })
+        .collect();
+    let [Notice::Counters(told)] = &notices[..] else { panic!("{notices:?}") };
+    assert_eq!((told.interface, told.in_octets, told.out_octets, told.span_ms), (3, 1000, 500, 5000));
+}
+
+#[test]
+fn losses_are_in_the_unit_that_each_exporter_numbers() {
+    let mut collector = Collector::start();
+    collector.hear(&[(1, v5(1, 0)), (1, v5(1, 9)), (2, sflow(2, 0))]);
+    let units: BTreeMap<String, (u64, String)> = collector
+        .pass(11)
+        .into_iter()
+        .map(|exporter| (exporter.protocol, (exporter.lost, exporter.lost_unit)))
+        .collect();
+    assert_eq!(units["netflow5"], (8, "records".to_owned()));
+    assert_eq!(units["sflow"], (0, "samples".to_owned()));
 }

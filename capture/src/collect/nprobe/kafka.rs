@@ -1,7 +1,7 @@
 //! nProbe's JSON in topics of Kafka.
 //!
-//! A topic is read in a consumer group of the probe's own. Offsets are committed once what came of it waits
-//! nowhere but on disk or in Kafka: whatever a collector does not get to is read again by the next one.
+//! Each probe reads a topic in its own consumer group. Offsets are committed once the resulting records wait only
+//! on disk or in Kafka: the next collector reads again what this one did not finish.
 
 use super::{Body, NprobeMessage, Outbox};
 use crate::export::nprobe_kafka;
@@ -24,12 +24,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long it waits for a record before it looks whether it is to stop.
+/// How long it waits for a record before it checks for a stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long Kafka may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A topic that nProbe writes to: `brokers;topic`, what follows in nProbe's own spelling is not needed here.
+/// A topic that nProbe writes to: `brokers;topic`; the rest of nProbe's own syntax is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FromTopic {
     brokers: String,
@@ -54,7 +54,7 @@ impl fmt::Display for FromTopic {
 }
 
 impl FromTopic {
-    /// Who is the exporter of records that name none: the first broker.
+    /// The exporter of records that name none: the first broker.
     fn broker(&self) -> Address {
         let first = self.brokers.split(',').next().unwrap_or_default().trim();
         let with_port = if first.contains(':') { first.to_owned() } else { format!("{first}:9092") };
@@ -63,7 +63,7 @@ impl FromTopic {
     }
 }
 
-/// A record's place: in which of the sources, in which partition, and the offset after it.
+/// A record's position: the index of its source, its partition, and the offset after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TopicOffset {
     source: usize,
@@ -71,7 +71,14 @@ pub(super) struct TopicOffset {
     next: i64,
 }
 
-/// How far topics were read.
+#[cfg(test)]
+impl TopicOffset {
+    pub(super) fn of(source: usize, partition: i32, next: i64) -> TopicOffset {
+        TopicOffset { source, partition, next }
+    }
+}
+
+/// Offsets up to which topics were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken(HashMap<(usize, i32), i64>);
 
@@ -80,7 +87,7 @@ impl Taken {
         self.0.insert((place.source, place.partition), place.next);
     }
 
-    /// Takes in what was read after this.
+    /// Raises the offsets to those of a later read.
     pub fn extend(&mut self, later: Taken) {
         self.0.extend(later.0);
     }
@@ -91,11 +98,11 @@ impl Taken {
     }
 }
 
-/// Says what Kafka's client reports.
+/// Logs the reports of Kafka's client.
 pub(super) struct ReadContext {
     source: String,
     throttle: Throttle,
-    /// Partitions were given to it that it has not looked at.
+    /// Whether newly assigned partitions still need their start offset checked.
     assigned: AtomicBool,
 }
 
@@ -131,10 +138,10 @@ impl Committer {
         self.0.push((from.topic.clone(), Arc::clone(consumer)));
     }
 
-    /// Tells it, and waits for the answer where `wait` says so.
+    /// Commits the offsets, and waits for the answer if `wait`.
     ///
     /// # Errors
-    /// Where Kafka does not take it: what was read is read again after a restart.
+    /// If Kafka refuses the offsets: the messages are then read again after a restart.
     pub fn commit(&self, taken: Taken, wait: bool) -> anyhow::Result<()> {
         let mut lists: BTreeMap<usize, TopicPartitionList> = BTreeMap::new();
         for ((source, partition), next) in taken.0 {
@@ -144,13 +151,13 @@ impl Committer {
         for (source, list) in lists {
             let (topic, consumer) = &self.0[source];
             let committed = consumer.commit(&list, if wait { CommitMode::Sync } else { CommitMode::Async });
-            committed.with_context(|| format!("cannot tell Kafka how far {topic} was read"))?;
+            committed.with_context(|| format!("cannot commit the offsets of {topic}"))?;
         }
         Ok(())
     }
 }
 
-/// A consumer in the group of the probe.
+/// A consumer in the probe's group.
 pub(super) fn consumer(from: &FromTopic, probe: &str) -> anyhow::Result<Consumer> {
     let mut config = ClientConfig::new();
     config
@@ -219,25 +226,26 @@ pub(super) fn read(
     })?)
 }
 
-/// When a message was written: its records may have no other time. It is not after now, which stands in where Kafka does not say.
+/// When a message was written, since its records may have no other time. Never later than now, which replaces a missing
+/// timestamp.
 fn written_ns(timestamp: Timestamp, now_ns: i64) -> i64 {
     let written_ns = timestamp.to_millis().filter(|&ms| ms > 0).map(|ms| ms.saturating_mul(1_000_000));
     written_ns.map_or(now_ns, |written| written.min(now_ns))
 }
 
-/// Has the group begin where its topic ends now, in partitions of which it has read nothing yet: what comes from now on is
-/// read, whenever this collector ends.
+/// Commits the topic's current end for partitions that the group has never read, so that every later message is read
+/// even if this collector ends.
 fn begin(consumer: &BaseConsumer<ReadContext>) -> anyhow::Result<()> {
-    let committed = consumer.committed(ANSWER).context("cannot ask Kafka how far the topic was read")?;
+    let committed = consumer.committed(ANSWER).context("cannot read the group's committed offsets")?;
     let mut new = TopicPartitionList::new();
     for partition in committed.elements().iter().filter(|partition| partition.offset() == Offset::Invalid) {
         let (topic, number) = (partition.topic(), partition.partition());
         let (_, end) =
-            consumer.fetch_watermarks(topic, number, ANSWER).context("cannot ask Kafka where the topic ends")?;
+            consumer.fetch_watermarks(topic, number, ANSWER).context("cannot read the topic's end offsets")?;
         new.add_partition_offset(topic, number, Offset::Offset(end))?;
     }
     if new.count() > 0 {
-        consumer.commit(&new, CommitMode::Sync).context("cannot tell Kafka where the group begins")?;
+        consumer.commit(&new, CommitMode::Sync).context("cannot commit the group's first offsets")?;
     }
     Ok(())
 }

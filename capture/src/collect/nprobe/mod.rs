@@ -1,7 +1,8 @@
-//! Where nProbes send to: topics of Kafka and publishers of ZeroMQ, each read by a thread of its own.
+//! Inputs from nProbes: Kafka topics and ZeroMQ publishers, each read by a thread of its own.
 //!
-//! What a thread reads waits in a channel for the worker, which is woken by a descriptor beside those of its sockets. While
-//! the channel is full nothing is read: Kafka keeps what comes, and what ZeroMQ drops is a gap in its messages' numbers.
+//! A thread's messages wait in a channel for the worker, which a descriptor beside those of its sockets wakes. While
+//! the channel is full, the threads read nothing: Kafka keeps messages; those that ZeroMQ drops leave a gap in the
+//! message numbers.
 
 pub mod kafka;
 pub mod zmq;
@@ -23,7 +24,7 @@ use std::thread::JoinHandle;
 const WAITING: usize = 16;
 const BATCH: usize = 256;
 const BATCH_OCTETS: usize = 1 << 20;
-/// Batches that are taken in one go before the clock is looked at.
+/// Maximum batches between two looks at the clock.
 const AT_ONCE: usize = 4;
 
 /// What a message came by.
@@ -35,7 +36,7 @@ enum Body {
 
 struct NprobeMessage {
     from: Address,
-    /// When it came, or was written to Kafka, ns from the Unix epoch.
+    /// Time at which the message arrived (ZeroMQ) or was written (Kafka), in ns since the Unix epoch.
     time_ns: i64,
     body: Body,
 }
@@ -49,7 +50,7 @@ struct Outbox {
 }
 
 impl Outbox {
-    /// Adds a message; false where there is nobody any more to take it.
+    /// Adds a message; false if the worker has ended.
     fn push(&mut self, message: NprobeMessage) -> bool {
         self.octets += match &message.body {
             Body::Frames([header, payload]) => header.len() + payload.len(),
@@ -59,7 +60,7 @@ impl Outbox {
         (self.batch.len() < BATCH && self.octets < BATCH_OCTETS) || self.flush()
     }
 
-    /// Hands over what is there, and waits while the worker is behind; false as above.
+    /// Passes on the messages, and waits while the worker is behind; false if it has ended.
     fn flush(&mut self) -> bool {
         if self.batch.is_empty() {
             return true;
@@ -73,7 +74,7 @@ impl Outbox {
     }
 }
 
-/// What is read for one worker.
+/// The nProbe inputs of one worker.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     pub kafka: Vec<FromTopic>,
@@ -93,12 +94,12 @@ impl Inbox {
     /// Begins to read; ends when `stop` is set.
     ///
     /// # Errors
-    /// One clear line about what to do. Brokers and publishers that cannot be reached are none: they are tried again.
+    /// One clear line about what to do. An unreachable broker or publisher is not an error: the thread tries again.
     pub fn open(sources: &Sources, probe: &str, stop: &Arc<AtomicBool>) -> anyhow::Result<Inbox> {
         // SAFETY: no pointers; the result is checked.
         let wake = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
         if wake < 0 {
-            return Err(io::Error::last_os_error()).context("cannot make a descriptor to be woken by");
+            return Err(io::Error::last_os_error()).context("cannot create an eventfd");
         }
         // SAFETY: a descriptor of nobody else's.
         let wake = Arc::new(unsafe { OwnedFd::from_raw_fd(wake) });
@@ -117,22 +118,22 @@ impl Inbox {
         Ok(Inbox { messages: waiting, wake, committer, taken: Taken::default(), threads })
     }
 
-    /// What becomes readable when there is something to take.
+    /// The descriptor that becomes readable when messages wait.
     pub fn wakes(&self) -> RawFd {
         self.wake.as_raw_fd()
     }
 
-    /// Whether something is there to take.
+    /// Whether messages wait.
     pub fn has_more(&self) -> bool {
         !self.messages.is_empty()
     }
 
-    /// Whether nothing will come any more.
+    /// Whether no further messages can come.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished) && self.messages.is_empty()
     }
 
-    /// Has what came decoded, up to a fair number.
+    /// Decodes waiting messages, up to a fair number.
     pub fn hear(&mut self, decoder: &mut Decoder, take: &mut impl FnMut(&ExporterInfo, &Imported<'_>)) {
         let mut count = [0; 8];
         // SAFETY: eight octets to write to. What it says is of no interest: the channel tells.
@@ -150,12 +151,12 @@ impl Inbox {
         }
     }
 
-    /// How far topics were read since this was last asked.
+    /// Offsets read since the previous call.
     pub fn taken(&mut self) -> Taken {
         std::mem::take(&mut self.taken)
     }
 
-    /// What tells Kafka how far they were.
+    /// The handle that commits offsets to Kafka.
     pub fn committer(&self) -> Committer {
         self.committer.clone()
     }
@@ -166,8 +167,35 @@ impl Inbox {
         drop(self.messages);
         for thread in self.threads {
             if thread.join().is_err() {
-                tracing::error!("what read from an nProbe failed; the message above says where");
+                tracing::error!("a thread that read from an nProbe failed; the message above shows where");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::limits::DecodeLimits;
+
+    fn message(octets: &[u8]) -> NprobeMessage {
+        let place = TopicOffset::of(0, 0, 1);
+        NprobeMessage { from: Address::default(), time_ns: 0, body: Body::Record(octets.to_vec(), place) }
+    }
+
+    #[test]
+    fn it_has_ended_once_what_waits_is_taken() {
+        let mut inbox = Inbox::open(&Sources::default(), "edge", &Arc::default()).unwrap();
+        assert!(inbox.has_ended() && !inbox.has_more());
+        let (messages, waiting) = crossbeam_channel::bounded(WAITING);
+        inbox.messages = waiting;
+        let mut outbox = Outbox { messages, wake: Arc::clone(&inbox.wake), batch: Vec::new(), octets: 0 };
+        assert!(outbox.push(message(b"{}")));
+        assert!(!inbox.has_more(), "it waits for others");
+        assert!(outbox.push(message(&[b' '; BATCH_OCTETS])));
+        assert!(inbox.has_more() && !inbox.has_ended());
+        inbox.hear(&mut Decoder::new(DecodeLimits::default()), &mut |_, _| {});
+        assert!(inbox.has_ended() && !inbox.has_more());
+        assert!(!inbox.taken().is_empty() && inbox.taken().is_empty());
     }
 }

@@ -12,17 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long it waits for a message before it looks whether it is to stop, ms.
+/// How long it waits for a message before it checks for a stop, ms.
 const PATIENCE_MS: i64 = 100;
-/// Messages that ZeroMQ keeps for us, and the longest: what nProbe publishes is 64 KiB at most in most versions.
+/// Length of ZeroMQ's receive queue, and the longest message accepted: most versions of nProbe publish at most 64 KiB.
 const WAITING: i32 = 2000;
 const LONGEST: i64 = 512 << 10;
-/// How long it takes in what had come when it was to stop.
+/// How long, once stopped, it still reads messages that had already arrived.
 const DRAIN: Duration = Duration::from_millis(500);
-/// When it says that nothing came yet.
+/// After this time without a message it logs that.
 const SILENT: Duration = Duration::from_secs(30);
 
-/// Where a publisher is, or where publishers come to: `tcp://192.0.2.1:5556`, `tcp://*:5556c`.
+/// The address of a publisher, or the address that publishers connect to: `tcp://192.0.2.1:5556`, `tcp://*:5556c`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     address: String,
@@ -59,7 +59,7 @@ impl fmt::Display for Endpoint {
 }
 
 impl Endpoint {
-    /// Who publishes where ZeroMQ does not say it: the host that it connects to, or this one.
+    /// The publisher's address, which ZeroMQ does not report: the host connected to, or this one.
     fn publisher(&self) -> Address {
         let named = self.address.strip_prefix("tcp://").filter(|_| !self.listen);
         let resolved = named.and_then(|host| host.to_socket_addrs().ok()?.next());
@@ -118,7 +118,7 @@ fn run(endpoint: &Endpoint, socket: &zmq::Socket, mut outbox: Outbox, stop: &Ato
     }
 }
 
-/// The next message; `None` where there is none.
+/// The next message; `None` if there is none.
 fn receive(socket: &zmq::Socket, publisher: Address) -> Option<NprobeMessage> {
     let mut header = socket.recv_msg(zmq::DONTWAIT).ok()?;
     let from = header.gets("Peer-Address").and_then(|peer| peer.parse::<IpAddr>().ok());

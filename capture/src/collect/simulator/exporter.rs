@@ -1,4 +1,4 @@
-//! A simulated exporter: it makes messages octet by octet as the RFCs have them, with nothing of the collector's.
+//! A simulated exporter: it builds messages octet by octet from the RFCs, without any code of the collector.
 
 use super::schedule::{self, Announces, Flow, Numbers, Part, Plan, Speaks};
 
@@ -18,7 +18,7 @@ pub struct Exporter {
     pub number: u32,
     pub layout: usize,
     pub port: u16,
-    /// How often it started anew.
+    /// Number of its restarts.
     pub start: u32,
     /// Messages sent since.
     sent: u32,
@@ -26,7 +26,7 @@ pub struct Exporter {
     drops: u32,
 }
 
-/// A message, and what its sequence number says.
+/// A message, and the units that its sequence number counts.
 pub struct Message {
     pub octets: Vec<u8>,
     pub number: u32,
@@ -296,7 +296,7 @@ pub fn flows(parts: &[Part]) -> impl Iterator<Item = &Flow> {
     parts.iter().filter_map(|part| if let Part::Flow(flow) = part { Some(flow) } else { None })
 }
 
-/// 10.x.y.z, by which a record is known again.
+/// The address 10.x.y.z, which identifies a record.
 fn source(flow: &Flow) -> u64 {
     0x0a00_0000 | u64::from(flow.id)
 }

@@ -2,8 +2,9 @@
 //! decoder, table, splitting, listening, saved states and closing records. One seed is one schedule; an oracle states the
 //! expected result.
 //!
-//! `cargo test` runs a few hundred seeds, `make simulate-collector SEEDS=20000` more. A seed that fails prints how to repeat it
-//! and the least schedule that still fails, which then belongs into `tests/golden/collector`, where it is run for ever.
+//! `cargo test` runs a few hundred seeds, `make simulate-collector SEEDS=20000` more. A failing seed prints how to
+//! repeat it and the smallest schedule that still fails; add that to `tests/golden/collector`, where it stays as a
+//! regression test.
 
 mod exporter;
 mod oracle;
@@ -14,7 +15,7 @@ use schedule::{Schedule, Step};
 use std::path::{Path, PathBuf};
 use world::World;
 
-/// What is wrong with a schedule's outcome.
+/// The errors in a schedule's outcome.
 fn failure(schedule: &Schedule) -> Option<String> {
     let folder = tempfile::tempdir_in(memory()).unwrap();
     // What panics is a failure like any other.
@@ -25,13 +26,13 @@ fn failure(schedule: &Schedule) -> Option<String> {
     }
 }
 
-/// Saved states are written often: into memory, where there is a file system of it.
+/// States are saved often, so they go to a file system in memory if there is one.
 fn memory() -> PathBuf {
     let shm = PathBuf::from("/dev/shm");
     if shm.is_dir() { shm } else { std::env::temp_dir() }
 }
 
-/// The least schedule that fails in the same way: steps are left out as long as it does.
+/// The smallest schedule that fails in the same way: steps are removed as long as it still fails.
 fn shrunk(schedule: &Schedule) -> Schedule {
     let kind = |why: String| -> String { why.chars().filter(|of| of.is_alphabetic()).take(16).collect() };
     let first = failure(schedule).map(kind);

@@ -1,35 +1,35 @@
-//! What has to come of a simulation, in a few plain sums by the RFCs: of each record that came, published once with the right
-//! sums in each interval, or counted under a cause; and what was lost.
+//! The expected outcome of a simulation, in a few plain sums by the RFCs: each received record is published once with
+//! the right sums in each interval, or counted under a cause; and the losses.
 
 use super::exporter::flows;
 use super::schedule::{Announces, Numbers, Part, Schedule, Speaks};
 use super::world::{ByExporter, Happened, Heard, INTERVAL_MS, Sent};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Sets wait for their template so long, ms.
+/// How long sets wait for their template, ms.
 const WAITS_MS: i64 = 60_000;
-/// Clocks that are off by more are corrected, ms.
+/// Clock errors above this are corrected, ms.
 const CLOCK_ERROR_MS: i64 = 3_600_000;
-/// Intervals stay open so long after their end, ms.
+/// How long intervals stay open after their end, ms.
 const GRACE_MS: i64 = 200;
 
-/// A record that has to be published.
+/// A record that must be published.
 struct Expected {
     packets: u64,
     octets: u64,
     rate: Option<u32>,
     first_ms: i64,
     last_ms: i64,
-    /// What comes just after an interval may be counted in it, which is still open.
+    /// A record that arrives just after an interval may be counted in it while it is still open.
     grace_ms: i64,
     exporter: Vec<u8>,
 }
 
-/// Whose templates, sampling and numbers belong together: the session and the domain (RFC 7011, sections 3.1 and 8), or the
-/// sFlow agent and sub-agent.
+/// The scope of templates, sampling and sequence numbers: the session and the domain (RFC 7011, sections 3.1 and 8), or
+/// the sFlow agent and sub-agent.
 type Scope = (Speaks, u8, u16, u32);
 
-/// What a collector has to know of one scope.
+/// The state that a collector must have about one scope.
 #[derive(Default)]
 struct Known {
     start: u32,
@@ -39,7 +39,7 @@ struct Known {
     waiting: Vec<(usize, i64)>,
 }
 
-/// What was counted, beside what was published.
+/// Counts, beside the published records.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sums {
     records: u64,
@@ -51,7 +51,7 @@ struct Sums {
     unknown_samples: u64,
 }
 
-/// Compares what happened with what has to; why it is wrong.
+/// Compares the outcome with the expected one; returns the differences.
 pub fn judge(schedule: &Schedule, happened: &Happened) -> Result<(), String> {
     let mut oracle = Oracle { schedule, sent: &happened.sent, ..Oracle::new(schedule) };
     for heard in &happened.heard {
@@ -115,7 +115,7 @@ struct Oracle<'a> {
     sums: Sums,
     /// Records, and those without a rate, by exporter as closing records name it.
     by_exporter: ByExporter,
-    /// Messages that came, by scope and start, in order; whether their units could be known then.
+    /// Received messages, by scope and start, in order; and whether their units were known.
     came: BTreeMap<(Scope, u32), Vec<(usize, bool)>>,
     seen: HashSet<(u16, &'a [u8])>,
 }
@@ -232,8 +232,9 @@ impl<'a> Oracle<'a> {
         Ok(())
     }
 
-    /// What was lost at least and at most, in the units of the exporters: what lies between the first message that came and the
-    /// last, and did not come. Where units were not known, or too few messages came to tell what is counted, less may be said.
+    /// Minimum and maximum losses, in the exporters' units: everything between the first and the last message received
+    /// that did not arrive. If units were unknown, or too few messages came to recognise the unit, the collector may
+    /// report less.
     fn lost(&self) -> (u64, u64) {
         let (mut least, mut most) = (0, 0);
         for came in self.came.values() {

@@ -1,5 +1,5 @@
-//! What happens in one simulation: exporters, and a list of steps, all drawn from a seed. A schedule can be cut down step by
-//! step and is still one.
+//! The script of one simulation: exporters and a list of steps, all drawn from a seed. Any step can be removed, and the
+//! schedule stays valid.
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
@@ -50,9 +50,9 @@ pub enum Numbers {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     pub speaks: Speaks,
-    /// Last octet of its address, or of who forwards for it.
+    /// Last octet of its address, or of its forwarder's.
     pub address: u8,
-    /// Last octet of what an sFlow agent calls itself.
+    /// Last octet of the address by which an sFlow agent names itself.
     pub agent: u8,
     pub domain: u32,
     pub port: u16,
@@ -79,12 +79,13 @@ pub enum Step {
         parts: Vec<Part>,
         fate: Fate,
     },
-    /// An exporter starts anew, from this port; nothing is on the way then.
+    /// An exporter restarts and sends from this port; no message is in flight then.
     Restart {
         exporter: usize,
         port: u16,
     },
-    /// The collector stops, is away for so many seconds, and starts with so many workers; nothing is on the way then.
+    /// The collector stops, is down for this many seconds, and starts with this many workers; no message is in flight
+    /// then.
     Collector {
         away_s: u32,
         workers: u32,
@@ -94,9 +95,9 @@ pub enum Step {
 /// What a message carries.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Part {
-    /// The template it has; of options too where it announces its rate by one.
+    /// Its template, and its options template if it announces its rate in an option.
     Template,
-    /// Another layout by the same id; nothing is on the way then.
+    /// Another layout under the same id; no message is in flight then.
     NewTemplate(usize),
     /// The option that announces this rate.
     Rate(u32),
@@ -115,13 +116,13 @@ pub struct Flow {
     /// How long before it is sent it ended, and how long it lasted, ms.
     pub ended_ms: u32,
     pub lasted_ms: u32,
-    /// sFlow: octets of the frame that were neither captured nor sent, said to be stripped.
+    /// sFlow: octets of the frame that were not captured, but are declared as stripped.
     pub stripped: u32,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Fate {
-    /// Comes after so many ms.
+    /// Arrives after this many ms.
     Comes(u32),
     Lost,
     Twice(u32, u32),
@@ -129,7 +130,7 @@ pub enum Fate {
 
 /// Layouts that a template may have; see [`super::exporter`].
 pub const LAYOUTS: usize = 4;
-/// Datagrams are on the way no longer than this, s.
+/// Maximum time in flight of a datagram, s.
 pub const ON_THE_WAY_S: u32 = 3;
 
 impl Schedule {
@@ -197,7 +198,7 @@ impl Schedule {
         schedule
     }
 
-    /// Has an exporter send its templates and its sampling rate, in one message.
+    /// Makes an exporter send its templates and its sampling rate in one message.
     fn announce(&mut self, rng: &mut Rng, exporter: usize, fate: Fate) {
         let plan = &self.exporters[exporter];
         if !matches!(plan.speaks, Speaks::V9 | Speaks::Ipfix) {
@@ -212,7 +213,7 @@ impl Schedule {
         self.steps.push(Step::Send { exporter, parts, fate });
     }
 
-    /// Without an uptime only another port tells that IPFIX began anew.
+    /// Without an uptime, only a new port shows that IPFIX restarted.
     fn port_after_restart(&self, rng: &mut Rng, exporter: usize) -> u16 {
         let plan = &self.exporters[exporter];
         if plan.speaks == Speaks::Ipfix || rng.bool() { rng.u16(20_000..60_000) } else { plan.port }

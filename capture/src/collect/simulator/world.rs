@@ -1,5 +1,5 @@
-//! A simulated network around the real collector: its time, what is on the way, and its workers, which share exporters out as
-//! the system does. Nothing sleeps, and nothing but the saved states touches the disk.
+//! A simulated network around the real collector: its time, the messages in flight, and the workers, among which
+//! exporters are distributed as the system would. Nothing sleeps, and nothing but the saved states touches the disk.
 
 use super::exporter::Exporter;
 use super::schedule::{Fate, Part, Plan, Schedule, Speaks, Step};
@@ -36,7 +36,7 @@ const PORT: u16 = 2055;
 pub struct Sent {
     pub exporter: usize,
     pub session: Session,
-    /// How often its exporter had started anew.
+    /// Number of restarts of its exporter so far.
     pub start: u32,
     pub layout: usize,
     pub sent_ms: i64,
@@ -46,15 +46,15 @@ pub struct Sent {
     pub octets: Vec<u8>,
 }
 
-/// What happened to the collector, in order.
+/// Events at the collector, in order.
 pub enum Heard {
-    /// The message of this number came, at this time.
+    /// The message of this number arrived at this time.
     Message(usize, i64),
     /// The collector stopped.
     Stopped,
 }
 
-/// A record that was published, in one interval.
+/// A published record of one interval.
 #[derive(Debug)]
 pub struct Got {
     pub id: u32,
@@ -68,7 +68,7 @@ pub struct Got {
 /// By address, domain and protocol: records, and how many of them without a rate.
 pub type ByExporter = BTreeMap<(Vec<u8>, u32, String), (u64, u64)>;
 
-/// What closing records say of exporters, and what was refused, by cause.
+/// Exporters' counts in closing records, and refusals by cause.
 #[derive(Default)]
 pub struct Closed {
     pub exporters: ByExporter,
@@ -207,13 +207,13 @@ pub struct World {
     states: States,
     exporters: Vec<Exporter>,
     workers: Vec<Worker>,
-    /// By the time that it comes: numbers of messages.
+    /// Message numbers by arrival time.
     on_the_way: BTreeMap<i64, Vec<usize>>,
     happened: Happened,
 }
 
 impl World {
-    /// Runs a schedule; saved states are in this folder, which is empty.
+    /// Runs a schedule; saves states in this folder, which must be empty.
     pub fn run(schedule: &Schedule, folder: &Path) -> Happened {
         let now_ms = Rc::new(Cell::new(START_MS));
         let exporters = schedule.exporters.iter().map(|plan| Exporter::new(plan.clone(), START_MS)).collect();
@@ -292,7 +292,7 @@ impl World {
         }
     }
 
-    /// Has time pass until nothing is on the way.
+    /// Lets time pass until no message is in flight.
     fn settle(&mut self) {
         self.pass(1000);
         while !self.on_the_way.is_empty() {
@@ -300,7 +300,7 @@ impl World {
         }
     }
 
-    /// Has time pass; workers look at the clock every second, and before anything comes.
+    /// Lets time pass; workers look at the clock every second, and before each arrival.
     fn pass(&mut self, ms: i64) {
         let end = self.now_ms.get() + ms;
         while self.now_ms.get() < end {
@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// Hands over what comes now.
+    /// Passes on the messages due now.
     fn deliver(&mut self) {
         let now_ms = self.now_ms.get();
         let Happened { got, closed, .. } = &mut self.happened;
@@ -350,7 +350,7 @@ fn session(plan: &Plan, port: u16) -> Session {
     Session { address, port, local_port: PORT, stream: false }
 }
 
-/// The worker that a session is given to.
+/// The worker that a session is assigned to.
 fn share(session: &Session, workers: usize) -> Option<usize> {
     let mixed = (u32::from(session.port) << 8 | u32::from(session.address[15])).wrapping_mul(0x9e37_79b1) >> 16;
     (mixed as usize).checked_rem(workers)

@@ -5,7 +5,7 @@ use crate::collect::part::{FlowPart, Rare};
 use crate::meter::key::{End, Key};
 use crate::packet::tcp;
 
-/// What one end sent in one interval.
+/// Counts of one end in one interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Side {
     pub(super) packets: u64,
@@ -17,7 +17,7 @@ pub(super) struct Side {
     pub(super) rst: u32,
     /// As its first record states it.
     pub(super) class_of_service: u8,
-    /// When the earliest flow began that it sent in, ms; 0 where it sent nothing.
+    /// Start of the earliest flow in which it sent, ms; 0 if it sent nothing.
     pub(super) began_ms: i64,
 }
 
@@ -27,14 +27,14 @@ pub(super) struct Cell {
     pub(super) start_ms: i64,
     pub(super) first_ms: i64,
     pub(super) last_ms: i64,
-    /// The end that is known to have begun it.
+    /// The end known to be the initiator.
     pub(super) known: Option<End>,
-    /// The end to whose packets the interfaces belong, and the interfaces.
+    /// The end whose packets crossed the interfaces, and the interfaces.
     pub(super) interfaces: (End, u32, u32),
     pub(super) rtt_us: u32,
     pub(super) application_id: u16,
     pub(super) rare: Option<Box<Rare>>,
-    /// The end as whose the router's words are, and the words of the first record that has any.
+    /// The end to which the routing data applies, and the first record's routing data.
     pub(super) route: Option<(End, Box<Route>)>,
 }
 
@@ -100,7 +100,7 @@ impl Cell {
         }
     }
 
-    /// The end that began it, and whether that is a guess.
+    /// The initiator, and whether that is a guess.
     pub(super) fn initiator(&self, key: &Key) -> (End, bool) {
         let [lower, upper] = &self.sides;
         if let Some(end) = self.known {

@@ -1,4 +1,4 @@
-//! The flows of one interval on their way out: each is a record, which filters count and a batch takes.
+//! The flows of one interval, as records for the filters and for the batches that are published.
 
 use super::cell::Cell;
 use super::list::Cells;
@@ -12,7 +12,7 @@ use crate::volume::Volume;
 use prost::Message as _;
 use std::sync::Arc;
 
-/// Octets that a record takes at most without its names: 30 numbers with their keys, three addresses, keys and lengths.
+/// Maximum octets of a record without its names: 30 numbers with their keys, three addresses, keys and lengths.
 const NUMBERS_ROOM: usize = 30 * 12 + 3 * 19 + 2 * 5;
 
 /// The exporter that reported a flow, and its sampling rate. A router's cards, which are observation domains, may each see one
@@ -59,7 +59,7 @@ impl Flows {
 }
 
 impl CollectedRecord<'_> {
-    /// By the lower and the upper end.
+    /// Indexed by the lower and the upper end.
     pub fn sent(&self) -> [Volume; 2] {
         self.cell.sides.each_ref().map(|side| Volume { packets: side.packets, octets: side.octets })
     }
@@ -75,7 +75,7 @@ impl CollectedRecord<'_> {
         }
     }
 
-    /// Adds it to a batch, as `flow.proto` has it.
+    /// Adds it to a batch, as a message of `flow.proto`.
     pub fn encode(&self, batch: &mut BatchEncoder) {
         let CollectedRecord { interval_ms, key, origin, cell } = self;
         let (end, guess) = cell.initiator(key);

@@ -8,10 +8,10 @@ use crate::meter::memory::advise_huge;
 use crate::prefetch::prefetch;
 use std::hash::{Hash, Hasher};
 
-/// Flows that a list has room for at first.
+/// Initial capacity of a list, in flows.
 const LEAST: usize = 64;
 
-/// One flow of one origin, which is a number in the list of them.
+/// One flow of one origin. `origin` is its index in the list of origins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowKey<K> {
     pub(super) key: K,
@@ -26,7 +26,7 @@ impl<K: Hash> Hash for FlowKey<K> {
     }
 }
 
-/// The flows of an interval, those of each IP version apart: most are of IPv4, whose keys are small.
+/// The flows of an interval, separate for each IP version: most are IPv4, whose keys are small.
 #[derive(Default)]
 pub(super) struct Cells {
     pub(super) four: List<V4>,
@@ -46,7 +46,7 @@ impl<K> Default for List<K> {
 }
 
 impl<K: Compact> List<K> {
-    /// Asks for the memory of the flow that most likely has this hash.
+    /// Prefetches the flow that most likely has this hash.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         if let Some(flow) = self.places.likely(hash).and_then(|place| self.flows.get(place as usize)) {
@@ -55,7 +55,7 @@ impl<K: Compact> List<K> {
         }
     }
 
-    /// Adds a part of a record; whether it is the first of its flow.
+    /// Adds a part of a record; returns whether it is the first of its flow.
     #[inline]
     pub(super) fn add(&mut self, key: FlowKey<K>, hash: u64, part: FlowPart) -> bool {
         let flows = &mut self.flows;

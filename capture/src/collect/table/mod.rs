@@ -1,4 +1,4 @@
-//! Imported records added up by interval, exporter and biflow: what becomes records of Weir's own.
+//! Imported records added up by interval, exporter and biflow, from which Weir's own records are made.
 //!
 //! A one-way record and its answer meet here, whichever comes first. The table decides which end is the source when
 //! the interval is published: the end known to have begun the flow, else the sender of a SYN alone, else the end whose record
@@ -24,29 +24,29 @@ use list::{Cells, FlowKey};
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-/// Parts of records that are added together, so that the memory of all is on its way while the first one waits for it.
+/// Parts of records added as a group, so that the memory of all is fetched while the first waits.
 const TOGETHER: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
     /// Length of the intervals, ms.
     pub interval_ms: i64,
-    /// Bound of the entries of all intervals together; see [`Table::is_full`].
+    /// Maximum entries of all intervals together; see [`Table::is_full`].
     pub max_entries: usize,
     /// How far before the open interval records may reach, ms.
     pub oldest_ms: i64,
 }
 
-/// Records whose times could not be taken as they were.
+/// Records whose times had to be changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clamped {
     /// Ended after the open interval: counted at its end.
     pub future: u64,
-    /// Began longer ago than is published: what was before is counted in the oldest interval.
+    /// Began before the oldest interval that can be published: the earlier part is counted in that interval.
     pub old: u64,
 }
 
-/// The open interval and those before it of which something came.
+/// The open interval, and earlier ones that have data.
 pub struct Table {
     options: TableOptions,
     open_ms: i64,
@@ -55,7 +55,7 @@ pub struct Table {
     pending: ArrayVec<Pending, TOGETHER>,
     entries: usize,
     clamped: Clamped,
-    /// The exporters of the flows in the table, and the number of each.
+    /// The exporters of the flows in the table, each with its index.
     origins: Vec<Origin>,
     numbers: HashMap<Origin, u32, RandomState>,
     hasher: RandomState,
@@ -64,9 +64,9 @@ pub struct Table {
     spare: Vec<Cells>,
 }
 
-/// A part of a record on its way into a flow.
+/// A part of a record that is yet to be added to its flow.
 struct Pending {
-    /// The place of its interval.
+    /// Index of its interval in the table.
     interval: usize,
     key: FlowKey<Key>,
     hash: u64,
@@ -121,7 +121,7 @@ impl Table {
         flows.map(|(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(&origins) }).collect()
     }
 
-    /// Gives the memory of published flows back.
+    /// Returns the memory of published flows.
     pub fn recycle(&mut self, flows: Flows) {
         let mut cells = flows.cells;
         cells.clear();
@@ -138,7 +138,8 @@ impl Table {
         self.spare.drain(..self.spare.len() - most);
     }
 
-    /// Adds a record of an exporter, or of a sub-agent of one; returns the packets and octets that it stands for, scaled.
+    /// Adds a record of an exporter, or of a sub-agent of one; returns its packets and octets, multiplied by the
+    /// sampling rate.
     pub fn add(&mut self, (exporter, sub_agent): (&Address, u32), record: &Imported<'_>) -> Volume {
         let TableOptions { interval_ms, oldest_ms, .. } = self.options;
         let newest = self.open_ms + interval_ms - 1;
@@ -174,7 +175,7 @@ impl Table {
         Volume { packets: scaled[0].0.saturating_add(scaled[1].0), octets: scaled[0].1.saturating_add(scaled[1].1) }
     }
 
-    /// The number of an origin. There are no more of them than records since all was taken.
+    /// The number of an origin. There are at most as many as records since the table was last emptied.
     fn origin(&mut self, origin: Origin) -> u32 {
         if self.origins.last() == Some(&origin) {
             return self.origins.len() as u32 - 1;

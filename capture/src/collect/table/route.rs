@@ -1,10 +1,10 @@
-//! What a router said of a flow, as a message.
+//! Encodes a router's data on a flow as a message.
 
 use crate::collect::element::routed::Route;
 use crate::packet::stated;
 use crate::proto;
 
-/// The route as `flow.proto` has it.
+/// The route as a message of `flow.proto`.
 pub(super) fn message(route: &Route) -> proto::Routed {
     let mac = |mac: [u8; 6]| mac.into_iter().fold(0, |number, octet| number << 8 | u64::from(octet));
     proto::Routed {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::collect::element::routed::Routed;
+use crate::collect::element::routed::{Route, Routed};
 use crate::collect::record::SentCounts;
 use crate::packet::tcp;
 use crate::proto;
@@ -304,4 +304,80 @@ proptest! {
         }
         prop_assert_eq!(published, sums);
     }
+}
+
+#[test]
+fn the_last_packet_may_be_the_first_of_the_next_interval() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    table.add((&mapped(9), 0), &imported(2, 200, OPEN - 10_000, OPEN));
+    let packets: Vec<_> = taken(&mut table).iter().map(|(start, flows)| (start - OPEN, flows[0].fwd_packets)).collect();
+    assert_eq!(packets, [(-10_000, 1), (0, 1)]);
+    // The last moment of the open interval is not after it.
+    table.add((&mapped(9), 0), &imported(1, 100, OPEN, OPEN + 9_999));
+    assert_eq!(table.clamped(), Clamped::default());
+    table.add((&mapped(9), 0), &imported(1, 100, OPEN, OPEN + 10_000));
+    assert_eq!(table.clamped(), Clamped { future: 1, old: 0 });
+}
+
+#[test]
+fn without_a_service_who_began_is_told_by_time_then_by_port_then_by_who_sent() {
+    let of = |ports: [u16; 2], first_ms| Imported { ports, ..imported(5, 500, first_ms, OPEN + 900) };
+    let source = |records: &[Imported<'static>]| {
+        let mut table = Table::new(OPTIONS, OPEN);
+        records.iter().for_each(|record| _ = table.add((&mapped(9), 0), record));
+        let flow = only(&mut table);
+        assert!(flow.initiator_guess);
+        (flow.src_addr[3], flow.fwd_packets, flow.rev_packets)
+    };
+    for ports in [[40_000, 50_000], [50_000, 40_000]] {
+        let (early, late) = (of(ports, OPEN), of(ports, OPEN + 3));
+        assert_eq!(source(&[early, answer(&late)]), (1, 5, 5));
+        assert_eq!(source(&[late, answer(&early)]), (2, 5, 5));
+        // One way alone: who sent it.
+        assert_eq!(source(&[early]), (1, 5, 0));
+        assert_eq!(source(&[answer(&early)]), (2, 5, 0));
+    }
+    // At the same moment: the higher port is the client's.
+    let lower = of([40_000, 50_000], OPEN);
+    assert_eq!(source(&[lower, answer(&lower)]), (2, 5, 5));
+    let higher = of([50_000, 40_000], OPEN);
+    assert_eq!(source(&[higher, answer(&higher)]), (1, 5, 5));
+}
+
+#[test]
+fn both_ways_of_one_record_are_of_their_ends_whichever_end_it_is_of() {
+    let both = |record: Imported<'static>| {
+        let sent =
+            [(3, 300), (2, 2000)].map(|(packets, octets)| SentCounts { packets, octets, ..SentCounts::default() });
+        Imported { sent, initiator_known: true, ..record }
+    };
+    for (record, source) in [(imported(0, 0, OPEN, OPEN), 1), (answer(&imported(0, 0, OPEN, OPEN)), 2)] {
+        let mut table = Table::new(OPTIONS, OPEN);
+        table.add((&mapped(9), 0), &both(record));
+        let flow = only(&mut table);
+        assert_eq!(flow.src_addr, [192, 0, 2, source]);
+        assert_eq!((flow.fwd_packets, flow.fwd_octets, flow.rev_packets, flow.rev_octets), (3, 300, 2, 2000));
+    }
+}
+
+#[test]
+fn long_names_are_published_whole() {
+    let (server, query) = ([b's'; 255], [b'q'; 255]);
+    let mut table = Table::new(OPTIONS, OPEN);
+    table.add((&mapped(9), 0), &Imported { server_name: &server, dns_query: &query, ..imported(1, 100, OPEN, OPEN) });
+    let flow = only(&mut table);
+    assert_eq!((flow.server_name.len(), flow.dns_query.len()), (255, 255));
+}
+
+#[test]
+fn directions_and_stations_are_as_the_router_says() {
+    let said = |direction| Route {
+        direction,
+        macs: [[0x02, 0x10, 0x20, 0x30, 0x40, 0x50], [0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54]],
+        ..Route::default()
+    };
+    let direction = |direction| route::message(&said(direction)).flow_direction;
+    assert_eq!([Some(0), Some(1), Some(7), None].map(direction), [1, 2, 0, 0]);
+    let message = route::message(&said(None));
+    assert_eq!((message.src_mac, message.dst_mac), (0x0210_2030_4050, 0xfedc_ba98_7654));
 }

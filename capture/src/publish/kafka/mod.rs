@@ -46,7 +46,7 @@ pub struct Kafka {
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
-/// One worker's way to the client.
+/// One worker's handle to the client.
 pub struct KafkaSink {
     shared: Arc<KafkaShared>,
     queue: Sender<TopicMessage>,
@@ -121,7 +121,7 @@ fn open_spool(options: SpoolOptions, shared: &KafkaShared) -> Option<Spool> {
         .ok()?;
     if !spool.is_empty() {
         let (messages, octets) = (spool.unread(), spool.octets());
-        tracing::info!("{messages} messages ({octets} octets) of an earlier run are in the spool, and go first");
+        tracing::info!("{messages} messages ({octets} octets) of an earlier run are in the spool, and are sent first");
     }
     shared.spooled(spool.octets());
     Some(spool)

@@ -1,4 +1,4 @@
-//! How to reach Kafka, and what to do if it cannot keep up.
+//! How to reach Kafka, and the behaviour if it cannot keep up.
 
 use crate::publish::spool::SpoolOptions;
 use std::collections::BTreeMap;

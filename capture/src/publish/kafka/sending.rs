@@ -21,7 +21,7 @@ const AWAY: Duration = Duration::from_secs(5);
 /// How long to wait at the queue, with messages under way and without.
 const BUSY: Duration = Duration::from_millis(5);
 const QUIET: Duration = Duration::from_millis(100);
-/// Messages of the spool that are on their way at once: the others stay where they take no memory.
+/// Maximum messages of the spool in flight: the others stay on disk, where they take no memory.
 const REPLAYED_AT_ONCE: i32 = 256;
 /// How often to sync the spool, and how soon to retry a failed write.
 const SYNC: Duration = Duration::from_secs(1);
@@ -111,7 +111,7 @@ impl Sending {
             // With a spool, workers first hand over their messages.
             if give_up && (finished || self.spool.is_none()) {
                 let octets = self.shared.queued.load(Ordering::Relaxed);
-                bail!("{outstanding} messages ({octets} octets) were not taken by Kafka");
+                bail!("Kafka has not accepted {outstanding} messages ({octets} octets)");
             }
         }
     }
@@ -244,7 +244,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends the spool's messages, a few at once.
+    /// Sends the spool's messages, a few at a time.
     fn replay(&mut self) -> anyhow::Result<()> {
         let mut shed = Amount::default();
         while !self.held
@@ -291,7 +291,7 @@ impl Sending {
             places.into_iter().for_each(|place| spool.acknowledge(place));
             self.shared.spooled(spool.octets());
             if spool.is_empty() {
-                tracing::info!("all that was in the spool was sent");
+                tracing::info!("all messages of the spool have been sent");
             }
         }
     }
@@ -311,7 +311,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Moves `pending` back to its place in the spool, or before all of it.
+    /// Puts `pending` back into the spool at its original position, or before all other messages.
     fn keep_pending(&mut self) {
         self.acknowledge();
         let Some(spool) = &mut self.spool else { return };
@@ -359,7 +359,7 @@ impl Sending {
 
     fn say_failed(&self) {
         let reason = self.producer.client().fatal_error().map_or_else(String::new, |(_, reason)| reason);
-        tracing::error!("Kafka's client failed ({reason}): it is set up anew");
+        tracing::error!("Kafka's client failed ({reason}): creating a new one");
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) const RETRY: Duration = Duration::from_secs(2);
 pub(super) struct Ticket {
     /// Its position in the order of all messages.
     pub(super) number: u64,
-    /// Where it is in the spool, if it came from there.
+    /// Its position in the spool, if it came from there.
     pub(super) place: Option<SpoolPlace>,
 }
 
@@ -42,12 +42,12 @@ pub struct Refused {
 pub(super) struct KafkaShared {
     pub(super) options: KafkaOptions,
     pub(super) topics: [String; 2],
-    /// Octets that wait or are on their way.
+    /// Octets that wait or are in flight.
     pub(super) queued: AtomicU64,
     /// Number of those messages.
     pub(super) outstanding: AtomicU64,
     pub(super) undelivered: Mutex<Vec<Outgoing>>,
-    /// Places of acknowledged messages in the spool.
+    /// Positions in the spool of acknowledged messages.
     pub(super) replayed: Mutex<Vec<SpoolPlace>>,
     pub(super) delivered: AtomicU64,
     /// Octets in the spool, and whether it cannot be written.
@@ -57,7 +57,7 @@ pub(super) struct KafkaShared {
     pub(super) throttle: Throttle,
     /// Set when nothing may wait any more.
     pub(super) give_up: Arc<AtomicBool>,
-    /// Why Kafka will never accept a message, if it said so.
+    /// The reason why Kafka will never accept a message, if it gave one.
     pub(super) refused: Mutex<Option<Refused>>,
     /// The topics exist; librdkafka gets no message before.
     pub(super) ready: AtomicBool,
@@ -130,7 +130,7 @@ impl KafkaShared {
         self.spool_fails.store(true, Ordering::Relaxed);
         self.metrics.spool_error();
         if self.throttle.allow(&format!("spool {:?}", error.kind())) {
-            tracing::error!("cannot write to the spool ({error}): messages wait in memory, as long as it lasts");
+            tracing::error!("cannot write to the spool ({error}): messages wait in memory until it is full");
         }
     }
 }

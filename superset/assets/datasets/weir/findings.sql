@@ -1,5 +1,5 @@
 {% set host = chosen_host(filter_values) -%}
--- Lists of suspects, over all probes, that held an address in the time range; and alerts that name it.
+-- Lists of suspects, over all probes, in which an address appeared in the time range; and alerts that name it.
 WITH {{ host }} AS asked,
 found AS
 (

@@ -36,10 +36,10 @@ pub struct BlastArgs {
     /// Octets of a frame, with its frame check sequence
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1518))]
     pub octets: u16,
-    /// Addresses that are sent to, in turn
+    /// Number of destination addresses, used in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=131_072))]
     pub destinations: u32,
-    /// Addresses that are sent from, in turn; 0: every packet is a flow of its own
+    /// Number of source addresses, used in turn; 0: every packet is a flow of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub sources: u32,
     /// TCP SYNs, not UDP
@@ -58,7 +58,7 @@ pub struct BlastArgs {
 
 /// Octets of the frame check sequence, which counts in a frame's length but is not sent.
 const FCS: u16 = 4;
-/// Where the fields are that differ from frame to frame: Ethernet 14, IPv4 20 octets.
+/// Offsets of the fields that differ from frame to frame: Ethernet 14, IPv4 20 octets.
 const SOURCE: usize = 14 + 12;
 const DESTINATION: usize = 14 + 16;
 const SOURCE_PORT: usize = 14 + 20;
@@ -80,7 +80,7 @@ pub fn blast(args: &BlastArgs) -> Result<Exit, Failure> {
     let sent = match xdp::Generator::start(&interface, peer, &frames, args) {
         Ok(generator) => generator.send()?,
         Err(error) => {
-            tracing::info!("frames are sent through a socket, not made by XDP: {error:#}");
+            tracing::info!("sending frames through a socket, because XDP is not available: {error:#}");
             socket::send(&interface, &frames, args)?
         }
     };

@@ -112,7 +112,7 @@ impl Generator {
         let period = args.rate.map_or(0, |rate| (1e9 / rate * f64::from(1 << FRACTION)) as u64);
         let length = Duration::from_secs_f64(args.seconds).as_nanos() as u64;
         let plan = BlastPlan { length, packets: args.packets, period };
-        let program = XdpProgram::new(interface, frames, plan).context("the program is not taken")?;
+        let program = XdpProgram::new(interface, frames, plan).context("the kernel refuses the program")?;
         let mut counters = InterfaceCounters::open(&interface.name)?;
         let before = counters.read()?;
         let mut generator = Generator {
@@ -125,7 +125,7 @@ impl Generator {
         };
         generator.program.run(&generator.template, 1).context("the program cannot be run with live frames")?;
         if counted(&mut generator.counters, &generator.before, 1, FIRST_COUNTED)? == 0 {
-            bail!("{} takes no redirected frames (of a veth pair, name the other end by --peer)", interface.name);
+            bail!("{} accepts no redirected frames (for a veth pair, name the other end with --peer)", interface.name);
         }
         Ok(generator)
     }
@@ -205,7 +205,7 @@ fn monotonic_ns() -> u64 {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct ProgramState {
-    /// Number of the next frame.
+    /// Index of the next frame.
     pub number: u64,
     /// Time of the second burst, before it of the first, ns of the monotonic clock.
     start: u64,

@@ -1,10 +1,10 @@
-//! The first frame of a message over ZeroMQ: what the second one is.
+//! The first frame of a ZeroMQ message, which describes the second.
 //!
-//! Settled from public sources: ntopng's structures and its receiver (headers of 40, 24 and 28 octets, versions 0 to 3),
-//! ntop's ipt_geofence (the 28 octets' order) and netflow2ng, which publishes to ntopng (36 octets, version 4: its flags,
-//! and which numbers are in which order of octets). 24 octets are: topic (16), version, source, length of the payload (2),
-//! number of the message (4). 28: as before but the source, which follows in 4 octets. 36: topic, version, flags, 2 of
-//! padding, length before and after compression, number, source.
+//! Derived from public sources: ntopng's structures and its receiver (headers of 40, 24 and 28 octets, versions 0 to
+//! 3), ntop's ipt_geofence (the 28 octets' order) and netflow2ng, which publishes to ntopng (36 octets, version 4: its
+//! flags, and which numbers are in which order of octets). 24 octets are: topic (16), version, source, length of the
+//! payload (2), number of the message (4). 28: as before but the source, which follows in 4 octets. 36: topic, version,
+//! flags, 2 of padding, length before and after compression, number, source.
 
 use crate::collect::cause::Refusal;
 
@@ -13,15 +13,15 @@ use crate::collect::cause::Refusal;
 #[repr(usize)]
 pub enum ZmqTopic {
     Flow,
-    /// What the nProbe came to.
+    /// The nProbe's totals.
     Event,
     Counter,
-    /// What records say.
+    /// The templates of records.
     Template,
     Option,
     /// An nProbe that began.
     Hello,
-    /// Ports that are listened on.
+    /// Ports that the nProbe listens on.
     ListeningPorts,
     SnmpInterfaces,
     /// None of those.
@@ -69,11 +69,11 @@ pub(super) enum Form {
 pub(super) struct Header {
     pub(super) topic: ZmqTopic,
     pub(super) form: Form,
-    /// The payload is compressed whatever it begins with.
+    /// Whether the payload is declared as compressed, whatever it begins with.
     pub(super) compressed: bool,
-    /// The publisher's number of itself.
+    /// The publisher's number for itself.
     pub(super) source: u32,
-    /// The number of the message among all of that publisher; `None` in version 0, which has none.
+    /// The message's number among all messages of its publisher; `None` in version 0, which has none.
     pub(super) number: Option<u32>,
 }
 
@@ -86,8 +86,8 @@ const TLV: u8 = 2;
 const COMPRESSED: u8 = 4;
 
 impl Header {
-    /// Reads a header. The payload's length in it is not needed: ZeroMQ keeps frames apart, and what an agent of version 2
-    /// says of more than 65,535 octets is wrong.
+    /// Reads a header. The payload's length in it is not needed: ZeroMQ delimits frames, and an agent of version 2
+    /// states a wrong length for more than 65,535 octets.
     ///
     /// # Errors
     /// [`Refusal::BadLength`] for a frame of another size, [`Refusal::UnknownVersion`] for a version that its size cannot have.
@@ -123,7 +123,7 @@ fn form(tlv: bool) -> Form {
     if tlv { Form::Tlv } else { Form::Json }
 }
 
-/// By the first letter, as ntopng tells topics apart.
+/// By the first letter, by which ntopng distinguishes topics.
 fn topic_of(topic: &[u8]) -> ZmqTopic {
     let letter = topic.first().copied();
     let known = ZmqTopic::ALL.into_iter().find(|topic| letter == topic.name().bytes().next());

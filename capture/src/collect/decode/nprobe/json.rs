@@ -1,4 +1,4 @@
-//! Records as JSON: an object, an array of objects, or an object a line. No tree is made of them.
+//! Records as JSON: an object, an array of objects, or an object a line. It builds no tree of them.
 
 use super::record::{Fields, NprobeRecords, NprobeValue};
 use crate::collect::cause::Refusal;
@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use std::borrow::Cow;
 use std::fmt;
 
-/// Reads the records of a payload; what is no JSON is counted, records before it are handed over.
+/// Reads the records of a payload up to the first invalid JSON, which it counts.
 pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut NprobeRecords<'_, T>) {
     let data = data.trim_ascii();
     // Zeros end what a program in C sends.
@@ -28,7 +28,7 @@ pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records:
     }
 }
 
-/// Whether every line is an object of its own: the second one begins as one.
+/// Whether every line is an object of its own, judged by the beginning of the second line.
 fn is_lines(data: &[u8]) -> bool {
     let second = memchr::memchr(b'\n', data).map(|end| data[end + 1..].trim_ascii_start());
     data.first() == Some(&b'{') && second.is_some_and(|second| second.first() == Some(&b'{'))
@@ -45,7 +45,7 @@ fn document<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut N
 /// An object that is a record, or an array of those.
 struct Document<'r, 'm, T> {
     records: &'r mut NprobeRecords<'m, T>,
-    /// Within an array: there an array is none.
+    /// Whether it is within an array; an array nested there is not a list of records.
     nested: bool,
 }
 

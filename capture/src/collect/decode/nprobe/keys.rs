@@ -6,14 +6,14 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Where the value of an element goes.
+/// Destination of an element's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonKey {
-    /// To a part of the record; of elements for the same part the one with the lowest rank holds.
+    /// A part of the record; of several elements for the same part, the one with the lowest rank applies.
     Part(Meaning, u8),
-    /// To the exporter's address (IE 130, 131).
+    /// The exporter's address (IE 130, 131).
     Exporter,
-    /// To that of the nProbe, which is the exporter where no other one is named (ntop 35632.471).
+    /// The nProbe's address; the nProbe is the exporter if the record names no other (ntop 35632.471).
     Probe,
     /// Nowhere: a known element, by its place in [`Keys::name`].
     Nowhere(u16),
@@ -26,7 +26,7 @@ pub(super) struct Keys {
     nowhere: Vec<&'static str>,
 }
 
-/// Numbers of elements that are looked at: no list has higher ones that mean something here.
+/// Highest element number plus one that is looked up: no list has a higher one that Weir uses.
 const NUMBERS: u16 = 1024;
 
 impl Keys {
@@ -55,7 +55,7 @@ impl Keys {
         keys
     }
 
-    /// The key that is written so: `8`, `35632.118`, `57590` (NetFlow v9's number of an element of ntop's), or a name.
+    /// The key with this spelling: `8`, `35632.118`, `57590` (NetFlow v9's number of an element of ntop's), or a name.
     pub(super) fn find(&self, key: &str) -> Option<JsonKey> {
         if !key.as_bytes().first().is_some_and(u8::is_ascii_digit) {
             return self.by_name.get(key).copied();
@@ -81,12 +81,12 @@ impl Keys {
         self.by_number[usize::from(ntop)].get(usize::from(id)).copied().flatten()
     }
 
-    /// The name of a known element that goes nowhere.
+    /// The name of a known element that Weir does not use.
     pub(super) fn name(&self, place: u16) -> &'static str {
         self.nowhere[usize::from(place)]
     }
 
-    /// How many of those there are.
+    /// Number of such elements.
     pub(super) fn nowhere(&self) -> usize {
         self.nowhere.len()
     }

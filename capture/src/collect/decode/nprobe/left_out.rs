@@ -1,4 +1,4 @@
-//! Elements of nProbe's that have no place in a record, counted by name.
+//! nProbe elements that the record has no field for, counted by name.
 
 use super::keys::Keys;
 use foldhash::fast::RandomState;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 pub(super) const MOST_NAMES: usize = 256;
 pub(super) const LONGEST_NAME: usize = 64;
 
-/// Elements that have no place in a record, by name.
+/// Elements that the record has no field for, by name.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     known: Vec<u64>,
@@ -36,7 +36,7 @@ impl LeftOut {
         }
     }
 
-    /// How many of each; past [`MOST_NAMES`] unknown names, of `other`.
+    /// Counts by name; past [`MOST_NAMES`] unknown names, under `other`.
     pub(super) fn all(&self) -> Vec<(String, u64)> {
         let known = (0..).zip(&self.known).filter(|(_, count)| **count > 0);
         let known = known.map(|(place, count)| (Keys::all().name(place).to_owned(), *count));

@@ -1,6 +1,7 @@
-//! What nProbe sends to ntopng over ZeroMQ and to Kafka: records with both directions, as JSON or as nDPI serializes them.
+//! nProbe's messages to ntopng over ZeroMQ and to Kafka: records with both directions, as JSON or in nDPI's
+//! serialization.
 //!
-//! Our own reading of JSON is serde_json's, without a tree: every key is looked up where it stands in the payload.
+//! serde_json parses the JSON without building a tree: every key is looked up in place in the payload.
 
 mod header;
 mod json;
@@ -26,10 +27,10 @@ use left_out::LeftOut;
 use record::NprobeRecords;
 use serde::Deserialize;
 
-/// Octets that a payload may become: hundreds of times what nProbe sends.
+/// Maximum octets of a decompressed payload: hundreds of times the usual size.
 const MOST_OCTETS: usize = 16 << 20;
 
-/// What of nProbes is kept beside exporters.
+/// State about nProbes that no exporter holds.
 #[derive(Debug, Default)]
 pub(super) struct Nprobe {
     left_out: LeftOut,
@@ -45,7 +46,7 @@ struct Event {
     drops: Drops,
 }
 
-/// Flows that an nProbe gave up. What it dropped on the way to others than this collector is none of ours.
+/// Flows that an nProbe dropped. Its drops on the way to other receivers do not concern this collector.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Drops {
@@ -54,16 +55,17 @@ struct Drops {
     flow_collection_drops: u64,
 }
 
-/// The sources of an nProbe's drops, by what they count.
+/// The sources of an nProbe's drops, by the unit that they count.
 const PACKETS: u64 = 0;
 const RECORDS: u64 = 1;
 
-/// What came of nProbes: of messages and elements, how many.
+/// Counts of nProbes' messages and elements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// Messages over ZeroMQ by [`ZmqTopic`] as index.
     pub topics: [u64; ZmqTopic::ALL.len()],
-    /// Values whose elements have no place in a record, by the elements' names; past 256 unknown ones, `other`.
+    /// Values of elements that the record has no field for, by the elements' names; past 256 unknown names, under
+    /// `other`.
     pub left_out: Vec<(String, u64)>,
 }
 
@@ -129,13 +131,13 @@ impl Nprobe {
         }
     }
 
-    /// What came of nProbes so far.
+    /// Counts of all nProbes' messages so far.
     pub(super) fn heard(&self) -> Heard {
         Heard { topics: self.topics, left_out: self.left_out.all() }
     }
 }
 
-/// The records of a message, which is counted: it came at this time, ns from the Unix epoch, and has so many octets.
+/// Counts a message, and returns the receiver of its records.
 fn records<'m, T: FnMut(&ExporterInfo, &Imported<'_>)>(
     (exporters, limits): (&'m mut Exporters, &'m DecodeLimits),
     left_out: &'m mut LeftOut,
@@ -181,7 +183,7 @@ fn plain<'a>(payload: &'a [u8], header: &Header, inflated: &'a mut Vec<u8>) -> R
     Ok(inflated)
 }
 
-/// What zlib made smaller, up to [`MOST_OCTETS`].
+/// Decompresses zlib data, up to [`MOST_OCTETS`].
 fn inflate(zlib: &[u8], inflated: &mut Vec<u8>) -> Result<(), Refusal> {
     inflated.clear();
     inflated.reserve(zlib.len().saturating_mul(8).clamp(1 << 12, MOST_OCTETS));

@@ -19,12 +19,12 @@ pub(super) enum NprobeValue<'a> {
     Number(u64),
     Float(f64),
     Text(Cow<'a, str>),
-    /// None that an element has: negative, a truth value, an object.
+    /// A value that no element has: a negative number, a boolean, an object.
     Other,
 }
 
 impl NprobeValue<'_> {
-    /// As a number; text may hold one.
+    /// The value as a number; a text may contain one.
     fn number(&self) -> Option<u64> {
         let whole = match self {
             NprobeValue::Number(number) => Some(*number),
@@ -57,24 +57,24 @@ impl NprobeValue<'_> {
     }
 }
 
-/// The elements of which several say the same: what the one said that holds.
+/// Number of parts of a record that several elements can state.
 const RANKED: usize = 7;
 
 /// One record so far.
 #[derive(Clone, Debug)]
 pub(super) struct Fields<'a> {
     values: Values<'static>,
-    /// The ranks of what holds.
+    /// The ranks of the elements that apply.
     ranks: [u8; RANKED],
-    /// Addresses that are there: of IPv4, of IPv6.
+    /// Which addresses are present: IPv4, IPv6.
     four: [bool; 2],
     six: [bool; 2],
-    /// First and last packet are there.
+    /// Which of the times of first and last packet are present.
     times: [bool; 2],
-    /// It is not known who began the flow, and it says so.
+    /// The record states that the initiator is unknown.
     unknown_initiator: bool,
     server_name: Cow<'a, str>,
-    /// Where the name is a locator, not a name alone.
+    /// The server name, where an element states it as a URL.
     locator: Cow<'a, str>,
     dns_query: Cow<'a, str>,
     exporter: Option<Address>,
@@ -83,12 +83,12 @@ pub(super) struct Fields<'a> {
     bad_values: u64,
 }
 
-/// The records of one message, and what is to become of them.
+/// The records of one message, and their receiver.
 pub(super) struct NprobeRecords<'m, T> {
     pub(super) exporters: &'m mut Exporters,
     pub(super) limits: &'m DecodeLimits,
     pub(super) left_out: &'m mut LeftOut,
-    /// Who sent the message: the exporter of records that name none.
+    /// Sender of the message: the exporter of records that name none.
     pub(super) from: ExporterInfo,
     pub(super) moment: Moment,
     pub(super) take: &'m mut T,
@@ -113,7 +113,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> NprobeRecords<'_, T> {
         }
     }
 
-    /// The key of this name or number, as text; `None` where it goes nowhere, which is counted.
+    /// The key of this name or number, as text; `None`, counted, if Weir does not use it.
     #[inline]
     pub(super) fn named(&mut self, key: &str) -> Option<JsonKey> {
         let found = Keys::all().find(key);
@@ -135,7 +135,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> NprobeRecords<'_, T> {
         None
     }
 
-    /// Takes in a value. What an element cannot have is left out and counted; empty text is no value.
+    /// Takes in a value. Leaves out and counts a value that the element cannot have; empty text is no value.
     #[inline]
     pub(super) fn set<'a>(&self, fields: &mut Fields<'a>, key: JsonKey, value: NprobeValue<'a>) {
         if !value.is_empty() && fields.set(key, value).is_none() {
@@ -259,7 +259,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What of several elements says the same, in [`Fields::ranks`].
+/// Parts of a record that several elements can state; an index into [`Fields::ranks`].
 fn slot(what: Meaning) -> Option<usize> {
     Some(match what {
         Meaning::Octets => 0,
@@ -273,7 +273,8 @@ fn slot(what: Meaning) -> Option<usize> {
     })
 }
 
-/// A time since 1970 as ms, by its size: until the year 5138 no number of one unit can be one of another.
+/// Converts a time since 1970 to ms; its size shows the unit: until the year 5138 the ranges of the units do not
+/// overlap.
 fn milliseconds(time: u64) -> u64 {
     match time {
         0..100_000_000_000 => time * 1000,
@@ -283,7 +284,7 @@ fn milliseconds(time: u64) -> u64 {
     }
 }
 
-/// nDPI's number: of `7.126`, a protocol and the application within it, the application.
+/// nDPI's number of the application: in `7.126`, a protocol and the application within it, the latter.
 fn application(value: &NprobeValue<'_>) -> Option<u64> {
     let parts = match value {
         NprobeValue::Text(text) => text.split_once('.'),
@@ -300,7 +301,7 @@ fn application(value: &NprobeValue<'_>) -> Option<u64> {
     u16::try_from(number).ok().map(u64::from)
 }
 
-/// An address that says something stays.
+/// Sets an address that is not set yet, unless the new one is zero.
 fn replace(address: &mut Option<Address>, with: Address) {
     if with != mapped([0; 4]) && with != Address::default() {
         address.get_or_insert(with);

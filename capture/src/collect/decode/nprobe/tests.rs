@@ -16,7 +16,7 @@ use std::io::Write as _;
 const HOME: Address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
 const NOW_MS: i64 = 1_700_000_000_000;
 
-/// Who, and a record of which nothing is borrowed, with its names.
+/// The exporter, and an owned record with its names.
 type Owned = (ExporterInfo, Imported<'static>, String, String);
 
 fn owned(info: &ExporterInfo, record: &Imported<'_>) -> Owned {
@@ -95,6 +95,7 @@ fn times_are_seconds_milliseconds_or_those_of_arrival() {
     assert_eq!(times(r#","22":1699999990123,"21":1699999995456"#), (-9877, -4544));
     assert_eq!(times(r#","154":1699999990123456,"155":1699999995456789"#), (-9877, -4544));
     assert_eq!(times(r#","150":"1699999990","151":"1699999995""#), (-10_000, -5000));
+    assert_eq!(times(r#","156":1699999990123456789,"157":1699999995456789012"#), (-9877, -4544));
     assert_eq!(times(r#","22":0,"21":0"#), (0, 0));
     assert_eq!(times(r#","21":1699999995,"161":4000"#), (-9000, -5000));
     // What cannot be is replaced by the time of arrival, and counted.
@@ -195,6 +196,13 @@ fn elements_without_a_place_are_counted_by_name_within_a_bound() {
     let all = left(&decoder);
     assert!(all.iter().all(|(name, _)| name.len() <= LONGEST_NAME));
     assert_eq!((all.len() <= MOST_NAMES + 2, all.iter().map(|(_, count)| count).sum::<u64>()), (true, 1004));
+    for number in 0..300 {
+        json(&mut decoder, &format!(r#"{{"name{number}":1}}"#));
+    }
+    let all = left(&decoder);
+    let others = all.iter().find(|(name, _)| name == "other").unwrap();
+    assert!(others.1 >= 300 - MOST_NAMES as u64, "{others:?}");
+    assert_eq!(all.iter().map(|(_, count)| count).sum::<u64>(), 1304);
 }
 
 fn header(version: u8, source: u8, number: u32) -> Vec<u8> {
@@ -279,6 +287,20 @@ fn serialized_records_say_what_json_says() {
     assert_eq!((record.protocol, record.sent[0].octets, record.sent[0].packets), (6, 300, 3));
     assert_eq!((record.handshake_rtt_us, &server[..]), (3000, "example.org"));
     assert_eq!(decoder.nprobes().left_out, [("99".to_owned(), 2)]);
+    // Numbers with a sign, of one to eight octets: packets 5, octets 300, a port that cannot be.
+    let signed = [
+        &[
+            1, 1, 0x24, 8, 10, 0, 0, 1, 0x24, 12, 10, 0, 0, 2, 0x26, 2, 5, 0x27, 1, 1, 44, 0x28, 7, 0xff, 0xff, 0xff,
+            0xff,
+        ][..],
+        &[0x29, 11, 0, 0, 0, 0, 0, 0, 1, 187, END],
+    ]
+    .concat();
+    let mut decoder = Decoder::default();
+    let read = zmq(&mut decoder, &header(3, 0, 1), &signed);
+    let record = &read[0].1;
+    assert_eq!((record.sent[0].packets, record.sent[0].octets, record.ports), (5, 300, [0, 443]));
+    assert_eq!(cause(&decoder, Refusal::BadValue), 1);
     // Cut anywhere, it is a record less, and counted.
     for end in 0..data.len() {
         let mut decoder = Decoder::default();
@@ -398,7 +420,7 @@ fn flow() -> impl Strategy<Value = proto::Flow> {
 }
 
 proptest! {
-    /// What is exported can be taken in again, and is the same.
+    /// The collector reads the agent's own exports back as the same records.
     #[test]
     fn our_own_export_is_read_as_it_was(flows in prop::collection::vec(flow(), 1..5), labels in any::<bool>()) {
         let template = "@NTOPNG@ %SRC_TOS %DST_TOS %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS";

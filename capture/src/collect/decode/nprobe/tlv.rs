@@ -1,8 +1,8 @@
-//! Records as nDPI's serializer writes them: items of a type, a key and a value each, and an end of the record.
+//! Records as nDPI's serializer writes them: items with a type, a key and a value each, then an end mark.
 //!
-//! Settled from nDPI's public deserializer: the first octet is the version, 1, the second one the form, 1. An item begins
-//! with the key's type and the value's, four bits each; numbers are in network order, but for floating ones, which are in
-//! that of the publisher's processor; text has its length before it, in two octets.
+//! Derived from nDPI's public deserializer: the first octet is the version, 1, the second one the form, 1. An item
+//! begins with the key's type and the value's, four bits each; numbers are in network byte order, except floating-point
+//! ones, which are in that of the publisher's processor; a text follows its length, which has two octets.
 
 use super::record::{NprobeRecords, NprobeValue};
 use crate::collect::cause::Refusal;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 const END_OF_RECORD: u8 = 1;
 const TEXT: u8 = 11;
 
-/// Octets that are read from their start.
+/// Octets, read from the start.
 struct TlvOctets<'a>(&'a [u8]);
 
 impl<'a> TlvOctets<'a> {
@@ -52,7 +52,7 @@ impl<'a> TlvOctets<'a> {
     }
 }
 
-/// A number that may be negative, which no element is.
+/// A signed number. Elements are unsigned, so a negative value is invalid.
 fn signed(number: i64) -> NprobeValue<'static> {
     u64::try_from(number).map_or(NprobeValue::Other, NprobeValue::Number)
 }
@@ -60,8 +60,8 @@ fn signed(number: i64) -> NprobeValue<'static> {
 /// Reads the records of a payload.
 ///
 /// # Errors
-/// [`Refusal::UnknownVersion`] for another form, [`Refusal::Truncated`] where it ends within an item, [`Refusal::BadLength`] for
-/// a type that there is not; records before that are handed over.
+/// [`Refusal::UnknownVersion`] for another form, [`Refusal::Truncated`] if it ends within an item,
+/// [`Refusal::BadLength`] for an unknown type; earlier records have been passed on.
 pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(
     data: &[u8],
     records: &mut NprobeRecords<'_, T>,

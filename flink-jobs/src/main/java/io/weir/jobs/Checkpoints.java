@@ -13,7 +13,7 @@ import java.util.stream.Stream;
 
 /**
  * Checkpoints that earlier runs left on a local disk, as Flink lays them out: {@code <job
- * id>/chk-<n>/_metadata}, the last of which is written when the checkpoint is complete.
+ * id>/chk-<n>/_metadata}, written last, when the checkpoint is complete.
  */
 final class Checkpoints {
   private static final Pattern JOB = Pattern.compile("[0-9a-f]{32}");
@@ -28,7 +28,7 @@ final class Checkpoints {
     }
   }
 
-  /** Removes what other runs than that of {@code kept} left. */
+  /** Removes checkpoints that runs other than that of {@code kept} left. */
   static void removeOthers(Path directory, Path kept) throws IOException {
     List<Path> others;
     try (Stream<Path> jobs = Files.list(directory)) {

@@ -14,10 +14,9 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessin
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
 /**
- * What follows from the declarations of lists, indicators and mixes for others than Java: {@code
- * json} prints what the plain-SQL check reads, {@code sql DIR} writes the statements of lists and
- * views into files of {@code clickhouse/}, {@code table NAME} prints what the migration of a new
- * table holds.
+ * Output generated from the declarations of lists, indicators and mixes: {@code json} prints what
+ * the plain-SQL check reads, {@code sql DIR} writes the statements of lists and views into files of
+ * {@code clickhouse/}, {@code table NAME} prints what the migration of a new table holds.
  */
 public final class Definitions {
   private static final String NOTE =
@@ -49,8 +48,8 @@ public final class Definitions {
   }
 
   /**
-   * The statements by file: {@code lists/} gives the tables of the migrations the names of all
-   * lists, {@code views/} makes the views anew. Each can be applied at any time.
+   * The statements by file: {@code lists/} adds the names of all lists to the tables of the
+   * migrations, {@code views/} creates the views again. Each can be applied at any time.
    */
   static Map<String, String> sql() {
     Map<String, String> files = new LinkedHashMap<>();
@@ -65,8 +64,8 @@ public final class Definitions {
   }
 
   /**
-   * The plain-SQL check: by table its view, the columns that tell rows apart, those that are
-   * compared with their expressions, and the steps to them; and what lists count for themselves.
+   * The plain-SQL check: for each table its view, its key columns, the compared columns with their
+   * expressions, and the steps to them; and the counts that lists add.
    */
   static String json() throws JsonProcessingException {
     Map<String, Object> tables = new LinkedHashMap<>();
@@ -95,7 +94,7 @@ public final class Definitions {
     return one;
   }
 
-  /** The part of the reference page that lists what the jobs say of windows. */
+  /** The part of the reference page that lists the jobs' results on windows. */
   static String markdown() {
     List<String> lines = new ArrayList<>();
     lines.add("## Lists, indicators and mixes\n");

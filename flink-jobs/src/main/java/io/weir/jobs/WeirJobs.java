@@ -86,7 +86,7 @@ public final class WeirJobs {
     }
   }
 
-  /** Flink's cluster in this process asks for the address of the machine's own name. */
+  /** Flink's cluster in this process resolves the machine's own name. */
   private static void checkOwnName() throws Options.BadOption {
     try {
       InetAddress.getLocalHost();

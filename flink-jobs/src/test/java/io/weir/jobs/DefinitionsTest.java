@@ -22,7 +22,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * What is generated from the declarations, against what is committed and against the migrations.
+ * Compares the statements generated from the declarations with the committed ones and with the
+ * migrations.
  */
 class DefinitionsTest {
   private static final Path STORE = Path.of("../clickhouse");

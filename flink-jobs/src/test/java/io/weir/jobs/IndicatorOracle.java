@@ -11,14 +11,14 @@ import java.util.TreeMap;
 import java.util.function.ToLongFunction;
 
 /**
- * What {@code top_indicators} must hold: the senders of SYNs, and the hosts whose first contacts
- * failed. A SYN is judged in the window in which the time for its answer ends; the answer may come
- * until the end of that window ({@code docs/explanation/windows.md}, Unanswered SYNs).
+ * The expected rows of {@code top_indicators}: the senders of SYNs, and the hosts whose first
+ * contacts failed. A SYN is judged in the window in which the time for its answer ends; the answer
+ * may come until the end of that window ({@code docs/explanation/windows.md}, Unanswered SYNs).
  */
 final class IndicatorOracle {
   private static final long ANSWER_MS = 10_000;
 
-  /** The ids of the lists, and of what is summed in them. */
+  /** The ids of the lists, and of the sums in them. */
   private static final int SYN_SENDERS = 1;
 
   private static final int SCAN_FAILURES = 7;
@@ -57,7 +57,7 @@ final class IndicatorOracle {
         });
   }
 
-  /** Whether something of the scope came too late to say what its rows are. */
+  /** Whether data of the scope came too late to predict its rows. */
   private boolean isOpen(long window, Scope scope) {
     Map<String, Seen> probes = oracle.windows().getOrDefault(window, new TreeMap<>());
     Seen own = probes.get(scope.probe());

@@ -24,7 +24,7 @@ class RoomsTest {
   private static final Pattern IMPORT =
       Pattern.compile("^import (?:static )?io\\.weir\\.jobs\\.([a-z.]*?)\\.?[A-Z]", 8);
 
-  /** For each package the ones that it imports; the root is the empty name. */
+  /** For each package, the packages that it imports; the root has the empty name. */
   private static Map<String, Set<String>> imports() throws IOException {
     Map<String, Set<String>> imports = new TreeMap<>();
     for (Path file : sources()) {

@@ -31,8 +31,8 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What goes into a job, written so that a person can read it. Each line is a time (seconds after
- * {@link #BASE_MS}), what happens then, and to which worker:
+ * A job's input, in a form that a person can read. Each line is a time (seconds after {@link
+ * #BASE_MS}), what happens then, and to which worker:
  *
  * <pre>
  *   0  probe alpha partitions=2 workers=2       enrols a probe; its list is polled every 5 s from then on
@@ -128,7 +128,7 @@ final class Trace {
     return read("" + file, Files.readAllLines(file));
   }
 
-  /** How many entries windows hold at most. */
+  /** Maximum number of entries in windows. */
   static int windowEntries(List<String> lines) {
     for (String line : lines) {
       String[] words = line.split("\\s+");

@@ -17,15 +17,15 @@ import java.nio.file.Path;
 import java.util.TreeMap;
 
 /**
- * What a file in MaxMind's database format says of addresses, all of it taken out at once: walking
- * its tree and decoding for each record would cost more than all else that is done to a record. The
- * fields are those of GeoLite2 and DB-IP.
+ * The values for addresses in a file of MaxMind's database format, all extracted at once: walking
+ * and decoding its tree for each record would cost more than all other work on a record. The fields
+ * are those of GeoLite2 and DB-IP.
  */
 final class AddressFile {
   /** Longest name or message, characters. */
   private static final int LONGEST = 200;
 
-  /** What is taken out of a file. */
+  /** The value extracted from a file. */
   enum Kind {
     /** {@code autonomous_system_number}, {@code autonomous_system_organization}. */
     SYSTEMS,
@@ -41,8 +41,7 @@ final class AddressFile {
   /**
    * Reads the file whole.
    *
-   * @throws IOException where it cannot be read or is not what it should be; the message is one
-   *     line
+   * @throws IOException if it is unreadable or of the wrong kind; the message is one line
    */
   static Content read(Path path, Kind kind) throws IOException {
     // Into memory: a file that is written over while it is mapped would end the process.
@@ -52,7 +51,7 @@ final class AddressFile {
     } catch (NoSuchFileException e) {
       throw new IOException("there is no such file", e);
     } catch (InvalidDatabaseException e) {
-      throw new IOException("it is no MaxMind database: " + oneLine(e), e);
+      throw new IOException("it is not a MaxMind database: " + oneLine(e), e);
     } catch (InvalidNetworkException | RuntimeException e) {
       // A file whose tree or data point outside of it; the reader does not check everything.
       throw new IOException("its content is broken: " + oneLine(e), e);
@@ -104,7 +103,7 @@ final class AddressFile {
     return new Content(builder.build(), Known.Names.NONE);
   }
 
-  /** First letter * 256 + second; 0 for what is no code of ISO 3166-1. */
+  /** First letter * 256 + second; 0 if it is not a code of ISO 3166-1. */
   private static int code(String letters) {
     return letters != null && letters.matches("[A-Z]{2}")
         ? (letters.charAt(0) << 8) | letters.charAt(1)

@@ -9,15 +9,14 @@ import java.util.Deque;
 import java.util.List;
 
 /**
- * Which value an address has by the longest prefix that holds it. Prefixes are flattened into
- * ranges that do not overlap; {@link AddressTable} looks addresses up in them. Never changes once
- * it is built.
+ * Maps an address to the value of the longest prefix that contains it. Prefixes are flattened into
+ * ranges that do not overlap; {@link AddressTable} looks addresses up in them. Immutable.
  */
 public final class AddressMap {
   /** What has no prefix. */
   public static final AddressMap EMPTY = new Builder().build();
 
-  /** Ranges of IPv4; an address is the lower half of a number of 128 bits. */
+  /** Ranges of IPv4; an address is the low 64 bits of a 128-bit number. */
   final Ranges four;
 
   final Ranges six;
@@ -32,7 +31,7 @@ public final class AddressMap {
     return four.size + six.size;
   }
 
-  /** Collects prefixes in any order; of equal ones the last holds. */
+  /** Collects prefixes in any order; of equal ones the last counts. */
   public static final class Builder {
     private final List<Entry> four = new ArrayList<>();
     private final List<Entry> six = new ArrayList<>();
@@ -70,7 +69,7 @@ public final class AddressMap {
       return new AddressMap(flatten(four, 0xffff_ffffL, 0), flatten(six, -1, -1));
     }
 
-    /** Prefixes nest or are apart, so those that hold the address at hand form a stack. */
+    /** Prefixes nest or are disjoint, so those that contain the current address form a stack. */
     private static Ranges flatten(List<Entry> entries, long lastLow, long lastHigh) {
       entries.sort(Entry::compare);
       Ranges ranges = new Ranges(2 * entries.size() + 1);
@@ -98,7 +97,7 @@ public final class AddressMap {
   }
 
   private record Entry(long high, long low, long endHigh, long endLow, int value) {
-    /** By start; of the same start the wider first. The sort is stable. */
+    /** Sorted by start; of equal starts the wider first. The sort is stable. */
     static int compare(Entry a, Entry b) {
       int order = Long.compareUnsigned(a.high, b.high);
       order = order != 0 ? order : Long.compareUnsigned(a.low, b.low);

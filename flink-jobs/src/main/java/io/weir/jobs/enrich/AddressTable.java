@@ -4,9 +4,9 @@ import io.weir.jobs.enrich.AddressMap.Ranges;
 import java.util.Arrays;
 
 /**
- * Several {@link AddressMap}s as one, so that one search finds the values of all of them: what a
- * look-up costs is waiting for memory, and here it waits once. A search goes among the starts of
- * ranges that begin with the address's first 16 bits. Never changes, so any thread may read it.
+ * Several {@link AddressMap}s as one, so that one search finds the values of all of them: the cost
+ * of a look-up is waiting for memory, and here it waits once. A search covers the starts of the
+ * ranges that begin with the address's first 16 bits. Immutable, so any thread may read it.
  */
 public final class AddressTable {
   private static final int BLOCKS = 1 << 16;
@@ -55,14 +55,14 @@ public final class AddressTable {
     blocks6[BLOCKS] = high6.length - 1;
   }
 
-  /** Joins maps; {@link #value} names them by their places here. */
+  /** Joins maps; {@link #value} identifies a map by its index in this list. */
   static AddressTable of(AddressMap... maps) {
     Ranges[] four = Arrays.stream(maps).map(map -> map.four).toArray(Ranges[]::new);
     Ranges[] six = Arrays.stream(maps).map(map -> map.six).toArray(Ranges[]::new);
     return new AddressTable(new Joined(four), new Joined(six), maps.length);
   }
 
-  /** Place of an IPv4 address. */
+  /** Index of the range that contains an IPv4 address. */
   int find(int address) {
     int key = address ^ Integer.MIN_VALUE;
     int low = blocks4[address >>> 16];
@@ -78,7 +78,7 @@ public final class AddressTable {
     return maps * low;
   }
 
-  /** Place of an IPv6 address in two halves. */
+  /** Index of the range that contains an IPv6 address, given as two longs. */
   int find(long addressHigh, long addressLow) {
     long keyHigh = addressHigh ^ Long.MIN_VALUE;
     long keyLow = addressLow ^ Long.MIN_VALUE;
@@ -101,7 +101,7 @@ public final class AddressTable {
     return start < keyHigh || (start == keyHigh && low6[range] <= keyLow);
   }
 
-  /** The value that a map has at a place; 0 where no prefix of it holds the address. */
+  /** A map's value for a range; 0 if none of its prefixes contains the address. */
   int value(int place, int map) {
     return values[place + map];
   }

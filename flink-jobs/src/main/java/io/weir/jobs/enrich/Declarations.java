@@ -10,14 +10,14 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * What the compacted topics say of prefixes and probes, message by message. The newest message of a
- * key holds; one that cannot be understood changes nothing.
+ * Declarations of prefixes and probes, read message by message from the compacted topics. The
+ * newest message of a key counts; an unreadable one changes nothing.
  */
 final class Declarations {
   static final String PREFIXES = "weir.prefixes";
   static final String PROBES = "weir.probes";
 
-  /** More are not taken, so that memory is bounded. */
+  /** Further ones are refused, so that memory is bounded. */
   static final int MAX_PREFIXES = 1_000_000;
 
   private static final int MAX_PROBES = 100_000;
@@ -25,15 +25,15 @@ final class Declarations {
 
   /** Why a message was refused. */
   enum Cause {
-    /** Not the protobuf that it should be. */
+    /** The payload is not the expected protobuf message. */
     MALFORMED,
-    /** Of a newer schema, or of none. */
+    /** The schema is newer, or not stated. */
     MAJOR,
-    /** Not what its key names. */
+    /** The message does not match its key. */
     WRONG_KEY,
     /** Its prefix is none. */
     BAD_PREFIX,
-    /** There are as many as are taken already. */
+    /** The maximum number is already declared. */
     TOO_MANY;
 
     String word() {

@@ -19,8 +19,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * Follows the topics {@code weir.prefixes} and {@code weir.probes}: reads them whole, then what is
  * new, until its thread is interrupted. After a failure, and when a topic comes or goes, it reads
- * all of them again; until that is whole, what was known before holds. A topic that is not there is
- * an empty one.
+ * all of them again; until it has, the previous data stays in use. A missing topic counts as an
+ * empty one.
  */
 final class DeclaredTopics implements Runnable {
   /** Changes within this time make one new table. */
@@ -30,7 +30,7 @@ final class DeclaredTopics implements Runnable {
   private static final long RETRY_MS = 1_000;
   private static final long TOPICS_EVERY_MS = 5_000;
 
-  /** Takes what is declared from now on. */
+  /** Receives the declarations from now on. */
   interface Taker {
     void take(Prefixes prefixes, Map<String, Known.Probe> probes);
   }

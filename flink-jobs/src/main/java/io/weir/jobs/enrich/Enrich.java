@@ -16,8 +16,8 @@ import org.apache.flink.util.Collector;
 import org.apache.flink.util.OutputTag;
 
 /**
- * Says of each record of each batch what is known of its two ends. Everything else passes as it is.
- * Keeps no state: what is known comes from {@link Lookups}.
+ * Adds to each record of each batch the data known about its two ends. Everything else passes as it
+ * is. Keeps no state: what is known comes from {@link Lookups}.
  */
 public final class Enrich extends ProcessFunction<Accepted, Accepted> {
   private static final long serialVersionUID = 1;
@@ -74,7 +74,7 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
     }
   }
 
-  /** What is known of the records of a batch. */
+  /** The enrichment of the records of a batch. */
   static Enrichment enrichment(FlowMessage message, Known known) {
     List<Flow> flows = message.getBatch().getFlowsList();
     Enrichment enrichment = new Enrichment(flows.size());
@@ -121,7 +121,7 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
     return enrichment;
   }
 
-  /** One address and what is found for it. */
+  /** One address and its enrichment. */
   private static final class End {
     private final Known known;
     boolean told;

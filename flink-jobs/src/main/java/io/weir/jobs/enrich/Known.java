@@ -4,9 +4,7 @@ import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/**
- * All that records are enriched with, as of one moment. Never changes: what is new makes a new one.
- */
+/** All data that enriches records, as of one moment. Immutable: each update creates a new one. */
 public final class Known {
   /** Nothing known. */
   public static final Known NOTHING =
@@ -43,17 +41,17 @@ public final class Known {
     addresses = AddressTable.of(prefixes.places(), systems, countries);
   }
 
-  /** Where the next three find an IPv4 address. */
+  /** Index of the range that contains an IPv4 address, for the next three methods. */
   int find(int address) {
     return addresses.find(address);
   }
 
-  /** Where the next three find an IPv6 address. */
+  /** Index of the range that contains an IPv6 address, for the next three methods. */
   int find(long high, long low) {
     return addresses.find(high, low);
   }
 
-  /** Place among {@link #prefixes} of what was found. */
+  /** Index in {@link #prefixes} of the prefix found. */
   int prefix(int found) {
     return addresses.value(found, 0);
   }
@@ -67,14 +65,14 @@ public final class Known {
   }
 
   /**
-   * What is declared of a probe.
+   * The declaration of a probe.
    *
    * @param site where it stands, empty for nowhere
    * @param rank among the probes that see the same flow: the lower comes first
    * @param oneWay it sees one direction of each flow only
    */
   public record Probe(String site, int rank, boolean oneWay) {
-    /** Of a probe that nobody has described. */
+    /** The default declaration, for probes without one. */
     public static final Probe UNKNOWN = new Probe("", 100, false);
   }
 

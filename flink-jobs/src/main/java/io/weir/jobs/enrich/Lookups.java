@@ -5,10 +5,10 @@ import org.apache.flink.metrics.MetricGroup;
 
 /** Where {@link Enrich} looks things up. */
 public interface Lookups extends AutoCloseable {
-  /** What is known now; ask again for each batch. */
+  /** The current data; call again for each batch. */
   Known now();
 
-  /** Declares what there is to count. */
+  /** Registers the metrics. */
   void register(MetricGroup metrics);
 
   @Override
@@ -16,7 +16,7 @@ public interface Lookups extends AutoCloseable {
 
   /** Opens the look-ups of one subtask. */
   interface Factory extends Serializable {
-    /** Returns once what is declared now has been read, or was waited for long enough. */
+    /** Returns once the current declarations have been read, or after a time limit. */
     Lookups open() throws InterruptedException;
   }
 }

@@ -10,8 +10,8 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * The declared prefixes as they were at one moment. What a prefix says is found by its place, which
- * {@link #places} gives; place 0 is that of addresses without a prefix. Never changes.
+ * The declared prefixes as they were at one moment. The data of a prefix are found by its index,
+ * which {@link #places} gives; index 0 is that of addresses without a prefix. Never changes.
  */
 public final class Prefixes {
   private static final Pattern ADDRESS = Pattern.compile("[0-9]+(\\.[0-9]+){3}|[0-9a-fA-F:.]*:.*");
@@ -56,9 +56,9 @@ public final class Prefixes {
   }
 
   /**
-   * Of prefixes that {@link #check} lets through.
+   * Built from prefixes that {@link #check} lets through.
    *
-   * @throws IllegalArgumentException where the text of one is no prefix
+   * @throws IllegalArgumentException if a text is not a prefix
    */
   static Prefixes of(Collection<Prefix> prefixes) {
     return new Prefixes(prefixes);
@@ -111,7 +111,7 @@ public final class Prefixes {
     return customers[place];
   }
 
-  /** Number of the site of a place, 0 for none; see {@link #siteNumber}. */
+  /** Number of the site of the prefix with this index, 0 for none; see {@link #siteNumber}. */
   int site(int place) {
     return sites[place];
   }
@@ -120,12 +120,12 @@ public final class Prefixes {
     return national[place];
   }
 
-  /** Number that {@link #site} gives for a site of this name, 0 where no prefix is of it. */
+  /** Number that {@link #site} gives for a site of this name, 0 if no prefix belongs to it. */
   int siteNumber(String name) {
     return siteNumbers.getOrDefault(name, 0);
   }
 
-  /** Whether any prefix is declared national: else nobody knows what is inside the nation. */
+  /** Whether any prefix is declared national; otherwise the inside of the nation is unknown. */
   boolean anyNational() {
     return anyNational;
   }

@@ -17,9 +17,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What all subtasks of a process enrich records with, read once for all of them and kept up to date
- * by two threads: one follows what is declared in Kafka, one watches the files of autonomous
- * systems and countries. Who reads sees a finished {@link Known} or the next one, and never waits.
+ * The data with which all subtasks of a process enrich records, read once for all of them and kept
+ * up to date by two threads: one follows the declarations in Kafka, the other watches the files of
+ * autonomous systems and countries. A reader sees a finished {@link Known} or the next one, and
+ * never waits.
  */
 public final class Reference {
   private static final String OPERATOR = "enrich";
@@ -35,18 +36,18 @@ public final class Reference {
           OPERATOR,
           "Declarations and files left out since the start, by `cause` (scope `weir_cause`)");
 
-  /** What a subtask of {@link Enrich} registers. */
+  /** The metrics that a subtask of {@link Enrich} registers. */
   public static final List<Metric> METRICS = List.of(PREFIXES, SYSTEMS, COUNTRIES, REFUSED);
 
   private static final Logger LOG = LoggerFactory.getLogger(Reference.class);
 
-  /** How long a start waits until everything has been read. */
+  /** How long a start waits for the first complete read. */
   private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   private static final long FILES_EVERY_MS = 2_000;
 
   /**
-   * What is read.
+   * The inputs.
    *
    * @param brokers Kafka's
    * @param systems path of the file of autonomous systems, empty for none
@@ -83,7 +84,7 @@ public final class Reference {
 
   /**
    * Look-ups of one subtask. The first of a process starts the threads, the last to be closed stops
-   * them. Returns when everything has been read, or after 30 s.
+   * them. Returns when the declarations and both files have been read, or after 30 s.
    */
   public static Lookups open(Sources sources) throws InterruptedException {
     Reference reference;
@@ -108,7 +109,7 @@ public final class Reference {
     for (CountDownLatch latch : List.of(topics.whole(), filesRead)) {
       if (!latch.await(until - System.nanoTime(), TimeUnit.NANOSECONDS)) {
         LOG.warn(
-            "records pass without all that is known of their addresses: {} was not read within {} s",
+            "records pass with incomplete enrichment: {} was not read within {} s",
             latch == filesRead ? "a file" : "a topic",
             PATIENCE.toSeconds());
       }

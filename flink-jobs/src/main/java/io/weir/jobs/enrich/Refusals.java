@@ -12,7 +12,7 @@ final class Refusals {
   private static final Logger LOG = LoggerFactory.getLogger(Refusals.class);
   private static final long LOG_EVERY_MS = 60_000;
 
-  /** File that cannot be read, or that is not what it should be. */
+  /** A file that is unreadable, or of the wrong kind. */
   static final String BROKEN_FILE = "broken_file";
 
   /** Kafka does not answer; nothing is left out, but nothing new comes. */
@@ -34,7 +34,7 @@ final class Refusals {
     return counts;
   }
 
-  /** Counts one, and logs it where none of this cause was logged for a minute. */
+  /** Counts a refusal, and logs it unless one of this cause was logged within the last minute. */
   void add(String cause, String format, Object... arguments) {
     counts.get(cause).increment();
     long now = System.currentTimeMillis();

@@ -9,8 +9,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.BitSet;
 
 /**
- * Which ports stand for a service: {@code schemas/services.csv}, whose names ClickHouse knows from
- * the same file.
+ * The ports registered for services: {@code schemas/services.csv}, from which ClickHouse also takes
+ * their names.
  */
 final class Services {
   private static final int TCP = 6;
@@ -49,8 +49,8 @@ final class Services {
   }
 
   /**
-   * The port that names the record's service: the destination's where it is registered, else the
-   * source's where that is and nobody knows who began; else 0.
+   * The port that names the record's service: the destination's if it is registered; else the
+   * source's if that is registered and the initiator is unknown; else 0.
    */
   static int of(Flow flow) {
     int protocol = flow.getProtocol();

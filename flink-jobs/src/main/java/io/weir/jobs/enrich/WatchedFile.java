@@ -11,8 +11,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A file of {@link AddressFile} that may change. A new one is taken when it looks the same twice,
- * so that a half-written one is not; a broken one is left, and what was read before holds.
+ * A file of {@link AddressFile} that may change. It reads a new file once two looks find it
+ * unchanged, never one half written; it ignores a broken file and keeps the previous data.
  */
 final class WatchedFile {
   private static final Logger LOG = LoggerFactory.getLogger(WatchedFile.class);
@@ -31,7 +31,7 @@ final class WatchedFile {
     this.refusals = refusals;
   }
 
-  /** Looks at the file, and reads it where it is new; the first look reads it at once. */
+  /** Looks at the file, and reads it if it is new; the first look reads it immediately. */
   void look() {
     String state = state();
     boolean steady = seen.isEmpty() || seen.equals(state);

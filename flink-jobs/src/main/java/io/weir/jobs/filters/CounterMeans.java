@@ -51,7 +51,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   /**
    * From counters and the list of probes to rows of {@code counter_means}.
    *
-   * @param delay how long after its end a window waits for counters that have not come
+   * @param delay how long after its end a window waits for missing counters
    */
   public static DataStream<TableRow> rows(
       DataStream<Accepted> accepted, DataStream<Enrolment> enrolments, Duration delay) {

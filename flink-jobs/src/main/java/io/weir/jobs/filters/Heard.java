@@ -8,9 +8,12 @@ import java.util.stream.Stream;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** How far the workers of one probe have come, as the intervals of their counters say. */
+/** The newest interval for which each worker of one probe has sent counters. */
 final class Heard {
-  /** A worker this far behind its probe's newest is not expected any more: the agent has fewer. */
+  /**
+   * A worker this far behind the newest one is no longer expected: the agent now runs fewer
+   * workers.
+   */
   static final long ACTIVE_MS = 300_000;
 
   /**
@@ -28,7 +31,7 @@ final class Heard {
   }
 
   /**
-   * A worker's counters of an interval came; those of an older run tell nothing of how far it is.
+   * Records that a worker's counters of an interval arrived; those of an older run are ignored.
    * Returns the worker.
    */
   long[] mark(int worker, long epoch, long end, int intervalMs) {
@@ -47,7 +50,7 @@ final class Heard {
     return workers.values().stream();
   }
 
-  /** Workers that are expected to count. */
+  /** Number of workers whose counters are expected. */
   int active() {
     long from = newest() - ACTIVE_MS;
     return (int) workers.values().stream().filter(worker -> worker[1] > from).count();

@@ -2,7 +2,7 @@ package io.weir.jobs.filters;
 
 import java.util.Comparator;
 
-/** What is counted: a label within a set. */
+/** The unit of counting: a label within a set. */
 record Label(String set, String label) implements Comparable<Label> {
   private static final Comparator<Label> ORDER =
       Comparator.comparing(Label::set).thenComparing(Label::label);

@@ -26,24 +26,30 @@ import org.apache.flink.core.memory.DataOutputView;
 /**
  * The means of one scope: a probe, or a share of the sets over all probes. Each counter is added to
  * the window of every {@link Span} that its interval lies in. A window is whole when every probe of
- * the scope has counted to its end, or {@code delay} after its end with what has come (for windows
- * of the past: after their first part came); what comes later makes its rows again, until {@link
- * #KEEP_MS} after the window's end, or after its last part where that came later, or it makes room
- * for others. The time is that of {@link StreamClock}.
+ * the scope has counted to its end, or {@code delay} after its end with the counters received (for
+ * windows of the past: after their first part arrived). Later counters produce its rows again,
+ * until {@link #KEEP_MS} after the window's end, or after its last part if that arrived later, or
+ * until it makes room for others. The time is that of {@link StreamClock}.
  */
 final class Means {
-  /** For how long a window takes in what comes late. */
+  /** For how long a window accepts late counters. */
   static final long KEEP_MS = StreamClock.KEEP_MS;
 
-  /** Sums that a scope keeps, over all windows; those left alone longest go first. */
+  /**
+   * Maximum number of sums that a scope keeps, over all windows; the windows unchanged for longest
+   * are dropped first.
+   */
   static final int MAX_CELLS = 1_000_000;
 
-  /** Windows that a scope keeps; a backlog, or a clock that jumps, makes many. */
+  /**
+   * Maximum number of windows that a scope keeps, since a backlog, or a clock that jumps, makes
+   * many.
+   */
   static final int MAX_WINDOWS = 300;
 
   private static final int MAX_RANGES = 1_000;
 
-  /** Least time between two ticks that messages bring about. */
+  /** Minimum time between two ticks that messages trigger. */
   private static final long TICK_MS = 200;
 
   /**
@@ -55,12 +61,12 @@ final class Means {
 
   private final EnumMap<Span, TreeMap<Long, MeansWindow>> windows = new EnumMap<>(Span.class);
 
-  /** Windows (by number) that are dropped: what comes for them is too late. */
+  /** Windows (by number) that are dropped: counters for them come too late. */
   private final EnumMap<Span, RangeSet> over = new EnumMap<>(Span.class);
 
   private final TreeMap<String, Heard> probes = new TreeMap<>();
 
-  /** Probes that are enrolled; of the scope over all. */
+  /** Number of enrolled probes, for the scope over all probes. */
   private int enrolled;
 
   private long tickedAt;
@@ -87,8 +93,7 @@ final class Means {
   }
 
   /**
-   * Takes in a message; {@code dropped} hears how many counters were left out of a window, by
-   * cause.
+   * Adds a message; {@code dropped} receives the number of counters left out of a window, by cause.
    */
   void accept(MeansMessage message, long now, ObjIntConsumer<String> dropped) {
     long clockNow = advance(now);
@@ -126,7 +131,7 @@ final class Means {
         () -> probes.size() < enrolled);
   }
 
-  /** The window of a message, null where it fits into none or comes too late. */
+  /** The window of a message, null if it fits into none or arrives too late. */
   private MeansWindow window(
       Span span, MeansMessage message, long clockNow, long now, ObjIntConsumer<String> dropped) {
     long number = message.start() / span.ms;
@@ -184,13 +189,13 @@ final class Means {
     }
   }
 
-  /** Whether a message is to be followed by {@link #tick}: not every one of a backlog. */
+  /** Whether {@link #tick} must follow a message; in a backlog, only some messages need it. */
   boolean isTickDue(long now) {
     int count = windows.values().stream().mapToInt(Map::size).sum();
     return now - tickedAt >= TICK_MS || count > 2 * MAX_WINDOWS;
   }
 
-  /** Writes the rows that are due, and lets go of windows that are over. */
+  /** Writes the rows that are due, and drops windows that are over. */
   void tick(String scope, long now, long delay, Consumer<TableRow> out) {
     tickedAt = now;
     long clockNow = advance(now);

@@ -5,8 +5,8 @@ import io.weir.jobs.serde.WireType;
 import java.util.List;
 
 /**
- * What the means of one scope hear: the counters of one worker and interval, or how many probes are
- * enrolled.
+ * A message to the means of one scope: the counters of one worker and interval, or the number of
+ * enrolled probes.
  *
  * @param scope a probe's name, or one of {@link Scopes#ALL}
  * @param enrolled number of probes; -1 where this is a message of counters

@@ -9,14 +9,16 @@ import java.util.TreeMap;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** One window of one scope: the sums of every label, of which time they are, and what was said. */
+/**
+ * One window of one scope: the sums of every label, the time that they cover, and the last rows.
+ */
 final class MeansWindow {
-  /** Labels of a window; what more there is is dropped. */
+  /** Maximum labels of a window; further ones are dropped. */
   static final int MAX_LABELS = 100_000;
 
   private static final int MAX_RANGES = 1_000;
 
-  /** The sums of a label, and the highest rate of one of the pieces that they were added up of. */
+  /** The sums of a label, and the highest rate of one of their parts. */
   static final class Cell {
     long packets;
     long octets;
@@ -34,23 +36,23 @@ final class MeansWindow {
   /** Half minutes of a probe: the sums of each interval over its workers, for the peaks. */
   final TreeMap<Long, Map<Label, Cell>> intervals = new TreeMap<>();
 
-  /** By probe and worker: the seconds of which counters came. */
+  /** By probe and worker: the seconds covered by received counters. */
   final TreeMap<String, TreeMap<Integer, RangeSet>> seconds = new TreeMap<>();
 
-  /** When the first part came, and the last one; ms from 1970. */
+  /** Arrival of the first and of the last part; ms from 1970. */
   long began;
 
   long touched;
 
-  /** Of the last rows, 0 where there were none; when they were written. */
+  /** Version of the last rows, 0 if none; and when they were written. */
   int version;
 
   long saidAt;
 
-  /** Probes that were complete by then. */
+  /** Number of probes that were complete when those rows were written. */
   int saidReported;
 
-  /** Whether the window was over by then. */
+  /** Whether the window was over when those rows were written. */
   boolean saidWhole;
 
   /** Something came since. */
@@ -60,7 +62,7 @@ final class MeansWindow {
     return count >= 0 ? count : (count >>> 1) * 2.0;
   }
 
-  /** The label's sums, null where there is no room for another label. */
+  /** The label's sums, null if there is no room for another label. */
   Cell cell(Label label) {
     return cell(cells, label);
   }
@@ -81,14 +83,14 @@ final class MeansWindow {
         .addRange(start / 1000, (start + length) / 1000 - 1);
   }
 
-  /** Seconds of which counters of any worker came. */
+  /** Seconds covered by counters of any worker. */
   long covered() {
     RangeSet all = new RangeSet(MAX_RANGES);
     seconds.values().forEach(workers -> workers.values().forEach(all::addAll));
     return all.countIn(0, Long.MAX_VALUE - 1);
   }
 
-  /** Whether it is time for rows, and there is something new to say. */
+  /** Whether rows are due and would differ from the last ones. */
   boolean due(Span span, boolean whole, int reported, long now) {
     if (whole && !saidWhole) {
       return true;

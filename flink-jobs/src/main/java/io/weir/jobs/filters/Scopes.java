@@ -11,7 +11,8 @@ import org.apache.flink.util.Collector;
 
 /**
  * Where counters are added up: for each probe, and over all probes in {@link #ALL} shares of the
- * sets. Every share hears of every message, so that each knows how far the probes have come.
+ * sets. Every share receives every message, so that each knows which intervals the probes have
+ * completed.
  */
 final class Scopes {
   /** Keys of the shares of the scope over all; no name of a probe has a slash. */

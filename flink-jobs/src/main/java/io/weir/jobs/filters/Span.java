@@ -12,7 +12,7 @@ enum Span {
   final int seconds;
   final long ms;
 
-  /** Least time between two versions of a window, ms. */
+  /** Minimum time between two versions of a window, ms. */
   final long againMs;
 
   Span(int seconds, int againSeconds) {

@@ -25,7 +25,7 @@ public abstract class Job {
     return name;
   }
 
-  /** What it does, for {@code --help}. */
+  /** Its purpose, for {@code --help}. */
   public final String what() {
     return what;
   }

@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 import java.util.stream.Collectors;
 
-/** What the command line says. Every option has a default, but for {@code --checkpoints}. */
+/** The parsed command line. Every option has a default, but for {@code --checkpoints}. */
 public final class Options {
   /**
    * Environment variable that holds the password of {@code --user}: this and the user's name in
@@ -24,7 +24,7 @@ public final class Options {
    */
   public static final String PASSWORD = "WEIR_PASSWORD_";
 
-  /** One option: its name, what its value looks like, its default and what it is for. */
+  /** One option: its name, the form of its value, its default and its purpose. */
   public record Option(String name, String value, String defaultValue, String what) {}
 
   private static final String JOBS = "jobs";
@@ -194,7 +194,7 @@ public final class Options {
     windowFlows = number("window-flows", values, 10_000, 1_000_000_000);
     answerTimeout = duration("answer-timeout", values);
     if (answerTimeout.compareTo(window) >= 0) {
-      throw new BadOption("--answer-timeout is shorter than --window");
+      throw new BadOption("--answer-timeout must be shorter than --window");
     }
     nationalDelay = duration("national-delay", values);
     discoveryInterval = duration("discovery-interval", values);

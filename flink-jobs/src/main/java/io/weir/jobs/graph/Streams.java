@@ -33,8 +33,9 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
 /**
- * What the jobs of one graph share: the messages, what is known of them, the list of probes, and
- * the way into the store. Every operator has a uid: state finds its place by it.
+ * Streams and sinks that the jobs of one graph share: the messages, their enrichment, the list of
+ * probes, and the sink into the store. Every operator has a uid, by which Flink assigns restored
+ * state to it.
  */
 public final class Streams {
   private final Options options;
@@ -68,7 +69,7 @@ public final class Streams {
     enrolments = EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval);
   }
 
-  /** The metrics of what is shared. */
+  /** The metrics of the shared parts. */
   public static List<Metric> metrics() {
     return Stream.of(
             Accept.METRICS,
@@ -80,12 +81,12 @@ public final class Streams {
         .toList();
   }
 
-  /** What the command line says. */
+  /** The parsed command line. */
   public Options options() {
     return options;
   }
 
-  /** Each message, a batch with what is known of its records. */
+  /** Each message; a batch with the enrichment of its records. */
   public DataStream<Accepted> accepted() {
     return enriched;
   }
@@ -95,7 +96,7 @@ public final class Streams {
     return enriched.getSideOutput(Enrich.AUTONOMOUS_SYSTEMS);
   }
 
-  /** What came, for the ledger and for alerts on probes. */
+  /** An event for each message, for the ledger and for alerts on probes. */
   public DataStream<LedgerEvent> events() {
     return received.getSideOutput(Accept.LEDGER);
   }
@@ -110,7 +111,7 @@ public final class Streams {
     return options.nationalDelay.plus(options.discoveryInterval);
   }
 
-  /** Sends to Kafka what could not be understood: once, however many jobs ask. */
+  /** Sends unreadable messages to Kafka: once, however many jobs call this. */
   public void setAside() {
     if (!setsAside) {
       setsAside = true;
@@ -152,7 +153,7 @@ public final class Streams {
         ClickHouseSink.REMEMBERED);
   }
 
-  /** To be called when all jobs have attached themselves. */
+  /** Call this after all jobs have attached themselves. */
   public void complete() {
     if (!windowJobs.isEmpty()) {
       storeRows(

@@ -2,7 +2,6 @@ package io.weir.jobs.health;
 
 import io.weir.proto.Alert;
 import io.weir.proto.Severity;
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -10,8 +9,6 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.function.Consumer;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /** One reason's condition of one probe: for how many checks it has held or not, and its alert. */
 final class Condition {
@@ -30,20 +27,20 @@ final class Condition {
 
   private final Reason reason;
 
-  /** Checks in a row that it held for, or did not; one of the two is 0. */
+  /** Number of consecutive checks that found the condition true, or false; one of the two is 0. */
   private int held;
 
   private int clear;
 
-  /** Since when it has been so in a row, ms. */
+  /** When the condition began to hold, or ceased to hold, ms. */
   private long since;
 
-  /** The open alert as last told of, null where none is. */
+  /** The open alert as it was last published; null if none is open. */
   private Alert alert;
 
   private int version;
 
-  /** The newest finding while the alert is open has not been told. */
+  /** The newest state of the open alert if it is not published yet, else null. */
   private Alert newest;
 
   Condition(Reason reason) {
@@ -137,35 +134,5 @@ final class Condition {
     } catch (NoSuchAlgorithmException e) {
       throw new IllegalStateException(e); // every Java has it
     }
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeInt(held);
-    out.writeInt(clear);
-    out.writeLong(since);
-    out.writeInt(version);
-    write(alert, out);
-    write(newest, out);
-  }
-
-  void read(DataInputView in) throws IOException {
-    held = in.readInt();
-    clear = in.readInt();
-    since = in.readLong();
-    version = in.readInt();
-    alert = readAlert(in);
-    newest = readAlert(in);
-  }
-
-  private static void write(Alert alert, DataOutputView out) throws IOException {
-    byte[] bytes = alert == null ? new byte[0] : alert.toByteArray();
-    out.writeInt(bytes.length);
-    out.write(bytes);
-  }
-
-  private static Alert readAlert(DataInputView in) throws IOException {
-    byte[] bytes = new byte[in.readInt()];
-    in.readFully(bytes);
-    return bytes.length == 0 ? null : Alert.parseFrom(bytes);
   }
 }

@@ -4,21 +4,19 @@ import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.DropCount;
-import java.io.IOException;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
-/** What the closing records since the last check said. Times are ms. */
+/** Findings in the closing records since the last check. Times are ms. */
 final class Findings {
   /**
-   * Beyond two intervals (one in which a record is published, paced, and one to spare), how long
-   * after its interval's end a closing record may come.
+   * A closing record is late if it arrives later than two intervals and this time after its
+   * interval's end. A paced agent publishes during the first of the two intervals; the second is a
+   * margin.
    */
   static final long LATE_MS = 5_000;
 
   long closings;
 
-  /** Of these, the ones that tell of the clock. */
+  /** Number of these closing records by whose arrival times the agent's clock can be checked. */
   long clocked;
 
   long onInterface;
@@ -29,23 +27,27 @@ final class Findings {
   long unbalancedOctets;
 
   /**
-   * How late the latest record was that had to wait in the agent's queue or spool, and what waited.
+   * The largest delay of a record that had waited in the agent's queue or spool, and what waited
+   * there.
    */
   long late;
 
   long queueOctets;
   long spoolOctets;
 
-  /** How late the latest record was that nothing explains. */
+  /** The largest delay of a record while nothing waited in the agent's queue or spool. */
   long behind;
 
-  /** How long before its interval's end the earliest record came, beyond an interval. */
+  /**
+   * The longest time by which a record arrived before its interval's end, if longer than an
+   * interval.
+   */
   long ahead;
 
-  /** What the host says that its clock is off by, where that is more than an interval. */
+  /** Clock offset that the host reports, if it is more than an interval. */
   long offset;
 
-  /** Takes in what a closing record says of drops and of the clock. */
+  /** Adds a closing record's counts of drops, and its data on the clock. */
   void closing(LedgerEvent event, ClosingRecord record) {
     closings++;
     onInterface += record.getInterval().getOnInterface().getPackets();
@@ -81,46 +83,5 @@ final class Findings {
     return record.getTimeShiftMs() == 0
         && !record.getSource().startsWith("file:")
         && !record.getSource().equals("generate");
-  }
-
-  void write(DataOutputView out) throws IOException {
-    for (long value :
-        new long[] {
-          closings,
-          clocked,
-          onInterface,
-          dropped,
-          missingBatches,
-          missingClosings,
-          unbalancedPackets,
-          unbalancedOctets,
-          late,
-          queueOctets,
-          spoolOctets,
-          behind,
-          ahead,
-          offset
-        }) {
-      out.writeLong(value);
-    }
-  }
-
-  static Findings read(DataInputView in) throws IOException {
-    Findings found = new Findings();
-    found.closings = in.readLong();
-    found.clocked = in.readLong();
-    found.onInterface = in.readLong();
-    found.dropped = in.readLong();
-    found.missingBatches = in.readLong();
-    found.missingClosings = in.readLong();
-    found.unbalancedPackets = in.readLong();
-    found.unbalancedOctets = in.readLong();
-    found.late = in.readLong();
-    found.queueOctets = in.readLong();
-    found.spoolOctets = in.readLong();
-    found.behind = in.readLong();
-    found.ahead = in.readLong();
-    found.offset = in.readLong();
-    return found;
   }
 }

@@ -11,7 +11,7 @@ import java.util.TreeMap;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** An alert as it was opened, updated or closed, and how often it was told of before, from 1. */
+/** An alert when opened, updated or closed, with the number of this message, from 1. */
 public record HealthAlert(Alert alert, int version) {
   public static final WireType<HealthAlert> TYPE =
       new WireType<>(HealthAlert.class, new Serializer());

@@ -3,6 +3,7 @@ package io.weir.jobs.health;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.serde.FieldSerializer;
 import java.time.Duration;
 import java.util.List;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -15,13 +16,14 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * The job {@code health}: from what the ledger hears of each probe to alerts opened, updated and
- * closed. A probe that Kafka has not listed for {@link #FORGET_MS} is let go, its alerts closed.
+ * The job {@code health}: from the ledger's events of each probe to alerts opened, updated and
+ * closed. A probe that Kafka has not listed for {@link #FORGET_MS} is forgotten, and its alerts are
+ * closed.
  */
 public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, HealthAlert> {
   private static final long serialVersionUID = 1;
 
-  /** How long after Kafka last listed a probe it is not enrolled any more. */
+  /** How long after Kafka last listed it a probe counts as enrolled. */
   static final long FORGET_MS = 3_600_000;
 
   private static final Metric TOLD =
@@ -31,10 +33,13 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   private final long graceMs;
   private transient ValueState<ProbeHealth> state;
 
-  /** When the probe is to be looked at again, to see whether it is still enrolled. */
+  /** When to check again whether the probe is still enrolled. */
   private transient ValueState<Long> timer;
 
-  /** When this attempt first looked at the clock: while the jobs are down nothing is listed. */
+  /**
+   * When this attempt first checked the clock, since no list of probes arrives while the jobs are
+   * down.
+   */
   private transient long began;
 
   private transient Counter told;
@@ -60,7 +65,9 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   @Override
   public void open(OpenContext context) {
     var runtime = getRuntimeContext();
-    state = runtime.getState(new ValueStateDescriptor<>("health", new ProbeHealth.Serializer()));
+    state =
+        runtime.getState(
+            new ValueStateDescriptor<>("health", new FieldSerializer<>(ProbeHealth.class)));
     timer = runtime.getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
     told = TOLD.register(runtime.getMetricGroup());
   }

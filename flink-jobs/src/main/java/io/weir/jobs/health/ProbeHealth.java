@@ -4,50 +4,50 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.health.Condition.Finding;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.NewestRun;
-import io.weir.jobs.serde.StateSerializer;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Severity;
-import java.io.IOException;
 import java.util.EnumMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * How one probe is doing. Closing records gather findings; each answer of Kafka to the question how
- * far the probe's partitions reach is a check, which judges them. So while Kafka does not answer no
- * probe is called silent, and what Kafka has and was not read yet counts as come.
+ * The health of one probe. Closing records gather findings; each answer of Kafka on the end offsets
+ * of the probe's partitions is a check, which judges them. Therefore no probe counts as silent
+ * while Kafka does not answer, and messages that Kafka holds but the jobs have not read yet count
+ * as received.
  */
 final class ProbeHealth {
-  /** Intervals without a closing record, beyond the grace, that a worker is silent after. */
+  /**
+   * Number of intervals without a closing record, beyond the grace, after which a worker counts as
+   * silent.
+   */
   static final int SILENT_INTERVALS = 3;
 
-  /** Unread messages up to which they may grow. */
+  /** Number of unread messages below which growth raises no alert. */
   static final long LAG_FLOOR = 500;
 
   /** Part of the packets on the interface, in thousandths, from which drops are a warning. */
   static final long DROPS_WARNING = 1;
 
-  /** And from which they are critical. */
+  /** Part of the packets on the interface, in thousandths, from which drops are critical. */
   static final long DROPS_CRITICAL = 50;
 
   private final TreeMap<Integer, WorkerHealth> workers = new TreeMap<>();
   private final EnumMap<Reason, Condition> conditions = new EnumMap<>(Reason.class);
 
-  /** Since the last check. */
+  /** Findings since the last check. */
   private Findings found = new Findings();
 
-  private NewestRun run = new NewestRun();
+  private final NewestRun run = new NewestRun();
 
-  /** Kafka's newest answer. */
+  /** Time of Kafka's newest answer, in ms since the Unix epoch. */
   private long checkedAt;
 
   private long unread;
 
-  /** Since the alert of drops was opened. */
+  /** Packets dropped since the alert on drops was opened. */
   private long droppedInAll;
 
   ProbeHealth() {
@@ -60,7 +60,7 @@ final class ProbeHealth {
     return checkedAt;
   }
 
-  /** Takes in one event. {@code grace} is how long after its end an interval may still close. */
+  /** Processes one event. {@code grace} is how long after its end an interval may still close. */
   void accept(LedgerEvent event, long now, long grace, Consumer<HealthAlert> out)
       throws InvalidProtocolBufferException {
     if (event.kind() == LedgerEvent.Kind.ENROLMENT) {
@@ -82,7 +82,7 @@ final class ProbeHealth {
     }
   }
 
-  /** The probe is not enrolled any more: its alerts are over. */
+  /** Closes the alerts of a probe that is no longer enrolled. */
   void end(long now, Consumer<HealthAlert> out) {
     conditions.values().forEach(condition -> condition.close(now, now, out));
   }
@@ -317,44 +317,5 @@ final class ProbeHealth {
 
   private static String number(long count) {
     return String.format(Locale.ROOT, "%,d", count);
-  }
-
-  /** Writes a {@link ProbeHealth}. */
-  public static final class Serializer extends StateSerializer<ProbeHealth> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    public void write(ProbeHealth health, DataOutputView out) throws IOException {
-      out.writeInt(health.workers.size());
-      for (Map.Entry<Integer, WorkerHealth> entry : health.workers.entrySet()) {
-        out.writeInt(entry.getKey());
-        entry.getValue().write(out);
-      }
-      for (Reason reason : Reason.values()) {
-        health.conditions.get(reason).write(out);
-      }
-      health.found.write(out);
-      health.run.write(out);
-      out.writeLong(health.checkedAt);
-      out.writeLong(health.unread);
-      out.writeLong(health.droppedInAll);
-    }
-
-    @Override
-    public ProbeHealth read(DataInputView in) throws IOException {
-      ProbeHealth health = new ProbeHealth();
-      for (int left = in.readInt(); left > 0; left--) {
-        health.workers.put(in.readInt(), WorkerHealth.read(in));
-      }
-      for (Reason reason : Reason.values()) {
-        health.conditions.get(reason).read(in);
-      }
-      health.found = Findings.read(in);
-      health.run = NewestRun.read(in);
-      health.checkedAt = in.readLong();
-      health.unread = in.readLong();
-      health.droppedInAll = in.readLong();
-      return health;
-    }
   }
 }

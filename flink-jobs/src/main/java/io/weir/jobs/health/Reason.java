@@ -9,21 +9,23 @@ import java.util.Locale;
 enum Reason {
   /** No closing record for three intervals and the grace, though all in Kafka was read. */
   PROBE_SILENT(2, 2),
-  /** Closing records come late, and the agent says that they had to wait. */
+  /** Closing records arrive late, and the agent reports that they had to wait. */
   PROBE_LATE(3, 3),
   /** Packets were dropped before the agent. */
   PROBE_DROPS(1, 6),
-  /** Closing records come too early, or late and nothing explains it: the clock is wrong. */
+  /**
+   * Closing records arrive too early, or late without a queue that explains it: the clock is wrong.
+   */
   CLOCK_OFF(3, 3),
-  /** Batches or closing records did not come, or an interval's sums do not balance. */
+  /** Batches or closing records are missing, or an interval's sums do not balance. */
   LEDGER_INCOMPLETE(1, 6),
   /** More messages of the probe are unread at every check. */
   LAG_GROWING(5, 5);
 
-  /** Checks in a row that the condition must hold for before an alert opens. */
+  /** Number of consecutive checks at which the condition must hold before an alert opens. */
   final int openAfter;
 
-  /** Checks in a row that it must not hold for before the alert closes. */
+  /** Number of consecutive checks at which it must not hold before the alert closes. */
   final int closeAfter;
 
   Reason(int openAfter, int closeAfter) {

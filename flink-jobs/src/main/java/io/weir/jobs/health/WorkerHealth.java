@@ -5,46 +5,50 @@ import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
 import io.weir.proto.DropCount;
-import java.io.IOException;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
-/** What is known of one worker: how far it was read, when it last closed an interval. */
+/** The state of one worker: how far its partition was read, and when it last closed an interval. */
 final class WorkerHealth {
   /** Offset of the last message read, -1 where none was. */
   long offset = -1;
 
-  /** When its last closing record came (before the first: when the worker was first known), ms. */
+  /**
+   * Arrival time of its last closing record, ms; before the first one, the time when the worker
+   * became known.
+   */
   long heard;
 
-  /** Whether a closing record ever came. */
+  /** Whether any closing record has arrived. */
   boolean reported;
 
-  /** The agent said that it stops. */
+  /** Whether the agent announced that it stops. */
   boolean stopped;
 
-  /** Where the partition ended while nothing of it was read, and since when. */
+  /**
+   * End offset of the partition while none of its messages was read, and the time since when it is
+   * that.
+   */
   private long idleEnd = -1;
 
   private long idleSince;
 
   private long epoch;
 
-  /** Sequence that follows the last closing record's. */
+  /** Sequence number after that of the last closing record. */
   private long next;
 
-  /** Batches that came since. */
+  /** Number of batches received since that closing record. */
   private long received;
 
   /** End of the last closed interval of the run, 0 where none is known. */
   private long closedUntil;
 
-  /** What waited in the ring at the last close, -1 where that is unknown. */
+  /** Number of packets that waited in the ring at the last close, -1 if unknown. */
   private long inRing = -1;
 
   /**
-   * Messages of the partition that were not read; 0 for one of which nothing was read and to which
-   * nothing came for longer than {@code grace}: it was read before, by a job whose state is gone.
+   * Number of unread messages of the partition. It is 0 if no message was read and none was added
+   * for longer than {@code grace}: an earlier job, whose state is gone, has then read the
+   * partition.
    */
   long unread(long begin, long end, long at, long grace) {
     if (offset < 0) {
@@ -59,14 +63,14 @@ final class WorkerHealth {
     return Math.max(0, end - Math.max(offset + 1, begin));
   }
 
-  /** A batch came for the first time. */
+  /** Processes a batch that was not received before. */
   void batch(LedgerEvent event, Findings found) {
     if (run(event, found) && event.sequence() >= next) {
       received++;
     }
   }
 
-  /** A closing record came for the first time. */
+  /** Processes a closing record that was not received before. */
   void closing(LedgerEvent event, ClosingRecord record, long now, Findings found) {
     heard = now;
     reported = true;
@@ -94,7 +98,7 @@ final class WorkerHealth {
     stopped = record.getLast();
   }
 
-  /** Takes note of the run of a message; false where it is an older one's. */
+  /** Notes the run of a message; false if the message belongs to an older run. */
   private boolean run(LedgerEvent event, Findings found) {
     if (event.epoch() > epoch) {
       if (received > 0) {
@@ -138,35 +142,5 @@ final class WorkerHealth {
       left -= cause.getVolume().getOctets();
     }
     return Math.abs(left);
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeLong(offset);
-    out.writeLong(heard);
-    out.writeBoolean(reported);
-    out.writeBoolean(stopped);
-    out.writeLong(idleEnd);
-    out.writeLong(idleSince);
-    out.writeLong(epoch);
-    out.writeLong(next);
-    out.writeLong(received);
-    out.writeLong(closedUntil);
-    out.writeLong(inRing);
-  }
-
-  static WorkerHealth read(DataInputView in) throws IOException {
-    WorkerHealth worker = new WorkerHealth();
-    worker.offset = in.readLong();
-    worker.heard = in.readLong();
-    worker.reported = in.readBoolean();
-    worker.stopped = in.readBoolean();
-    worker.idleEnd = in.readLong();
-    worker.idleSince = in.readLong();
-    worker.epoch = in.readLong();
-    worker.next = in.readLong();
-    worker.received = in.readLong();
-    worker.closedUntil = in.readLong();
-    worker.inRing = in.readLong();
-    return worker;
   }
 }

@@ -6,9 +6,9 @@ import io.weir.jobs.window.Sums;
 import java.util.function.IntPredicate;
 
 /**
- * Judges first contacts: whom each host could not reach, and who answered it. A destination answers
- * where it answered any of the host's SYNs in time (Jung and others, "Fast portscan detection using
- * sequential hypothesis testing", 2004, within one window).
+ * Judges first contacts: the hosts that each host could not reach, and those that answered it. A
+ * destination answers where it answered any of the host's SYNs in time (Jung and others, "Fast
+ * portscan detection using sequential hypothesis testing", 2004, within one window).
  */
 final class Contacts {
   private final Attempts attempts;

@@ -10,7 +10,7 @@ abstract class CountedList extends HostList {
     super(id, name, comment, source);
   }
 
-  /** What an end of a flow adds to its host's count. */
+  /** The amount that one end of a flow adds to its host's count. */
   abstract long count(FlowCursor flow, boolean source);
 
   /**
@@ -30,7 +30,7 @@ abstract class CountedList extends HostList {
     return name();
   }
 
-  /** Where the count is in a row of {@link HostStats}. */
+  /** Offset of the count in a row of {@link HostStats}. */
   final int place() {
     return place;
   }

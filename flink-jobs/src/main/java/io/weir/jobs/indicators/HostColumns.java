@@ -42,7 +42,7 @@ final class HostColumns {
     return count(column(kind) + "_sent", kind + " packets sent by the host", number);
   }
 
-  /** Packets with these flags that came to the host. */
+  /** Packets with these flags that the host received. */
   private static Figure<HostStats> received(String flags, String how, int number) {
     return count(column(flags) + "_recv", flags + " packets " + how + " to the host", number);
   }

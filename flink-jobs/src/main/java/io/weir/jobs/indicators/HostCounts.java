@@ -6,8 +6,8 @@ import io.weir.jobs.window.Hosts;
 import io.weir.jobs.window.Sections;
 
 /**
- * What each host of a bucket did in the window. A host is in one bucket with all that it did, so
- * what is said of it here is whole.
+ * Counts of each host of a bucket in the window. All of a host's traffic is in one bucket, so its
+ * counts here are complete.
  */
 final class HostCounts {
   private final Flows flows;
@@ -22,7 +22,7 @@ final class HostCounts {
     one = new HostStats(stats);
   }
 
-  /** What a host did; the next call says it of another in the same object. */
+  /** The counts of a host; the next call reuses the same object for another host. */
   HostStats of(int host) {
     return one.place(host * HostLists.STRIDE);
   }
@@ -32,7 +32,7 @@ final class HostCounts {
     sections.add(stats, host * HostLists.STRIDE, HostStats.SIZE);
   }
 
-  /** Counts what the flow's source or destination did. */
+  /** Counts the activity of the flow's source or destination. */
   void count(FlowCursor flow, int host, boolean source, Scans scans) {
     int into = host * HostLists.STRIDE;
     int kind = Kind.of(flow.protocol());
@@ -79,7 +79,7 @@ final class HostCounts {
     belongs(host, Integer.toUnsignedLong(flow.customer(source)), flow.isLocal(source));
   }
 
-  /** Notes whose host it is, and whether it is a local one. */
+  /** Sets the host's customer, and whether the host is local. */
   void belongs(int host, long customer, boolean local) {
     int into = host * HostLists.STRIDE;
     stats[into + HostStats.CUSTOMER] = Math.max(stats[into + HostStats.CUSTOMER], customer);
@@ -88,7 +88,7 @@ final class HostCounts {
     }
   }
 
-  /** Sets whom a host could not reach, and who answered it. */
+  /** Sets the numbers of hosts that a host could not reach, and that answered it. */
   void contacts(int host, long failed, long answered) {
     stats[host * HostLists.STRIDE + HostStats.FAILED] = failed;
     stats[host * HostLists.STRIDE + HostStats.ANSWERED] = answered;

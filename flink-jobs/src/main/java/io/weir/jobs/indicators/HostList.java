@@ -18,7 +18,7 @@ abstract class HostList extends Listed {
     this(id, name, name, comment, source);
   }
 
-  /** What puts the host in its place; one with 0 or less is not in the list. */
+  /** The value by which the list is sorted; a host with 0 or less is not in the list. */
   abstract long value(HostStats host);
 
   /** The same over {@code hosts} in plain SQL. */

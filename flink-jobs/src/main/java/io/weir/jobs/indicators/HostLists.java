@@ -61,11 +61,11 @@ final class HostLists {
   /** Lists that count something for themselves. */
   static final CountedList[] COUNTED = counted();
 
-  /** Lists whose value is known of every host, once its flows are counted. */
+  /** Lists whose value is known for every host once its flows are counted. */
   static final HostList[] BY_STATS =
       ALL.stream().filter(list -> !(list instanceof ScanList)).toArray(HostList[]::new);
 
-  /** Numbers of a row of {@link HostStats}, with what lists count for themselves. */
+  /** Numbers of a row of {@link HostStats}, including the counts that lists add. */
   static final int STRIDE = HostStats.SIZE + COUNTED.length;
 
   private HostLists() {}

@@ -1,8 +1,8 @@
 package io.weir.jobs.indicators;
 
 /**
- * What is counted for one host of a window: moves over rows of numbers. The first {@link #SIZE} of
- * a row are also in digests; what lists count for themselves comes after them.
+ * The counts of one host in a window: a cursor over rows of numbers. The first {@link #SIZE} of a
+ * row are also in digests; the counts that lists add come after them.
  */
 final class HostStats {
   static final int SYN_SENT = 0;
@@ -17,13 +17,13 @@ final class HostStats {
   static final int TCP_RECV = 9;
   static final int UDP_SENT = 10;
 
-  /** ICMP errors: sent, sent to the host, of these such as quote a UDP packet. */
+  /** ICMP errors: sent, sent to the host, and those of them that quote a UDP packet. */
   static final int ICMP_SENT = 11;
 
   static final int ICMP_RECV = 12;
   static final int ICMP_RECV_UDP = 13;
 
-  /** Packets that came in overflow records; of these what is in the TCP packets above. */
+  /** Packets that came in overflow records; and those of them included in the TCP packets above. */
   static final int OVERFLOW = 14;
 
   static final int OVERFLOW_TCP = 15;
@@ -51,7 +51,7 @@ final class HostStats {
     this.stats = stats;
   }
 
-  /** Goes to the host whose row begins there. */
+  /** Points the cursor at the host whose row begins at {@code at}. */
   HostStats place(int place) {
     at = place;
     return this;
@@ -79,13 +79,13 @@ final class HostStats {
     return stats[at + TCP_SENT] + stats[at + TCP_RECV];
   }
 
-  /** 100 * control packets / all TCP packets, rounded down; 0 where there are none. */
+  /** 100 * control packets / all TCP packets, rounded down; 0 if there are none. */
   long workWeight() {
     long packets = tcpPackets();
     return packets == 0 ? 0 : 100 * control() / packets;
   }
 
-  /** 100 * SYN-ACKs sent / SYNs received and sent, rounded down; 0 where there are none. */
+  /** 100 * SYN-ACKs sent / SYNs received and sent, rounded down; 0 if there are none. */
   long synackShare() {
     long syns = stats[at + SYN_RECV] + stats[at + SYN_SENT];
     return syns == 0 ? 0 : 100 * stats[at + SYNACK_SENT] / syns;
@@ -97,7 +97,7 @@ final class HostStats {
     return high != 0 ? Long.MAX_VALUE : stats[at + UDP_SENT] * stats[at + ICMP_RECV_UDP];
   }
 
-  /** First contacts that failed more than were answered. */
+  /** Failed first contacts minus answered ones. */
   long lead() {
     return stats[at + FAILED] - stats[at + ANSWERED];
   }
@@ -107,7 +107,7 @@ final class HostStats {
     return stats[at + SYN_SENT] >= WORM_SYNS && workWeight() >= WORM_WEIGHT;
   }
 
-  /** Whether it is in the TCP port report, as far as that has room. */
+  /** Whether it qualifies for the TCP port report, if there is room. */
   boolean isReported() {
     return control() > 0 && tcpPackets() > 0;
   }

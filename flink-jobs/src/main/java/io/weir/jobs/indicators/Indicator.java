@@ -105,14 +105,14 @@ final class Indicator extends Listed {
               10,
               "one_way_packets",
               "Packets of probes that see one direction only, left out of the port report",
-              "schemas/probe.proto",
+              "schemas/declarations.proto",
               host -> 0,
               "0")
           .overAll(
               flow -> flow.isOneWay() ? flow.packets() : 0,
               "sumIf(fwd_packets + rev_packets, one_way)");
 
-  /** The registry, in the order of the places. */
+  /** The registry, in the order of positions in digests. */
   static final List<Indicator> ALL =
       List.of(
           HOSTS,
@@ -156,7 +156,7 @@ final class Indicator extends Listed {
   }
 
   /**
-   * Declares what counts over all hosts in the place of what hosts add.
+   * Declares the value over all hosts that replaces the sum of the hosts' values.
    *
    * @param of what a flow adds
    * @param sql the same in plain SQL, an aggregate over {@code counted}
@@ -171,7 +171,7 @@ final class Indicator extends Listed {
     return 1;
   }
 
-  /** Where it is in digests. */
+  /** Its position in digests. */
   int place() {
     return id();
   }

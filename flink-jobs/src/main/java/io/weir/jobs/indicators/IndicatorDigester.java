@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What one bucket says of its hosts: its part of the sums ({@link Indicator}), of the TCP port
+ * One bucket's results on its hosts: its part of the sums ({@link Indicator}), of the TCP port
  * report ({@link PortReport}) and of the lists ({@link HostList}).
  *
  * @param top rows of a list
@@ -29,7 +29,7 @@ record IndicatorDigester(int top, int report) implements Digester {
   static final int LISTS = 3;
   static final int CUT = 4;
 
-  /** A row of a list: scope, list, value, its error, address, stats, addresses, ports. */
+  /** Layout of a list's row: scope, list, value, its error, address, stats, addresses, ports. */
   static final int LIST_ERROR = 3;
 
   static final int LIST_ADDRESS = 4;
@@ -124,8 +124,8 @@ record IndicatorDigester(int top, int report) implements Digester {
     }
 
     /**
-     * Rows of the report that one bucket gives: twice what it would have of a full one, and more.
-     * Where a bucket has more, the report ends above what it left out, see {@link IndicatorRows}.
+     * Rows of the report that one bucket gives: more than twice its share of a full one. If a
+     * bucket has more, the report ends before the first row left out, see {@link IndicatorRows}.
      */
     private int shareOfReport() {
       return Math.min(report, 32 + 2 * report / Buckets.COUNT);
@@ -147,7 +147,10 @@ record IndicatorDigester(int top, int report) implements Digester {
       sections.end();
     }
 
-    /** Writes the lists; of who is in one, all first contacts are judged, answered ones as well. */
+    /**
+     * Writes the lists; for a host in a list, it judges all first contacts, including answered
+     * ones.
+     */
     private void lists(Sections sections) {
       Map<Integer, int[][]> listed = new TreeMap<>();
       BitSet inLists = new BitSet(hosts.known());

@@ -85,8 +85,8 @@ record IndicatorRows(int top, int report) implements RowMaker {
   }
 
   /**
-   * A bucket that had more rows than it gave said which was its last: what comes behind the first
-   * of those may not be all there is.
+   * A bucket that left rows out states the last row that it sent: beyond the first such row the
+   * report may be incomplete.
    */
   private void report(Cells reported, long[] cuts, boolean national, List<RowList> lists) {
     long[] data = reported.data();

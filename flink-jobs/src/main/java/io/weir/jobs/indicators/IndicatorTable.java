@@ -12,7 +12,7 @@ final class IndicatorTable {
    * A row.
    *
    * @param sums where they begin at {@code at}
-   * @param weight highest UDP work weight, null where there is none
+   * @param weight highest UDP work weight, null if there is none
    * @param address of the host that had it
    */
   @SuppressWarnings("ArrayRecordComponent")

@@ -34,7 +34,7 @@ public final class Indicators extends Job {
     return List.of(PortReport.TABLE, TopIndicators.TABLE, IndicatorTable.TABLE);
   }
 
-  /** What lists count for themselves, in plain SQL: aggregates over the ends of a host, by name. */
+  /** The counts that lists add, in plain SQL: aggregates over the ends of a host, by name. */
   public static Map<String, String> hostCountsSql() {
     Map<String, String> counts = new LinkedHashMap<>();
     for (CountedList list : HostLists.COUNTED) {

@@ -11,7 +11,7 @@ final class Kind {
 
   private Kind() {}
 
-  /** The kind of a protocol, -1 of another. */
+  /** The kind of a protocol, -1 if it has none. */
   static int of(int protocol) {
     return switch (protocol) {
       case 6 -> TCP;
@@ -21,7 +21,7 @@ final class Kind {
     };
   }
 
-  /** Whether the flow's source is known to have begun it, as far as its protocol can tell. */
+  /** Whether the flow's source is known to be the initiator, as far as the protocol shows it. */
   static boolean begins(FlowCursor flow, int kind) {
     return !flow.isBack()
         && switch (kind) {

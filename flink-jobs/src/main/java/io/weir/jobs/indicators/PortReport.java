@@ -15,10 +15,13 @@ import java.util.Arrays;
 
 /**
  * Ourmon's TCP port report (Binkley and Massey, "Ourmon and network monitoring performance", 2005):
- * the table {@code port_report}, and what a bucket says of a host for it.
+ * the table {@code port_report}, and a bucket's data on a host for it.
  */
 final class PortReport {
-  /** A row of a digest: order, address, stats, l3d, its error, l4d, ports with their share, ... */
+  /**
+   * Layout of a digest's row: order, address, stats, l3d, its error, l4d, ports with their share,
+   * ...
+   */
   static final int ADDRESS = 1;
 
   static final int STATS = 3;

@@ -1,11 +1,11 @@
 package io.weir.jobs.indicators;
 
 /**
- * A list of hosts by what they began flows to, of one protocol: distinct destinations, or distinct
- * destination ports. {@link Scans} counts both.
+ * A list of hosts by the distinct destinations, or destination ports, of the flows that they
+ * initiated in one protocol. {@link Scans} counts both.
  */
 final class ScanList extends HostList {
-  /** A scan reaches at least two of what is counted. */
+  /** A scan reaches at least two destinations or ports. */
   static final int LEAST = 2;
 
   private final boolean byPorts;
@@ -35,12 +35,12 @@ final class ScanList extends HostList {
     return kind;
   }
 
-  /** What puts a host in its place that has so many distinct destinations and ports. */
+  /** The value by which a host with these numbers of distinct destinations and ports is sorted. */
   long value(long addresses, long ports) {
     return byPorts ? ports : addresses;
   }
 
-  /** By how much the value may be off, where the addresses may be by {@code error}. */
+  /** The error bound of the value, given the addresses' bound {@code error}. */
   long error(long error) {
     return byPorts ? 0 : error; // what is sketched are addresses
   }

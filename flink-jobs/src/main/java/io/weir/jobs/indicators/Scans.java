@@ -13,8 +13,8 @@ import java.util.stream.IntStream;
 
 /**
  * Distinct destinations and destination ports of the flows that hosts began. They are counted
- * exactly, and only for hosts that may come into a list; overflow records add what their sketches
- * say.
+ * exactly, and only for hosts that may enter a list; overflow records add the estimates of their
+ * sketches.
  */
 final class Scans {
   /** The kinds below this have ports. */
@@ -32,8 +32,8 @@ final class Scans {
   private final List<List<ScanList>> lists;
 
   /**
-   * For each host, TCP and UDP, a number that its distinct destination ports are not above (the
-   * first four of them, and one for each flow to another); and those four, 16 bits each.
+   * For each host, TCP and UDP, an upper bound of its distinct destination ports (the first four of
+   * them, and one for each flow to another); and those four, 16 bits each.
    */
   private final int[] portBounds;
 
@@ -45,7 +45,7 @@ final class Scans {
   private final Sums peers = new Sums(0);
   private final Sums dstPorts = new Sums(0);
 
-  /** Of hosts whose distinct addresses and ports were counted: kind is the second key. */
+  /** Sums of hosts whose distinct addresses and ports were counted: kind is the second key. */
   private final Sums distinct = new Sums(3);
 
   Scans(Flows flows, HostCounts counts) {
@@ -73,7 +73,7 @@ final class Scans {
         .toList();
   }
 
-  /** Counts a destination port: once, where it is one of the first four or new. */
+  /** Counts a destination port, unless it is one of the first four remembered. */
   void port(int host, int kind, long port) {
     int at = WITH_PORTS * host + kind;
     int known = Math.min(portBounds[at], 4);
@@ -89,15 +89,15 @@ final class Scans {
     portBounds[at]++;
   }
 
-  /** Distinct destinations that overflow records tell by sketches. */
+  /** Distinct destinations, estimated from the sketches of overflow records. */
   long sketched(int host, int kind) {
     return sketched.size() == 0 ? 0 : sketched.get(host, kind, 0);
   }
 
   /**
    * Offers hosts to the lists by distinct destinations and ports. No host has more of either than
-   * it began flows, overflow records and what their sketches say added: those with most are counted
-   * first, and who cannot come into a list any more is not counted.
+   * it began flows, overflow records and what their sketches say added: hosts with most are counted
+   * first, and hosts that can no longer enter a list are not counted.
    *
    * @param listsOf the lists of a scope by their ids; 0: all hosts'
    */
@@ -150,7 +150,10 @@ final class Scans {
     }
   }
 
-  /** Counts the distinct destinations and ports of the flows that a host began; where they are. */
+  /**
+   * Counts the distinct destinations and ports of the flows that a host initiated; returns the
+   * index of the sums.
+   */
   private int count(int host, int kind) {
     int known = distinct.find(host, kind);
     if (known >= 0) {
@@ -176,17 +179,17 @@ final class Scans {
     return at;
   }
 
-  /** Three standard errors of the estimate, and what may have been counted exactly as well. */
+  /** Three standard errors of the estimate, plus those that may also have been counted exactly. */
   static long error(long estimate, long exact) {
     return (long) Math.ceil(3 * Sketches.STANDARD_ERROR * estimate) + Math.min(estimate, exact);
   }
 
-  /** Distinct destinations of a host that came into a list. */
+  /** Distinct destinations of a host in a list. */
   long addresses(int host, int kind) {
     return distinct.get(host, kind, ADDRESSES - Sums.KEY);
   }
 
-  /** Distinct destination ports of a host that came into a list. */
+  /** Distinct destination ports of a host in a list. */
   long ports(int host, int kind) {
     return distinct.get(host, kind, PORTS - Sums.KEY);
   }

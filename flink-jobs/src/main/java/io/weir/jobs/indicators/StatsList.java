@@ -2,7 +2,7 @@ package io.weir.jobs.indicators;
 
 import java.util.function.ToLongFunction;
 
-/** A list by what is counted of every host. */
+/** A list by a count that every host has. */
 final class StatsList extends HostList {
   private final ToLongFunction<HostStats> value;
   private final String sql;
@@ -10,7 +10,7 @@ final class StatsList extends HostList {
   /**
    * Declares a list.
    *
-   * @param value what puts the host in its place
+   * @param value by which the host is sorted
    * @param sql the same over {@code hosts} in plain SQL
    */
   StatsList(

@@ -2,7 +2,7 @@ package io.weir.jobs.indicators;
 
 import io.weir.jobs.window.FlowCursor;
 
-/** Hosts by UDP packets that they sent in flows of which nobody answered: scanners, floods. */
+/** Hosts by UDP packets sent in flows that nobody answered: scanners, floods. */
 final class UdpUnanswered extends CountedList {
   UdpUnanswered() {
     super(

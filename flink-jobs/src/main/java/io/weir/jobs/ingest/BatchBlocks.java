@@ -42,12 +42,12 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
   private static final int KEPT_FROM = Table.NAT_EVENTS.index("kept_from");
 
   /**
-   * A report that comes so much later than its interval is believed, seconds: Kafka keeps messages
-   * for three days.
+   * How late after its interval a report is still accepted, seconds: Kafka keeps messages for three
+   * days.
    */
   private static final long BELIEVED_S = 3 * 86_400;
 
-  /** Where the columns stand that a batch gives to all of its records. */
+  /** Positions of the columns whose value a batch gives to all of its records. */
   private record Header(
       Table table, int ts, int intervalMs, int probe, int worker, int epoch, int sequence) {
     static Header of(Table table) {
@@ -96,9 +96,9 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
   }
 
   /**
-   * From when on the age of what the law keeps counts, seconds: a collector's clock that is wrong
-   * by years neither throws its reports away nor keeps them for ever. Said once, when the rows are
-   * made: an insert that is tried again must bring the same rows.
+   * The time from which the retention required by law counts, seconds: a collector clock that is
+   * wrong by years neither deletes its reports early nor keeps them for ever. Decided once, when
+   * the rows are made: a repeated insert must contain the same rows.
    */
   private long keptFrom(long ts) {
     long now = getProcessingTimeService().getCurrentProcessingTime() / 1000;

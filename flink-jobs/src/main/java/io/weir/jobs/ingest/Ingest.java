@@ -5,7 +5,7 @@ import io.weir.jobs.graph.Streams;
 import io.weir.jobs.ledger.LedgerFunction;
 import io.weir.jobs.sink.NativeBlock;
 
-/** The job {@code ingest}: every record a row, and the ledger. */
+/** The job {@code ingest}: stores every record as a row, and keeps the ledger. */
 public final class Ingest extends Job {
   /** Declares the job. */
   public Ingest() {

@@ -4,7 +4,7 @@ import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Addresses;
 import io.weir.jobs.sink.BlockBuilder;
 
-/** What the written code of records needs. */
+/** Helpers of the generated code for records. */
 final class Rows {
   private Rows() {}
 

@@ -7,13 +7,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/**
- * What came of the exporters of a collector, by their names: {@code netflow9 192.0.2.1 domain 7}.
- */
+/** Counts of a collector's exporters, by name: {@code netflow9 192.0.2.1 domain 7}. */
 final class Exporters {
   final Map<String, Long> records = new TreeMap<>();
 
-  /** Named with what is counted: {@code netflow9 192.0.2.1 domain 7, datagrams}. */
+  /**
+   * Entries that count something other than packets have it in their name: {@code netflow9
+   * 192.0.2.1 domain 7, datagrams}.
+   */
   final Map<String, Long> lost = new TreeMap<>();
 
   final Map<String, Long> withoutSamplingRate = new TreeMap<>();
@@ -22,15 +23,15 @@ final class Exporters {
   final Map<String, Long> refused = new TreeMap<>();
 
   /**
-   * Records that came while the sampling rate was not settled, 0 among them; named with the state:
-   * {@code netflow9 192.0.2.1 domain 7, expected}.
+   * Records that arrived while the sampling rate was not settled, 0 among them; named with the
+   * state: {@code netflow9 192.0.2.1 domain 7, expected}.
    */
   final Map<String, Long> sampling = new TreeMap<>();
 
   /**
-   * Rows that came beside flow records, named with the table: {@code ipfix 192.0.2.1 domain 7,
-   * nat_events}. Batches name no domain: they are given to the first that closing records have of
-   * that address; where they have none, the name is {@code reports 192.0.2.1 domain 0}.
+   * Rows received beside flow records, named with the table: {@code ipfix 192.0.2.1 domain 7,
+   * nat_events}. Batches name no domain: they are assigned to the first entry of that address in
+   * the closing records; if there is none, the name is {@code reports 192.0.2.1 domain 0}.
    */
   final Map<String, Long> reports = new TreeMap<>();
 

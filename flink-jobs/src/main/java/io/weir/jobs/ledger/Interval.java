@@ -1,18 +1,13 @@
 package io.weir.jobs.ledger;
 
 import io.weir.jobs.message.Reports;
-import io.weir.jobs.serde.Longs;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
-import java.io.IOException;
-import java.util.Map;
 import java.util.TreeMap;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
-/** What is known of one interval of one worker. */
+/** The ledger's data on one interval of one worker. */
 final class Interval {
-  /** What one run of the agent did in the interval. */
+  /** The part of the interval that one run of the agent accounts for. */
   static final class Part {
     long batches;
     long records;
@@ -20,27 +15,27 @@ final class Interval {
     long octets;
     long repeated;
 
-    /** What batches brought beside flow records. */
+    /** Rows that batches contained beside flow records. */
     final Reports reports = new Reports();
 
-    /** Sequence of the highest batch, -1 where none came. */
+    /** Highest sequence number of a batch, -1 if none arrived. */
     long highest = -1;
 
     /**
-     * Where it came: without its sums over the epoch and the interfaces, which the {@link Run}
-     * keeps.
+     * The closing record, or null; without its sums over the epoch and its interfaces, which the
+     * {@link Run} keeps.
      */
     ClosingRecord closing;
 
-    /** Where the closing record did not come and later ones tell what it must have said. */
+    /** The reconstructed closing record, if it is missing and later ones determine its sums. */
     Conservation inferred;
 
-    /** Batches that did not come, and the first of their numbers. */
+    /** Number of missing batches, and the first of their sequence numbers. */
     long missing;
 
     long[] missingSequences = {};
 
-    /** By the interfaces' own counters. */
+    /** Packets and octets by the interfaces' own counters. */
     long interfacePackets;
 
     long interfaceOctets;
@@ -48,7 +43,10 @@ final class Interval {
     /** Whether the agent's run is known to have gone on, or ended, without the closing record. */
     boolean abandoned;
 
-    /** What closing records of later intervals say that came for this one after it was closed. */
+    /**
+     * Late data: what arrived for this interval after it was closed, as closing records of later
+     * intervals report it.
+     */
     long lateBatches;
 
     long lateRecords;
@@ -67,14 +65,20 @@ final class Interval {
   final int length;
   final TreeMap<Long, Part> parts = new TreeMap<>();
 
-  /** Of the last row written; 0 where none was. */
+  /** Version of the last row written; 0 if none was written. */
   long version;
 
-  /** Something has changed since. */
+  /** Whether the interval has changed since that row was written. */
   boolean changed;
 
-  /** When something last came, ms from 1970. */
+  /** When the last message of the interval arrived, in ms since the Unix epoch. */
   long touched;
+
+  /** For state. */
+  @SuppressWarnings("unused")
+  private Interval() {
+    this(0);
+  }
 
   Interval(int length) {
     this.length = length;
@@ -104,68 +108,5 @@ final class Interval {
     return unclosed
         ? LedgerState.CLOSING_MISSING
         : missing ? LedgerState.BATCHES_MISSING : LedgerState.CLOSED;
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeInt(length);
-    out.writeLong(version);
-    out.writeBoolean(changed);
-    out.writeLong(touched);
-    out.writeInt(parts.size());
-    for (Map.Entry<Long, Part> entry : parts.entrySet()) {
-      Part part = entry.getValue();
-      out.writeLong(entry.getKey());
-      out.writeLong(part.batches);
-      out.writeLong(part.records);
-      out.writeLong(part.packets);
-      out.writeLong(part.octets);
-      out.writeLong(part.repeated);
-      Bytes.write(part.reports.toBytes(), out);
-      out.writeLong(part.highest);
-      Bytes.write(part.closing == null ? null : part.closing.toByteArray(), out);
-      Bytes.write(part.inferred == null ? null : part.inferred.toByteArray(), out);
-      out.writeLong(part.missing);
-      Longs.write(part.missingSequences, part.missingSequences.length, out);
-      out.writeLong(part.interfacePackets);
-      out.writeLong(part.interfaceOctets);
-      out.writeBoolean(part.abandoned);
-      out.writeLong(part.lateBatches);
-      out.writeLong(part.lateRecords);
-      out.writeLong(part.latePackets);
-      out.writeLong(part.lateOctets);
-      out.writeBoolean(part.beforeRun);
-    }
-  }
-
-  static Interval read(DataInputView in) throws IOException {
-    Interval interval = new Interval(in.readInt());
-    interval.version = in.readLong();
-    interval.changed = in.readBoolean();
-    interval.touched = in.readLong();
-    for (int left = in.readInt(); left > 0; left--) {
-      Part part = interval.part(in.readLong());
-      part.batches = in.readLong();
-      part.records = in.readLong();
-      part.packets = in.readLong();
-      part.octets = in.readLong();
-      part.repeated = in.readLong();
-      part.reports.add(Bytes.read(in));
-      part.highest = in.readLong();
-      byte[] closing = Bytes.read(in);
-      part.closing = closing == null ? null : ClosingRecord.parseFrom(closing);
-      byte[] inferred = Bytes.read(in);
-      part.inferred = inferred == null ? null : Conservation.parseFrom(inferred);
-      part.missing = in.readLong();
-      part.missingSequences = Longs.read(in);
-      part.interfacePackets = in.readLong();
-      part.interfaceOctets = in.readLong();
-      part.abandoned = in.readBoolean();
-      part.lateBatches = in.readLong();
-      part.lateRecords = in.readLong();
-      part.latePackets = in.readLong();
-      part.lateOctets = in.readLong();
-      part.beforeRun = in.readBoolean();
-    }
-    return interval;
   }
 }

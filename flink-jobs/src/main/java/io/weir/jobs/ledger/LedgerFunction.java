@@ -2,6 +2,7 @@ package io.weir.jobs.ledger;
 
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.serde.FieldSerializer;
 import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -12,7 +13,7 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * The ledger's part of the job {@code ingest}: from what came, and what should have, to rows of
+ * The ledger's part of the job {@code ingest}: from received and expected messages to rows of
  * {@code ledger}.
  */
 public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEvent, TableRow> {
@@ -26,7 +27,7 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
    * Makes the function.
    *
    * @param grace how long after its end an interval may still close
-   * @param fromLatest a partition of which nothing was read is read from its end
+   * @param fromLatest whether an unread partition is read from its end
    */
   public LedgerFunction(Duration grace, boolean fromLatest) {
     graceMs = grace.toMillis();
@@ -50,7 +51,8 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
   public void open(OpenContext context) {
     state =
         getRuntimeContext()
-            .getState(new ValueStateDescriptor<>("ledger", new ProbeLedger.Serializer()));
+            .getState(
+                new ValueStateDescriptor<>("ledger", new FieldSerializer<>(ProbeLedger.class)));
   }
 
   @Override

@@ -5,34 +5,30 @@ import io.weir.jobs.ledger.Interval.Part;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.NewestRun;
 import io.weir.jobs.message.Reports;
-import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.LateInterval;
-import java.io.IOException;
 import java.util.Collection;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * The ledger of one probe. Every message on its topic comes here, and every few seconds Kafka's
- * word on how far its partitions reach; out go rows of {@code ledger}, each interval's again with
- * the next version when more is known.
+ * The ledger of one probe. It processes every message on the probe's topic, and every few seconds
+ * the end offsets of its partitions as Kafka states them. It writes rows of {@code ledger}, and
+ * writes an interval's row again with the next version when more is known.
  *
- * <p>An interval of which nothing came is {@code missing} when the clock says that it is over and
- * nothing is unread in the worker's partition. What an agent reads from a file has times of its
- * own, so the clock says nothing about it.
+ * <p>An interval without any message is {@code missing} once it is over by the clock and no message
+ * in the worker's partition is unread. Packets that an agent reads from a file have their own
+ * times, which say nothing about the clock.
  */
 final class ProbeLedger {
   private static final long KEEP_DECLARED_MS = 30L * 86_400_000;
   private static final int MAX_ROWS_A_LOOK = 2_000;
 
   private final TreeMap<Integer, WorkerLedger> workers = new TreeMap<>();
-  private NewestRun run = new NewestRun();
+  private final NewestRun run = new NewestRun();
 
   /** Takes in one event. {@code grace} is how long after its end an interval may still close. */
   void accept(LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out)
@@ -56,7 +52,7 @@ final class ProbeLedger {
     }
   }
 
-  /** Looks at the clock: what should have come by now? */
+  /** Checks by the clock which intervals are overdue. */
   private void look(
       LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out) {
     long[] offsets = LedgerEvent.offsets(event.body());
@@ -237,46 +233,5 @@ final class ProbeLedger {
       now
     };
     return new TableRow(Table.LEDGER, cells);
-  }
-
-  /** Writes a {@link ProbeLedger}. */
-  public static final class Serializer extends StateSerializer<ProbeLedger> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    protected String form() {
-      return "2"; // 1 knew nothing of what comes beside flow records
-    }
-
-    @Override
-    public ProbeLedger copy(ProbeLedger from) {
-      ProbeLedger copy = super.copy(from);
-      from.workers.forEach(
-          (number, worker) -> {
-            copy.workers.get(number).idleEnd = worker.idleEnd;
-            copy.workers.get(number).idleSince = worker.idleSince;
-          });
-      return copy;
-    }
-
-    @Override
-    public void write(ProbeLedger ledger, DataOutputView out) throws IOException {
-      ledger.run.write(out);
-      out.writeInt(ledger.workers.size());
-      for (Map.Entry<Integer, WorkerLedger> entry : ledger.workers.entrySet()) {
-        out.writeInt(entry.getKey());
-        entry.getValue().write(out);
-      }
-    }
-
-    @Override
-    public ProbeLedger read(DataInputView in) throws IOException {
-      ProbeLedger ledger = new ProbeLedger();
-      ledger.run = NewestRun.read(in);
-      for (int left = in.readInt(); left > 0; left--) {
-        ledger.workers.put(in.readInt(), WorkerLedger.read(in));
-      }
-      return ledger;
-    }
   }
 }

@@ -3,13 +3,9 @@ package io.weir.jobs.ledger;
 import io.weir.jobs.message.RangeSet;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.InterfaceCounters;
-import java.io.IOException;
-import java.util.Map;
 import java.util.TreeMap;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
-/** One run of an agent's worker (an epoch): which messages came, and its last closing records. */
+/** One run of an agent's worker (an epoch): the messages received, and its last closing records. */
 final class Run {
   /** Closing records kept: enough to find what lies between two of them when one comes late. */
   static final int MAX_CLOSINGS = 16;
@@ -35,13 +31,19 @@ final class Run {
     }
   }
 
-  /** Whether nothing of the run can have gone by before the ledger began to look. */
+  /** Whether the ledger has seen the run from its first message on. */
   final boolean fromStart;
 
   final RangeSet seen = new RangeSet(MAX_RANGES);
 
-  /** By sequence. */
+  /** Closing records by sequence number. */
   final TreeMap<Long, Closed> closings = new TreeMap<>();
+
+  /** For state. */
+  @SuppressWarnings("unused")
+  private Run() {
+    this(false);
+  }
 
   Run(boolean fromStart) {
     this.fromStart = fromStart;
@@ -52,30 +54,5 @@ final class Run {
     if (closings.size() > MAX_CLOSINGS) {
       closings.pollFirstEntry();
     }
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeBoolean(fromStart);
-    Bytes.writeRanges(seen, out);
-    out.writeInt(closings.size());
-    for (Map.Entry<Long, Closed> entry : closings.entrySet()) {
-      out.writeLong(entry.getKey());
-      out.writeLong(entry.getValue().start);
-      out.writeInt(entry.getValue().length);
-      Bytes.write(entry.getValue().record.toByteArray(), out);
-    }
-  }
-
-  static Run read(DataInputView in) throws IOException {
-    Run run = new Run(in.readBoolean());
-    Bytes.readRanges(run.seen, in);
-    for (int left = in.readInt(); left > 0; left--) {
-      long sequence = in.readLong();
-      long start = in.readLong();
-      int length = in.readInt();
-      run.closings.put(
-          sequence, new Closed(start, length, ClosingRecord.parseFrom(Bytes.read(in))));
-    }
-    return run;
   }
 }

@@ -36,8 +36,8 @@ final class Sums {
   }
 
   /**
-   * Adds {@code sign} times the terms that grow over an epoch: all but what waits somewhere at the
-   * close.
+   * Adds {@code sign} times the terms that grow over an epoch: all except those that wait somewhere
+   * at the close.
    */
   void addFlowing(Conservation c, int sign) {
     onInterface += sign * c.getOnInterface().getPackets();
@@ -57,7 +57,7 @@ final class Sums {
     }
   }
 
-  /** Takes what was received in other intervals out of what was published. */
+  /** Subtracts records received in other intervals from those published. */
   void subtractPublished(long packets, long octets) {
     flowPackets -= packets;
     flowOctets -= octets;

@@ -7,18 +7,15 @@ import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RangeSet;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.LateInterval;
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * The ledger of one worker: what came of each of its intervals. Times are ms from 1970.
+ * The ledger of one worker: the messages received of each of its intervals. Times are ms from 1970.
  *
  * <p>Bounded: {@link #MAX_FINISHED} intervals of which all came and {@link #MAX_UNFINISHED} others
  * are kept in detail, {@link #MAX_RUNS} runs of the agent; intervals of which nothing came are
@@ -38,44 +35,42 @@ final class WorkerLedger {
   /** Offset of the last message read, -1 where none was. */
   long offset = -1;
 
-  /** Newest run, 0 where none was seen. */
+  /** Epoch of the newest run, 0 if none was seen. */
   long epoch;
 
-  /** The newest run said that it stops. */
+  /** Whether the newest run announced that it stops. */
   boolean stopped;
 
-  /** Interval that is to be looked at next by the clock; 0 before the first look. */
+  /** The interval to be checked by the clock next; 0 before the first check. */
   long nextDue;
 
   /**
-   * Where the partition ended while nothing of it was read, and since when, ms from 1970; not part
-   * of the state: after a start it is looked at anew.
+   * End offset of the partition while none of its messages was read, and the time since when it is
+   * that, in ms since the Unix epoch. They are not part of the state: after a start, both are
+   * determined again.
    */
-  long idleEnd = -1;
+  transient long idleEnd = -1;
 
-  long idleSince;
+  transient long idleSince;
 
   final TreeMap<Long, Interval> intervals = new TreeMap<>();
   private final TreeMap<Long, Run> runs = new TreeMap<>();
 
-  /** Seconds of which something came, from nextDue on. */
+  /** Seconds with at least one message, from nextDue on. */
   final RangeSet covered = new RangeSet(MAX_RANGES);
 
-  /** Seconds for which a first row said that nothing came. */
+  /** Seconds whose first row stated that no message had arrived. */
   final RangeSet declared = new RangeSet(MAX_RANGES);
 
-  /**
-   * Seconds of intervals that were kept in detail and are not any more: their rows stay as they
-   * are.
-   */
+  /** Seconds of intervals that are no longer kept in detail: their rows stay as they are. */
   private final RangeSet forgotten = new RangeSet(MAX_RANGES);
 
-  /** Intervals that came since and have no row yet, or have changed. */
+  /** Intervals that have changed since their row was written, or have no row yet. */
   private final TreeSet<Long> open = new TreeSet<>();
 
   /**
-   * Whether the run of the agent that was the last to begin before {@code start} had said by then
-   * that it stops.
+   * Whether the last run of the agent that began before {@code start} had announced its stop by
+   * then.
    */
   boolean stoppedAt(long start) {
     Map.Entry<Long, Run> run = runs.floorEntry(start * 1000); // an epoch is a time in µs
@@ -88,8 +83,8 @@ final class WorkerLedger {
   }
 
   /**
-   * Whether nothing of the partition was read and nothing came to it for longer than {@code grace}:
-   * what is in it was read before, by a job whose state is gone.
+   * Whether no message of the partition was read and none was added for longer than {@code grace}:
+   * an earlier job, whose state is gone, has then read the partition.
    */
   boolean idle(long end, long at, long grace) {
     if (offset >= 0) {
@@ -106,7 +101,10 @@ final class WorkerLedger {
     return epoch != 0;
   }
 
-  /** A batch came, for the first time. Returns intervals whose rows are to be written at once. */
+  /**
+   * Adds a batch, when it arrives for the first time. Returns intervals whose rows are to be
+   * written at once.
+   */
   Collection<Long> batch(LedgerEvent event, long now) {
     TreeSet<Long> due = new TreeSet<>();
     Run run = run(event, due);
@@ -166,7 +164,7 @@ final class WorkerLedger {
     return due;
   }
 
-  /** What a closing record says of intervals closed before it. Returns those. */
+  /** Applies a closing record's data on earlier intervals. Returns those. */
   private Collection<Long> late(LedgerEvent event, ClosingRecord record, long now) {
     List<Long> changed = new ArrayList<>();
     for (LateInterval late : record.getLateList()) {
@@ -214,7 +212,7 @@ final class WorkerLedger {
     return due;
   }
 
-  /** The row of {@code start} is written. */
+  /** Records that the row of the interval at {@code start} was written. */
   void written(long start) {
     Interval interval = intervals.get(start);
     interval.version++;
@@ -222,7 +220,7 @@ final class WorkerLedger {
     open.remove(start);
   }
 
-  /** Keeps what is kept within its bounds. */
+  /** Enforces the bounds on kept intervals and runs. */
   void forget(long now, long keepDeclared) {
     List<Long> finished = new ArrayList<>();
     List<Long> unfinished = new ArrayList<>();
@@ -283,7 +281,7 @@ final class WorkerLedger {
     return run;
   }
 
-  /** The interval of a message, null where it is not kept any more. */
+  /** The interval of a message, null if the ledger no longer keeps it. */
   private Interval interval(LedgerEvent event, long now) {
     return interval(event.interval(), event.length(), now);
   }
@@ -317,7 +315,7 @@ final class WorkerLedger {
     open.add(start);
   }
 
-  /** Counts the batches of a closed part that did not come. */
+  /** Counts the missing batches of a closed part. */
   private static void count(Run run, Part part) {
     long first = part.closing.getFirstSequence();
     long count = Integer.toUnsignedLong(part.closing.getBatches());
@@ -327,11 +325,11 @@ final class WorkerLedger {
   }
 
   /**
-   * Works out what lies between the closing record with {@code sequence} and the one known before
-   * it: the interfaces' counters, and, where numbers are missing, what the closing records that did
-   * not come must have said, by the sums over the epoch. The packets of several lost intervals are
-   * told apart only by what came of them; the rest is the last one's. Returns the intervals that
-   * changed.
+   * Compares the closing record with {@code sequence} with the known one before it: computes the
+   * interfaces' counters in between and, if sequence numbers are missing, reconstructs the missing
+   * closing records from the sums over the epoch. If several intervals were lost, each gets the
+   * packets of its received batches, and the last one gets the remainder. Returns the intervals
+   * that changed.
    */
   private Collection<Long> between(long epochOf, Run run, Long sequence) {
     List<Long> changed = new ArrayList<>();
@@ -405,7 +403,7 @@ final class WorkerLedger {
     return changed;
   }
 
-  /** Intervals before {@code closed} whose closing record did not come. */
+  /** Intervals before {@code closed} whose closing record is missing. */
   private List<Long> lost(long epochOf, Closed closed, Closed before) {
     TreeSet<Long> lost = new TreeSet<>();
     long end = closed.start() - closed.record().getSkippedIntervals() * closed.length();
@@ -433,48 +431,5 @@ final class WorkerLedger {
           return (part != null && part.closing != null) || forgotten.contains(start / 1000);
         });
     return new ArrayList<>(lost);
-  }
-
-  void write(DataOutputView out) throws IOException {
-    out.writeLong(offset);
-    out.writeLong(epoch);
-    out.writeBoolean(stopped);
-    out.writeLong(nextDue);
-    out.writeInt(intervals.size());
-    for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
-      out.writeLong(entry.getKey());
-      entry.getValue().write(out);
-    }
-    out.writeInt(runs.size());
-    for (Map.Entry<Long, Run> entry : runs.entrySet()) {
-      out.writeLong(entry.getKey());
-      entry.getValue().write(out);
-    }
-    Bytes.writeRanges(covered, out);
-    Bytes.writeRanges(declared, out);
-    Bytes.writeRanges(forgotten, out);
-  }
-
-  static WorkerLedger read(DataInputView in) throws IOException {
-    WorkerLedger worker = new WorkerLedger();
-    worker.offset = in.readLong();
-    worker.epoch = in.readLong();
-    worker.stopped = in.readBoolean();
-    worker.nextDue = in.readLong();
-    for (int left = in.readInt(); left > 0; left--) {
-      long start = in.readLong();
-      Interval interval = Interval.read(in);
-      worker.intervals.put(start, interval);
-      if (interval.changed) {
-        worker.open.add(start);
-      }
-    }
-    for (int left = in.readInt(); left > 0; left--) {
-      worker.runs.put(in.readLong(), Run.read(in));
-    }
-    Bytes.readRanges(worker.covered, in);
-    Bytes.readRanges(worker.declared, in);
-    Bytes.readRanges(worker.forgotten, in);
-    return worker;
   }
 }

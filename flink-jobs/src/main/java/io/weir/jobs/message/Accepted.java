@@ -15,7 +15,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param flow of a flows topic, else null
  * @param counter of a counters topic, else null
  * @param enrichment of the records of a batch, else null
- * @param appended when the broker took the message in, see {@link RawMessage#appended}
+ * @param appended when the broker received the message, see {@link RawMessage#appended}
  */
 public record Accepted(
     FlowMessage flow, CounterMessage counter, Enrichment enrichment, long appended) {

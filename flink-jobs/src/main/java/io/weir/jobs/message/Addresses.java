@@ -10,12 +10,12 @@ public final class Addresses {
 
   private Addresses() {}
 
-  /** Upper half; 0 for IPv4 and where the record does not tell. */
+  /** High 64 bits; 0 for IPv4 and if unknown. */
   public static long high(ByteString address) {
     return address.size() == 16 ? number(address, 0, 8) : 0;
   }
 
-  /** Lower half; 0 where the record does not tell. */
+  /** Lower half; 0 if unknown. */
   public static long low(ByteString address) {
     return switch (address.size()) {
       case 4 -> IPV4_MAPPED << 32 | number(address, 0, 4);
@@ -24,7 +24,7 @@ public final class Addresses {
     };
   }
 
-  /** Whether the halves are those of an IPv4 address, which is the lower 32 bits then. */
+  /** Whether the halves are those of an IPv4 address, which then is the low 32 bits. */
   public static boolean isIpv4(long high, long low) {
     return high == 0 && low >>> 32 == IPV4_MAPPED;
   }

@@ -3,7 +3,7 @@ package io.weir.jobs.message;
 import io.weir.jobs.serde.WireType;
 
 /**
- * A message that is set aside, and why: {@code cause} is one word in snake case and what was found.
+ * A diverted message, and the cause: {@code cause} is one word in snake case, followed by details.
  */
 public record DeadLetter(RawMessage message, String cause) {
   public static final WireType<DeadLetter> TYPE = WireType.ofRecord(DeadLetter.class);

@@ -1,12 +1,12 @@
 package io.weir.jobs.message;
 
 /**
- * Which way a flow goes, seen from the site of its probe or from the nation. It is the initiator's
- * way: a connection that was opened from inside is {@link #OUT}, even where most packets then come
- * back.
+ * A flow's direction, seen from its probe's site or from the nation. It is the initiator's
+ * direction: a connection that was opened from inside is {@link #OUT}, even where most packets then
+ * come back.
  */
 public enum Direction {
-  /** An end is not told, or nobody has declared what is inside. */
+  /** An end is unknown, or nobody has declared which prefixes are inside. */
   UNKNOWN,
   /** From inside to outside. */
   OUT,
@@ -27,7 +27,7 @@ public enum Direction {
     return of(ends, Enrichment.NATION_KNOWN, Enrichment.SRC_NATIONAL, Enrichment.DST_NATIONAL);
   }
 
-  /** Which way what comes back goes. */
+  /** The direction of the replies. */
   public Direction back() {
     return this == OUT ? IN : this == IN ? OUT : this;
   }

@@ -5,22 +5,28 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * What is known of both ends of each record of one batch, by the record's place in the batch. 0
+ * The data known about both ends of each record of one batch, by the record's index in the batch. 0
  * stands for "not known" everywhere.
  */
 public final class Enrichment {
-  /** Bits of {@link #ends}: the source or the destination is at the probe's site. */
+  /**
+   * Bits of {@link #ends}: the flags that say whether the source and the destination are at the
+   * probe's site.
+   */
   public static final int SRC_AT_SITE = 1;
 
   public static final int DST_AT_SITE = 2;
 
-  /** Bits of {@link #ends}: the source or the destination is inside the nation. */
+  /**
+   * Bits of {@link #ends}: the flags that say whether the source and the destination are inside the
+   * nation.
+   */
   public static final int SRC_NATIONAL = 4;
 
   public static final int DST_NATIONAL = 8;
 
   /**
-   * Bits of {@link #ends}: both ends are told, and somebody has declared what is at the probe's
+   * Bits of {@link #ends}: both ends are known, and somebody has declared prefixes at the probe's
    * site or inside the nation. Without them the bits above may be missing for want of knowledge;
    * see {@link Direction}.
    */
@@ -51,7 +57,7 @@ public final class Enrichment {
   /** See the bits above. */
   public final byte[] ends;
 
-  /** Port whose service the record is of, in its protocol's registry. */
+  /** Port of the record's service in its protocol's registry. */
   public final short[] service;
 
   /** Rank of the probe among those that see the same flow: the lower comes first. */
@@ -60,7 +66,7 @@ public final class Enrichment {
   /** The probe is declared to see one direction of each flow only. */
   public boolean oneWay;
 
-  /** Of a batch of so many records, of which nothing is known. */
+  /** An empty enrichment for a batch with this many records. */
   public Enrichment(int records) {
     srcAs = new int[records];
     dstAs = new int[records];

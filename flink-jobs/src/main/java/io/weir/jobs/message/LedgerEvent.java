@@ -10,10 +10,10 @@ import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.util.Collector;
 
 /**
- * What the ledger hears of one message on a flows topic, or of Kafka as a whole.
+ * An event for the ledger, about one message on a flows topic or about Kafka as a whole.
  *
  * @param kind what came
- * @param probe the topic's, whatever the message says
+ * @param probe the topic's probe, even if the message names another
  * @param worker the partition
  * @param epoch run of the agent
  * @param sequence of the message
@@ -43,7 +43,7 @@ public record LedgerEvent(
     byte[] body) {
   public static final WireType<LedgerEvent> TYPE = WireType.ofRecord(LedgerEvent.class);
 
-  /** Offset of what did not come from a partition. */
+  /** Offset of an event that did not come from a partition. */
   public static final long NO_OFFSET = -1;
 
   private static final byte[] EMPTY = {};
@@ -52,17 +52,17 @@ public record LedgerEvent(
   public enum Kind {
     /** A batch, the first time. */
     BATCH,
-    /** A batch that had come before. */
+    /** A repeat of a batch that arrived before. */
     REPEAT,
     /** A closing record. */
     CLOSING,
-    /** Something that says no more than that the partition was read so far: a dead letter. */
+    /** An event that only shows how far the partition was read: a dead letter. */
     READ,
     /** The probe is enrolled; where its partitions end. */
     ENROLMENT
   }
 
-  /** A message of which only the place is known. */
+  /** A message of which only the position is known. */
   public static LedgerEvent read(String probe, int worker, long offset, long appended) {
     return new LedgerEvent(Kind.READ, probe, worker, 0, 0, 0, 0, offset, appended, 0, 0, 0, EMPTY);
   }

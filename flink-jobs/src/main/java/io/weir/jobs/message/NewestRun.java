@@ -1,13 +1,10 @@
 package io.weir.jobs.message;
 
 import io.weir.proto.ClosingRecord;
-import java.io.IOException;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
 
-/** What the newest closing record of a probe's newest run says of the agent. */
+/** Data on the agent from the newest closing record of a probe's newest run. */
 public final class NewestRun {
-  /** Length of intervals until a closing record tells. */
+  /** Length of the intervals, until a closing record states it. */
   private static final int DEFAULT_LENGTH = 10_000;
 
   private long epoch;
@@ -35,24 +32,8 @@ public final class NewestRun {
     return workers;
   }
 
-  /** Whether it reads a capture file: it ends when that ends. */
+  /** Whether the agent reads a capture file and ends with it. */
   public boolean isOfFile() {
     return file;
-  }
-
-  public void write(DataOutputView out) throws IOException {
-    out.writeLong(epoch);
-    out.writeInt(length);
-    out.writeInt(workers);
-    out.writeBoolean(file);
-  }
-
-  public static NewestRun read(DataInputView in) throws IOException {
-    NewestRun run = new NewestRun();
-    run.epoch = in.readLong();
-    run.length = in.readInt();
-    run.workers = in.readInt();
-    run.file = in.readBoolean();
-    return run;
   }
 }

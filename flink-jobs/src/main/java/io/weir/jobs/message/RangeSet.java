@@ -16,6 +16,12 @@ public final class RangeSet {
   private int ranges;
   private long forgotten;
 
+  /** For state. */
+  @SuppressWarnings("unused")
+  private RangeSet() {
+    this(0);
+  }
+
   public RangeSet(int maxRanges) {
     this.maxRanges = maxRanges;
   }
@@ -143,7 +149,7 @@ public final class RangeSet {
     return Arrays.copyOf(bounds, 2 * ranges);
   }
 
-  /** The set that {@link #toArray} was taken of. */
+  /** The set with the ranges that {@link #toArray} gave. */
   public static RangeSet of(int maxRanges, long... bounds) {
     RangeSet set = new RangeSet(maxRanges);
     for (int i = 0; i + 1 < bounds.length; i += 2) {

@@ -14,19 +14,19 @@ import java.util.TreeMap;
 import java.util.function.BiConsumer;
 
 /**
- * How many rows batches bring beside flow records, by the exporter that reported them.
+ * Number of rows that batches contain beside flow records, by the exporter that reported them.
  *
  * <p>Bounded: exporters beyond {@link #MAX_EXPORTERS} count as one of unknown address.
  */
 public final class Reports {
   static final int MAX_EXPORTERS = 10_000;
 
-  /** Address of an exporter that is not known, or one too many. */
+  /** Address that stands for unknown exporters, and for those beyond the bound. */
   public static final String UNKNOWN = "?";
 
   private static final byte[] EMPTY = {};
 
-  /** Numbers of rows, all of one exporter. */
+  /** Numbers of rows of one exporter, by table. */
   public static final class Counts {
     public long natEvents;
     public long interfaceCounters;
@@ -35,7 +35,7 @@ public final class Reports {
 
   private final Map<String, Counts> byExporter = new TreeMap<>();
 
-  /** What a batch brings, for {@link #add(byte[])}; empty where it holds flows alone. */
+  /** The reports of a batch, for {@link #add(byte[])}; empty where it holds flows alone. */
   public static byte[] of(FlowBatch batch) {
     if (batch.getNatEventsCount() + batch.getInterfaceCountersCount() + batch.getNamesCount()
         == 0) {
@@ -63,7 +63,7 @@ public final class Reports {
     }
   }
 
-  /** Adds what {@link #toBytes} wrote; nothing for an empty array. */
+  /** Adds the counts that {@link #toBytes} encoded; an empty array adds none. */
   public void add(byte[] bytes) {
     ByteBuffer in = ByteBuffer.wrap(bytes);
     while (in.hasRemaining()) {
@@ -91,7 +91,7 @@ public final class Reports {
     byExporter.forEach(action);
   }
 
-  /** For keeping, and for the way to the ledger. */
+  /** Encodes them for state and for the ledger's stream. */
   public byte[] toBytes() {
     int length = 0;
     for (String exporter : byExporter.keySet()) {

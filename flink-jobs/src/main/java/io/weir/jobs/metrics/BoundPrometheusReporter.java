@@ -38,7 +38,7 @@ public final class BoundPrometheusReporter extends AbstractPrometheusReporter {
       field.setAccessible(true);
       return (CollectorRegistry) field.get(this);
     } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException("this Flink keeps its metrics elsewhere", e);
+      throw new IllegalStateException("this version of Flink keeps its metrics elsewhere", e);
     }
   }
 

@@ -4,9 +4,9 @@ import io.weir.jobs.window.Listed;
 import java.util.List;
 import java.util.function.ToLongFunction;
 
-/** What packets are shared out by: a new dimension is a line here. */
+/** The dimensions by which a mix divides packets; each is one constant here. */
 final class Dimension extends Listed {
-  /** How many of a dimension a mix shows; the rest is one row. */
+  /** How many values of a dimension a mix shows; the rest is one row. */
   enum Shown {
     /** {@code --mix-top}. */
     TOP("{mix_top}"),
@@ -32,7 +32,7 @@ final class Dimension extends Listed {
 
   private static final String APPFLOW = "UNINETT's Appflow";
 
-  /** All of it: every mix is a share of this one. */
+  /** All packets: every mix is a share of these. */
   static final Dimension TOTAL =
       new Dimension(1, "total", "total", "", Shown.TOP, way -> 0, "toUInt32(0)", "'all'");
 
@@ -85,7 +85,7 @@ final class Dimension extends Listed {
   /**
    * Declares a dimension.
    *
-   * @param number of what the packets belong to
+   * @param number of the value that the packets belong to
    * @param numberSql the same over {@code ways} in plain SQL
    * @param nameSql name of the number of {@code t}, the table
    */
@@ -110,7 +110,7 @@ final class Dimension extends Listed {
     return ALL.stream().filter(dimension -> dimension.id() == id).findFirst().orElseThrow();
   }
 
-  /** What the packets of a way belong to. */
+  /** The value that the packets of one direction belong to. */
   long number(Way way) {
     return number.applyAsLong(way);
   }

@@ -10,18 +10,21 @@ import java.util.TreeMap;
 
 /**
  * A bucket's part of the mixes: octets, packets and flows, IPv4 and IPv6 apart, by application, AS,
- * country and customer, for each way that packets went. Each packet is in every dimension once, so
- * that each of them adds up to the total.
+ * country and customer, for each way that packets went. Each packet is counted once in every
+ * dimension, so the values of each dimension add up to the total.
  *
  * <p>Inside is the probe's site for what one probe saw, the nation over all probes, and the
- * customer for each customer. A flow goes two ways: what its source sent, and what it was sent.
- * That it began is counted with what its source sent, or, where its source has not sent yet, with
- * what it was sent.
+ * customer for each customer. Each flow is counted in two directions: the packets that its source
+ * sent, and those that it received. The flow's beginning is counted with the packets that its
+ * source sent, or, if the source has not sent yet, with those that it received.
  */
 final class MixDigester implements Digester {
   private static final long serialVersionUID = 1;
 
-  /** Sums: octets, packets and flows of IPv4, then of IPv6, then octets of overflow records. */
+  /**
+   * Number of sums per entry: octets, packets and flows of IPv4; octets, packets and flows of IPv6;
+   * octets of overflow records.
+   */
   static final int IPV6 = 3;
 
   static final int OVERFLOW = 6;

@@ -8,14 +8,14 @@ import java.util.stream.Collectors;
 
 /** The table {@code mixes}. */
 final class MixTable {
-  /** What a direction had as a whole. */
+  /** The totals of a direction. */
   record Whole(long octets, long packets, long flows) {}
 
   /**
    * A row.
    *
    * @param number null for the remainder
-   * @param remainder null for what is no remainder
+   * @param remainder null for other rows
    * @param sums where they begin at {@code at}
    */
   @SuppressWarnings("ArrayRecordComponent")

@@ -4,8 +4,8 @@ import io.weir.jobs.message.Direction;
 import io.weir.jobs.window.FlowCursor;
 
 /**
- * What the packets that went one way of a flow have in common: all that dimensions may ask, in two
- * numbers that sums can be kept by.
+ * The common properties of a flow's packets in one direction: everything that dimensions need,
+ * packed into two numbers that serve as a key of sums.
  */
 final class Way {
   private static final long LOW = 0xffffffffL;
@@ -16,7 +16,7 @@ final class Way {
   long low;
 
   /**
-   * Sets the way that one end's packets went.
+   * Sets the direction of one end's packets.
    *
    * @param source whose packets
    * @param direction that they went

@@ -4,14 +4,14 @@ import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 
 /**
- * An operator that gathers what it hands on, and holds no state: it hands on all that it has before
+ * An operator that collects its output and keeps no state: it emits everything collected before
  * each checkpoint's barrier and at the end.
  */
 public abstract class FlushingOperator<I, O> extends AbstractStreamOperator<O>
     implements OneInputStreamOperator<I, O> {
   private static final long serialVersionUID = 1;
 
-  /** Hands on all that it has. */
+  /** Emits everything collected. */
   protected abstract void flush();
 
   @Override

@@ -7,12 +7,12 @@ import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 
-/** The value that a function keeps for each key, and makes when it first hears of the key. */
+/** The value that a function keeps for each key, and creates when a key first occurs. */
 public final class KeyedValue<S> {
   private final ValueState<S> state;
 
   /**
-   * Takes the value's place in the function's state.
+   * Registers the value in the function's state.
    *
    * @param name of the state
    */
@@ -30,7 +30,7 @@ public final class KeyedValue<S> {
     return value;
   }
 
-  /** The value, null where there is none. */
+  /** The value, null if there is none. */
   public S get() throws IOException {
     return state.value();
   }

@@ -7,7 +7,7 @@ import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 public final class Named {
   private Named() {}
 
-  /** Gives an operator its name, which is its uid as well, and the type that it hands on. */
+  /** Gives an operator its name, which is its uid as well, and its output type. */
   public static <T> SingleOutputStreamOperator<T> named(
       String name, WireType<T> type, SingleOutputStreamOperator<T> operator) {
     return operator.returns(type).name(name).uid(name);

@@ -6,12 +6,12 @@ import org.apache.flink.core.memory.DataOutputView;
 
 /**
  * Goes over the fields of a value in their order, to write them or to read them: {@code a =
- * fields.of(a)}. One list of fields serves both, so that what is read is what was written.
+ * fields.of(a)}. One list of fields serves both, so that reading and writing always agree.
  */
 public abstract class Fields {
   private Fields() {}
 
-  /** Writes each field, and leaves it as it is. */
+  /** Writes each field and leaves it unchanged. */
   public static Fields to(DataOutputView out) {
     return new Fields() {
       @Override

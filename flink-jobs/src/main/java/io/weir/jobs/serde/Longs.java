@@ -6,7 +6,7 @@ import java.nio.ByteOrder;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** Writes arrays of numbers at once. */
+/** Writes arrays of numbers as a block. */
 public final class Longs {
   private static final int CHUNK = 2048;
 

@@ -8,32 +8,19 @@ import java.lang.reflect.RecordComponent;
 import java.lang.reflect.Type;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.base.EnumSerializer;
-import org.apache.flink.api.common.typeutils.base.IntSerializer;
 import org.apache.flink.api.common.typeutils.base.ListSerializer;
-import org.apache.flink.api.common.typeutils.base.LongSerializer;
-import org.apache.flink.api.common.typeutils.base.StringSerializer;
-import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * Writes the components of a record one after the other: int, long, String, byte[], long[], enums,
+ * Writes the components of a record one after the other: those of {@link Kind#PLAIN}, enums,
  * records, and lists of these. None may be null.
  */
 public final class RecordSerializer<T extends Record> extends WireSerializer<T> {
   private static final long serialVersionUID = 1;
-
-  private static final Map<Type, TypeSerializer<?>> PLAIN =
-      Map.of(
-          int.class, IntSerializer.INSTANCE,
-          long.class, LongSerializer.INSTANCE,
-          String.class, StringSerializer.INSTANCE,
-          byte[].class, BytePrimitiveArraySerializer.INSTANCE,
-          long[].class, new Longs.Serializer());
 
   private final Class<T> type;
   private final transient Constructor<T> constructor;
@@ -63,7 +50,8 @@ public final class RecordSerializer<T extends Record> extends WireSerializer<T> 
 
   @SuppressWarnings({"unchecked", "rawtypes"}) // a component's type and its serializer's agree
   private static TypeSerializer<Object> serializer(Type of) {
-    TypeSerializer<?> found = PLAIN.get(of);
+    TypeSerializer<?> found =
+        of instanceof Class<?> plain ? Kind.PLAIN.get(plain.getSimpleName()) : null;
     if (of instanceof ParameterizedType list && list.getRawType() == List.class) {
       found = new ListSerializer<>(serializer(list.getActualTypeArguments()[0]));
     } else if (of instanceof Class<?> named && named.isRecord()) {

@@ -13,7 +13,7 @@ public abstract class StateSerializer<T> extends WireSerializer<T> {
     return false;
   }
 
-  /** By writing and reading it, unless a subclass has a quicker way. */
+  /** Copies by writing and reading, unless a subclass overrides it with something faster. */
   @Override
   public T copy(T from) {
     try {

@@ -77,7 +77,7 @@ public abstract class WireSerializer<T> extends TypeSerializer<T> {
   }
 
   /**
-   * What it writes, in words that are others when that changes: state in another form is refused.
+   * A description of the format that changes with the format: state in another format is refused.
    */
   protected String form() {
     return "1";

@@ -67,7 +67,7 @@ public final class BlockBuilder {
     return rows;
   }
 
-  /** Begins a row, all of whose values are defaults. */
+  /** Begins a row of default values. */
   public void addRow() {
     if (rows == capacity) {
       capacity *= 2;

@@ -36,8 +36,8 @@ public abstract class BlockOperator<T> extends FlushingOperator<T, NativeBlock> 
   }
 
   /**
-   * Where a row of a table with this {@code ts} (seconds from 1970) goes; call {@link #added} when
-   * the row is in.
+   * The block for a row of a table with this {@code ts} (seconds from 1970); call {@link #added}
+   * when the row is in.
    */
   protected final BlockBuilder builder(Table table, long ts) {
     long day = ts / SECONDS_A_DAY; // every table's partition is a whole number of days

@@ -17,8 +17,8 @@ public final class ClickHouseSink extends AbstractStreamOperatorFactory<Void>
    * How the sink works.
    *
    * @param endpoint where rows go
-   * @param directory for files, on the checkpoint storage; all in it that no checkpoint vouches for
-   *     is removed
+   * @param directory for files, on the checkpoint storage; files in it that no checkpoint lists are
+   *     removed
    * @param maxPending octets of files not yet in ClickHouse that a subtask may have before it holds
    *     its input
    * @param retryFor for how long ClickHouse remembers a block: one that may have been inserted is

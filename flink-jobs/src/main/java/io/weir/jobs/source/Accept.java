@@ -27,10 +27,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The door of every job: reads messages, sets aside what it cannot understand, drops what it has
- * seen before, and tells the ledger of all three. Runs where the partition is read, without a
- * shuffle: a partition is a worker, and one subtask reads it, so what that worker has sent is known
- * there. The state is small and every subtask restores all of it, as partitions may have moved.
+ * The entry of every job: reads messages, diverts unreadable ones, drops repeated ones, and reports
+ * all of them to the ledger. Runs where the partition is read, without a shuffle: a partition is a
+ * worker, and one subtask reads it, so what that worker has sent is known there. The state is small
+ * and every subtask restores all of it, as partitions may have moved.
  */
 public final class Accept extends ProcessFunction<RawMessage, Accepted>
     implements CheckpointedFunction {
@@ -56,7 +56,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   public static final OutputTag<DeadLetter> DEAD_LETTERS =
       new OutputTag<>("dead-letters", DeadLetter.TYPE);
 
-  /** What the ledger hears of each message on a flows topic. */
+  /** The ledger's event for each message on a flows topic. */
   public static final OutputTag<LedgerEvent> LEDGER = new OutputTag<>("ledger", LedgerEvent.TYPE);
 
   private transient SeenSequences seen;

@@ -15,17 +15,17 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 
 /**
- * Dead letters as Kafka records: the bytes unchanged, cause and origin in headers. Of a message of
- * more than {@link #MAX_VALUE} octets, which the producer would refuse, only the first come, and
- * the header {@code weir-truncated} says how many it had.
+ * Dead letters as Kafka records: the bytes unchanged, cause and origin in headers. A message of
+ * more than {@link #MAX_VALUE} octets, which the producer would refuse, is truncated, and the
+ * header {@code weir-truncated} says how many it had.
  */
 public final class DeadLetterRecords implements KafkaRecordSerializationSchema<DeadLetter> {
   private static final long serialVersionUID = 1;
 
-  /** The topic for what could not be understood. */
+  /** The topic for unreadable messages. */
   public static final String TOPIC = "weir.dead-letters";
 
-  /** Octets of a message that are kept; a record, with its headers, has at most 8 MiB. */
+  /** Maximum octets kept of a message; a record, with its headers, has at most 8 MiB. */
   static final int MAX_VALUE = 7 << 20;
 
   /** The sink of dead letters. */

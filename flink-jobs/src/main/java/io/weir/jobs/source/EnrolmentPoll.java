@@ -25,9 +25,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Asks Kafka every so often which probes are enrolled and how far their partitions reach. A thread
- * of its own asks; the source hands on the newest answer, so that Kafka's being away holds nobody
- * up. No answer, no element: what is not known is not said.
+ * Asks Kafka every so often which probes are enrolled and how far their partitions reach. A
+ * separate thread queries Kafka; the source passes on the newest answer, so an outage of Kafka
+ * blocks nothing. Without an answer it emits no element.
  */
 public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   private static final long serialVersionUID = 1;
@@ -104,7 +104,7 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
         return;
       } catch (Exception e) {
         if (!told) {
-          LOG.warn("Kafka does not say which probes are enrolled: {}", e.toString());
+          LOG.warn("cannot list the enrolled probes in Kafka: {}", e.toString());
           told = true;
         }
         try {

@@ -19,7 +19,7 @@ public final class Messages {
    *
    * @param kinds of topics; at least one
    * @param probes regular expression over the names of the probes
-   * @param start {@code committed}, {@code earliest} or {@code latest}, where there is no state
+   * @param start {@code committed}, {@code earliest} or {@code latest}, if there is no state
    * @param discovery how often new topics are looked for
    */
   public static KafkaSource<RawMessage> source(

@@ -8,8 +8,8 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.record.TimestampType;
 
 /**
- * Hands Kafka messages on unread: what cannot be read must be set aside byte for byte, which is not
- * for here.
+ * Emits Kafka messages without parsing them: a later operator parses them, and sets unreadable ones
+ * aside byte for byte.
  */
 public final class RawMessageDeserializer implements KafkaRecordDeserializationSchema<RawMessage> {
   private static final long serialVersionUID = 1;

@@ -7,8 +7,8 @@ import java.util.Map;
 
 /**
  * Which messages have been accepted, by (topic kind, probe, worker, epoch): the sequence numbers as
- * ranges. What is asked twice is a repeat. Ranges and not a highest number, because a dead letter
- * or a spool comes back out of order.
+ * ranges. A number that is added a second time is a repeat. Ranges and not a highest number,
+ * because a dead letter or a spool comes back out of order.
  *
  * <p>Bounded by {@link #MAX_EPOCHS} runs of an agent for each worker (the one not touched for
  * longest goes) and {@link #MAX_RANGES} ranges for each of them.
@@ -20,7 +20,7 @@ public final class SeenSequences {
   /** Ranges remembered for each run. */
   public static final int MAX_RANGES = 10_000;
 
-  /** Whose messages: one partition's. {@code kind} is that of the topic. */
+  /** Whose messages: one partition's. {@code kind} is the topic's kind. */
   public record Worker(TopicKind kind, String probe, int worker) {}
 
   /** One entry of the state: one run of one worker. */
@@ -36,7 +36,7 @@ public final class SeenSequences {
   private final Map<Worker, Map<Long, Run>> workers = new HashMap<>();
 
   /**
-   * Remembers the message; false where it was known. {@code now} is in ms and orders what is
+   * Remembers the message; false if it was seen before. {@code now} is in ms and orders what is
    * forgotten first.
    */
   public boolean add(Worker worker, long epoch, long sequence, long now) {

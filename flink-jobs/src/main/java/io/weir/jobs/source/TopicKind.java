@@ -13,7 +13,7 @@ public enum TopicKind {
     this.prefix = prefix;
   }
 
-  /** What the topic's name begins with. */
+  /** The prefix of the topic's name. */
   public String prefix() {
     return prefix;
   }

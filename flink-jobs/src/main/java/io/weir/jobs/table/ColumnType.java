@@ -3,8 +3,8 @@ package io.weir.jobs.table;
 import java.util.Arrays;
 
 /**
- * How a column is written in ClickHouse's Native format. The server converts to the column's own
- * type where it differs (String to LowCardinality(String), Int8 to Enum8): {@code
+ * The type of a column, which writes values in ClickHouse's Native format. The server converts to
+ * the column's own type where it differs (String to LowCardinality(String), Int8 to Enum8): {@code
  * input_format_native_allow_types_conversion}.
  */
 public enum ColumnType {

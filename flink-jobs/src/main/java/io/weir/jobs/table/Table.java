@@ -14,9 +14,9 @@ import java.util.ServiceLoader;
 import java.util.TreeMap;
 
 /**
- * A table that jobs write, as {@code clickhouse/migrations} declares it; a test holds the two
- * against each other. The first column is always {@code ts}, by which a table is partitioned. The
- * tables of windows are declared by their jobs, see {@link Tables}.
+ * A table that jobs write, as {@code clickhouse/migrations} declares it; a test compares the two.
+ * The first column is always {@code ts}, by which a table is partitioned. The tables of windows are
+ * declared by their jobs, see {@link Tables}.
  */
 public final class Table {
   public static final Table FLOWS = new Table(0, "flows", true, BatchColumns.FLOWS);
@@ -127,12 +127,12 @@ public final class Table {
     return Registry.BY_ID.get(id);
   }
 
-  /** By which state and messages between operators name the table. */
+  /** The number by which state and messages between operators name the table. */
   public int id() {
     return id;
   }
 
-  /** Filled when it is first asked for, as jobs' tables need this class to declare themselves. */
+  /** Filled on first use, because jobs' tables need this class to declare themselves. */
   private static final class Registry {
     static final Map<Integer, Table> BY_ID = new TreeMap<>();
 
@@ -170,7 +170,7 @@ public final class Table {
     return columns;
   }
 
-  /** Place of a column in {@link #columns()}. */
+  /** Index of a column in {@link #columns()}. */
   public int index(String column) {
     Integer place = places.get(column);
     if (place == null) {
@@ -179,7 +179,7 @@ public final class Table {
     return place;
   }
 
-  /** Sets a column of a row, which has a place for each. */
+  /** Sets a column of a row; the row has one element per column. */
   public void set(Object[] row, String column, Object value) {
     row[index(column)] = value;
   }
@@ -193,13 +193,13 @@ public final class Table {
     return daily ? month * 100 + day.getDayOfMonth() : month;
   }
 
-  /** In capitals, as state names it. */
+  /** The name in capitals, as state contains it. */
   @Override
   public String toString() {
     return name.toUpperCase(Locale.ROOT);
   }
 
-  /** Begins the declaration of a table of which a partition is a month. */
+  /** Begins the declaration of a table partitioned by month. */
   private static Declaration monthly(int id, String name) {
     return new Declaration(id, name).add(DATE_TIME, "ts");
   }

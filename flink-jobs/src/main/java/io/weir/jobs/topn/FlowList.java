@@ -7,7 +7,7 @@ import java.util.function.IntPredicate;
 
 /** A list of the largest flows: a new one is a constant here, and in {@link #ALL}. */
 final class FlowList extends Listed {
-  /** What puts a list in order. */
+  /** The value by which a list is sorted. */
   enum By {
     OCTETS("fwd_octets + rev_octets"),
     PACKETS("fwd_packets + rev_packets");
@@ -54,7 +54,7 @@ final class FlowList extends Listed {
     return BY_PROTOCOL[protocol];
   }
 
-  /** What puts the flow in its place. */
+  /** The value by which the flow is sorted. */
   long value(FlowCursor flow) {
     return by == By.OCTETS ? flow.octets() : flow.packets();
   }

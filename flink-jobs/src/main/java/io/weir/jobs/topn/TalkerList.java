@@ -3,13 +3,13 @@ package io.weir.jobs.topn;
 import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.Listed;
 
-/** A list of what has most traffic: {@link TalkerLists} names them all. */
+/** A list of the largest by traffic: {@link TalkerLists} names them all. */
 abstract class TalkerList extends Listed {
   private static final String OURMON =
       "Ourmon's top talkers and ports (Binkley and Massey, Ourmon and network monitoring performance, 2005)";
   private static final String APPFLOW = "UNINETT's Appflow";
 
-  /** Adds an end of flows up. */
+  /** Adds up the traffic of one end of flows. */
   interface Ends {
     /**
      * Adds the flow, seen from one of its ends.
@@ -41,7 +41,7 @@ abstract class TalkerList extends Listed {
       this.sql = sql;
     }
 
-    /** What puts the host whose sums begin at {@code at} in its place. */
+    /** The value by which the host whose sums begin at {@code at} is sorted. */
     long value(long[] sums, int at) {
       return sums[at + value];
     }
@@ -52,16 +52,16 @@ abstract class TalkerList extends Listed {
     }
   }
 
-  /** By a number that flows have, or that their ends have. */
+  /** Keyed by a number of the flow, or of its ends. */
   abstract static class ByKey extends TalkerList {
     ByKey(int id, String name, String group, String comment, String source) {
       super(id, name, group, comment, source);
     }
 
-    /** Adds the flow to what it belongs to. */
+    /** Adds the flow to the sums of its keys. */
     abstract void add(FlowCursor flow, Ends into);
 
-    /** Whether customers have such a list of their own flows. */
+    /** Whether each customer has such a list of its own flows. */
     boolean isOfCustomers() {
       return true;
     }
@@ -108,11 +108,11 @@ abstract class TalkerList extends Listed {
     }
   }
 
-  /** By the number of what an end of a flow belongs to, where that is known. */
+  /** Keyed by a number of a flow's end, if known. */
   static final class OfEnds extends ByKey {
-    /** What an end belongs to. */
+    /** Gives the number of an end. */
     interface Owner {
-      /** Its number, 0 where it is not known. */
+      /** The number, 0 if unknown. */
       int of(FlowCursor flow, boolean source);
     }
 

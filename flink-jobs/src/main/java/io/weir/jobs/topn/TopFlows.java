@@ -8,7 +8,7 @@ import java.util.stream.Collectors;
 
 /** The table {@code top_flows}. */
 final class TopFlows {
-  /** A row: the flow, and what it may have more. */
+  /** A row: the flow, and its error bound. */
   record Row(FlowCursor flow, long error) {}
 
   static final WindowTable<WindowSums, Row> TABLE =

@@ -8,7 +8,7 @@ import java.util.stream.Collectors;
 
 /** The table {@code top_talkers}. */
 final class TopTalkers {
-  /** Of plain SQL: the distinct flow, and the sums of ends of flows. */
+  /** In plain SQL: the columns that identify a flow, and the sums over ends of flows. */
   static final String FLOW = "tuple(src_addr, dst_addr, src_port, dst_port, protocol) AS flow";
 
   static final String SUMS =

@@ -10,12 +10,12 @@ import io.weir.jobs.window.Sections;
 import io.weir.jobs.window.Sums;
 
 /**
- * What one bucket knows for the top lists of a window: its own largest flows and hosts, since those
- * are in no other bucket, and its part of the sums by port, AS and customer. Over all probes the
- * same for each customer.
+ * One bucket's part of a window's top lists: its largest flows and hosts, which are in no other
+ * bucket, and its part of the sums by port, AS and customer. Over all probes the same for each
+ * customer.
  */
 record TopnDigester(int top) implements Digester {
-  /** Sections: sums by scope; flows; sums by key; hosts; how exact it is. */
+  /** Sections: sums by scope; flows; sums by key; hosts; error bound. */
   static final int TOTALS = 1;
 
   static final int FLOWS = 2;
@@ -23,15 +23,18 @@ record TopnDigester(int top) implements Digester {
   static final int HOSTS = 4;
   static final int ERROR = 5;
 
-  /** A row of flows: scope, list, value, then what {@link FlowCursor#addTo} appends. */
+  /**
+   * Layout of a row of flows: scope, list, value, then the numbers that {@link FlowCursor#addTo}
+   * appends.
+   */
   static final int FLOW_KEY = 3;
 
   static final int FLOW_STRIDE = 12;
 
-  /** A row of hosts: scope, list, value, address, sums. */
+  /** Layout of a row of hosts: scope, list, value, address, sums. */
   static final int HOST_KEY = 3;
 
-  /** What is taken from the ids of lists in keys and rows: state has them so. */
+  /** Subtracted from the ids of lists in keys and rows, because state contains them so. */
   static final int FIRST_LIST = 1;
 
   static final int FIRST_KEY = 3;
@@ -104,7 +107,7 @@ record TopnDigester(int top) implements Digester {
       return sections.toArray();
     }
 
-    /** Takes the flow into the lists and sums of a scope. */
+    /** Adds the flow to the lists and sums of a scope. */
     private void count(int scope, Best[] lists) {
       long octets = flow.octets();
       long packets = flow.packets();
@@ -135,7 +138,7 @@ record TopnDigester(int top) implements Digester {
       end(keys.cells(), sums, flow, source, counts);
     }
 
-    /** The hosts whose bucket this is, whole. */
+    /** The hosts of this bucket, with complete sums. */
     private void hosts(Sections sections) {
       Hosts hosts = flows.hosts();
       long[] sums = new long[hosts.size() * VALUES];

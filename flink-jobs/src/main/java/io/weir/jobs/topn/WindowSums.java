@@ -3,7 +3,7 @@ package io.weir.jobs.topn;
 import io.weir.jobs.window.Sums;
 
 /**
- * What a scope had in the window as a whole.
+ * A scope's totals in the window.
  *
  * @param keys how many hosts, ports, AS or customers there were; of lists of them
  */

@@ -4,11 +4,11 @@ import io.weir.jobs.message.Enrichment;
 import java.util.Arrays;
 
 /**
- * Attempts to open TCP connections, to be judged by whether a SYN-ACK came: a flow with a SYN,
- * whose initiator is known, seen by a probe that sees both directions. A window judges those that
- * were first seen until the answer's time-out before its end, and those of the window before that
- * were too late to be judged there; the answer may come until the window's end, seen by any such
- * probe of the scope.
+ * Attempts to open TCP connections, judged by whether a SYN-ACK came: a flow with a SYN, whose
+ * initiator is known, seen by a probe that sees both directions. A window judges those that were
+ * first seen until the answer's time-out before its end, and those of the window before that were
+ * too late to be judged there; the answer may come until the window's end, seen by any such probe
+ * of the scope.
  *
  * <p>Rows of {@link #STRIDE} numbers: the flow's key, customers, and flags as in {@link
  * FlowTable#ATTRIBUTES} with the answer in {@link #ANSWERED}.
@@ -38,41 +38,47 @@ public final class Attempts {
     return size;
   }
 
-  /** Upper half of the address of who tried ({@code source}), or of whom it tried to reach. */
+  /**
+   * High 64 bits of the address of the host that tried ({@code source}), or of the host that it
+   * tried to reach.
+   */
   public long high(int attempt, boolean source) {
     return rows[attempt * STRIDE + (source ? FlowTable.SRC : FlowTable.DST)];
   }
 
-  /** Lower half of that address. */
+  /** Low 64 bits of that address. */
   public long low(int attempt, boolean source) {
     return rows[attempt * STRIDE + (source ? FlowTable.SRC : FlowTable.DST) + 1];
   }
 
-  /** Customer of who tried, 0 for none. */
+  /** Customer of the host that tried, 0 for none. */
   public int customer(int attempt) {
     return (int) (rows[attempt * STRIDE + CUSTOMER] >>> 32);
   }
 
-  /** Whether who tried is inside: at the probe's site, or over all probes inside the nation. */
+  /**
+   * Whether the host that tried is inside: at the probe's site, or over all probes inside the
+   * nation.
+   */
   public boolean isLocal(int attempt, boolean national) {
     int inside = national ? Enrichment.SRC_NATIONAL : Enrichment.SRC_AT_SITE;
     return (rows[attempt * STRIDE + FLAGS] & inside) != 0;
   }
 
-  /** Whether whom the attempt tried to reach has answered. */
+  /** Whether the destination of the attempt has answered. */
   public boolean answered(int attempt) {
     int at = attempt * STRIDE;
     return (rows[at + FLAGS] & ANSWERED) != 0 || isClosed(rows, at);
   }
 
-  /** How many of the rows, the first ones, are of the window before. */
+  /** Number of rows at the beginning that are from the previous window. */
   int before() {
     return before;
   }
 
   /**
-   * Begins a window whose attempts are judged up to {@code edge} ms after its start, and takes in
-   * what {@link #late} gave of the one before.
+   * Begins a window whose attempts are judged up to {@code edge} ms after its start, and adds the
+   * attempts that {@link #late} gave of the one before.
    */
   void begin(long edge, int ofBucket, long[] lateBefore) {
     open.clear();
@@ -106,15 +112,15 @@ public final class Attempts {
     }
   }
 
-  /** The attempts that the next window is to judge. */
+  /** The attempts deferred to the next window. */
   long[] late() {
     return Arrays.copyOf(late, lateSize * STRIDE);
   }
 
   /**
-   * Takes in what answers the attempts: all that was seen in this window.
+   * Adds possible answers to the attempts: everything seen in this window.
    *
-   * @param many whether what one probe tried, another may have seen answered
+   * @param many whether another probe may have seen the answer to an attempt
    */
   void answer(long[] cells, int flows, boolean many) {
     if (many && lateSize > 0) {
@@ -129,7 +135,10 @@ public final class Attempts {
     look(rows, size, cells, flows);
   }
 
-  /** Fills {@link #open} with the attempts that did not answer themselves, and closes it. */
+  /**
+   * Puts the unanswered attempts into {@link #open}, and marks those that a flow of this window
+   * answers.
+   */
   private void look(long[] attempts, int count, long[] cells, int flows) {
     for (int at = 0; at < count * STRIDE; at += STRIDE) {
       if ((attempts[at + FLAGS] & ANSWERED) == 0) {

@@ -3,13 +3,11 @@ package io.weir.jobs.window;
 import java.util.Arrays;
 
 /**
- * The largest of many values, with what they stand for: a heap of a fixed size whose least is at
- * the top. Of equal values the one that {@link Order} puts first is the larger.
+ * The largest of many values, with their keys: a heap of fixed size with the smallest at the top.
+ * Of equal values, the one that {@link Order} puts first is the larger.
  */
 public final class Best {
-  /**
-   * An order of what values stand for, by their keys, so that a list does not depend on arrival.
-   */
+  /** An order of keys for equal values, so that a list does not depend on arrival. */
   public interface Order {
     /** Whether {@code a} stands before {@code b} where their values are equal. */
     boolean before(int a, int b);
@@ -28,7 +26,7 @@ public final class Best {
     items = new int[Math.min(limit, 16)];
   }
 
-  /** Offers a value; 0 and less is never taken. */
+  /** Offers a value; values of 0 and less are ignored. */
   public void offer(long value, int item) {
     if (value <= 0) {
       return;
@@ -58,7 +56,7 @@ public final class Best {
     return size < limit ? 0 : values[0];
   }
 
-  /** What the least value of a full list stands for, -1 while there is room. */
+  /** The key of the smallest value of a full list, -1 while there is room. */
   public int last() {
     return size < limit ? -1 : items[0];
   }
@@ -68,7 +66,7 @@ public final class Best {
     return size;
   }
 
-  /** What the values stand for, the largest first. Empties the list. */
+  /** The keys, that of the largest value first. Empties the list. */
   public int[] take() {
     int[] sorted = new int[size];
     while (size > 0) {

@@ -4,11 +4,12 @@ import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 
 /**
  * Addresses are spread over buckets. A flow goes to the bucket of its source and to that of its
- * destination, so that all that a host did is in one place, and what several probes saw of one flow
- * meets in both. What is counted once for each flow is counted in the bucket of its lower address.
+ * destination, so that all of a host's traffic is in one place, and the observations of one flow by
+ * several probes meet in both. Counts that include each flow once use the bucket of its lower
+ * address.
  *
  * <p>The buckets' ids are chosen so that Flink spreads them evenly over any number of subtasks up
- * to theirs; both are fixed, or state would not find its flows again.
+ * to theirs; both must never change, or a restored state would not find its flows.
  */
 public final class Buckets {
   public static final int COUNT = 64;

@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Rows of one section of several digests, one after the other. */
+/** The concatenated rows of one section of several digests. */
 public final class Cells {
   /** An order of rows that have the same value. */
   public interface Order {
@@ -39,8 +39,8 @@ public final class Cells {
   }
 
   /**
-   * The best of each list: the first {@code name} numbers of a row say which list it is for, the
-   * next its value.
+   * The best rows of each list: the first {@code name} numbers of a row identify its list, the next
+   * is its value.
    */
   public void best(int limit, int name, Order order, ListTaker taker) {
     Map<long[], Best> lists = new TreeMap<>(Arrays::compare);
@@ -55,8 +55,8 @@ public final class Cells {
   }
 
   /**
-   * Likewise of rows whose first two numbers say which list it is for; of the same value the one
-   * with the lower key comes first.
+   * The same for rows whose first two numbers identify the list; of equal values, the one with the
+   * lower key comes first.
    *
    * @param key where it begins in a row
    * @param length numbers of the key

@@ -6,16 +6,21 @@ import org.apache.datasketches.memory.XxHash;
 
 /**
  * Gives up detail where a bucket holds more flows than it may: the largest flows by octets stay,
- * the others are added up as the agent would have done past its own bound. What a host of the
- * bucket sent goes to (source, port), what it was sent to (destination, port); where there are too
- * many of those, the smallest go on to the protocol alone. Packets, octets and SYNs stay exact.
+ * the others are added up as the agent would have done past its own bound. Packets that a host of
+ * the bucket sent are summed by (source, port), those that it received by (destination, port); if
+ * there are too many such sums, the smallest are folded by protocol alone. Packets, octets and SYNs
+ * stay exact.
  *
- * <p>How many distinct destinations a host had among the flows that went is kept in a sketch, where
- * they are many ({@link Sketches}; the hash is that of Apache DataSketches). A flow that went may
- * come again and is then too small by what it had: at most the largest that went, each time.
+ * <p>If many flows of a host were aggregated, a sketch estimates the number of their distinct
+ * destinations ({@link Sketches}; the hash is that of Apache DataSketches). A flow that was folded
+ * may reappear, and then lacks its earlier counts: each time at most those of the largest folded
+ * flow.
  */
 final class Coarse {
-  /** Flows that went, of one host and protocol, from which on their destinations are sketched. */
+  /**
+   * Number of aggregated flows of one host and protocol from which on their destinations are
+   * counted by a sketch.
+   */
   private static final int SKETCH_FROM = 64;
 
   private final FlowTable kept = new FlowTable();
@@ -26,17 +31,17 @@ final class Coarse {
   private long largest;
   private long[] sketches;
 
-  /** What stays, and what the rest became. */
+  /** The remaining flows, and the sums of the rest. */
   FlowTable kept() {
     return kept;
   }
 
-  /** Octets of the largest flow that went. */
+  /** Octets of the largest flow that was aggregated. */
   long largest() {
     return largest;
   }
 
-  /** Sketches of the destinations that went, as in {@link Sketches}. */
+  /** Sketches of the destinations of aggregated flows, as in {@link Sketches}. */
   long[] sketches() {
     return sketches;
   }
@@ -95,12 +100,12 @@ final class Coarse {
     return values[length - count - 1] + 1;
   }
 
-  /** The source's lower half with the protocol in it: enough to count by. */
+  /** The low 64 bits of the source, mixed with the protocol: a key that suffices for counting. */
   private static long host(FlowCursor flow) {
     return flow.low(true) ^ (long) flow.protocol() << 48;
   }
 
-  /** Adds what both ends of a flow did, as far as they are in this bucket. */
+  /** Adds the traffic of both ends of a flow, for each end that is in this bucket. */
   private void both(FlowCursor flow, long[] cells) {
     boolean owned = Buckets.owner(cells, flow.place()) == bucket;
     boolean src = flow.isIn(bucket, true);
@@ -116,7 +121,7 @@ final class Coarse {
 
   /**
    * Adds one direction of a flow for one of its ends: {@code source} says which, {@code forward}
-   * whether it is what the source sent.
+   * whether the source sent the packets.
    */
   private void oneWay(
       FlowCursor flow, long[] cells, boolean source, boolean forward, boolean owned) {
@@ -154,7 +159,7 @@ final class Coarse {
     coarse.add(entry, 0);
   }
 
-  /** The half of a number that is of one end, put where that end is now. */
+  /** One end's half of a number, moved to the position that the end has now. */
   private static long end(long both, boolean source, boolean sends) {
     long half = source ? both >>> 32 : both & 0xffffffffL;
     return sends ? half << 32 : half;
@@ -192,7 +197,7 @@ final class Coarse {
     kept.add(entry, 0);
   }
 
-  /** Sketches the destinations of the flows that went, of hosts that had many. */
+  /** Makes the sketches of the destinations of aggregated flows, for hosts that had many. */
   private void sketch(long[] cells, int size, long least, Sums went) {
     Sums rows = new Sums(1);
     sketches = new long[0];

@@ -3,7 +3,7 @@ package io.weir.jobs.window;
 import io.weir.jobs.serde.WireType;
 
 /**
- * What one bucket says to one job of one window, for one probe or over all.
+ * One bucket's result for one job and window, for one probe or over all.
  *
  * @param job number of the job, see {@link Windows}
  * @param probe empty over all
@@ -11,7 +11,7 @@ import io.weir.jobs.serde.WireType;
  * @param bucket id of the bucket
  * @param reported probes whose window was complete
  * @param expected probes that are enrolled, 1 for a probe's own
- * @param data as the job's {@link Digester} and {@link RowMaker} agree on
+ * @param data in the form that the job's {@link Digester} and {@link RowMaker} share
  */
 public record Digest(
     int job, String probe, long window, int bucket, int reported, int expected, long[] data) {

@@ -9,7 +9,7 @@ public interface Digester extends Serializable {
 
   /**
    * Stride of the digest where it is a table of sums ({@link Sums}) that is added up over several
-   * windows: what is said later of the same window is then only the difference. 0 where the digest
+   * windows: later digests of the same window then contain only the difference. 0 where the digest
    * replaces the one before.
    */
   default int sums() {

@@ -4,8 +4,8 @@ import io.weir.jobs.message.Direction;
 import io.weir.jobs.message.Enrichment;
 
 /**
- * One flow of a window at a time, by names: moves over the entries of a {@link FlowTable} without
- * making an object for each. An <em>end</em> of a flow is its source ({@code true}) or its
+ * One flow of a window at a time, by names: iterates over the entries of a {@link FlowTable}
+ * without making an object for each. An <em>end</em> of a flow is its source ({@code true}) or its
  * destination ({@code false}); octets are those of layer 3.
  */
 public final class FlowCursor {
@@ -22,7 +22,7 @@ public final class FlowCursor {
     return new FlowCursor(data);
   }
 
-  /** Over entries of which nobody says whose they are. */
+  /** A cursor over entries without a declared scope. */
   FlowCursor(long[] cells) {
     this(cells, cells.length / FlowTable.STRIDE, -1, false);
   }
@@ -34,7 +34,7 @@ public final class FlowCursor {
     over(cells, size);
   }
 
-  /** Begins anew over other entries, before the first. */
+  /** Restarts before the first of other entries. */
   FlowCursor over(long[] others, int size) {
     cells = others;
     at = -FlowTable.STRIDE;
@@ -42,7 +42,7 @@ public final class FlowCursor {
     return this;
   }
 
-  /** Goes to the next flow; false where there is none. */
+  /** Advances to the next flow; false if there is none. */
   public boolean next() {
     at += FlowTable.STRIDE;
     return at < end;
@@ -54,7 +54,10 @@ public final class FlowCursor {
     return this;
   }
 
-  /** Goes to the flow whose key and octets begin at a place of a digest; no more of it is there. */
+  /**
+   * Points at the flow whose key and octets begin at an offset in a digest; its other values are
+   * unavailable.
+   */
   public FlowCursor place(int place) {
     at = place;
     return this;
@@ -67,12 +70,12 @@ public final class FlowCursor {
 
   // ---- who ----
 
-  /** Upper half of an end's address. */
+  /** High 64 bits of an end's address. */
   public long high(boolean source) {
     return cells[at + (source ? FlowTable.SRC : FlowTable.DST)];
   }
 
-  /** Lower half of an end's address. */
+  /** Low 64 bits of an end's address. */
   public long low(boolean source) {
     return cells[at + (source ? FlowTable.SRC : FlowTable.DST) + 1];
   }
@@ -92,7 +95,7 @@ public final class FlowCursor {
     return FlowTable.protocol(cells[at + FlowTable.TUPLE]);
   }
 
-  /** Whether it is an overflow record: many flows, of which only some of the key is known. */
+  /** Whether it is an overflow record: many flows, of which only a part of the key is known. */
   public boolean isOverflow() {
     return FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0;
   }
@@ -103,19 +106,19 @@ public final class FlowCursor {
     return key == 0 || key == (source ? FlowTable.SOURCE_AND_PORT : FlowTable.DESTINATION_AND_PORT);
   }
 
-  /** Whether the destination port is known: not of overflow records by protocol. */
+  /** Whether the destination port is known, as in all but overflow records by protocol. */
   public boolean namesPort() {
     return overflowKey() != FlowTable.PROTOCOL;
   }
 
-  /** Whether it is what came back, of flows that are no longer told apart. */
+  /** Whether it sums the replies of flows that were folded together. */
   public boolean isBack() {
     return FlowTable.isBack(cells[at + FlowTable.TUPLE]);
   }
 
   /**
-   * Whether what is counted once for each flow is to be counted in this bucket; the same flow may
-   * be in the bucket of its other end, too.
+   * Whether this bucket makes the counts that include each flow once; the flow may also be in the
+   * bucket of its other end.
    */
   public boolean isOwned() {
     long tuple = cells[at + FlowTable.TUPLE];
@@ -153,7 +156,7 @@ public final class FlowCursor {
     return cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
   }
 
-  /** Octets that an end sent; what it received is what the other one sent. */
+  /** Octets that an end sent; it received those that the other end sent. */
   public long octetsSent(boolean source) {
     return cells[at + (source ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
   }
@@ -163,7 +166,7 @@ public final class FlowCursor {
     return cells[at + (source ? FlowTable.FWD_PACKETS : FlowTable.REV_PACKETS)];
   }
 
-  /** Whether any packet had one of the flags that are counted. */
+  /** Whether any packet had one of the counted flags. */
   public boolean hasTcpFlags() {
     return (cells[at + FlowTable.SYN]
             | cells[at + FlowTable.SYNACK]
@@ -214,7 +217,7 @@ public final class FlowCursor {
     return (int) half(FlowTable.CUSTOMER, source);
   }
 
-  /** Whether an end is a customer's. */
+  /** Whether an end belongs to a customer. */
   public boolean hasCustomer() {
     return cells[at + FlowTable.CUSTOMER] != 0;
   }
@@ -238,7 +241,7 @@ public final class FlowCursor {
     return is(FlowTable.GUESS);
   }
 
-  /** Whether only probes saw it that are declared to see one direction. */
+  /** Whether only probes declared to see one direction saw it. */
   public boolean isOneWay() {
     return is(FlowTable.ONE_WAY);
   }
@@ -256,7 +259,10 @@ public final class FlowCursor {
             : source ? Enrichment.SRC_AT_SITE : Enrichment.DST_AT_SITE);
   }
 
-  /** Which way its source's packets go, seen from the probe's site or over all from the nation. */
+  /**
+   * The direction of its source's packets, seen from the probe's site or, over all, from the
+   * nation.
+   */
   public Direction direction() {
     int flags = (int) cells[at + FlowTable.ATTRIBUTES];
     return national ? Direction.ofNation(flags) : Direction.ofSite(flags);

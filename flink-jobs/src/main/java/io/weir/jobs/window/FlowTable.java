@@ -4,13 +4,12 @@ import io.weir.jobs.message.Enrichment;
 import java.util.Arrays;
 
 /**
- * What flows did in a window: an open hash table by five-tuple whose entries lie one after the
- * other in one array, {@link #STRIDE} numbers each, so that adding allocates nothing. This class,
- * {@link Packed} and {@link FlowCursor} know where in an entry a number lies; who reads flows uses
- * the cursor.
+ * The flows of a window: an open hash table by five-tuple whose entries are contiguous in one
+ * array, {@link #STRIDE} numbers each, so that adding allocates nothing. This class, {@link Packed}
+ * and {@link FlowCursor} know the layout of an entry; other code reads flows with the cursor.
  *
- * <p>What a flow has beside sums (application, AS, country, customer) is the largest value that any
- * of its records had: 0, unknown, gives way to what is known.
+ * <p>A flow's attributes other than sums (application, AS, country, customer) are the largest
+ * values of its records, so that a known value replaces 0, unknown.
  */
 final class FlowTable {
   /** Numbers of an entry. */
@@ -28,13 +27,16 @@ final class FlowTable {
    */
   static final int TUPLE = 4;
 
-  /** Of {@link #TUPLE}: an overflow record of IPv6. Its addresses may not tell. */
+  /** Of {@link #TUPLE}: an overflow record of IPv6, which its addresses may not show. */
   static final long OVERFLOW_IPV6 = 1;
 
-  /** Of {@link #TUPLE}, {@link Coarse} alone: counted in the bucket of the flow's other address. */
+  /**
+   * Of {@link #TUPLE}, {@link Coarse} alone: the flow is counted in the bucket of its other
+   * address.
+   */
   static final long ELSEWHERE = 2;
 
-  /** Of {@link #TUPLE}, {@link Coarse} alone: what came back from the port, not what went to it. */
+  /** Of {@link #TUPLE}, {@link Coarse} alone: packets from the port, not to it. */
   static final long BACK = 4;
 
   static final int FWD_OCTETS = 5;
@@ -72,13 +74,13 @@ final class FlowTable {
   static final int QUOTES_UDP = 128;
   static final int IPV6 = 256;
 
-  /** Seen by a probe that is declared to see one direction only. */
+  /** Flag: only probes that are declared to see one direction saw the flow. */
   static final int ONE_WAY = 1024;
 
   /** A packet may be clamped into an interval from this long before. */
   static final long EARLIEST_MS = 60_000;
 
-  /** What an overflow record counts by, as in {@code Overflow.Key}; 0 for a flow. */
+  /** The kind of key of an overflow record, as in {@code Overflow.Key}; 0 for a flow. */
   static final int SOURCE_AND_PORT = 1;
 
   static final int DESTINATION_AND_PORT = 2;
@@ -106,7 +108,7 @@ final class FlowTable {
     return cells;
   }
 
-  /** Forgets all entries, and what memory many of them took. */
+  /** Removes all entries, and releases the memory of a large table. */
   void clear() {
     if (slots.length > 1 << 20 && size < slots.length / 16) {
       cells = new long[64 * STRIDE];
@@ -117,7 +119,7 @@ final class FlowTable {
     size = 0;
   }
 
-  /** The number of a key that stands for ports, protocol and what an overflow record counts by. */
+  /** The number of a key that combines ports, protocol and the kind of overflow record. */
   static long tuple(int srcPort, int dstPort, int protocol, int overflowKey) {
     return (long) srcPort << 48
         | (long) dstPort << 32
@@ -142,7 +144,7 @@ final class FlowTable {
     return (int) (tuple >>> OVERFLOW_SHIFT) & 3;
   }
 
-  /** Whether it is what came back, of flows that are no longer told apart. */
+  /** Whether it sums the replies of flows that were folded together. */
   static boolean isBack(long tuple) {
     return (tuple & BACK) != 0;
   }
@@ -259,7 +261,7 @@ final class FlowTable {
     }
   }
 
-  /** Whether two entries are of one five-tuple. */
+  /** Whether two entries have the same five-tuple. */
   static boolean sameDirection(long[] cells, int a, int b) {
     return cells[a] == cells[b]
         && cells[a + 1] == cells[b + 1]
@@ -268,7 +270,7 @@ final class FlowTable {
         && cells[a + 4] == cells[b + 4];
   }
 
-  /** Whether two entries are of one flow, in whichever direction. */
+  /** Whether two entries belong to one flow, in whichever direction. */
   static boolean sameFlow(long[] cells, int a, int b) {
     return sameDirection(cells, a, b)
         || (cells[a] == cells[b + 2]

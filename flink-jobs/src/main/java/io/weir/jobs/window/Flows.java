@@ -5,14 +5,15 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * The flows of one window that a bucket knows: those of one probe, or over all probes with each
- * flow as one of them saw it.
+ * A bucket's flows of one window: those of one probe, or over all probes with each flow as one of
+ * them saw it.
  *
- * <p><b>One flow, many observers.</b> Where several probes saw a flow, in whichever direction, the
- * one counts that sees both directions, then has looked at most packets (least sampled), then
- * stands nearest to the source (at its site, then at the destination's), then has the lowest rank,
- * then the first name. Where only probes that see one direction saw it, each direction is taken
- * from the best that saw it. Overflow records do not name their flows: all of them count.
+ * <p><b>One flow, many observers.</b> If several probes saw a flow, in whichever direction, one of
+ * them counts: preferably one that sees both directions, then the one that examined most packets
+ * (least sampled), then the one nearest to the source (at its site, then at the destination's),
+ * then the one with the lowest rank, then the first by name. If only probes that see one direction
+ * saw it, each direction comes from the best probe that saw it. Overflow records do not name their
+ * flows: all of them count.
  */
 public final class Flows {
   private final FlowTable table = new FlowTable();
@@ -63,8 +64,8 @@ public final class Flows {
   }
 
   /**
-   * Octets that a flow may have more than it is said to have here, because memory did not suffice;
-   * one that is not here has no more than that. 0: all is exact.
+   * Upper bound of the octets that a flow has beyond its count here, because memory did not
+   * suffice; a flow that is missing here has at most as many. 0: all counts are exact.
    */
   public long errorOctets() {
     return errorOctets;
@@ -75,12 +76,12 @@ public final class Flows {
     return sketches;
   }
 
-  /** Attempts to open TCP connections that are to be judged with this window. */
+  /** Attempts to open TCP connections to judge with this window. */
   public Attempts attempts() {
     return attempts;
   }
 
-  /** The hosts of the flows whose bucket this is. */
+  /** The hosts of the flows that belong to this bucket. */
   public Hosts hosts() {
     if (!hostsLoaded) {
       hosts.load(cursor(), size, bucket, attempts);
@@ -90,11 +91,11 @@ public final class Flows {
   }
 
   /**
-   * Takes in what came.
+   * Adds the received data.
    *
-   * @param logs what each probe saw: of one, or of all
-   * @param late what the window before left to this one to judge, see {@link Attempts}
-   * @param edgeMs attempts seen up to so long after the window's start are judged with it
+   * @param logs the flows that each probe saw: of one probe, or of all
+   * @param late the attempts that the previous window deferred, see {@link Attempts}
+   * @param edgeMs attempts seen up to this long after the window's start are judged with it
    */
   void load(
       int bucketNumber, boolean overAll, List<WindowState.Log> logs, long[] late, long edgeMs) {
@@ -149,8 +150,8 @@ public final class Flows {
   }
 
   /**
-   * Adds up what came of a probe, so that each flow is one entry; and where that are still more
-   * than {@code limit}, all but the largest together.
+   * Adds up the entries of a probe, so that each flow is one entry; if more than {@code limit}
+   * remain, aggregates all but the largest.
    */
   void compact(WindowState.Log log, int ofBucket, int limit) {
     fill(log);
@@ -164,7 +165,7 @@ public final class Flows {
     log.errorOctets += coarse.largest();
   }
 
-  /** Puts what was loaded of one probe back as it is now, each flow one entry. */
+  /** Stores the loaded flows of one probe again, each as one entry. */
   void settle(WindowState.Log log) {
     if (!log.isCompact()) {
       keep(log, table);
@@ -319,7 +320,10 @@ public final class Flows {
     return observerA < observerB;
   }
 
-  /** Gives the best entry the direction that it did not see, from the best that saw it. */
+  /**
+   * Completes the best entry with the direction that it did not see, from the best probe that saw
+   * it.
+   */
   private void joinDirections(int first, int best) {
     int at = best * FlowTable.STRIDE;
     for (int direction = 0; direction < 2; direction++) {

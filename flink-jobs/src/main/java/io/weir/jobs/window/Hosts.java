@@ -18,17 +18,17 @@ public final class Hosts {
     return size;
   }
 
-  /** How many there are with those that did no more than fail to reach someone before. */
+  /** Number of hosts including those that only failed to reach another host earlier. */
   public int known() {
     return index.size();
   }
 
-  /** Upper half of a host's address. */
+  /** High 64 bits of a host's address. */
   public long high(int host) {
     return index.cells()[host * Sums.KEY];
   }
 
-  /** Lower half of a host's address. */
+  /** Low 64 bits of a host's address. */
   public long low(int host) {
     return index.cells()[host * Sums.KEY + 1];
   }
@@ -38,7 +38,7 @@ public final class Hosts {
     return Cells.before(index.cells(), a * Sums.KEY, b * Sums.KEY, Sums.KEY);
   }
 
-  /** Number of the host with this address, -1 where there is none. */
+  /** Number of the host with this address, -1 if there is none. */
   public int find(long high, long low) {
     int at = index.find(high, low);
     return at < 0 ? -1 : at / Sums.KEY;
@@ -49,7 +49,7 @@ public final class Hosts {
     return hostOf[2 * flow.number() + (source ? 0 : 1)];
   }
 
-  /** The first of the ends of flows that are a host's, -1 where it has none. */
+  /** The first flow end of a host, -1 if it has none. */
   public int first(int host) {
     return head[host];
   }

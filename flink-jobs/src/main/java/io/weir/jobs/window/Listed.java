@@ -1,8 +1,8 @@
 package io.weir.jobs.window;
 
 /**
- * What a table of windows has by declaration: a list or a dimension, which is a value of a column,
- * or an indicator, which is a column. The table's statements, the reference and the plain-SQL check
+ * A declared part of a table of windows: a list or a dimension, which is a value of a column, or an
+ * indicator, which is a column. The table's statements, the reference and the plain-SQL check
  * follow from it.
  */
 public abstract class Listed {
@@ -44,12 +44,12 @@ public abstract class Listed {
     return group;
   }
 
-  /** What it means; may be empty. */
+  /** Its meaning; may be empty. */
   public final String comment() {
     return comment;
   }
 
-  /** Where the definition is from. */
+  /** The paper or RFC that defines it, with the section. */
   public final String source() {
     return source;
   }

@@ -13,11 +13,11 @@ import org.apache.flink.core.memory.DataOutputView;
 import org.apache.flink.util.Collector;
 
 /**
- * What was written of one window: its version, and how long each list was, so that where a list has
- * become shorter, or is no more, what stood at its end is written over.
+ * The rows written for one window: its version, and the length of each list, so that the end of a
+ * list that became shorter or disappeared is overwritten.
  */
 final class Lists {
-  /** A list that was written: its rows at most, and what stands where there is none any more. */
+  /** A written list: its greatest number of rows, and the row that replaces a removed one. */
   private record Written(int length, TableRow empty) {}
 
   private int version;

@@ -15,18 +15,18 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * Merges the buckets' digests of one window and scope into rows: the first time when every bucket
- * has given its own, later a moment after one of them has given another, with the next version.
+ * Merges the buckets' digests of one window and scope into rows: the first version when every
+ * bucket has sent its digest, a further version shortly after a bucket has sent a new one.
  */
 final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private static final long serialVersionUID = 1;
 
-  /** How long the other buckets are waited for when one has given another digest. */
+  /** How long to wait for the other buckets after one has sent a new digest. */
   static final long SETTLE_MS = 2_000;
 
   /**
-   * Digests are kept for so many minutes after the last one, counted one by one while the jobs run:
-   * a downtime counts as one.
+   * How many minutes digests are kept after the last one, counted while the jobs run: a downtime
+   * counts as one minute.
    */
   static final int KEEP_MINUTES = (int) (WindowFunction.KEEP_MS / 60_000) + 2;
 
@@ -38,10 +38,10 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
   private transient MapState<Integer, Digest> parts;
   private transient ValueState<Lists> written;
 
-  /** When the digests are to be merged again. */
+  /** When to merge the digests again. */
   private transient ValueState<Long> mergeAt;
 
-  /** When the next minute without a digest is over, and how many are left then. */
+  /** When the next minute without a digest ends, and the minutes left then. */
   private transient ValueState<Long> minuteAt;
 
   private transient ValueState<Integer> minutesLeft;
@@ -51,7 +51,7 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
     this.maker = maker;
   }
 
-  /** What digests are merged by. */
+  /** The key by which digests are merged. */
   static String key(Digest digest) {
     return digest.window() + "/" + digest.probe();
   }

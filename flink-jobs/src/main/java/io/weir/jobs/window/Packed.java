@@ -4,8 +4,8 @@ import java.util.Arrays;
 
 /**
  * Entries of a {@link FlowTable} one after the other, in less than half the room: without zeros,
- * with two numbers in one where both are small. The first number is the tuple, whose free bits say
- * what follows.
+ * with two numbers in one where both are small. The first number is the tuple, whose free bits
+ * state which numbers follow.
  */
 final class Packed {
   /** Room that the longest entry takes. */
@@ -120,7 +120,7 @@ final class Packed {
     entries++;
   }
 
-  /** What was appended, as an array of its own; begins anew. */
+  /** Returns the appended entries as a new array, and starts over. */
   long[] take() {
     long[] taken = Arrays.copyOf(numbers, length);
     length = 0;
@@ -129,7 +129,8 @@ final class Packed {
   }
 
   /**
-   * Reads the entry that begins at {@code from} into {@code entry}; returns where the next does.
+   * Reads the entry that begins at {@code from} into {@code entry}; returns the beginning of the
+   * next.
    */
   static int read(long[] packed, int from, long[] entry) {
     return read(packed, from, entry, 0);

@@ -18,8 +18,9 @@ import java.util.Map;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
- * Sends what the windows need of each record to the buckets of both of its addresses: when there is
- * much of it, and before a closing record that ends a window, which follows as a mark.
+ * Sends the fields of each record that windows need to the buckets of both of its addresses: once
+ * enough records have gathered, and before a closing record that ends a window, which follows as a
+ * mark.
  */
 final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private static final long serialVersionUID = 1;
@@ -140,7 +141,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     }
   }
 
-  /** Sets {@link #entry} to what the windows need of a record. */
+  /** Sets {@link #entry} to the fields of a record that windows need. */
   private void fill(Flow flow, Enrichment known, int number, long intervalOffset) {
     int overflowKey = 0;
     int flags = known.ends[number];
@@ -228,8 +229,8 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   }
 
   /**
-   * Every bucket hears of every window that there is something of, so that all agree on which
-   * windows there are.
+   * Every bucket receives a message about every window with data, so that all agree on which
+   * windows exist.
    */
   @Override
   protected void flush() {

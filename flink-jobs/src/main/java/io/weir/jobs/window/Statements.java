@@ -5,10 +5,10 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /**
- * The SQL that follows from a {@link WindowTable}.
+ * The SQL statements generated from a {@link WindowTable}.
  *
  * @param primary columns of the sorting key that are the primary key
- * @param shownWhere of which rows of the table, {@code t}, the view shows
+ * @param shownWhere condition on the rows of the table, {@code t}, that the view shows
  */
 public record Statements(
     String name,
@@ -23,7 +23,7 @@ public record Statements(
    * A column.
    *
    * @param name empty where the view alone has the column
-   * @param lists whether it says which list a row is of
+   * @param lists whether it identifies the list of a row
    * @param viewName empty where the table alone has the column
    * @param viewSql over {@code t}, the table
    */
@@ -37,7 +37,7 @@ public record Statements(
       String viewType,
       String viewSql,
       String viewComment) {
-    /** Whether the view has it as the table does. */
+    /** Whether the view shows it as the table has it. */
     boolean isTables() {
       return viewName.equals(name) && viewType.equals(type) && viewComment.equals(comment);
     }
@@ -88,9 +88,9 @@ public record Statements(
   }
 
   /**
-   * Makes the view, also in the place of an older one. Columns that are the table's are declared by
-   * their names alone, {@code LIKE table (column, ...)}: {@code clickhouse/weir_schema} puts type
-   * and comment there.
+   * Creates the view, or replaces an older one. Columns that are the table's are declared by their
+   * names alone, {@code LIKE table (column, ...)}: {@code clickhouse/weir_schema} puts type and
+   * comment there.
    */
   public String createView() {
     List<Column> seen = columns.stream().filter(column -> !column.viewName.isEmpty()).toList();

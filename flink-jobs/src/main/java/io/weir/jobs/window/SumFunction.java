@@ -18,9 +18,10 @@ import org.apache.flink.util.Collector;
 
 /**
  * Adds up the buckets' sums of short windows in a longer one, for one probe or over all, and makes
- * its rows: when every bucket has spoken of the last short window, or {@code delay} after the end
- * with what has come (for windows of the past: after their first part came); and again with the
- * next version when more comes, until nothing has come for {@link MergeFunction#KEEP_MINUTES}.
+ * its rows: when the digests of the last short window have arrived from every bucket, or {@code
+ * delay} after the end with what has come (for windows of the past: after their first part came);
+ * and again with the next version when more comes, until nothing has come for {@link
+ * MergeFunction#KEEP_MINUTES}.
  */
 final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private static final long serialVersionUID = 1;
@@ -39,7 +40,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   static final class Window {
     final Sums sums;
 
-    /** Buckets that have spoken of the last short window, a bit each. */
+    /** Buckets whose digest of the last short window has arrived, one bit each. */
     long last;
 
     /** Probes reported and expected, by the start of the short window. */
@@ -60,7 +61,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       this.began = began;
     }
 
-    /** What stands at the end of the state. */
+    /** The mark at the end of the state. */
     void fields(Fields fields) throws IOException {
       began = fields.of(began);
       touched = fields.of(touched);
@@ -79,7 +80,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     this.maker = maker;
   }
 
-  /** What sums are added up by. */
+  /** The key by which sums are added up. */
   String key(Digest digest) {
     return Math.floorDiv(digest.window(), windowMs) * windowMs + "/" + digest.probe();
   }
@@ -162,7 +163,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     window.changed = false;
   }
 
-  /** When the window is written with what has come. */
+  /** When to write the window with the data received so far. */
   private long due(Window window, long start) {
     boolean ahead = start > window.began + WindowFunction.KEEP_MS;
     return Math.max(ahead ? 0 : start + windowMs, window.began + shortMs) + delayMs;

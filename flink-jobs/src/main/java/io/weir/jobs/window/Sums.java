@@ -3,8 +3,8 @@ package io.weir.jobs.window;
 import java.util.Arrays;
 
 /**
- * Sums by a key of two numbers: an open hash table whose entries lie one after the other in one
- * array, in the order that their keys came, so that writing the table is writing the array.
+ * Sums by a key of two numbers: an open hash table whose entries are contiguous in one array, in
+ * the order in which their keys came, so that writing the table is writing the array.
  */
 public final class Sums {
   /** Numbers of the key. */
@@ -15,7 +15,7 @@ public final class Sums {
   private int[] slots; // 1 + number of the entry; 0 is free
   private int size;
 
-  /** A table with so many sums for each key. */
+  /** A table with this many sums for each key. */
   public Sums(int values) {
     stride = KEY + values;
     cells = new long[16 * stride];
@@ -38,7 +38,8 @@ public final class Sums {
   }
 
   /**
-   * Forgets all entries, and what memory many of them took, at a cost that goes with their number.
+   * Removes all entries, and releases the memory of a large table, at a cost proportional to their
+   * number.
    */
   public void clear() {
     if (slots.length > 64 && size < slots.length / 16) {
@@ -51,7 +52,8 @@ public final class Sums {
   }
 
   /**
-   * Where the entry of a key begins in {@link #cells}; it is made, all zero, where there is none.
+   * The beginning of a key's entry in {@link #cells}; if there is none, adds one with all sums
+   * zero.
    */
   public int at(long high, long low) {
     if ((size + 1) * 2 > slots.length) {
@@ -78,13 +80,13 @@ public final class Sums {
     cells[at + KEY + value] += amount;
   }
 
-  /** One of the sums of a key, 0 where there is none. */
+  /** One of the sums of a key, 0 if there is none. */
   public long get(long high, long low, int value) {
     int at = find(high, low);
     return at < 0 ? 0 : cells[at + KEY + value];
   }
 
-  /** Where the entry of a key begins, negative where there is none. */
+  /** The beginning of a key's entry, negative if there is none. */
   public int find(long high, long low) {
     return (slots[slot(high, low)] - 1) * stride;
   }

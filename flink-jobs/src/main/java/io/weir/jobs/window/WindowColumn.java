@@ -8,7 +8,7 @@ import java.util.function.Function;
 final class WindowColumn<W, T> {
   final String name;
 
-  /** As jobs write it; null where the view alone has the column. */
+  /** The type that jobs write; null if only the view has the column. */
   final ColumnType type;
 
   String sqlType;
@@ -21,12 +21,12 @@ final class WindowColumn<W, T> {
   String viewSql;
   String viewComment;
 
-  /** Where a row has it from: the whole list, or the thing that the row is of; or null. */
+  /** The source of the value: the whole list, or the row's own subject; or null. */
   Function<W, Object> whole;
 
   Function<T, Object> value;
 
-  /** What is expected in plain SQL; empty where nothing says it. */
+  /** The expected value in plain SQL; empty if there is none. */
   String check = "";
 
   boolean isKey;

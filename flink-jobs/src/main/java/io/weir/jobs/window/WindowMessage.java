@@ -4,11 +4,11 @@ import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.serde.WireType;
 
 /**
- * What the buckets of the windows hear.
+ * A message to the buckets of the windows.
  *
  * @param kind what came
  * @param bucket one of {@link Buckets#IDS}
- * @param probe whose; empty for {@link Kind#ENROLLED}
+ * @param probe that sent it; empty for {@link Kind#ENROLLED}
  * @param window start of the window, ms from 1970; PART only
  * @param entries of a PART, and how the probe is declared
  * @param rank of the probe; PART only
@@ -33,11 +33,12 @@ record WindowMessage(
     /** Flows of one probe and window, {@link Packed}. */
     PART,
     /**
-     * A worker has closed its intervals: worker, workers of the probe, epoch, until when (ms), and
-     * when the broker took that in, see {@link RawMessage#appended}.
+     * A worker has closed its intervals. Data: worker, number of the probe's workers, epoch, end of
+     * the last closed interval (ms), and the time at which the broker received the record, see
+     * {@link RawMessage#appended}.
      */
     MARK,
-    /** How many probes are enrolled. */
+    /** The number of enrolled probes. */
     ENROLLED
   }
 

@@ -12,16 +12,16 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * One bucket's part of one window: what came of every probe, and what has been said of it. Times
- * are ms from 1970.
+ * One bucket's part of one window: the data of every probe, and the digests already sent. Times are
+ * ms from 1970.
  */
 final class WindowState {
   private static final long[] NONE = {};
 
   /**
-   * One scope: when it was last handed on (0: never), how many probes were complete, whether it has
-   * changed since; what was said that later sums are corrected by; and what is left to the next
-   * window.
+   * The state of one scope: when its digests were last emitted (0: never), how many probes were
+   * complete then, and whether data has arrived since; the digests sent, from which corrections of
+   * sums are computed; and the attempts deferred to the next window.
    */
   static final class Said {
     long at;
@@ -29,12 +29,12 @@ final class WindowState {
     boolean changed;
     long[] sums = NONE;
 
-    /** Attempts that the next window is to judge, see {@link Attempts}. */
+    /** Attempts deferred to the next window, see {@link Attempts}. */
     long[] late = NONE;
 
     /**
-     * Whether there is something to hand on, and it is time: at once where it is ready, later every
-     * {@code again} ms.
+     * Whether a digest is due: immediately when the window becomes complete, later every {@code
+     * again} ms.
      */
     boolean due(boolean ready, int nowReported, long now, long again) {
       return at == 0 ? changed && ready : (changed || nowReported > reported) && now - at >= again;
@@ -74,8 +74,8 @@ final class WindowState {
   }
 
   /**
-   * What came of one probe: {@link Packed} entries as they came, or added up by flow where there
-   * are many. Arrays in it are never changed.
+   * The data of one probe: {@link Packed} entries in the order of arrival, or added up by flow if
+   * there are many. Arrays in it are never changed.
    */
   static final class Log {
     List<long[]> chunks = new ArrayList<>();
@@ -112,7 +112,7 @@ final class WindowState {
       }
     }
 
-    /** Forgets all but what the next window needs. */
+    /** Drops all data except that which the next window needs. */
     void end() {
       chunks = new ArrayList<>();
       entries = 0;
@@ -137,10 +137,10 @@ final class WindowState {
   final Map<String, Log> probes = new TreeMap<>();
   Said all = new Said();
 
-  /** When the first part came. */
+  /** Arrival of the first part. */
   long began;
 
-  /** When the last part came. */
+  /** Arrival of the last part. */
   long touched;
 
   /** Entries of all probes. */
@@ -152,12 +152,12 @@ final class WindowState {
     return entries;
   }
 
-  /** What is left of the only probe; null where there are more. */
+  /** The data of the only probe; null if there are several. */
   private long[] onlyLate() {
     return probes.size() == 1 ? probes.values().iterator().next().said.late : null;
   }
 
-  /** The same attempts, in the array of the only probe where that left the same. */
+  /** The same attempts; shares the array of the only probe if that is equal. */
   long[] shared(long[] late) {
     return Arrays.equals(onlyLate(), late) ? onlyLate() : late;
   }

@@ -18,12 +18,12 @@ import java.util.stream.Stream;
 
 /**
  * The declaration of a table of windows and of the view that shows its newest version. Each column
- * is declared once, with its type, its comment, how the view shows it, where a row has it from and
- * which expression over plain SQL it is held against; statements, rows, the reference and the check
+ * is declared once, with its type, its comment, its form in the view, the source of its value and
+ * the plain-SQL expression that it must equal; statements, rows, the reference and the check
  * follow.
  *
- * @param <W> what a whole list knows: it is in the rows that stand where a list became shorter, too
- * @param <T> what one row is made of
+ * @param <W> data of a whole list, which rows that replace removed ones have, too
+ * @param <T> the source of one row
  */
 public final class WindowTable<W, T> {
   /** Values of {@code scope}. */
@@ -32,10 +32,10 @@ public final class WindowTable<W, T> {
   static final int ALL = 2;
   static final int CUSTOMER = 3;
 
-  /** A step of the plain-SQL check: a table of that name is made of the SELECT. */
+  /** A step of the plain-SQL check: creates a table with that name from the SELECT. */
   public record Step(String name, String sql) {}
 
-  /** A column that several tables have, of rows that hold an {@code S}. */
+  /** A column shared by several tables, whose rows contain an {@code S}. */
   public record Figure<S>(
       ColumnType type, String name, String comment, Function<S, Object> value) {}
 
@@ -52,12 +52,12 @@ public final class WindowTable<W, T> {
   private int primary;
   private Table table;
 
-  /** Where a cell of a row is, and what it is. */
+  /** The position and the type of a cell in a row. */
   private record Cell<S>(int place, Function<S, Object> value) {}
 
-  /** A function of a row and of the place of a number in it. */
+  /** A function of a row and of the offset of a number in it. */
   public interface Numbers<T> {
-    /** The number at that place. */
+    /** The number at that offset. */
     long of(T thing, int place);
   }
 
@@ -74,7 +74,7 @@ public final class WindowTable<W, T> {
     add(length, "window_s", "Length of the window in seconds");
   }
 
-  /** What the table is, for people. */
+  /** A description of the table, for people. */
   public WindowTable<W, T> comment(String what) {
     comment = what;
     return this;
@@ -92,12 +92,12 @@ public final class WindowTable<W, T> {
     return columns.get(columns.size() - 1);
   }
 
-  /** Whose rows they are: a probe's or all probes'. */
+  /** The scope of the rows: a probe, or all probes. */
   public WindowTable<W, T> scope(String what) {
     return scope("", what, "Name of the probe, empty for all");
   }
 
-  /** Whose rows they are: a probe's, all probes' or a customer's. */
+  /** The scope of the rows: a probe, all probes or a customer. */
   public WindowTable<W, T> customerScope(String what) {
     return customerScope(what, "Name of the probe, empty for all and for customers");
   }
@@ -113,7 +113,7 @@ public final class WindowTable<W, T> {
     return this;
   }
 
-  /** A column that tells rows apart, of the same type in the view. */
+  /** A key column, of the same type in the view. */
   private WindowColumn<W, T> key(ColumnType type, String columnName, String what, String sqlType) {
     WindowColumn<W, T> column = add(type, columnName, what);
     column.sqlType = sqlType;
@@ -145,7 +145,7 @@ public final class WindowTable<W, T> {
   /**
    * A column whose values are declared one by one.
    *
-   * @param what comes first in the comment, before what the values mean
+   * @param what beginning of the comment, before the meanings of the values
    */
   public WindowTable<W, T> listed(String columnName, String what, List<? extends Listed> listed) {
     Set<String> meanings = new LinkedHashSet<>();
@@ -168,7 +168,7 @@ public final class WindowTable<W, T> {
     return this;
   }
 
-  /** A column whose values are those of an enum, by their order. */
+  /** A column whose values are the constants of an enum, by their order. */
   public WindowTable<W, T> listed(String columnName, String what, Enum<?>[] listed) {
     String sqlType =
         Arrays.stream(listed)
@@ -178,7 +178,7 @@ public final class WindowTable<W, T> {
     return this;
   }
 
-  /** The place in the list. */
+  /** The rank in the list. */
   public WindowTable<W, T> rank(String what) {
     add(UINT16, "rank", what).isKey = true;
     return this;
@@ -197,7 +197,7 @@ public final class WindowTable<W, T> {
     return this;
   }
 
-  /** A column of each row. The check compares it with what has the same name in plain SQL. */
+  /** A column of each row. The check compares it with the plain-SQL column of the same name. */
   public WindowTable<W, T> column(
       ColumnType type, String columnName, String what, Function<T, Object> value) {
     checked(type, columnName, what).value = value;
@@ -224,7 +224,7 @@ public final class WindowTable<W, T> {
     return this;
   }
 
-  /** Columns of what {@code part} takes from each row. */
+  /** Columns of the part that {@code part} takes from each row. */
   @SafeVarargs
   public final <S> WindowTable<W, T> columns(Function<T, S> part, Figure<S>... figures) {
     for (Figure<S> figure : figures) {
@@ -282,20 +282,24 @@ public final class WindowTable<W, T> {
     return this;
   }
 
-  /** The expression over the last step of plain SQL that what the view shows is held against. */
+  /**
+   * The expression over the last plain-SQL step with which the check compares the view's column.
+   */
   public WindowTable<W, T> check(String sql) {
     last().check = sql;
     return this;
   }
 
-  /** Nothing in plain SQL says what the column is to be. */
+  /** The check does not compare the column: plain SQL gives no expected value. */
   public WindowTable<W, T> unchecked() {
     return check("");
   }
 
   // ---- the rest ----
 
-  /** What the view is, for people; it shows rows of which {@code where} holds. */
+  /**
+   * A description of the view, for people; the view shows the rows for which {@code where} holds.
+   */
   public WindowTable<W, T> view(String where, String what) {
     shownWhere = where;
     viewComment = what;
@@ -325,7 +329,7 @@ public final class WindowTable<W, T> {
   /**
    * Ends the declaration.
    *
-   * @param sql last step of the plain-SQL check, named as the table is
+   * @param sql last step of the plain-SQL check, with the name of the table
    */
   public WindowTable<W, T> declared(String sql) {
     step(name, sql);
@@ -350,7 +354,7 @@ public final class WindowTable<W, T> {
     return table;
   }
 
-  /** What the table is, for people. */
+  /** A description of the table, for people. */
   public String comment() {
     return comment;
   }
@@ -364,7 +368,7 @@ public final class WindowTable<W, T> {
 
   // ---- rows ----
 
-  /** A row that has nothing but its scope and what its whole list knows. */
+  /** A row with only its scope and the data of its whole list. */
   public Object[] row(int customer, boolean national, W whole) {
     Object[] row = new Object[table.columns().size()];
     table.set(row, "scope", customer != 0 ? CUSTOMER : national ? ALL : PROBE);
@@ -375,7 +379,7 @@ public final class WindowTable<W, T> {
     return row;
   }
 
-  /** A copy of a row, with what one thing of the list has. */
+  /** A copy of a row, completed with the data of one item of the list. */
   public Object[] row(Object[] ofList, T thing) {
     Object[] row = ofList.clone();
     fill(row, values, thing);
@@ -415,12 +419,12 @@ public final class WindowTable<W, T> {
     return new Statements(name, comment, all, order, primary, view(), viewComment, shownWhere);
   }
 
-  /** The steps of plain SQL that end in what the view is to show. */
+  /** The plain-SQL steps whose last one computes the view's expected rows. */
   public List<Step> steps() {
     return List.copyOf(steps);
   }
 
-  /** The columns that tell the rows of a window apart. */
+  /** The columns that identify a row within a window. */
   public List<String> key() {
     return columns.stream()
         .filter(column -> column.isKey && column.shown)

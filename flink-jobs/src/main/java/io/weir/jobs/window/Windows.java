@@ -15,7 +15,7 @@ import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.util.Collector;
 
 /**
- * What the jobs that look at windows share: records are sent to the buckets of their addresses,
+ * The part that all jobs over windows share: records are sent to the buckets of their addresses,
  * kept until the window is complete, and digested there for each job; the digests become rows.
  */
 public final class Windows {
@@ -28,9 +28,10 @@ public final class Windows {
    * From messages and the list of probes to rows.
    *
    * @param window of the buckets
-   * @param delay after the end of a window until what is over all probes is written with what came
+   * @param delay after the end of a window until the rows over all probes are written with the data
+   *     received
    * @param answer how long an answer to a SYN may take
-   * @param maxEntries flows that are kept one by one, each counted for both of its ends
+   * @param maxEntries maximum number of flows kept individually, each counted for both of its ends
    */
   public static DataStream<TableRow> rows(
       DataStream<Accepted> messages,

@@ -16,7 +16,7 @@ import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What is taken out of files in MaxMind's format, and which files are not taken. */
+/** The values read from files in MaxMind's format, and the files refused. */
 class AddressFileTest {
   private static final long BUILT_AT = 1_767_225_600;
 
@@ -94,7 +94,7 @@ class AddressFileTest {
     assertFalse(error.getMessage().contains("\n"), error.getMessage());
   }
 
-  /** Whatever is wrong in a file, it is refused or read, and never ends the thread. */
+  /** A damaged file is refused or read, and never ends the thread. */
   @Test
   void randomDamageIsRefusedOrRead() throws IOException {
     byte[] whole = systems().bytes(BUILT_AT);

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What messages of the compacted topics come to. */
+/** The declarations read from messages of the compacted topics. */
 class DeclarationsTest {
   private final Declarations declarations = new Declarations();
 

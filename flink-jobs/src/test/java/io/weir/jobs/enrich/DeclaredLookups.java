@@ -10,8 +10,8 @@ import java.util.TreeMap;
 import org.apache.flink.metrics.MetricGroup;
 
 /**
- * Look-ups that know what a test gives them, and of autonomous systems and countries always the
- * same: 198.51.100.0/24 is AS64500 in Norway, 203.0.113.0/24 AS64501 in Sweden, 2001:db8:1::/48
+ * Look-ups with the declarations of a test, and fixed autonomous systems and countries:
+ * 198.51.100.0/24 is AS64500 in Norway, 203.0.113.0/24 AS64501 in Sweden, 2001:db8:1::/48
  * AS4200000000 in Norway.
  */
 public final class DeclaredLookups implements Lookups {
@@ -44,7 +44,7 @@ public final class DeclaredLookups implements Lookups {
             .withCountries(countries.build());
   }
 
-  /** Whether the message is a declaration; if so it holds from now on. */
+  /** Whether the message is a declaration; if so, applies it from now on. */
   public boolean take(RawMessage message) throws Exception {
     String topic = message.topic();
     if (!topic.equals(Declarations.PREFIXES) && !topic.equals(Declarations.PROBES)) {

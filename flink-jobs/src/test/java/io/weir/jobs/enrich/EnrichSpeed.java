@@ -14,9 +14,9 @@ import java.util.List;
 import java.util.Random;
 
 /**
- * What enrichment costs, for trials: {@code EnrichSpeed [PREFIXES [NETWORKS [SECONDS]]]}. Prints
- * how long tables take to build, and the nanoseconds for each record of all that is looked up of
- * it: of both addresses prefix, autonomous system and country, and the service.
+ * Measures the cost of enrichment: {@code EnrichSpeed [PREFIXES [NETWORKS [SECONDS]]]}. Prints the
+ * time to build the tables, and the nanoseconds per record for all its look-ups: of both addresses
+ * prefix, autonomous system and country, and the service.
  */
 public final class EnrichSpeed {
   private static final Random RANDOM = new Random(1);

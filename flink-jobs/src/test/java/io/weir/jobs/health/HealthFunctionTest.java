@@ -32,7 +32,7 @@ class HealthFunctionTest {
     health.close();
   }
 
-  /** Kafka answers every 5 s: the probe has one partition, of which nothing ever comes. */
+  /** Kafka answers every 5 s: the probe has one partition, which stays empty. */
   private void answers(long fromSeconds, long toSeconds) throws Exception {
     for (long at = BASE + 1000 * fromSeconds; at < BASE + 1000 * toSeconds; at += 5_000) {
       alerts.addAll(health.time(at));

@@ -7,6 +7,7 @@ import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.Reports;
+import io.weir.jobs.serde.FieldSerializer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.ClosingRecord;
@@ -36,7 +37,8 @@ class ProbeLedgerTest {
     for (int i = 0; i < 20; i++) {
       long at = BASE + 5_000L * i;
       ledger.accept(ends(at, moving ? 100 + i : 100), at, GRACE, false, rows::add);
-      ledger = new ProbeLedger.Serializer().copy(ledger); // as Flink does after a checkpoint
+      ledger =
+          new FieldSerializer<>(ProbeLedger.class).copy(ledger); // as Flink does after a checkpoint
     }
     return rows;
   }
@@ -209,7 +211,7 @@ class ProbeLedgerTest {
             event(LedgerEvent.Kind.CLOSING, 5, second, 0, next.toByteArray()));
     for (LedgerEvent event : events) {
       ledger.accept(event, BASE, GRACE, false, rows::add);
-      ledger = new ProbeLedger.Serializer().copy(ledger);
+      ledger = new FieldSerializer<>(ProbeLedger.class).copy(ledger);
     }
     for (long start : new long[] {BASE - 10_000, BASE, second}) {
       Object[] row = null;

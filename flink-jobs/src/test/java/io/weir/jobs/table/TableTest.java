@@ -39,7 +39,7 @@ class TableTest {
     assertTrue(declared.sql.contains("PARTITION BY " + by), "partition() must agree");
   }
 
-  /** What the jobs write for a column of this type; the server converts. */
+  /** The type that the jobs write for a column of this type; the server converts. */
   private static String written(String type) {
     if (type.startsWith("Enum8")) {
       return "Int8";
@@ -51,8 +51,8 @@ class TableTest {
   private record Declared(String sql, Map<String, String> columns) {}
 
   /**
-   * What the migrations come to: the last statement that makes the table, as NAME or as NAME_anew
-   * to be exchanged with it, and what ALTER TABLE adds after it, one ADD COLUMN a line.
+   * The net result of the migrations: the last statement that creates the table, as NAME or as
+   * NAME_anew to be exchanged with it, and what ALTER TABLE adds after it, one ADD COLUMN a line.
    */
   private static Declared declared(Table table) throws IOException {
     Pattern create =

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
-/** Where there are more flows than may be kept, sums stay exact and the largest flows whole. */
+/** With more flows than may be kept, the sums stay exact and the largest flows complete. */
 class CoarseTest {
   private static final long IPV4 = 0xffffL << 32;
   private static final int LIMIT = 1000;
@@ -40,7 +40,7 @@ class CoarseTest {
     return flows;
   }
 
-  /** Sums over what is counted once for each flow: octets, packets, SYNs. */
+  /** Sums that count each flow once: octets, packets, SYNs. */
   private static long[] sums(List<FlowTable> buckets) {
     long[] sums = new long[3];
     for (int bucket = 0; bucket < buckets.size(); bucket++) {

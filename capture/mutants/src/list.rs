@@ -1,0 +1,182 @@
+//! The mutants that cargo-mutants lists, and the draw among them.
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+use xxhash_rust::xxh64::xxh64;
+
+/// A place in a file, from 1; columns are characters.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Span {
+    pub start: Place,
+    pub end: Place,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub enum Genre {
+    FnValue,
+    BinaryOperator,
+    UnaryOperator,
+    MatchArm,
+    MatchArmGuard,
+    StructField,
+}
+
+/// A mutant as cargo-mutants lists it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Mutant {
+    /// Its number among those drawn, from 1.
+    #[serde(skip)]
+    pub number: u32,
+    pub file: String,
+    pub genre: Genre,
+    /// `file:line:column: change`.
+    name: String,
+    pub replacement: String,
+    pub span: Span,
+    /// The line that it begins in, without blanks around it.
+    #[serde(skip)]
+    pub line: String,
+    /// Which one it is among those of the same file, change and line.
+    #[serde(skip)]
+    nth: usize,
+}
+
+/// A mutant that no test can notice, as `equivalent.toml` lists it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Equivalent {
+    file: String,
+    change: String,
+    /// The line of the source, without blanks around it.
+    line: String,
+    #[allow(dead_code)]
+    reason: String,
+}
+
+#[derive(Deserialize)]
+struct Equivalents {
+    #[serde(default)]
+    mutant: Vec<Equivalent>,
+}
+
+impl Mutant {
+    /// Where it is, and its change.
+    pub fn says(&self) -> String {
+        self.name.replace('\n', " ")
+    }
+
+    /// Its change alone: `replace < with <= in Table::add`.
+    pub fn change(&self) -> &str {
+        let place = format!("{}:{}:{}: ", self.file, self.span.start.line, self.span.start.column);
+        self.name.strip_prefix(&place).unwrap_or(&self.name)
+    }
+
+    /// The same after changes elsewhere in the file.
+    pub fn key(&self) -> String {
+        format!("{}: {}: {}: {}", self.file, self.change(), self.line, self.nth)
+    }
+
+    /// The folder of its file below `src`.
+    pub fn folder(&self) -> String {
+        let below = self.file.trim_start_matches("src/");
+        below.rsplit_once('/').map_or_else(|| ".".to_owned(), |(folder, _)| folder.to_owned())
+    }
+}
+
+/// All mutants of the agent in files below `src/<folder>`, without its test helpers and the benchmarks' program.
+pub fn all(capture: &Path, folder: &str) -> Result<Vec<Mutant>> {
+    let output = Command::new("cargo")
+        .args(["mutants", "--list", "--json", "--dir"])
+        .arg(capture)
+        .output()
+        .context("cargo mutants cannot be run")?;
+    if !output.status.success() {
+        bail!("cargo mutants: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut mutants: Vec<Mutant> = serde_json::from_slice(&output.stdout)?;
+    let wanted = format!("src/{folder}");
+    mutants.retain(|mutant| {
+        mutant.file.starts_with(&wanted) && !mutant.file.starts_with("src/bin/") && mutant.file != "src/main.rs"
+    });
+    let mut sources: HashMap<String, Vec<String>> = HashMap::new();
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for mutant in &mut mutants {
+        if !sources.contains_key(&mutant.file) {
+            let text = std::fs::read_to_string(capture.join(&mutant.file))?;
+            sources.insert(mutant.file.clone(), text.lines().map(|line| line.trim().to_owned()).collect());
+        }
+        mutant.line.clone_from(&sources[&mutant.file][mutant.span.start.line - 1]);
+        let nth = seen.entry(mutant.key()).or_default();
+        mutant.nth = *nth;
+        *nth += 1;
+    }
+    Ok(mutants)
+}
+
+/// Draws `count` of them: those whose keys have the least hashes, so that a change of the sources leaves the rest of the draw
+/// as it was.
+pub fn drawn(mut mutants: Vec<Mutant>, count: usize, seed: u64) -> Vec<Mutant> {
+    mutants.sort_by_cached_key(|mutant| xxh64(mutant.key().as_bytes(), seed));
+    mutants.truncate(count);
+    mutants.sort_by(|one, other| {
+        let place = |mutant: &Mutant| (mutant.file.clone(), mutant.span.start.line, mutant.span.start.column);
+        place(one).cmp(&place(other))
+    });
+    (1..).zip(&mut mutants).for_each(|(number, mutant)| mutant.number = number);
+    mutants
+}
+
+/// What the list of equivalent mutants says.
+pub fn equivalents(path: &Path) -> Result<Vec<Equivalent>> {
+    let text = std::fs::read_to_string(path)?;
+    Ok(toml::from_str::<Equivalents>(&text).with_context(|| path.display().to_string())?.mutant)
+}
+
+impl Equivalent {
+    pub fn is(&self, mutant: &Mutant) -> bool {
+        self.file == mutant.file && self.change == mutant.change() && self.line == mutant.line
+    }
+
+    pub fn says(&self) -> String {
+        format!("{}: {}: {}", self.file, self.change, self.line)
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub fn mutant(number: u32, genre: Genre, from: (usize, usize), to: (usize, usize), replacement: &str) -> Mutant {
+        let place = |(line, column)| Place { line, column };
+        Mutant {
+            number,
+            file: "src/a/b.rs".to_owned(),
+            genre,
+            name: format!("src/a/b.rs:{}:{}: change {number}", from.0, from.1),
+            replacement: replacement.to_owned(),
+            span: Span { start: place(from), end: place(to) },
+            line: String::new(),
+            nth: 0,
+        }
+    }
+
+    #[test]
+    fn the_draw_is_the_same_after_a_change_elsewhere() {
+        let of = |range: std::ops::Range<u32>| -> Vec<Mutant> {
+            range.map(|number| mutant(number, Genre::FnValue, (number as usize, 1), (number as usize, 2), "")).collect()
+        };
+        let changes = |drawn: Vec<Mutant>| -> Vec<String> { drawn.iter().map(|one| one.change().to_owned()).collect() };
+        let (all, fewer) = (changes(drawn(of(1..101), 20, 7)), changes(drawn(of(2..101), 20, 7)));
+        assert!(fewer.iter().filter(|one| all.contains(one)).count() >= 19);
+        assert_ne!(all, changes(drawn(of(1..101), 20, 8)));
+    }
+}

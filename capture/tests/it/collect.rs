@@ -1,0 +1,290 @@
+//! `weir-probe collect` as a whole: what routers and nProbes send, in its records, its metrics and its summary.
+
+use crate::common::cluster::PATIENCE;
+use crate::probe;
+use rdkafka::ClientConfig;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A running collector; a test that fails kills it.
+struct Collector {
+    child: Child,
+    records: PathBuf,
+    log: PathBuf,
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Collector {
+    /// Starts it, and waits until it listens; templates and the like are kept in `folder`.
+    fn start(folder: &Path, arguments: &[&str]) -> Collector {
+        let [config, records, log] = ["weir-probe.toml", "records", "log"].map(|name| folder.join(name));
+        std::fs::write(&config, "probe = \"edge\"\ninterval = \"1s\"\n[metrics]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+        let mut command = probe();
+        command.args(["collect", "--to", "jsonl", "--config"]).arg(&config).arg("--state-dir").arg(folder);
+        command.args(arguments).stdout(File::create(&records).unwrap()).stderr(File::create(&log).unwrap());
+        let collector = Collector { child: command.spawn().unwrap(), records, log };
+        collector.until("listening on");
+        collector
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Waits until it says this.
+    fn until(&self, needle: &str) {
+        until(|| self.log().contains(needle), || format!("it does not say {needle:?} but:\n{}", self.log()));
+    }
+
+    /// The word after this in its log.
+    fn said_after(&self, needle: &str) -> String {
+        let log = self.log();
+        let rest = log.split_once(needle).unwrap_or_else(|| panic!("no {needle:?} in:\n{log}")).1;
+        rest.split([' ', ',', '\n']).next().unwrap().to_owned()
+    }
+
+    fn metrics(&self) -> String {
+        let address = self.said_after("metrics on http://");
+        let mut stream = TcpStream::connect(address.strip_suffix("/metrics").unwrap()).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// Waits until its metrics have this line.
+    fn counts(&self, line: &str) {
+        let has = || self.metrics().lines().any(|other| other == line);
+        until(has, || format!("no {line:?} in:\n{}", self.metrics()));
+    }
+
+    /// Asks it to end; its records, and the end of its log: the summary.
+    fn stop(mut self) -> (Vec<Value>, String) {
+        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+        until(|| self.child.try_wait().unwrap().is_some(), || "it does not end".to_owned());
+        let lines = std::fs::read_to_string(&self.records).unwrap();
+        let records = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (records, self.log())
+    }
+}
+
+/// Its summary as JSON.
+fn summary(log: &str) -> Value {
+    serde_json::from_str(log.lines().last().unwrap()).unwrap_or_else(|error| panic!("{error} in:\n{log}"))
+}
+
+fn until(mut is: impl FnMut() -> bool, otherwise: impl FnOnce() -> String) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "{}", otherwise());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn now_s() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as u32
+}
+
+fn words(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+}
+
+/// NetFlow v5 with records of three packets and 300 octets, from ports that go on with its number.
+fn v5(records: u32, number: u32) -> Vec<u8> {
+    let mut data = words(&[5 << 16 | records, 90_000, now_s(), 0, number, 0]);
+    for port in 1000 + number..1000 + number + records {
+        data.extend(words(&[0x0a00_0001, 0x0a00_0002, 0, 0, 3, 300, 90_000, 90_000, port << 16 | 53, 17 << 8, 0, 0]));
+    }
+    data
+}
+
+#[test]
+fn records_of_a_router_are_published_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Collector::start(folder.path(), &["--netflow", "127.0.0.1:0", "--summary", "json"]);
+    let to = collector.said_after("listening on ");
+    let router = UdpSocket::bind("127.0.0.2:0").unwrap();
+    router.send_to(&v5(2, 0), &to).unwrap();
+    // Four records are missing before this one.
+    router.send_to(&v5(1, 6), &to).unwrap();
+    router.send_to(b"GET / HTTP/1.1", &to).unwrap();
+    let of = "{exporter=\"127.0.0.2\",protocol=\"netflow5\"}";
+    collector.counts(&format!("weir_probe_exporter_records_total{of} 3"));
+    collector.counts(&format!("weir_probe_exporter_lost_total{of} 4"));
+    collector.counts(&format!("weir_probe_exporter_records_without_sampling_rate_total{of} 3"));
+    collector
+        .counts("weir_probe_exporter_refused_total{exporter=\"\",protocol=\"unknown\",cause=\"unknown_version\"} 1");
+
+    let (records, log) = collector.stop();
+    let of = |record: &Value| ["exporter_addr", "src_addr", "dst_addr"].map(|key| record[key].clone());
+    assert!(
+        records.iter().all(|record| of(record) == [json!("127.0.0.2"), json!("10.0.0.1"), json!("10.0.0.2")]),
+        "{records:?}"
+    );
+    let sum = |key: &str| records.iter().map(|record| record[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((records.len(), sum("fwd_packets"), sum("fwd_octets")), (3, 9, 900));
+    let told = summary(&log);
+    assert_eq!((&told["exporters"], &told["datagrams"], &told["records_received"]), (&json!(1), &json!(3), &json!(3)));
+    assert_eq!((&told["packets"], &told["octets"], &told["records"]), (&json!(9), &json!(900), &json!(3)));
+    assert_eq!(told["lost"]["records_or_datagrams"], 4);
+    assert_eq!(told["without_sampling_rate"], 3);
+    assert_eq!(told["refused"], json!({"unknown_version": 1}));
+    assert_eq!(told["octets_received"], 24 + 48 * 2 + 24 + 48 + 14);
+    assert_eq!(told["times_moved"], json!({"future": 0, "old": 0}));
+}
+
+#[test]
+fn the_summary_for_people_names_what_came_beside_flows_and_what_did_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Collector::start(folder.path(), &["--ipfix", "127.0.0.1:0", "--netflow", "127.0.0.1:0"]);
+    let to = collector.said_after("listening on ");
+    let router = UdpSocket::bind("127.0.0.3:0").unwrap();
+    router.send_to(&v5(2, 0), &to).unwrap();
+    router.send_to(&v5(1, 9), &to).unwrap();
+    // Events: natEvent 1 of an address.
+    let set = |id: u32, body: &[u8]| [words(&[id << 16 | (body.len() as u32 + 4)]), body.to_vec()].concat();
+    let message =
+        |number: u32, set: Vec<u8>| [words(&[10 << 16 | (16 + set.len() as u32), now_s(), number, 1]), set].concat();
+    let template = [300, 4, 230, 1, 8, 4, 225, 4, 323, 8].map(u16::to_be_bytes).concat();
+    let event = [&[1, 10, 0, 0, 1, 192, 0, 2, 9][..], &(u64::from(now_s()) * 1000).to_be_bytes()].concat();
+    router.send_to(&message(0, set(2, &template)), &to).unwrap();
+    router.send_to(&message(0, set(300, &event)), &to).unwrap();
+    let of = "{exporter=\"127.0.0.3\",protocol=\"netflow5\"}";
+    collector.counts(&format!("weir_probe_exporter_records_total{of} 3"));
+    let (_, log) = collector.stop();
+    for line in [
+        "3 records of 2 exporters in 4 datagrams",
+        "  published: 3 records, 9 packets, 900 octets, ",
+        "  beside flows: 1 events of translation, 0 samples of interfaces' counters",
+        "  lost before they came, by sequence numbers: 7",
+        "  without a sampling rate, counted as they came: 3 records",
+    ] {
+        assert!(log.contains(line), "no {line:?} in:\n{log}");
+    }
+    for absent in ["dropped by exporters", "nProbe's messages", "without a place"] {
+        assert!(!log.contains(absent), "{absent:?} in:\n{log}");
+    }
+}
+
+#[test]
+fn connections_that_carry_ipfix_are_heard_like_datagrams() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let collector = Collector::start(folder.path(), &["--ipfix", &port, "--summary", "json"]);
+    let template = [[2, 24, 300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat()].concat();
+    let data = [words(&[300 << 16 | 20]), words(&[0x0a00_0001, 0x0a00_0002, 100, 1])].concat();
+    let body = [template, data].concat();
+    let message = [words(&[10 << 16 | (16 + body.len() as u32), now_s(), 0, 1]), body].concat();
+    let mut stream = TcpStream::connect(&port).unwrap();
+    stream.write_all(&message).unwrap();
+    collector.counts("weir_probe_exporter_records_total{exporter=\"127.0.0.1\",protocol=\"ipfix\"} 1");
+    let (records, log) = collector.stop();
+    assert_eq!((records.len(), &records[0]["fwd_octets"]), (1, &json!(100)));
+    assert_eq!(summary(&log)["lost"]["records_or_datagrams"], 0);
+}
+
+/// A record of nProbe's from this port.
+fn nprobe(port: u16) -> String {
+    let now = now_s();
+    format!(
+        "{{\"IPV4_SRC_ADDR\":\"10.0.0.1\",\"IPV4_DST_ADDR\":\"10.0.0.2\",\"L4_SRC_PORT\":{port},\"L4_DST_PORT\":443,\"PROTOCOL\":6,\
+         \"IN_PKTS\":3,\"IN_BYTES\":300,\"FIRST_SWITCHED\":{now},\"LAST_SWITCHED\":{now},\"FAVOURITE_COLOUR\":1}}"
+    )
+}
+
+#[test]
+fn messages_of_an_nprobe_over_zeromq_are_published_and_their_gaps_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = zmq::Context::new();
+    let publisher = context.socket(zmq::PUB).unwrap();
+    publisher.bind("tcp://127.0.0.1:*").unwrap();
+    let endpoint = publisher.get_last_endpoint().unwrap().unwrap();
+    let collector = Collector::start(folder.path(), &["--nprobe-zmq", &endpoint, "--summary", "json"]);
+    let send = |topic: &str, number: u32, payload: &str| {
+        let mut header = topic.as_bytes().to_vec();
+        header.resize(16, 0);
+        header.extend([2, 0]);
+        header.extend((payload.len() as u16).to_be_bytes());
+        header.extend(number.to_be_bytes());
+        publisher.send_multipart([&header, payload.as_bytes()], 0).unwrap();
+    };
+    // A subscriber hears what is published after it has come.
+    let mut number = 0;
+    until(
+        || {
+            send("hello", number, "{}");
+            number += 1;
+            collector.log().contains("nProbe publishes on")
+        },
+        || "nobody subscribes".to_owned(),
+    );
+    for port in 1..=3 {
+        send("flow", number + u32::from(port) - 1, &nprobe(port));
+    }
+    // Two are missing here.
+    send("flow", number + 5, &nprobe(4));
+    collector.counts("weir_probe_exporter_records_total{exporter=\"127.0.0.1\",protocol=\"nprobe\"} 4");
+    collector.counts("weir_probe_exporter_lost_total{exporter=\"127.0.0.1\",protocol=\"nprobe\"} 2");
+    collector.counts("weir_probe_nprobe_messages_total{topic=\"flow\"} 4");
+    collector.counts("weir_probe_nprobe_elements_left_out_total{element=\"FAVOURITE_COLOUR\"} 4");
+    let (records, log) = collector.stop();
+    let mut ports: Vec<_> = records.iter().map(|record| record["src_port"].as_u64().unwrap()).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [1, 2, 3, 4]);
+    let told = summary(&log);
+    assert_eq!((&told["nprobe"]["messages"]["flow"], &told["lost"]["records_or_datagrams"]), (&json!(4), &json!(2)));
+    assert_eq!(told["nprobe"]["elements_left_out"]["FAVOURITE_COLOUR"], 4);
+}
+
+/// Writes records to the topic `nprobe`.
+fn write(cluster: &MockCluster<'static, DefaultProducerContext>, ports: std::ops::RangeInclusive<u16>) {
+    let producer: BaseProducer =
+        ClientConfig::new().set("bootstrap.servers", cluster.bootstrap_servers()).create().unwrap();
+    for port in ports {
+        producer.send(BaseRecord::<(), str>::to("nprobe").partition(0).payload(&nprobe(port))).unwrap();
+    }
+    producer.flush(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_topic_of_an_nprobe_is_read_once_whichever_collector_does() {
+    let cluster: MockCluster<'static, DefaultProducerContext> = MockCluster::new(1).unwrap();
+    cluster.create_topic("nprobe", 1, 1).unwrap();
+    // From before the first start: it is not of now.
+    write(&cluster, 1..=2);
+    let topic = format!("{};nprobe", cluster.bootstrap_servers());
+    let ports_of = |ports: std::ops::RangeInclusive<u16>, count: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let collector = Collector::start(folder.path(), &["--nprobe-kafka", &topic, "--summary", "json"]);
+        collector.until("reading");
+        // Partitions were given to it, and it looks where they begin.
+        std::thread::sleep(Duration::from_millis(500));
+        write(&cluster, ports);
+        collector.counts(&format!(
+            "weir_probe_exporter_records_total{{exporter=\"127.0.0.1\",protocol=\"nprobe\"}} {count}"
+        ));
+        let (records, log) = collector.stop();
+        assert_eq!(summary(&log)["records_received"], count);
+        let mut ports: Vec<_> = records.iter().map(|record| record["src_port"].as_u64().unwrap()).collect();
+        ports.sort_unstable();
+        ports
+    };
+    assert_eq!(ports_of(3..=5, 3), [3, 4, 5]);
+    // Written while no collector ran: the next one reads it.
+    write(&cluster, 6..=7);
+    assert_eq!(ports_of(8..=8, 3), [6, 7, 8]);
+}

@@ -1,0 +1,190 @@
+package io.weir.jobs.serde;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.weir.proto.Alert;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.EnumMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.util.InstantiationUtil;
+import org.junit.jupiter.api.Test;
+
+/** State is read back as it was, by a later version of its class too. */
+class FieldSerializerTest {
+  enum Side {
+    LEFT,
+    RIGHT
+  }
+
+  record Point(long x, Alert said) {}
+
+  static final class Inner {
+    long count = 3;
+    final TreeMap<Integer, long[]> numbers = new TreeMap<>();
+  }
+
+  static final class Value {
+    long number;
+    int small = 7;
+    boolean yes;
+    String text = "";
+    byte[] octets = {};
+    Alert alert;
+    transient long since;
+    final Inner inner = new Inner();
+    final TreeMap<Long, Inner> byTime = new TreeMap<>();
+    final TreeMap<String, TreeMap<Integer, Point>> nested = new TreeMap<>();
+    final TreeSet<Long> open = new TreeSet<>();
+    final EnumMap<Side, Inner> sides = new EnumMap<>(Map.of(Side.LEFT, new Inner()));
+  }
+
+  private static Value value() {
+    Value value = new Value();
+    value.number = Long.MIN_VALUE;
+    value.small = -1;
+    value.yes = true;
+    value.text = "ä\0";
+    value.octets = new byte[] {1, 2};
+    value.alert = Alert.newBuilder().setText("x").build();
+    value.since = 99;
+    value.inner.count = 4;
+    value.inner.numbers.put(1, new long[] {5, 6});
+    value.byTime.put(10L, new Inner());
+    value.byTime.get(10L).count = 11;
+    value.nested.put("a", new TreeMap<>(Map.of(2, new Point(8, null))));
+    value.open.addAll(List.of(1L, 3L));
+    value.sides.get(Side.LEFT).count = 12;
+    return value;
+  }
+
+  private static void check(Value read, long since) {
+    assertEquals(Long.MIN_VALUE, read.number);
+    assertEquals(-1, read.small);
+    assertTrue(read.yes);
+    assertEquals("ä\0", read.text);
+    assertEquals(2, read.octets[1]);
+    assertEquals("x", read.alert.getText());
+    assertEquals(since, read.since);
+    assertEquals(4, read.inner.count);
+    assertEquals(6, read.inner.numbers.get(1)[1]);
+    assertEquals(11, read.byTime.get(10L).count);
+    assertEquals(new Point(8, null), read.nested.get("a").get(2));
+    assertEquals(List.of(1L, 3L), new ArrayList<>(read.open));
+    assertEquals(12, read.sides.get(Side.LEFT).count);
+    assertEquals(1, read.sides.size());
+  }
+
+  private static byte[] written(Object value, TypeSerializer<Object> by) throws IOException {
+    DataOutputSerializer out = new DataOutputSerializer(64);
+    by.serialize(value, out);
+    return out.getCopyOfBuffer();
+  }
+
+  @Test
+  void readsWhatItWroteAndCopiesMore() throws Exception {
+    FieldSerializer<Value> serializer = new FieldSerializer<>(Value.class);
+    DataOutputSerializer out = new DataOutputSerializer(64);
+    serializer.serialize(value(), out);
+    check(serializer.deserialize(new DataInputDeserializer(out.getCopyOfBuffer())), 0);
+    check(serializer.copy(value()), 99);
+    check(InstantiationUtil.clone(serializer).copy(value()), 99);
+  }
+
+  @Test
+  void aCopyIsApart() {
+    Value from = value();
+    Value copy = new FieldSerializer<>(Value.class).copy(from);
+    from.inner.numbers.get(1)[1] = 0;
+    from.byTime.get(10L).count = 0;
+    from.open.clear();
+    check(copy, 99);
+  }
+
+  static final class Before {
+    long kept = 1;
+    Inner gone = new Inner();
+    final TreeMap<Long, Point> goneToo = new TreeMap<>();
+    String last = "";
+  }
+
+  static final class After {
+    String last = "";
+    long added = 5;
+    long kept;
+  }
+
+  static final class Other {
+    int kept;
+  }
+
+  @Test
+  void aLaterVersionReadsWhatItKnows() throws IOException {
+    Before before = new Before();
+    before.kept = 6;
+    before.gone.numbers.put(1, new long[3]);
+    before.goneToo.put(4L, new Point(3, Alert.getDefaultInstance()));
+    before.last = "z";
+    byte[] state = written(before, new FieldSerializer<Object>(type(Before.class)));
+    Layout old = Layout.of(Before.class, false);
+    assertTrue(Layout.of(After.class, false).reads(old));
+    After after =
+        new FieldSerializer<>(After.class, old).deserialize(new DataInputDeserializer(state));
+    assertEquals(List.of("z", 5L, 6L), List.of(after.last, after.added, after.kept));
+    assertTrue(!Layout.of(Other.class, false).reads(old), "an int is no long");
+  }
+
+  @SuppressWarnings("unchecked")
+  private static Class<Object> type(Class<?> of) {
+    return (Class<Object>) of;
+  }
+
+  record Two(long x, int more, Alert said) {}
+
+  @Test
+  void aRecordWithAnotherComponentReadsAnOlderOne() throws IOException {
+    byte[] state = written(new Point(7, null), new FieldSerializer<Object>(type(Point.class)));
+    Two two =
+        new FieldSerializer<>(Two.class, Layout.of(Point.class, false))
+            .deserialize(new DataInputDeserializer(state));
+    assertEquals(7, two.x);
+    assertEquals(0, two.more);
+    assertNull(two.said);
+  }
+
+  @Test
+  void theSnapshotTellsTheLayout() throws IOException {
+    FieldSerializer<Value> serializer = new FieldSerializer<>(Value.class);
+    DataOutputSerializer out = new DataOutputSerializer(64);
+    serializer.snapshotConfiguration().writeSnapshot(out);
+    FieldSnapshot<Value> read = new FieldSnapshot<>();
+    read.readSnapshot(
+        1, new DataInputDeserializer(out.getCopyOfBuffer()), getClass().getClassLoader());
+    assertTrue(
+        serializer.snapshotConfiguration().resolveSchemaCompatibility(read).isCompatibleAsIs());
+    assertTrue(
+        serializer
+            .snapshotConfiguration()
+            .resolveSchemaCompatibility(ofOneLong("number"))
+            .isCompatibleAfterMigration());
+    assertTrue(
+        serializer
+            .snapshotConfiguration()
+            .resolveSchemaCompatibility(ofOneLong("inner"))
+            .isIncompatible());
+  }
+
+  /** The snapshot of a {@link Value} that had one field, a long. */
+  private static FieldSnapshot<Value> ofOneLong(String field) {
+    Layout layout = new Layout("", Layout.OBJECT, List.of(new Layout(field, "long", List.of())));
+    return new FieldSnapshot<>(new FieldSerializer<>(Value.class, layout));
+  }
+}
