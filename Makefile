@@ -112,8 +112,8 @@ bench-store: build ## What the store costs: octets of a record, inserts, questio
 bench-nat: build ## Who had this address and port at that moment, over 100 million reports (ROWS=100000000)
 	$(TESTS) tests/bench/bench_nat.py $(if $(ROWS),--rows $(ROWS))
 
-simulate: ## Drawn schedules of agents, Kafka and crashes through the jobs, held against plain sums (SEEDS=1000, SEED=first of them)
-	cd flink-jobs && mvn -q -B test -Dtest=SimulatorTest -Dweir.seed=$(or $(SEED),1) -Dweir.seeds=$(or $(SEEDS),$(if $(SEED),1,1000))
+simulate: ## Drawn schedules of agents, Kafka, the store and crashes through the jobs, held against plain sums (SEEDS=1000, SEED=first of them)
+	cd flink-jobs && mvn -q -B test -Dtest='*SimulatorTest' -Dweir.seed=$(or $(SEED),1) -Dweir.seeds=$(or $(SEEDS),$(if $(SEED),1,1000))
 
 simulate-collector: ## Simulated exporters, networks and restarts around the collector (SEEDS=20000, SEED=first of them)
 	cd capture && SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib simulator -- --nocapture

@@ -67,7 +67,11 @@ class ExactlyOnceTest {
     ClickHouse.Endpoint endpoint = new ClickHouse.Endpoint(url, "weir", "writer", "secret");
     ClickHouseSink.Config config =
         new ClickHouseSink.Config(
-            endpoint, directory.resolve("rows").toUri().toString(), 1 << 20, Duration.ofHours(1));
+            endpoint,
+            directory.resolve("rows").toUri().toString(),
+            1 << 20,
+            Duration.ofHours(1),
+            ClickHouseSink.REMEMBERED);
     environment
         .fromSource(
             new DataGeneratorSource<>(

@@ -146,18 +146,27 @@ final class Oracle {
   private final Map<String, String> sites = new TreeMap<>();
   private final Map<String, String> siteOfProbe = new TreeMap<>();
   private final Map<String, Integer> rankOfProbe = new TreeMap<>();
+  private final CounterOracle counters = new CounterOracle();
+  private final HealthOracle health = new HealthOracle();
   private final List<String> differences = new ArrayList<>();
 
   Oracle(List<Event> events) throws InvalidProtocolBufferException {
     for (Event event : events) {
       number++;
       stops |= event.stop() != null;
+      health.event(event);
       if (event.message() != null) {
         byte[] value = event.message().value();
         switch (event.message().topic()) {
           case "weir.prefixes" -> prefix(Prefix.parseFrom(value));
           case "weir.probes" -> probe(Probe.parseFrom(value));
-          default -> message(event);
+          default -> {
+            if (event.message().topic().startsWith("weir.counters.")) {
+              counters.message(event);
+            } else {
+              message(event);
+            }
+          }
         }
       }
     }
@@ -198,6 +207,7 @@ final class Oracle {
     if (!seen.add(message.getSequence())) {
       return;
     }
+    health.message(event, message);
     String interval =
         "%s %d %s"
             .formatted(message.getProbe(), message.getWorker(), time(message.getIntervalStartMs()));
@@ -223,7 +233,8 @@ final class Oracle {
         windows
             .computeIfAbsent(window, key -> new TreeMap<>())
             .computeIfAbsent(message.getProbe(), key -> new Seen());
-    boolean late = event.at() >= window + WINDOW_MS + LATE_MS;
+    // What comes more than as long before a window is kept for as long, and may be gone by then.
+    boolean late = event.at() >= window + WINDOW_MS + LATE_MS || event.at() < window - LATE_MS;
     into.isLate |= late;
     into.lastEvent = number;
     into.afterEnd += event.at() >= window + WINDOW_MS ? 1 : 0;
@@ -288,7 +299,7 @@ final class Oracle {
     }
   }
 
-  private static String time(long ms) {
+  static String time(long ms) {
     return Trace.seconds(ms);
   }
 
@@ -319,6 +330,8 @@ final class Oracle {
       }
       case "topn" -> topn(lines);
       case "mixes" -> mixes(lines);
+      case "filters" -> counters.check(this, lines);
+      case "health" -> health.check(this, lines);
       case "indicators" ->
           new IndicatorOracle(this)
               .check(
@@ -330,7 +343,7 @@ final class Oracle {
   }
 
   /** A row as names and values; null where it is of another table. */
-  private static Map<String, String> row(String line, String table) {
+  static Map<String, String> row(String line, String table) {
     if (!line.startsWith(table + " ")) {
       return null;
     }
@@ -355,8 +368,7 @@ final class Oracle {
   }
 
   /** The newest version of each row of a table, by key; of equal ones the first. */
-  private static Map<String, Map<String, String>> newest(
-      List<String> lines, String table, String... key) {
+  static Map<String, Map<String, String>> newest(List<String> lines, String table, String... key) {
     Map<String, Map<String, String>> newest = new TreeMap<>();
     for (String line : lines) {
       Map<String, String> row = row(line, table);

@@ -19,6 +19,9 @@ final class Schedule {
   /** For how long nothing comes at the end: longer than anything waits. */
   static final int QUIET_S = 900;
 
+  /** For how long a probe that is not listed any more is remembered. */
+  private static final int FORGET_S = 3_600;
+
   private static final int INTERVAL_S = 10;
 
   /** A line of the trace. {@code order} keeps what one worker sends in its order. */
@@ -33,6 +36,11 @@ final class Schedule {
   private final List<Line> lines = new ArrayList<>();
   private final List<String> flows = new ArrayList<>();
   private long order;
+
+  /** The first interval in which nothing is on any wire, and for how long, seconds. */
+  private int silentFrom;
+
+  private int silentS;
 
   /** Messages lost so far, by partition: {@code late} names them by number. */
   private final TreeMap<String, Integer> lost = new TreeMap<>();
@@ -74,6 +82,10 @@ final class Schedule {
     }
     int probes = 1 + random.nextInt(3);
     int intervals = 6 + random.nextInt(18);
+    if (chance(0.15)) {
+      silentFrom = 1 + random.nextInt(intervals);
+      silentS = INTERVAL_S * (3 + random.nextInt(100));
+    }
     for (int i = 0; i < 3 + random.nextInt(10); i++) {
       flows.add(flow());
     }
@@ -93,7 +105,19 @@ final class Schedule {
         worker(name + "/" + worker, rate, intervals);
       }
     }
-    int end = intervals * INTERVAL_S;
+    int end = intervals * INTERVAL_S + silentS;
+    int quiet = QUIET_S;
+    if (probes > 1 && chance(0.05)) {
+      String retired = "p" + (1 + random.nextInt(probes));
+      double heard =
+          lines.stream()
+              .filter(line -> line.text().contains(" " + retired + "/"))
+              .mapToDouble(Line::at)
+              .max()
+              .orElse(end);
+      add(heard + 1 + random.nextInt(600), "retire " + retired);
+      quiet = QUIET_S + FORGET_S;
+    }
     int down = 0;
     if (chance(0.4)) {
       double crash = random.nextDouble() * end;
@@ -106,7 +130,7 @@ final class Schedule {
       }
     }
     double last = lines.stream().mapToDouble(Line::at).max().orElse(0);
-    add(Math.max(last, end + down) + QUIET_S, "now");
+    add(Math.max(last, end + down) + quiet, "now");
   }
 
   /** One of the flows that probes see: between few hosts, so that they meet in lists. */
@@ -138,6 +162,14 @@ final class Schedule {
     boolean opened = false;
     boolean atEnd = chance(0.5);
     for (int interval = begin; interval < end; interval++, start += INTERVAL_S) {
+      int silence = interval == silentFrom ? silentS : 0;
+      if (!calm && chance(0.01)) {
+        silence = Math.max(silence, INTERVAL_S * random.nextInt(60));
+      }
+      if (silence > 0) {
+        start += silence;
+        opened = false;
+      }
       if (!calm && chance(0.03)) {
         held = Math.max(held, start + random.nextInt(chance(0.3) ? 400 : 60));
       }
@@ -166,6 +198,9 @@ final class Schedule {
         add(at, "to %s %d".formatted(name, start + offset));
         opened = true;
       }
+      if (chance(calm ? 1 : 0.9)) {
+        add(at, "counters " + name + counters());
+      }
       if (!calm && interval < end - 1 && chance(0.02)) {
         // Killed: the interval gets no closing record, and the next run begins with the next one.
         held = Math.max(held, at + 0.002); // an epoch is a time
@@ -175,7 +210,7 @@ final class Schedule {
         continue;
       }
       boolean last = interval == end - 1 && chance(0.5);
-      send(at, name, "close", last ? " last" : "", loss);
+      send(at, name, "close", (last ? " last" : "") + sums(calm), loss);
       if (!calm && chance(0.03) && sent.getOrDefault(name, 0) > 0) {
         add(
             at + random.nextInt(60),
@@ -185,6 +220,22 @@ final class Schedule {
         add(at, "raw %s %s".formatted(name, chance(0.5) ? "rubbish" : "major"));
       }
     }
+  }
+
+  /** What a closing record says of packets that are in no record; seldom what does not add up. */
+  private String sums(boolean calm) {
+    StringBuilder sums = new StringBuilder();
+    for (String name : List.of("carried", "ring", "not-metered")) {
+      sums.append(chance(0.2) ? " " + name + "=" + (1 + random.nextInt(20)) : "");
+    }
+    if (!calm && chance(0.01)) {
+      sums.append(chance(0.5) ? " unbalanced=" : " unbalanced-octets=");
+      sums.append(5_000 + random.nextInt(100));
+    }
+    if (!calm && chance(0.02)) {
+      sums.append(" dropped=").append(1 + random.nextInt(50));
+    }
+    return sums.toString();
   }
 
   /** A message, which may be lost; a lost one may come late. */
@@ -233,5 +284,17 @@ final class Schedule {
     more.append(chance(0.05) ? ";guess" : "");
     more.append(chance(0.3) ? ";at=" + random.nextInt(10_000) : "");
     return more.toString();
+  }
+
+  /** Counters of an interval; a label that counted nothing is absent. */
+  private String counters() {
+    StringBuilder counters = new StringBuilder();
+    for (String label : List.of("web/in", "web/out", "mail/in", "size/64")) {
+      if (label.equals("web/in") || chance(0.6)) {
+        int packets = 1 + random.nextInt(100);
+        counters.append(" %s=%d,%d".formatted(label, packets, packets * 100));
+      }
+    }
+    return counters.toString();
   }
 }

@@ -16,11 +16,12 @@ import org.junit.jupiter.api.Test;
  * seed that fails is made smaller and printed as a trace.
  */
 class SimulatorTest {
-  private static final List<String> JOBS = List.of("ingest", "topn", "indicators", "mixes");
+  private static final List<String> JOBS =
+      List.of("ingest", "topn", "indicators", "mixes", "filters", "health");
 
   /** Lines that a schedule is not made smaller by. */
   private static final String KEPT =
-      "\\S+ (probe|declare|prefix|to|now|checkpoint|crash|window-entries|seldom-barriers)\\b.*";
+      "\\S+ (probe|retire|declare|prefix|to|now|checkpoint|crash|window-entries|seldom-barriers)\\b.*";
 
   @Test
   @Tag("engine")

@@ -36,6 +36,7 @@ import java.util.TreeMap;
  *
  * <pre>
  *   0  probe alpha partitions=2 workers=2       enrols a probe; its list is polled every 5 s from then on
+ *   1  retire alpha                            the probe's topics are removed
  *   3  batch alpha/0 SRC:PORT>DST:PORT/PROTOCOL FWD_PACKETS,FWD_OCTETS,REV_PACKETS,REV_OCTETS[;...] ...
  *                                               ;syn=FWD,REV and synack, fin, rst, icmp likewise; ;quotes=PROTOCOL ;guess ;new
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
@@ -43,6 +44,8 @@ import java.util.TreeMap;
  *   4  reports alpha/0 TEXT                     a batch in protobuf's text format
  *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
  *                    [dropped=N] [queue=OCTETS] [spool=OCTETS] [clock-offset-us=N] [unbalanced=N]
+ *                    [carried=N]: packets that wait for the next interval  [ring=N]: that the agent has not taken yet
+ *                    [unbalanced-octets=N]
  *   11 counters alpha/0 SET/LABEL=PACKETS,OCTETS ...
  *   12 repeat alpha/0 N                         message N (from 0) of the partition comes again
  *   13 restart alpha/0 [interval=SECONDS]       the agent's worker begins a new run
@@ -103,6 +106,11 @@ final class Trace {
     int records;
     boolean opened = true;
     Conservation.Builder total = Conservation.newBuilder();
+
+    /** Of the last interval: what waited in the agent, and before it. */
+    long carried;
+
+    long ring;
     long interfacePackets;
     long interfaceOctets;
     final List<RawMessage> sent = new ArrayList<>();
@@ -181,6 +189,10 @@ final class Trace {
       agents.put(words[2], Integer.parseInt(option(rest, "workers", "" + partitions)));
       polled = Long.MIN_VALUE;
       poll(at);
+      return;
+    }
+    if (action.equals("retire")) {
+      probes.remove(words[2]);
       return;
     }
     boolean lost = action.startsWith("lost-");
@@ -418,8 +430,15 @@ final class Trace {
     if (!offset.isEmpty()) {
       closing.setClockOffsetUs(Long.parseLong(offset));
     }
+    waiting(closing.getIntervalBuilder(), worker, words);
     long unbalanced = Long.parseLong(option(words, "unbalanced", "0"));
-    closing.getIntervalBuilder().getCarriedOutBuilder().setPackets(unbalanced);
+    if (unbalanced > 0) {
+      closing.getIntervalBuilder().getCarriedOutBuilder().setPackets(unbalanced);
+    }
+    long octets = Long.parseLong(option(words, "unbalanced-octets", "0"));
+    if (octets > 0) {
+      closing.getIntervalBuilder().getCarriedOutBuilder().setOctets(octets);
+    }
     String counters = option(words, "interface", "");
     if (!counters.isEmpty()) {
       long[] counts = numbers(counters);
@@ -440,6 +459,31 @@ final class Trace {
     worker.records = 0;
     worker.opened = false;
     return message;
+  }
+
+  /** What waits across the close, and what waited before: fragments that end without a flow. */
+  private static void waiting(Conservation.Builder sums, Worker worker, List<String> words) {
+    long carried = Long.parseLong(option(words, "carried", "0"));
+    long ring = Long.parseLong(option(words, "ring", "0"));
+    long in = worker.carried;
+    sums.getCapturedBuilder()
+        .setPackets(sums.getCaptured().getPackets() + carried)
+        .setOctets(sums.getCaptured().getOctets() + 60 * carried);
+    sums.getOnInterfaceBuilder()
+        .setPackets(sums.getOnInterface().getPackets() + carried + ring - worker.ring);
+    if (in > 0) {
+      sums.setCarriedIn(volume(in, 60 * in));
+      sums.addNotMetered(
+          CauseVolume.newBuilder().setCause("fragment_expired").setVolume(volume(in, 60 * in)));
+    }
+    if (carried > 0) {
+      sums.setCarriedOut(volume(carried, 60 * carried));
+    }
+    if (ring > 0) {
+      sums.setInRingPackets(ring);
+    }
+    worker.carried = carried;
+    worker.ring = ring;
   }
 
   private static long sum(Conservation total) {

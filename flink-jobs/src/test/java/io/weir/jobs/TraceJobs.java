@@ -45,7 +45,11 @@ final class TraceJobs {
 
   /** A job: takes events, gives lines. */
   abstract static class Job implements AutoCloseable {
+    /** Timers of jobs are looked at so often while nothing comes. */
+    private static final long STEP_MS = 5_000;
+
     boolean seldomBarriers;
+    private long now;
 
     /** Rows that are put in order in the end. */
     final List<String> rows = new ArrayList<>();
@@ -53,6 +57,17 @@ final class TraceJobs {
     abstract List<Stage<?, ?>> stages();
 
     abstract void event(Event event, List<String> out) throws Exception;
+
+    /**
+     * Lets time pass until the event, as timers of running jobs notice it, and then has it happen.
+     */
+    final void happen(Event event, List<String> out) throws Exception {
+      for (long at = now + STEP_MS; now != 0 && at < event.at(); at += STEP_MS) {
+        event(new Event(at, null, null), out);
+      }
+      now = event.at();
+      event(event, out);
+    }
 
     /** What a checkpoint's barrier drives out. */
     void barrier(List<String> out) throws Exception {}
@@ -79,6 +94,7 @@ final class TraceJobs {
     }
 
     void load(List<OperatorSubtaskState> states, long ms) throws Exception {
+      now = ms;
       for (int i = 0; i < states.size(); i++) {
         stages().get(i).load(states.get(i), ms);
       }
@@ -133,7 +149,7 @@ final class TraceJobs {
         if (event.stop() == Stop.CHECKPOINT) {
           i = crash(job, events, i, lines);
         } else {
-          job.event(event, lines);
+          job.happen(event, lines);
         }
       }
       job.barrier(lines);
@@ -154,7 +170,7 @@ final class TraceJobs {
     int committedRows = job.rows.size();
     int at = checkpoint + 1;
     for (; events.get(at).stop() != Stop.CRASH; at++) {
-      job.event(events.get(at), lines);
+      job.happen(events.get(at), lines);
     }
     lines.subList(committed, lines.size()).clear();
     job.rows.subList(committedRows, job.rows.size()).clear();
@@ -176,11 +192,16 @@ final class TraceJobs {
     while (!left.isEmpty()) {
       Deque<Event> partition = left.get(random.nextInt(left.size()));
       for (int n = 1 + random.nextInt(40); n > 0 && !partition.isEmpty(); n--) {
-        job.event(partition.poll(), lines);
+        job.happen(partition.poll(), lines);
       }
       left.removeIf(Deque::isEmpty);
     }
     return last;
+  }
+
+  /** Whether a prefix or a probe is declared, which some jobs do not read. */
+  private static boolean isDeclaration(Event event) {
+    return List.of("weir.prefixes", "weir.probes").contains(event.message().topic());
   }
 
   private static Stage<RawMessage, Accepted> accept() throws Exception {
@@ -321,7 +342,7 @@ final class TraceJobs {
       if (event.enrolment() != null) {
         lines("means ", means.enrolment(event.enrolment()), out);
       }
-      if (event.message() == null) {
+      if (event.message() == null || isDeclaration(event)) {
         return;
       }
       for (Accepted message : accept.give(event.message())) {
@@ -362,7 +383,7 @@ final class TraceJobs {
           lines(health.give(enrolled), out);
         }
       }
-      if (event.message() != null) {
+      if (event.message() != null && !isDeclaration(event)) {
         accept.give(event.message());
         for (LedgerEvent heard : accept.aside(Accept.LEDGER)) {
           lines(health.give(heard), out);

@@ -1,8 +1,10 @@
 package io.weir.jobs.filters;
 
+import io.weir.jobs.message.StreamClock;
 import java.io.IOException;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Stream;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
@@ -14,7 +16,10 @@ final class Heard {
    */
   static final long ACTIVE_MS = 300_000;
 
-  /** By worker: the newest run, and the end of the newest interval of that run, ms. */
+  /**
+   * By worker: the newest run, the end of the newest interval of that run, ms, and what {@link
+   * StreamClock} has of it.
+   */
   private final Map<Integer, long[]> workers = new TreeMap<>();
 
   /** Length of the probe's intervals, ms. */
@@ -25,15 +30,24 @@ final class Heard {
     return workers.values().stream().mapToLong(worker -> worker[1]).max().orElse(0);
   }
 
-  /** Records that a worker's counters of an interval arrived; those of an older run are ignored. */
-  void mark(int worker, long epoch, long end, int intervalMs) {
+  /**
+   * Records that a worker's counters of an interval arrived; those of an older run are ignored.
+   * Returns the worker.
+   */
+  long[] mark(int worker, long epoch, long end, int intervalMs) {
     length = intervalMs;
     long[] known = workers.get(worker);
     if (known == null || epoch > known[0]) {
-      workers.put(worker, new long[] {epoch, end});
+      known = new long[] {epoch, end, 0, 0};
+      workers.put(worker, known);
     } else if (epoch == known[0]) {
       known[1] = Math.max(known[1], end);
     }
+    return known;
+  }
+
+  Stream<long[]> workers() {
+    return workers.values().stream();
   }
 
   /** Number of workers whose counters are expected. */
@@ -53,8 +67,9 @@ final class Heard {
     out.writeInt(workers.size());
     for (Map.Entry<Integer, long[]> entry : workers.entrySet()) {
       out.writeInt(entry.getKey());
-      out.writeLong(entry.getValue()[0]);
-      out.writeLong(entry.getValue()[1]);
+      for (long number : entry.getValue()) {
+        out.writeLong(number);
+      }
     }
   }
 
@@ -62,7 +77,8 @@ final class Heard {
     Heard heard = new Heard();
     heard.length = in.readInt();
     for (int left = in.readInt(); left > 0; left--) {
-      heard.workers.put(in.readInt(), new long[] {in.readLong(), in.readLong()});
+      heard.workers.put(
+          in.readInt(), new long[] {in.readLong(), in.readLong(), in.readLong(), in.readLong()});
     }
     return heard;
   }

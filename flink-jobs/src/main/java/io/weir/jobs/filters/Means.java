@@ -3,6 +3,8 @@ package io.weir.jobs.filters;
 import io.weir.jobs.filters.MeansMessage.Counted;
 import io.weir.jobs.filters.MeansWindow.Cell;
 import io.weir.jobs.message.RangeSet;
+import io.weir.jobs.message.StreamClock;
+import io.weir.jobs.serde.Fields;
 import io.weir.jobs.serde.Longs;
 import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.Table;
@@ -26,11 +28,12 @@ import org.apache.flink.core.memory.DataOutputView;
  * the window of every {@link Span} that its interval lies in. A window is whole when every probe of
  * the scope has counted to its end, or {@code delay} after its end with the counters received (for
  * windows of the past: after their first part arrived). Later counters produce its rows again,
- * until the window has been unchanged for {@link #KEEP_MS} or makes room for others.
+ * until {@link #KEEP_MS} after the window's end, or after its last part if that arrived later, or
+ * until it makes room for others. The time is that of {@link StreamClock}.
  */
 final class Means {
-  /** For how long after its last part a window accepts late counters. */
-  static final long KEEP_MS = 300_000;
+  /** For how long a window accepts late counters. */
+  static final long KEEP_MS = StreamClock.KEEP_MS;
 
   /**
    * Maximum number of sums that a scope keeps, over all windows; the windows unchanged for longest
@@ -49,7 +52,12 @@ final class Means {
   /** Minimum time between two ticks that messages trigger. */
   private static final long TICK_MS = 200;
 
-  private record Place(Span span, long start, MeansWindow window) {}
+  /**
+   * A window.
+   *
+   * @param since from when on it is kept for what comes late
+   */
+  private record Place(Span span, long start, MeansWindow window, long since) {}
 
   private final EnumMap<Span, TreeMap<Long, MeansWindow>> windows = new EnumMap<>(Span.class);
 
@@ -62,6 +70,8 @@ final class Means {
   private int enrolled;
 
   private long tickedAt;
+
+  private final StreamClock clock = new StreamClock();
 
   Means() {
     for (Span span : Span.values()) {
@@ -86,21 +96,25 @@ final class Means {
    * Adds a message; {@code dropped} receives the number of counters left out of a window, by cause.
    */
   void accept(MeansMessage message, long now, ObjIntConsumer<String> dropped) {
+    long clockNow = advance(now);
     if (message.enrolled() >= 0) {
       enrolled = message.enrolled();
       return;
     }
     long end = message.start() + message.length();
-    probes
-        .computeIfAbsent(message.probe(), key -> new Heard())
-        .mark(message.worker(), message.epoch(), end, message.length());
-    MeansWindow base = window(Span.HALF_MINUTE, message, now, dropped);
+    long[] worker =
+        probes
+            .computeIfAbsent(message.probe(), key -> new Heard())
+            .mark(message.worker(), message.epoch(), end, message.length());
+    clock.heard(worker, message.appended(), now);
+    MeansWindow base = window(Span.HALF_MINUTE, message, clockNow, now, dropped);
     List<MeansWindow> into = new ArrayList<>();
     for (Span span : Span.values()) {
-      MeansWindow window = span == Span.HALF_MINUTE ? base : window(span, message, now, dropped);
+      MeansWindow window =
+          span == Span.HALF_MINUTE ? base : window(span, message, clockNow, now, dropped);
       if (window != null) {
         window.came(message.probe(), message.worker(), message.start(), message.length());
-        window.touched = now;
+        window.touched = clockNow;
         window.changed = true;
         into.add(window);
       }
@@ -110,9 +124,16 @@ final class Means {
     }
   }
 
+  private long advance(long now) {
+    return clock.advance(
+        now,
+        () -> probes.values().stream().flatMap(Heard::workers),
+        () -> probes.size() < enrolled);
+  }
+
   /** The window of a message, null if it fits into none or arrives too late. */
   private MeansWindow window(
-      Span span, MeansMessage message, long now, ObjIntConsumer<String> dropped) {
+      Span span, MeansMessage message, long clockNow, long now, ObjIntConsumer<String> dropped) {
     long number = message.start() / span.ms;
     if ((message.start() + message.length() - 1) / span.ms != number) {
       dropped.accept("interval_too_long", message.counters().size());
@@ -125,7 +146,7 @@ final class Means {
     MeansWindow window = windows.get(span).get(number * span.ms);
     if (window == null) {
       window = new MeansWindow();
-      window.began = now;
+      window.began = StreamClock.began(clockNow, now, (number + 1) * span.ms);
       windows.get(span).put(number * span.ms, window);
     }
     return window;
@@ -177,6 +198,7 @@ final class Means {
   /** Writes the rows that are due, and drops windows that are over. */
   void tick(String scope, long now, long delay, Consumer<TableRow> out) {
     tickedAt = now;
+    long clockNow = advance(now);
     List<Place> idle = new ArrayList<>();
     int cells = 0;
     int count = 0;
@@ -187,7 +209,7 @@ final class Means {
         // A clock that is far ahead is not waited for.
         boolean ahead = end - window.began > span.ms + KEEP_MS;
         long over = ahead ? window.began + span.ms : Math.max(end, window.began);
-        boolean waited = now >= over + delay;
+        boolean waited = clockNow >= over + delay;
         int reported = reported(end);
         boolean whole = waited || reported >= expected(scope, reported);
         if (window.due(span, whole, reported, now)) {
@@ -196,24 +218,25 @@ final class Means {
         }
         cells += window.size();
         count++;
-        idle.add(new Place(span, entry.getKey(), window));
+        idle.add(new Place(span, entry.getKey(), window, Math.max(over, window.touched)));
       }
     }
     idle.sort(Comparator.comparingLong(place -> place.window.touched));
     for (Place place : idle) {
       MeansWindow window = place.window;
-      boolean done = window.saidWhole && !window.changed && now - window.touched >= KEEP_MS;
+      long end = place.start + place.span.ms;
+      boolean done = window.saidWhole && !window.changed && clockNow - place.since >= KEEP_MS;
       if (!done && cells <= MAX_CELLS && count <= MAX_WINDOWS) {
         continue;
       }
       if (window.changed) { // it makes room before its time
-        int reported = reported(place.start + place.span.ms);
+        int reported = reported(end);
         rows(scope, place.span, place.start, window, false, reported, out);
       }
       cells -= window.size();
       count--;
       windows.get(place.span).remove(place.start);
-      if (place.start + place.span.ms <= now) {
+      if (end <= clockNow) {
         over.get(place.span).add(place.start / place.span.ms);
       }
     }
@@ -285,6 +308,11 @@ final class Means {
     private static final long serialVersionUID = 1;
 
     @Override
+    protected String form() {
+      return "2";
+    }
+
+    @Override
     public void write(Means means, DataOutputView out) throws IOException {
       Map<Label, Integer> labels = new LinkedHashMap<>();
       for (TreeMap<Long, MeansWindow> span : means.windows.values()) {
@@ -320,6 +348,7 @@ final class Means {
       }
       out.writeInt(means.enrolled);
       out.writeLong(means.tickedAt);
+      means.clock.fields(Fields.to(out));
     }
 
     @Override
@@ -340,6 +369,7 @@ final class Means {
       }
       means.enrolled = in.readInt();
       means.tickedAt = in.readLong();
+      means.clock.fields(Fields.from(in));
       return means;
     }
   }

@@ -1,5 +1,6 @@
 package io.weir.jobs.filters;
 
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.serde.WireType;
 import java.util.List;
 
@@ -14,6 +15,7 @@ import java.util.List;
  * @param epoch run of the agent
  * @param start of the interval, ms from 1970
  * @param length of the interval, ms
+ * @param appended when the broker took the message in, see {@link RawMessage#appended}
  * @param counters of the interval; labels that counted nothing may be absent
  */
 record MeansMessage(
@@ -24,6 +26,7 @@ record MeansMessage(
     long epoch,
     long start,
     int length,
+    long appended,
     List<Counted> counters) {
   static final WireType<MeansMessage> TYPE = WireType.ofRecord(MeansMessage.class);
 
@@ -31,6 +34,6 @@ record MeansMessage(
   record Counted(Label label, long packets, long octets) {}
 
   static MeansMessage enrolled(String scope, int probes) {
-    return new MeansMessage(scope, probes, "", 0, 0, 0, 0, List.of());
+    return new MeansMessage(scope, probes, "", 0, 0, 0, 0, RawMessage.NO_TIME, List.of());
   }
 }

@@ -41,9 +41,9 @@ final class Scopes {
       whole.add(counted);
       shares.get(Math.floorMod(counter.getSet().hashCode(), ALL.size())).add(counted);
     }
-    out.collect(of(message.getProbe(), message, whole));
+    out.collect(of(message.getProbe(), accepted, whole));
     for (int i = 0; i < ALL.size(); i++) {
-      out.collect(of(ALL.get(i), message, shares.get(i)));
+      out.collect(of(ALL.get(i), accepted, shares.get(i)));
     }
   }
 
@@ -53,7 +53,8 @@ final class Scopes {
     }
   }
 
-  private static MeansMessage of(String scope, CounterMessage message, List<Counted> counters) {
+  private static MeansMessage of(String scope, Accepted accepted, List<Counted> counters) {
+    CounterMessage message = accepted.counter();
     return new MeansMessage(
         scope,
         -1,
@@ -62,6 +63,7 @@ final class Scopes {
         message.getEpoch(),
         message.getIntervalStartMs(),
         message.getIntervalMs(),
+        accepted.appended(),
         counters);
   }
 }

@@ -149,7 +149,8 @@ public final class Streams {
         options.clickhouse,
         Options.uri(options.checkpoints) + "/rows/" + name,
         options.maxPending / options.parallelism,
-        options.retryFor);
+        options.retryFor,
+        ClickHouseSink.REMEMBERED);
   }
 
   /** Call this after all jobs have attached themselves. */

@@ -68,7 +68,8 @@ final class BlockFileWriter {
 
   PendingFile close(long now) throws IOException {
     zstd.close();
-    return new PendingFile(path.toString(), token, rows, raw.bytes, raw.checksum.getValue(), now);
+    return new PendingFile(
+        path.toString(), token, rows, raw.bytes, raw.checksum.getValue(), now, -1);
   }
 
   void abandon() throws IOException {

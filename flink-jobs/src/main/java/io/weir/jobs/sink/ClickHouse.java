@@ -14,7 +14,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /** Inserts files of blocks by ClickHouse's HTTP interface. */
-public final class ClickHouse {
+public final class ClickHouse implements BlockStore {
   private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(5);
   private static final Duration INSERT_TIMEOUT = Duration.ofMinutes(2);
 
@@ -60,13 +60,7 @@ public final class ClickHouse {
             .build();
   }
 
-  /**
-   * Inserts {@code body}, blocks of the Native format compressed with zstd, under a deduplication
-   * token. When it returns, the rows are stored, now or by an earlier attempt with the same token.
-   *
-   * @throws PermanentException where trying again is of no use
-   * @throws IOException where it may be, and the rows may or may not be stored
-   */
+  @Override
   public void insert(String table, String token, byte[] body, long rows)
       throws IOException, InterruptedException {
     String query = "INSERT INTO " + table + " FORMAT Native";

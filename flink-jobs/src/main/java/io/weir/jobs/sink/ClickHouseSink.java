@@ -21,11 +21,25 @@ public final class ClickHouseSink extends AbstractStreamOperatorFactory<Void>
    *     removed
    * @param maxPending octets of files not yet in ClickHouse that a subtask may have before it holds
    *     its input
-   * @param retryFor for how long an insert that may have been applied is tried again
+   * @param retryFor for how long ClickHouse remembers a block: one that may have been inserted is
+   *     not tried again after it
+   * @param remembered how many later blocks of its table ClickHouse remembers a block through,
+   *     likewise
    */
   public record Config(
-      ClickHouse.Endpoint endpoint, String directory, long maxPending, Duration retryFor)
+      ClickHouse.Endpoint endpoint,
+      String directory,
+      long maxPending,
+      Duration retryFor,
+      int remembered)
       implements Serializable {}
+
+  /**
+   * Tables remember 10,000 blocks, in which each insert is one, and two in the table that two views
+   * fill ({@code non_replicated_deduplication_window}); the rest is for what others insert while an
+   * answer is waited for.
+   */
+  public static final int REMEMBERED = 4_000;
 
   private final Config config;
 
@@ -38,7 +52,9 @@ public final class ClickHouseSink extends AbstractStreamOperatorFactory<Void>
   @SuppressWarnings({"unchecked", "TypeParameterUnusedInFormals"})
   public <T extends StreamOperator<Void>> T createStreamOperator(
       StreamOperatorParameters<Void> parameters) {
-    return (T) new ClickHouseSinkOperator(parameters, config, new ClickHouse(config.endpoint()));
+    return (T)
+        new ClickHouseSinkOperator(
+            parameters, config, new ClickHouse(config.endpoint()), new BackgroundThread());
   }
 
   @Override

@@ -1,28 +1,20 @@
 package io.weir.jobs.sink;
 
 import io.weir.jobs.metrics.Metric;
-import java.io.DataInputStream;
-import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.net.ConnectException;
-import java.net.http.HttpConnectTimeoutException;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.zip.CRC32C;
 import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
-import org.apache.flink.core.fs.FSDataInputStream;
 import org.apache.flink.core.fs.FileStatus;
 import org.apache.flink.core.fs.FileSystem;
 import org.apache.flink.core.fs.Path;
@@ -35,27 +27,27 @@ import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Stores every row in ClickHouse exactly once.
  *
  * <p>Blocks go into files on the checkpoint storage, one for each table and partition. A checkpoint
  * closes them and keeps their list ({@link PendingFile}) as state; once it is complete they are
- * inserted, in order, each under its own deduplication token, by a thread of its own, so that
+ * inserted, each under its own deduplication token, in the background ({@link Uploads}), so that
  * neither the stream nor a checkpoint waits for ClickHouse. After a failure the list comes back
  * with the state and is inserted again under the same tokens: ClickHouse drops what it has.
  *
  * <p>A token holds an id minted at every start of this operator: rows that are computed anew, after
  * whatever state the job went back to, have new tokens, and a token never stands for other rows.
  *
- * <p>A file is deleted when a later checkpoint that no longer lists it is complete: a state that
- * may be restored never lists a file that is gone.
+ * <p>A file is deleted when a later checkpoint that no longer lists it is complete. From a state
+ * older than what is stored ({@link InsertMarks}) the operator refuses to start, since its rows
+ * would be stored again under other tokens; and from one that lists a file that is gone.
  *
- * <p>Back-pressure: past {@code maxPending} octets the operator holds its input, but only while it
- * waits for ClickHouse and for nothing else, since a checkpoint may need the input to go on.
- * Meanwhile it serves its mailbox.
+ * <p>Back-pressure: past {@code maxPending} octets, and past the subtask's share of a quarter of
+ * the tokens that ClickHouse remembers, the operator holds its input, but only while it waits for
+ * ClickHouse and for nothing else, since a checkpoint may need the input to go on. Meanwhile it
+ * serves its mailbox.
  */
 public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     implements OneInputStreamOperator<NativeBlock, Void> {
@@ -66,18 +58,13 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
       Metric.counter("stored_rows", OPERATOR, "Rows that ClickHouse acknowledged");
   private static final Metric INSERTS =
       Metric.counter("inserts", OPERATOR, "Blocks that ClickHouse acknowledged");
-  private static final Metric RETRIES =
-      Metric.counter("insert_retries", OPERATOR, "Inserts tried again");
-  private static final Metric GONE =
-      Metric.counter(
-          "files_gone", OPERATOR, "Blocks of an old state whose file was gone; taken as stored");
+  static final Metric RETRIES = Metric.counter("insert_retries", OPERATOR, "Inserts tried again");
   private static final Metric PENDING_BYTES =
       Metric.gauge("pending_bytes", OPERATOR, "Octets of rows on their way, compressed");
   private static final Metric PENDING_FILES =
       Metric.gauge("pending_files", OPERATOR, "Blocks waiting for ClickHouse");
   public static final List<Metric> METRICS =
-      List.of(STORED, INSERTS, RETRIES, GONE, PENDING_BYTES, PENDING_FILES);
-  private static final Logger LOG = LoggerFactory.getLogger(ClickHouseSinkOperator.class);
+      List.of(STORED, INSERTS, RETRIES, PENDING_BYTES, PENDING_FILES);
 
   /** A file with this many rows or octets is full. */
   static final long FILE_ROWS = 500_000;
@@ -87,27 +74,28 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
   /** Files open at a time: rows may be of thousands of partitions. */
   static final int MAX_OPEN = 64;
 
-  /**
-   * For how long one process may repeat one insert: others go on meanwhile, and the table remembers
-   * the last 10,000 blocks (non_replicated_deduplication_window), which a few subtasks with a file
-   * every three seconds fill in hours.
-   */
-  private static final Duration MAX_RETRY_IN_ONE_RUN = Duration.ofHours(2);
-
   private static final Duration ORPHAN_AGE = Duration.ofMinutes(10);
-  private static final long FIRST_BACKOFF_MS = 200;
-  private static final long LAST_BACKOFF_MS = 10_000;
-  private static final long WARN_EVERY_MS = 60_000;
+
+  /** Of the blocks that ClickHouse remembers, one in so many may wait. */
+  private static final int PENDING_SHARE = 4;
 
   private final ClickHouseSink.Config settings;
-  private final transient ClickHouse clickhouse;
+  private final transient BlockStore store;
+  private final transient Background background;
   private final transient MailboxExecutor mailbox;
   private final String run = UUID.randomUUID().toString().substring(0, 18);
 
   private transient Path directory;
   private transient FileSystem files;
   private transient ListState<PendingFile> state;
+  private transient ListState<SinkRun> runState;
   private transient int subtask;
+  private transient int maxFiles;
+
+  /** Id of the job's first run, which began without state. */
+  private transient String job;
+
+  private transient InsertMarks marks;
 
   /** Files being written, by table and partition. */
   private transient Map<String, BlockFileWriter> open;
@@ -121,8 +109,8 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
   /** Files by the checkpoint that vouches for them, until it is complete. */
   private transient TreeMap<Long, List<PendingFile>> uncommitted;
 
-  /** Files handed to the uploader and not acknowledged, in order. */
-  private transient ArrayDeque<PendingFile> committing;
+  /** Files handed to the uploads and not acknowledged, by token, in order. */
+  private transient Map<String, PendingFile> committing;
 
   /** Acknowledged, and still listed in the newest checkpoint. */
   private transient List<PendingFile> acknowledged;
@@ -131,26 +119,20 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
   private transient TreeMap<Long, List<PendingFile>> deletable;
 
   private transient long pendingBytes;
-  private transient BlockingQueue<PendingFile> uploads;
-  private transient Thread uploader;
-  private transient volatile boolean stopping;
+  private transient Uploads uploads;
   private transient boolean finished;
-
-  /** Tokens that came back with the state: an earlier run may have inserted them. */
-  private transient Set<String> restoredTokens;
-
   private transient Counter stored;
   private transient Counter inserts;
-  private transient Counter retries;
-  private transient Counter gone;
 
   ClickHouseSinkOperator(
       StreamOperatorParameters<Void> parameters,
       ClickHouseSink.Config settings,
-      ClickHouse clickhouse) {
+      BlockStore store,
+      Background background) {
     super(parameters);
     this.settings = settings;
-    this.clickhouse = clickhouse;
+    this.store = store;
+    this.background = background;
     this.mailbox = parameters.getMailboxExecutor();
   }
 
@@ -160,12 +142,12 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     open = new HashMap<>();
     closed = new ArrayList<>();
     uncommitted = new TreeMap<>();
-    committing = new ArrayDeque<>();
+    committing = new LinkedHashMap<>();
     acknowledged = new ArrayList<>();
     deletable = new TreeMap<>();
-    uploads = new LinkedBlockingQueue<>();
-    restoredTokens = new HashSet<>();
     subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+    int parallelism = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+    maxFiles = Math.max(1, settings.remembered() / PENDING_SHARE / parallelism);
     directory = new Path(settings.directory());
     files = directory.getFileSystem();
     files.mkdirs(directory);
@@ -175,43 +157,84 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
             .getOperatorStateStore()
             .getUnionListState(
                 new ListStateDescriptor<>("pending-files", PendingFile.TYPE.serializer()));
+    runState =
+        context
+            .getOperatorStateStore()
+            .getUnionListState(new ListStateDescriptor<>("run", SinkRun.TYPE.serializer()));
     registerMetrics();
+    List<PendingFile> restored = new ArrayList<>();
     if (context.isRestored()) {
-      int parallelism = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
-      // Every subtask is given every file, each in an order of its own: who wrote a file commits
-      // it, also where only a
-      // part of the job starts again, and with another parallelism who stands in for the writer.
-      Set<String> vouchedFor = new HashSet<>();
-      for (PendingFile file : state.get()) {
-        boolean isNew = vouchedFor.add(new Path(file.path()).getName());
-        if (isNew && file.writer() % parallelism == subtask) {
-          restoredTokens.add(file.token());
-          pendingBytes += file.bytes();
-          commit(file);
+      state.get().forEach(restored::add);
+    }
+    SinkRun before = null;
+    for (SinkRun run : context.isRestored() ? runState.get() : List.<SinkRun>of()) {
+      before = run;
+    }
+    job = before == null ? "" + getRuntimeContext().getJobInfo().getJobId() : before.job();
+    marks = new InsertMarks(files, directory, job, subtask);
+    uploads =
+        new Uploads(settings, store, background, marks, files, new Reports(), getMetricGroup());
+    if (before == null) {
+      marks.clear();
+    } else {
+      refuseOlder(before.checkpoint());
+      restore(before.checkpoint(), restored, parallelism);
+    }
+    Set<String> vouchedFor = new HashSet<>();
+    restored.forEach(file -> vouchedFor.add(new Path(file.path()).getName()));
+    removeOrphans(vouchedFor);
+  }
+
+  private void refuseOlder(long restored) throws IOException {
+    long newest = marks.newestCheckpoint();
+    if (newest > restored) {
+      throw new SuppressRestartsException(
+          new IOException(
+              String.format(
+                  "the state of checkpoint %d is older than rows that are stored, those of checkpoint %d: from this"
+                      + " state they would be stored twice. Start from checkpoint %d or a later one; or remove these"
+                      + " rows from the tables, and then the folder %s",
+                  restored, newest, newest, marks.folder())));
+    }
+  }
+
+  /**
+   * Every subtask is given every file, each in an order of its own: who wrote a file commits it,
+   * also where only a part of the job starts again, and with another parallelism who stands in for
+   * the writer.
+   */
+  private void restore(long restored, List<PendingFile> all, int parallelism) throws IOException {
+    Map<String, Integer> ofTable = new HashMap<>();
+    Map<String, PendingFile> own = new LinkedHashMap<>();
+    Set<String> known = new HashSet<>();
+    for (PendingFile file : all) {
+      if (known.add(file.token())) {
+        ofTable.merge(file.table(), 1, Integer::sum);
+        if (file.writer() % parallelism == subtask) {
+          own.put(file.token(), file);
         }
       }
-      removeOrphans(vouchedFor);
-    } else {
-      removeOrphans(Set.of());
+    }
+    marks.beginAgain(restored, own.values());
+    for (PendingFile file : own.values()) {
+      // All of these may have been inserted since.
+      long begun = Math.max(0, marks.blocks(file.table()) - ofTable.get(file.table()));
+      pendingBytes += file.bytes();
+      commit(file.before() >= 0 ? file : file.triedAt(begun), true);
     }
   }
 
   @Override
   public void open() throws Exception {
     super.open();
-    uploader =
-        new Thread(this::upload, "clickhouse-" + getRuntimeContext().getTaskInfo().getTaskName());
-    uploader.setDaemon(true);
-    uploader.setContextClassLoader(getUserCodeClassloader());
-    uploader.start();
+    background.begin(
+        "clickhouse-" + getRuntimeContext().getTaskInfo().getTaskName(), uploads::step);
   }
 
   private void registerMetrics() {
     MetricGroup group = getMetricGroup();
     stored = STORED.register(group);
     inserts = INSERTS.register(group);
-    retries = RETRIES.register(group);
-    gone = GONE.register(group);
     PENDING_BYTES.register(group, () -> pendingBytes);
     PENDING_FILES.register(group, () -> committing.size());
   }
@@ -239,9 +262,20 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
       open.remove(key);
       close(writer);
     }
-    while (pendingBytes > settings.maxPending() && !committing.isEmpty()) {
+    while (holdsInput()) {
       mailbox.yield();
     }
+  }
+
+  /** Whether what waits for ClickHouse is too much to go on. */
+  boolean holdsInput() {
+    return !committing.isEmpty()
+        && (pendingBytes > settings.maxPending() || committing.size() > maxFiles);
+  }
+
+  /** Octets of rows on their way. */
+  long pendingBytes() {
+    return pendingBytes;
   }
 
   private void closeAll() throws IOException {
@@ -253,7 +287,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
 
   private void close(BlockFileWriter writer) throws IOException {
     long before = writer.bytes();
-    PendingFile file = writer.close(System.currentTimeMillis());
+    PendingFile file = writer.close(background.now());
     pendingBytes += file.bytes() - before;
     closed.add(file);
   }
@@ -269,9 +303,10 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     }
     checkpoint = id + 1;
     fileNumber = 0;
-    List<PendingFile> all = new ArrayList<>(committing);
+    List<PendingFile> all = new ArrayList<>(committing.values());
     uncommitted.values().forEach(all::addAll);
     state.update(all);
+    runState.update(List.of(new SinkRun(job, id)));
     if (!acknowledged.isEmpty()) {
       deletable.put(id, acknowledged);
       acknowledged = new ArrayList<>();
@@ -281,18 +316,22 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
   @Override
   public void notifyCheckpointComplete(long id) throws Exception {
     super.notifyCheckpointComplete(id);
+    List<PendingFile> complete = new ArrayList<>();
     while (!uncommitted.isEmpty() && uncommitted.firstKey() <= id) {
-      uncommitted.pollFirstEntry().getValue().forEach(this::commit);
+      complete.addAll(uncommitted.pollFirstEntry().getValue());
     }
+    if (!complete.isEmpty() || (!deletable.isEmpty() && deletable.firstKey() <= id)) {
+      marks.begin(id, complete);
+    }
+    complete.forEach(file -> commit(file, false));
     while (!deletable.isEmpty() && deletable.firstKey() <= id) {
       for (PendingFile file : deletable.pollFirstEntry().getValue()) {
         files.delete(new Path(file.path()), false);
       }
     }
     while (finished && !committing.isEmpty()) {
-      mailbox
-          .yield(); // the last checkpoint of a stream that has ended: there is nothing left to hold
-      // up
+      // The last checkpoint of a stream that has ended: there is nothing left to hold up.
+      mailbox.yield();
     }
   }
 
@@ -304,11 +343,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
 
   @Override
   public void close() throws Exception {
-    stopping = true;
-    if (uploader != null) {
-      uploader.interrupt();
-      uploader.join(5_000);
-    }
+    background.end();
     if (open != null) {
       for (BlockFileWriter writer : open.values()) {
         writer.abandon();
@@ -317,124 +352,39 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     super.close();
   }
 
-  private void commit(PendingFile file) {
-    committing.add(file);
-    uploads.add(file);
+  private void commit(PendingFile file, boolean restored) {
+    committing.put(file.token(), file);
+    uploads.add(file, restored);
   }
 
-  private void acknowledge(PendingFile file, boolean inserted) {
-    committing.remove(file);
+  /** What the uploads say, taken in by the stream's thread. */
+  private final class Reports implements Uploads.Reports {
+    @Override
+    public void stored(PendingFile file) {
+      mailbox.execute(() -> acknowledge(file), "acknowledge " + file.token());
+    }
+
+    @Override
+    public void uncertain(PendingFile file) {
+      mailbox.execute(() -> committing.replace(file.token(), file), "uncertain " + file.token());
+    }
+
+    @Override
+    public void failed(Exception cause) {
+      mailbox.execute(
+          () -> {
+            throw cause;
+          },
+          "insert failed");
+    }
+  }
+
+  private void acknowledge(PendingFile file) {
+    committing.remove(file.token());
     pendingBytes -= file.bytes();
     acknowledged.add(file);
     inserts.inc();
-    if (inserted) {
-      stored.inc(file.rows());
-    } else {
-      gone.inc();
-    }
-  }
-
-  // ---- in the uploader's thread ----
-
-  private void upload() {
-    try {
-      while (!stopping) {
-        PendingFile file = uploads.take();
-        boolean inserted = insert(file);
-        mailbox.execute(() -> acknowledge(file, inserted), "acknowledge " + file.token());
-      }
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    } catch (Throwable e) {
-      if (!stopping) {
-        mailbox.execute(
-            () -> {
-              throw e instanceof Exception exception ? exception : new IOException(e);
-            },
-            "insert failed");
-      }
-    }
-  }
-
-  private boolean insert(PendingFile file) throws Exception {
-    byte[] body;
-    try {
-      body = read(file);
-    } catch (FileNotFoundException e) {
-      // Only a state older than the newest complete checkpoint can list it, or someone deleted it.
-      LOG.error(
-          "block {} with {} rows is gone from {}: taken as stored when a later checkpoint was complete; the ledger"
-              + " shows it where it was not",
-          file.token(),
-          file.rows(),
-          file.path());
-      return false;
-    }
-    String table = file.table();
-    boolean uncertain = restoredTokens.contains(file.token());
-    if (uncertain) {
-      LOG.info("recommit of token {} ({} rows) from restored state", file.token(), file.rows());
-      failWhereForgotten(file, file.written(), settings.retryFor());
-    }
-    long first = 0;
-    long warned = 0;
-    long backoff = FIRST_BACKOFF_MS;
-    for (int attempt = 1; ; attempt++) {
-      if (attempt > 1) {
-        LOG.info("retry {} of token {} ({} rows)", attempt - 1, file.token(), file.rows());
-      }
-      try {
-        clickhouse.insert(table, file.token(), body, file.rows());
-        if (attempt > 1) {
-          LOG.info("token {} stored after {} attempts", file.token(), attempt);
-        }
-        return true;
-      } catch (ClickHouse.PermanentException e) {
-        throw new SuppressRestartsException(e);
-      } catch (IOException e) {
-        long now = System.currentTimeMillis();
-        if (!(e instanceof ConnectException || e instanceof HttpConnectTimeoutException)) {
-          first = first == 0 ? now : first; // it may have been applied
-        }
-        if (first != 0) {
-          failWhereForgotten(file, first, MAX_RETRY_IN_ONE_RUN);
-        }
-        retries.inc();
-        if (now - warned >= WARN_EVERY_MS) {
-          warned = now;
-          LOG.warn("block {} not stored yet, trying on: {}", file.token(), e.toString());
-        }
-        Thread.sleep(backoff);
-        backoff = Math.min(LAST_BACKOFF_MS, backoff * 2);
-      }
-    }
-  }
-
-  private static void failWhereForgotten(PendingFile file, long since, Duration limit) {
-    long age = System.currentTimeMillis() - since;
-    if (age > limit.toMillis()) {
-      throw new SuppressRestartsException(
-          new IOException(
-              String.format(
-                  "block %s (%d rows, %s) may have been inserted %d s ago, and ClickHouse is only trusted to remember"
-                      + " its token for %d s: it could be stored twice. Compare the table with the ledger, then start"
-                      + " with a longer --retry-for to insert it, or with --resume none",
-                  file.token(), file.rows(), file.path(), age / 1000, limit.toSeconds())));
-    }
-  }
-
-  private byte[] read(PendingFile file) throws IOException {
-    byte[] body = new byte[Math.toIntExact(file.bytes())];
-    try (FSDataInputStream in = files.open(new Path(file.path()))) {
-      new DataInputStream(in).readFully(body);
-    }
-    CRC32C checksum = new CRC32C();
-    checksum.update(body, 0, body.length);
-    if (checksum.getValue() != file.checksum()) {
-      throw new SuppressRestartsException(
-          new IOException("the checksum of " + file.path() + " is wrong: the storage changed it"));
-    }
-    return body;
+    stored.inc(file.rows());
   }
 
   /** Removes what dead runs left behind: files that no checkpoint came to vouch for. */
@@ -445,7 +395,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     if (subtask != 0 || getRuntimeContext().getTaskInfo().getAttemptNumber() > 0 || found == null) {
       return;
     }
-    long before = System.currentTimeMillis() - ORPHAN_AGE.toMillis();
+    long before = background.now() - ORPHAN_AGE.toMillis();
     for (FileStatus status : found) {
       boolean known = vouchedFor.contains(status.getPath().getName());
       if (!known && !status.isDir() && status.getModificationTime() < before) {

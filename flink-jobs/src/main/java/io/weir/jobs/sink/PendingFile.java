@@ -12,14 +12,28 @@ import io.weir.jobs.serde.WireType;
  * @param bytes length of the file
  * @param checksum CRC-32C of the file
  * @param written when the file was closed, ms from 1970
+ * @param before how many blocks of the table were begun to be inserted when this one may have been
+ *     for the first time, see {@link InsertMarks#blocks}; -1 where it was not
  */
 public record PendingFile(
-    String path, String token, long rows, long bytes, long checksum, long written) {
+    String path, String token, long rows, long bytes, long checksum, long written, long before) {
   public static final WireType<PendingFile> TYPE = WireType.ofRecord(PendingFile.class);
+
+  /**
+   * The same, of which an insert may have been made when so many blocks of the table were begun.
+   */
+  PendingFile triedAt(long blocks) {
+    return new PendingFile(path, token, rows, bytes, checksum, written, blocks);
+  }
 
   /** Name of the table that the rows are for. */
   String table() {
     return token.split("/", -1)[1];
+  }
+
+  /** The first checkpoint that vouched for it. */
+  long checkpoint() {
+    return Long.parseLong(token.split("/", -1)[2]);
   }
 
   /** Number of the subtask that wrote the file. */

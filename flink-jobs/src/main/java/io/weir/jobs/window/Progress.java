@@ -1,7 +1,8 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.message.RangeSet;
-import io.weir.jobs.message.RawMessage;
+import io.weir.jobs.message.StreamClock;
+import io.weir.jobs.serde.Fields;
 import io.weir.jobs.serde.Longs;
 import io.weir.jobs.serde.StateSerializer;
 import java.io.IOException;
@@ -17,20 +18,8 @@ import org.apache.flink.core.memory.DataOutputView;
 final class Progress {
   private static final int MAX_RANGES = 1000;
 
-  /** What is read so much later than it came is of a backlog. */
-  private static final long BEHIND_MS = 15_000;
-
-  /** For how long a worker is waited for that is not heard, while others are. */
-  private static final long SILENT_MS = 15_000;
-
-  /** For how long the first worker is waited for after the jobs were away. */
-  private static final long START_MS = 120_000;
-
-  /** Numbers of a worker, after its run. */
+  /** Of a worker: the end of its last closed window. */
   private static final int UNTIL = 1;
-
-  private static final int CAME = 2;
-  private static final int READ = 3;
 
   /**
    * A probe: how many workers it has, and for each the run, the end of its last closed window, when
@@ -49,86 +38,37 @@ final class Progress {
 
   int expected;
 
-  /** The time that windows go by, see {@link #advance}; 0 before the first look. */
-  private long clock;
-
-  /**
-   * Since when and until when, by the clock on the wall, workers that are not heard are waited for.
-   */
-  private long waitingSince;
-
-  private long waitingUntil;
-
-  /** Whether some worker's records are read later than they came. */
-  private boolean behind;
+  private StreamClock clock = new StreamClock();
 
   /**
    * A worker has closed its intervals until {@code until}. What an older run says is of no interest
    * any more.
    */
   void mark(String name, int worker, int workers, long epoch, long until, long appended, long now) {
-    advance(now); // before a first word of a backlog hides that the jobs were away
+    advance(now);
     Probe probe = probes.computeIfAbsent(name, key -> new Probe());
     if (epoch >= probe.epoch) {
       probe.epoch = epoch;
       probe.workers = Math.max(1, workers);
     }
-    long came = appended == RawMessage.NO_TIME ? now : appended;
-    behind |= now - came > BEHIND_MS;
-    waitingUntil = Math.min(waitingUntil, now + SILENT_MS);
     long[] known = probe.until.get(worker);
     if (known == null || epoch > known[0]) {
-      probe.until.put(worker, new long[] {epoch, until, came, now});
-      return;
-    }
-    if (epoch == known[0]) {
+      known = new long[] {epoch, until, 0, 0};
+      probe.until.put(worker, known);
+    } else if (epoch == known[0]) {
       known[UNTIL] = Math.max(known[UNTIL], until);
     }
-    known[CAME] = Math.max(known[CAME], came);
-    known[READ] = now;
+    clock.heard(known, appended, now);
   }
 
-  /**
-   * Moves the time that windows go by, and returns it: the clock on the wall, but while records are
-   * read later than they came, the time at which they came; of several workers, that of the one
-   * furthest behind. So a backlog makes the windows that live reading would have made. After the
-   * jobs were away, the time stands still until all known workers were heard, or some seconds have
-   * passed since the first was; a worker that is silent for as long is not waited for. It never
-   * goes back.
-   */
+  /** The time that windows go by. */
   long advance(long now) {
-    if (clock == 0) {
-      clock = now;
-    }
-    if (waitingUntil == 0 && now - clock > BEHIND_MS + SILENT_MS && !behind) {
-      waitingSince = now;
-      waitingUntil = now + START_MS;
-    }
-    boolean waiting = now < waitingUntil;
-    boolean missing = probes.size() < expected;
-    long to = now;
-    if (waiting || behind) {
-      behind = false;
-      for (Probe probe : probes.values()) {
-        missing |= probe.until.size() < probe.workers;
-        for (long[] worker : probe.until.values()) {
-          boolean heard = !waiting || worker[READ] >= waitingSince;
-          missing |= !heard;
-          if (heard && now - worker[READ] <= SILENT_MS && worker[READ] - worker[CAME] > BEHIND_MS) {
-            to = Math.min(to, worker[CAME]);
-            behind = true;
-          }
-        }
-      }
-    }
-    if (waiting && missing) {
-      to = clock;
-    }
-    if (!waiting) {
-      waitingUntil = 0;
-    }
-    clock = Math.max(clock, to);
-    return clock;
+    return clock.advance(
+        now,
+        () -> probes.values().stream().flatMap(probe -> probe.until.values().stream()),
+        () ->
+            probes.size() < expected
+                || probes.values().stream().anyMatch(probe -> probe.until.size() < probe.workers));
   }
 
   /** Whether every worker of the probe has closed its intervals until {@code end}. */
@@ -167,10 +107,7 @@ final class Progress {
   private Progress copy() {
     Progress copy = new Progress();
     copy.expected = expected;
-    copy.clock = clock;
-    copy.waitingSince = waitingSince;
-    copy.waitingUntil = waitingUntil;
-    copy.behind = behind;
+    copy.clock = clock.copy();
     probes.forEach(
         (name, probe) -> {
           Probe other = new Probe();
@@ -188,6 +125,11 @@ final class Progress {
     private static final long serialVersionUID = 1;
 
     @Override
+    protected String form() {
+      return "2";
+    }
+
+    @Override
     public Progress copy(Progress from) {
       return from.copy();
     }
@@ -195,7 +137,7 @@ final class Progress {
     @Override
     public void write(Progress progress, DataOutputView out) throws IOException {
       out.writeInt(progress.expected);
-      out.writeLong(progress.clock);
+      progress.clock.fields(Fields.to(out));
       out.writeInt(progress.probes.size());
       for (Map.Entry<String, Probe> entry : progress.probes.entrySet()) {
         Probe probe = entry.getValue();
@@ -222,7 +164,7 @@ final class Progress {
     public Progress read(DataInputView in) throws IOException {
       Progress progress = new Progress();
       progress.expected = in.readInt();
-      progress.clock = in.readLong();
+      progress.clock.fields(Fields.from(in));
       for (int left = in.readInt(); left > 0; left--) {
         Probe probe = new Probe();
         progress.probes.put(in.readUTF(), probe);

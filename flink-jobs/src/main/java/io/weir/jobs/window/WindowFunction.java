@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.window.WindowState.Log;
@@ -57,11 +58,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   /** Least time between two digests of one window. */
   static final long AGAIN_MS = 5_000;
 
-  /**
-   * For how long a window takes in what comes late: five minutes, and what may pass before it is
-   * noticed that records are read later than they came.
-   */
-  static final long KEEP_MS = 330_000;
+  /** For how long a window takes in what comes late. */
+  static final long KEEP_MS = StreamClock.KEEP_MS;
 
   /**
    * Of the entries that a bucket may hold, what finished windows keep for what comes late: beyond
@@ -146,7 +144,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         if (known.isOver("", message.window() / windowMs)) {
           late.inc(message.entries()); // too late for what is over all
         }
-        add(message, context.getCurrentKey(), known.advance(now));
+        add(message, context.getCurrentKey(), known.advance(now), now);
       }
       case MARK -> {
         known.mark(message.probe(), (int) data[0], (int) data[1], data[2], data[3], data[4], now);
@@ -179,11 +177,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
   }
 
-  private void add(WindowMessage message, int bucket, long clock) throws Exception {
+  private void add(WindowMessage message, int bucket, long clock, long now) throws Exception {
     WindowState window = windows.get(message.window());
     if (window == null) {
       window = new WindowState();
-      window.began = clock;
+      window.began = StreamClock.began(clock, now, message.window() + windowMs);
     }
     window.touched = clock;
     Log log = window.probes.computeIfAbsent(message.probe(), key -> new Log());

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.weir.jobs.filters.MeansMessage.Counted;
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.table.TableRow;
 import java.util.ArrayList;
 import java.util.List;
@@ -20,7 +21,8 @@ class MeansTest {
   private final List<TableRow> rows = new ArrayList<>();
 
   private void accept(Means means, long start, int length, List<Counted> counters, long now) {
-    MeansMessage message = new MeansMessage("alpha", -1, "alpha", 0, 1, start, length, counters);
+    MeansMessage message =
+        new MeansMessage("alpha", -1, "alpha", 0, 1, start, length, RawMessage.NO_TIME, counters);
     means.accept(message, now, (cause, count) -> dropped.merge(cause, count, Integer::sum));
     means.tick("alpha", now, DELAY, rows::add);
   }

@@ -64,7 +64,11 @@ class ClickHouseSinkTest {
     return new OneInputStreamOperatorTestHarness<>(
         new ClickHouseSink(
             new ClickHouseSink.Config(
-                endpoint, directory.toUri().toString(), maxPending, retryFor)),
+                endpoint,
+                directory.toUri().toString(),
+                maxPending,
+                retryFor,
+                ClickHouseSink.REMEMBERED)),
         128,
         parallelism,
         subtask);
@@ -93,7 +97,7 @@ class ClickHouseSinkTest {
 
   private List<Path> files() throws Exception {
     try (Stream<Path> files = Files.list(directory)) {
-      return files.toList();
+      return files.filter(Files::isRegularFile).toList();
     }
   }
 
@@ -222,7 +226,7 @@ class ClickHouseSinkTest {
         var harness = harness(clickhouse, 1 << 20, WEEK)) {
       afterOneBlock(harness);
       harness.notifyOfCompletedCheckpoint(1);
-      drain(harness, 1);
+      drain(harness, 2); // that it is uncertain, that it is stored
       assertEquals(4, clickhouse.posts().size());
       assertEquals(Set.of(clickhouse.posts().get(0)), new HashSet<>(clickhouse.posts()));
       assertEquals(1, clickhouse.rows().size());
@@ -241,6 +245,20 @@ class ClickHouseSinkTest {
               || failure.getCause().getMessage().contains("no such table"),
           failure.toString());
       assertEquals(1, clickhouse.posts().size());
+    }
+  }
+
+  @Test
+  void aBlockOfWhichClickHouseTookFewerRowsFailsTheJob() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.ONE_ROW_LESS);
+        var harness = harness(clickhouse, 1 << 20, WEEK)) {
+      harness.open();
+      harness.processElement(new StreamRecord<>(block(1)));
+      harness.processElement(new StreamRecord<>(block(2)));
+      harness.snapshot(1, 0);
+      harness.notifyOfCompletedCheckpoint(1);
+      Exception failure = assertThrows(Exception.class, () -> drain(harness, 1));
+      assertTrue(failure.getCause().getMessage().contains("took 1 of 2 rows"), "" + failure);
     }
   }
 

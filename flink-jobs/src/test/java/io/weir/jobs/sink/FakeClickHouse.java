@@ -30,6 +30,8 @@ public final class FakeClickHouse implements AutoCloseable {
     STORED_THEN_CUT,
     /** Not stored, an error that passes. */
     BUSY,
+    /** Taken, but for one row. */
+    ONE_ROW_LESS,
     /** Not stored, ever: there is no such table. */
     NO_TABLE
   }
@@ -91,6 +93,12 @@ public final class FakeClickHouse implements AutoCloseable {
     Fate fate = store(exchange, parameters, body);
     switch (fate) {
       case STORED -> answer(exchange, 200, "");
+      case ONE_ROW_LESS -> {
+        int rows = NativeReader.rows(body, body.length).size();
+        String summary = "{\"written_rows\":\"%d\"}".formatted(rows - 1);
+        exchange.getResponseHeaders().set("X-ClickHouse-Summary", summary);
+        answer(exchange, 200, "");
+      }
       case STORED_THEN_ERROR -> answer(exchange, 500, "Code: 210. DB::NetException: lost");
       case STORED_THEN_CUT -> exchange.close();
       case BUSY -> answer(exchange, 503, "Code: 202. DB::Exception: too many queries");

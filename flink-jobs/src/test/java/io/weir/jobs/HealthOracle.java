@@ -1,0 +1,258 @@
+package io.weir.jobs;
+
+import io.weir.jobs.Trace.Event;
+import io.weir.jobs.message.Enrolment;
+import io.weir.proto.CauseVolume;
+import io.weir.proto.Conservation;
+import io.weir.proto.FlowMessage;
+import io.weir.proto.Volume;
+import java.time.Instant;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+
+/**
+ * Which alerts {@code health} must raise and end, and when at the latest, from what {@code
+ * docs/how-to/alerts.md} says; and which it must not raise.
+ */
+final class HealthOracle {
+  /** Three intervals and the grace. */
+  private static final long SILENT_FROM_MS = 50_000;
+
+  /** Two answers of Kafka, and one second. */
+  private static final long NOTICED_MS = 11_000;
+
+  private static final long FORGET_MS = 3_600_000;
+
+  /** More than jobs are away. */
+  private static final long QUIET_MS = 3_600_000;
+
+  /** What is known of one worker. */
+  private static final class Worker {
+    long epoch;
+
+    /** Sequences of the newest run that came. */
+    final Set<Long> came = new HashSet<>();
+
+    long first;
+    long closed = -1;
+
+    /** When closing records came, and whether each said that the agent stops. */
+    final TreeMap<Long, Boolean> closings = new TreeMap<>();
+
+    boolean isSilent(long at, long enrolled) {
+      Map.Entry<Long, Boolean> last = closings.floorEntry(at);
+      return last == null
+          ? at - enrolled > SILENT_FROM_MS
+          : !last.getValue() && at - last.getKey() > SILENT_FROM_MS;
+    }
+  }
+
+  /** An alert: when it was first told of, and when it was said to be closed. */
+  private static final class Told {
+    long opened = Long.MAX_VALUE;
+    long closed = Long.MAX_VALUE;
+  }
+
+  private final Map<String, TreeMap<Integer, Worker>> probes = new TreeMap<>();
+
+  /** When packets were first told of as dropped, by probe. */
+  private final Map<String, Long> drops = new HashMap<>();
+
+  /** When a gap in the sequences or sums that do not add up were first to be seen, by probe. */
+  private final Map<String, Long> gaps = new HashMap<>();
+
+  /** Probes of which something came twice, late, or of which an agent was killed. */
+  private final Set<String> uneven = new TreeSet<>();
+
+  private final Map<String, Long> enrolled = new HashMap<>();
+  private final Map<String, Long> listed = new HashMap<>();
+  private final Map<String, Integer> partitions = new HashMap<>();
+  private long crashed = Long.MAX_VALUE;
+  private long end;
+
+  void event(Event event) {
+    end = event.at();
+    if (event.stop() == Trace.Stop.CHECKPOINT) {
+      crashed = Math.min(crashed, event.at());
+    }
+    if (event.enrolment() != null) {
+      for (Enrolment.Probe probe : event.enrolment().probes()) {
+        enrolled.putIfAbsent(probe.name(), event.at());
+        listed.put(probe.name(), event.at());
+        partitions.put(probe.name(), probe.end().length);
+      }
+    }
+  }
+
+  /** A message that came for the first time. */
+  void message(Event event, FlowMessage message) {
+    Worker worker =
+        probes
+            .computeIfAbsent(message.getProbe(), key -> new TreeMap<>())
+            .computeIfAbsent(message.getWorker(), key -> new Worker());
+    long sequence = message.getSequence();
+    if (message.hasClosing()) {
+      worker.closings.put(event.at(), message.getClosing().getLast());
+      if (message.getClosing().getInterval().getDroppedCount() > 0) {
+        drops.putIfAbsent(message.getProbe(), event.at());
+      }
+    }
+    if (message.getEpoch() < worker.epoch) {
+      uneven.add(message.getProbe());
+      return;
+    }
+    if (message.getEpoch() > worker.epoch) {
+      if (worker.epoch != 0) {
+        uneven.add(message.getProbe());
+      }
+      worker.first = worker.epoch == 0 ? sequence : 0;
+      worker.epoch = message.getEpoch();
+      worker.came.clear();
+      worker.closed = -1;
+    }
+    worker.came.add(sequence);
+    if (sequence < worker.closed) {
+      uneven.add(message.getProbe()); // a late one
+      return;
+    }
+    if (message.hasClosing()) {
+      boolean gap = !adds(message.getClosing().getInterval());
+      for (long i = Math.max(worker.first, worker.closed); i < sequence; i++) {
+        gap |= !worker.came.contains(i);
+      }
+      if (gap) {
+        gaps.putIfAbsent(message.getProbe(), event.at());
+      }
+      worker.closed = sequence;
+    }
+  }
+
+  /** Whether all that came in has gone somewhere, in packets and in octets. */
+  private static boolean adds(Conservation sums) {
+    Volume in = sums.getCaptured();
+    Volume before = sums.getCarriedIn();
+    Volume after = sums.getCarriedOut();
+    Volume flows = sums.getInFlowRecords();
+    Volume overflow = sums.getInOverflowRecords();
+    long packets = flows.getPackets() + overflow.getPackets() + after.getPackets();
+    long octets = flows.getOctets() + overflow.getOctets() + after.getOctets();
+    for (CauseVolume cause : sums.getNotMeteredList()) {
+      packets += cause.getVolume().getPackets();
+      octets += cause.getVolume().getOctets();
+    }
+    return in.getPackets() + before.getPackets() == packets
+        && in.getOctets() + before.getOctets() == octets;
+  }
+
+  void check(Oracle oracle, List<String> lines) {
+    Map<String, TreeMap<String, Told>> alerts = new TreeMap<>();
+    for (String line : lines) {
+      String row = "alerts " + line.replaceAll(" text=.* values=", " values=");
+      Map<String, String> cells = Oracle.row(row, "alerts");
+      Told told =
+          alerts
+              .computeIfAbsent(cells.get("probe") + " " + cells.get("reason"), k -> new TreeMap<>())
+              .computeIfAbsent(cells.get("id"), k -> new Told());
+      long at = ms(cells.get("updated_at"));
+      told.opened = Math.min(told.opened, at);
+      told.closed = cells.containsKey("closed_at") ? at : told.closed;
+    }
+    for (String probe : enrolled.keySet()) {
+      silence(oracle, probe, alerts.getOrDefault(probe + " probe_silent", new TreeMap<>()));
+      incomplete(oracle, probe, alerts.getOrDefault(probe + " ledger_incomplete", new TreeMap<>()));
+      toldBy(oracle, probe, "drops", drops, alerts);
+      toldBy(oracle, probe, "gap", gaps, alerts);
+      for (String reason : List.of("lag_growing", "probe_late")) {
+        int raised = alerts.getOrDefault(probe + " " + reason, new TreeMap<>()).size();
+        oracle.same("alerts of " + probe + " " + reason, raised, 0);
+      }
+    }
+  }
+
+  private static long ms(String time) {
+    return Instant.parse("2026-01-01T" + time).toEpochMilli();
+  }
+
+  private boolean isRetired(String probe) {
+    return end - listed.get(probe) > FORGET_MS + 10_000;
+  }
+
+  private boolean isSilent(String probe, long at) {
+    TreeMap<Integer, Worker> workers = probes.getOrDefault(probe, new TreeMap<>());
+    for (int number = 0; number < partitions.get(probe); number++) {
+      if (workers.getOrDefault(number, new Worker()).isSilent(at, enrolled.get(probe))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static boolean isOpen(TreeMap<String, Told> alerts, long at) {
+    return alerts.values().stream().anyMatch(told -> told.opened <= at && told.closed > at);
+  }
+
+  /** An alert is open while and only while some worker is silent, a few seconds later. */
+  private void silence(Oracle oracle, String probe, TreeMap<String, Told> alerts) {
+    if (!uneven.contains(probe)) {
+      boolean wanted = isSilent(probe, end) && !isRetired(probe);
+      oracle.same("alert of silence of " + probe + " in the end", isOpen(alerts, end), wanted);
+    }
+    if (crashed != Long.MAX_VALUE || uneven.contains(probe)) {
+      return; // while the jobs are away nothing is noticed
+    }
+    Boolean was = null;
+    long since = 0;
+    long until = Math.min(end, listed.get(probe));
+    for (long at = enrolled.get(probe); at <= until; at += 500) {
+      boolean silent = isSilent(probe, at);
+      if (was == null || was != silent) {
+        was = silent;
+        since = at;
+      }
+      if (at - since > NOTICED_MS && isOpen(alerts, at) != silent) {
+        oracle.same(
+            "alert of silence of " + probe + " at " + Oracle.time(at),
+            isOpen(alerts, at),
+            silent + " since " + Oracle.time(since));
+        return;
+      }
+    }
+  }
+
+  /** That what was first to be seen at a time was told of soon. */
+  private void toldBy(
+      Oracle oracle,
+      String probe,
+      String what,
+      Map<String, Long> seen,
+      Map<String, TreeMap<String, Told>> alerts) {
+    String reason = what.equals("drops") ? "probe_drops" : "ledger_incomplete";
+    TreeMap<String, Told> own = alerts.getOrDefault(probe + " " + reason, new TreeMap<>());
+    Long at = seen.get(probe);
+    boolean away = crashed != Long.MAX_VALUE && isRetired(probe);
+    if (at == null || away || at + NOTICED_MS > listed.get(probe)) {
+      if (at == null && what.equals("drops")) {
+        oracle.same("alerts of " + probe + " " + reason, own.size(), 0);
+      }
+      return;
+    }
+    long by = at + (crashed == Long.MAX_VALUE ? NOTICED_MS : QUIET_MS);
+    if (own.values().stream().noneMatch(alert -> alert.opened <= by)) {
+      oracle.same("alert of " + probe + "'s " + what + " at " + Oracle.time(at), false, true);
+    }
+  }
+
+  private void incomplete(Oracle oracle, String probe, TreeMap<String, Told> alerts) {
+    if (!gaps.containsKey(probe) && !uneven.contains(probe)) {
+      oracle.same("alerts of " + probe + "'s ledger", alerts.size(), 0);
+    }
+    if (isRetired(probe)) {
+      oracle.same("alert of a retired probe's ledger", isOpen(alerts, end), false);
+    }
+  }
+}
