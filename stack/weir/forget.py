@@ -106,6 +106,7 @@ def search(store: ClickHouse, wanted: Network, stages: Stages, stage: str = "sea
 
 def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found]) -> None:
     """Remove the rows that `search` found, and search again. Raises WeirError if any match remains."""
+    _refuse_replicas(store, found)
     with _range(store, wanted) as own:
         tables = _tables(store, own)
         stages.begin("remove")
@@ -122,6 +123,18 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
     if left:
         names = ", ".join(one.table for one in left)
         raise WeirError(f"still named in {names}: new rows arrived meanwhile", hint="run the command again", status=1)
+
+
+def _refuse_replicas(store: ClickHouse, found: list[Found]) -> None:
+    """Raise WeirError for tables with other replicas: the range would be on this node alone, and the removal fail on theirs."""
+    rows = store.rows("SELECT database, table FROM system.replicas WHERE total_replicas > 1", database="", **_SETTINGS)
+    replicated = {f"{_quoted(row['database'])}.{_quoted(row['table'])}" for row in rows}
+    if names := [one.table for one in found if one.table in replicated]:
+        raise WeirError(
+            f"nothing was removed: {', '.join(names)}: other nodes have replicas, where the removal would fail",
+            hint="docs/how-to/run-on-a-cluster.md has the statements",
+            status=1,
+        )
 
 
 def table(found: list[Found]) -> Table:

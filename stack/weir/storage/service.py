@@ -70,12 +70,12 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
             why = "older than its tier is kept" if gone.why == "age" else spent
             yield f"dropped {one.table} {one.name}: {one.rows:,} rows, {show_octets(one.octets)}, {why}"
         dropped = {gone.partition for gone in gone_of}
-        forget_partitions(admin, {(one.table, one.name) for one in dropped})
         rest = [one for one in found if one not in dropped]
         for old in due_columns(rest, columns_held(admin), days, moment):
             empty(admin, old)
             names = ", ".join(old.columns)
             yield f"emptied {names} of {old.partition.table} {old.partition.name}: older than the law keeps them"
+        forget_partitions(admin, {(one.table, one.name) for one in dropped})
     if failed:
         raise failed
 
