@@ -16,9 +16,9 @@ NOW = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
 DAYS = {"raw": 14.0, "windows": 400.0, "hourly": 1100.0}
 
 
-def _partition(table: str, name: str, size: int = 100, written: int = 0) -> Partition:
+def _partition(table: str, name: str, size: int = 100, written: int = 0, changed: int = 0) -> Partition:
     begin, end = span(name)
-    return Partition(table, name, begin, end, written or end, 10, size)
+    return Partition(table, name, begin, end, written or end, changed or written or end, 10, size)
 
 
 def _partitions(**names: list[str]) -> list[Partition]:
@@ -89,7 +89,29 @@ def test_an_old_capture_that_was_read_today_stays() -> None:
     assert due(found, DAYS, 10**9, NOW + 15 * DAY_S)[0].why == "age"
 
 
-def test_partitions_of_the_future_are_as_old_as_their_last_write() -> None:
+def test_what_was_rewritten_is_as_old_as_before() -> None:
+    """A removal or a merge just now, of records that are older than their tier is kept."""
+    found = [
+        _partition("flows", "20261101", changed=NOW),
+        _partition("flows", "19980602", written=NOW - 15 * DAY_S, changed=NOW),
+        _partition("flows", "20990101", written=NOW - 15 * DAY_S, changed=NOW),
+        _partition("nat_events", "20990101", written=NOW - 15 * DAY_S, changed=NOW),
+    ]
+    gone = due(found, DAYS | {"nat": 14.0}, 10**9, NOW)
+    assert [(one.partition.table, one.partition.name) for one in gone] == [
+        ("flows", "20261101"),
+        ("flows", "19980602"),
+        ("flows", "20990101"),
+        ("nat_events", "20990101"),
+    ]
+
+
+def test_a_partition_of_the_present_is_not_old_whenever_it_was_first_seen() -> None:
+    found = [_partition("mixes", "202611", written=NOW - 21 * DAY_S), _partition("mixes", "202611", written=NOW)]
+    assert due(found, {"windows": 7.0}, 10**9, NOW) == []
+
+
+def test_partitions_of_the_future_are_as_old_as_their_first_write() -> None:
     found = [
         _partition("flows", "20990101", 1000, written=NOW - 13 * DAY_S),
         _partition("flows_hourly", "2025-11-17", 100),
@@ -130,7 +152,7 @@ TABLES = ["flows", "mixes", "ledger", "flows_hourly", "hosts_daily", "nat_events
 FORMS = {"flows": "%Y%m%d", "nat_events": "%Y%m%d", "flows_hourly": "%Y-%m-%d"}
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(300))
 def test_any_budget_and_any_calendar(seed: int) -> None:
     """Rules that hold whatever is stored: what may go, in which order, and not more than needed."""
     chance = random.Random(seed)
@@ -143,29 +165,83 @@ def test_any_budget_and_any_calendar(seed: int) -> None:
         }
         size = chance.choice([1, 100, 10_000])
         found += [
-            _partition(table, name, chance.randrange(1, 2 * size), chance.choice([0, NOW, NOW - 30 * DAY_S]))
+            _partition(
+                table,
+                name,
+                chance.randrange(1, 2 * size),
+                chance.choice([0, NOW, NOW - 30 * DAY_S]),
+                chance.choice([0, NOW]),
+            )
             for name in names
         ]
     found.sort(key=lambda one: (one.begin, one.table))
     days = {"raw": 14.0, "windows": 400.0, "hourly": 1100.0, "nat": 180.0}
     budget = chance.randrange(1, 2 * sum(one.octets for one in found) + 2)
-    out = due(found, days, budget, NOW)
+    short = chance.choice([0, 0, budget // 10])
+    out = due(found, days, budget, NOW, short)
     gone = [one.partition for one in out]
     assert len(set(gone)) == len(gone)
     aged = [one.partition for one in out if one.why == "age"]
-    assert aged == [one for one in found if one.tier in days and one.age_s(NOW) > days[one.tier] * DAY_S]
+    own_age = {one: NOW - (one.end if one.begin <= NOW else one.first_seen) for one in found}
+    assert aged == [
+        one
+        for one in found
+        if one.tier in days
+        and (own_age[one] if one.law else min(own_age[one], NOW - one.first_seen)) > days[one.tier] * DAY_S
+    ]
     left = [one for one in found if one not in aged]
     shares = {"raw": 50, "windows": 10, "hourly": 40}
-    room = max(budget - sum(one.octets for one in left if one.tier not in shares), 0)
+    fixed = sum(one.octets for one in left if one.tier not in shares)
     size = {tier: sum(one.octets for one in left if one.tier == tier) for tier in shares}
-    may_go = {tier: [one for one in left if one.tier == tier and one.ended(NOW) < NOW - DAY_S] for tier in shares}
+    may_go = {tier: [one for one in left if one.tier == tier and own_age[one] > DAY_S] for tier in shares}
+    present = {tier: size[tier] - sum(one.octets for one in may_go[tier]) for tier in shares}
+    fits = fixed + sum(present.values()) <= budget
+    room = budget - fixed if fits else budget
+    freed = sum(one.octets for one in aged)
     for one in (each.partition for each in out if each.why == "budget"):
-        assert sum(size.values()) > room, "no more than needed"
         assert one == may_go[one.tier].pop(0), "the oldest of its tier"
-        beyond = [tier for tier in shares if may_go[tier] or tier == one.tier if size[tier] * 100 > shares[tier] * room]
-        assert one.tier == beyond[0] if beyond else True, "the first tier that is beyond its share"
+        others = [tier for tier in shares if may_go[tier] or tier == one.tier]
+        beyond = [tier for tier in others if size[tier] * 100 > shares[tier] * room]
+        if fits:
+            assert fixed + sum(size.values()) > budget, "no more than needed"
+            assert one.tier == beyond[0] if beyond else True, "the first tier that is beyond its share"
+        elif beyond:
+            assert one.tier == beyond[0], "the first tier that is beyond its share"
+        else:
+            assert freed < short, "of its share only while the disk runs full"
         size[one.tier] -= one.octets
-    assert sum(size.values()) <= room or not any(may_go.values()), "enough, unless only the present is left"
+        freed += one.octets
+    if fits:
+        assert fixed + sum(size.values()) <= budget, "enough"
+    else:
+        assert all(size[tier] * 100 <= shares[tier] * budget or not may_go[tier] for tier in shares), (
+            "down to its share"
+        )
+        assert freed >= short or not any(may_go.values()), "enough of the disk"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        pytest.param([_partition("flows", "20261121", 3000), _partition("flows", "20261122", 3000)], id="one flood"),
+        pytest.param([_partition("nat_events", f"202611{day:02}", 400) for day in range(1, 21)], id="the law"),
+        pytest.param([_partition("hosts_daily", f"2026{month:02}", 600) for month in range(1, 12)], id="for ever"),
+        pytest.param([_partition("mixes", "202611", 6000)], id="the present month"),
+    ],
+)
+def test_tiers_keep_their_shares_where_no_loss_would_make_it_fit(reason: list[Partition]) -> None:
+    hours = [_partition("flows_hourly", f"202{year}-0{month}-01", 100) for year in (5, 6) for month in range(1, 10)]
+    found = sorted(
+        [*hours, *(_partition("flows", f"202611{day}", 500) for day in range(10, 16)), *reason], key=lambda o: o.begin
+    )
+    days = DAYS | {"nat": 180.0}
+    gone = due(found, days, 5000, NOW)
+    assert {one.partition.tier for one in gone} <= {"raw"}, "1,800 of hours are less than two fifths"
+    raw = sum(one.octets for one in found if one.tier == "raw" and one not in [each.partition for each in gone])
+    assert raw <= 2500 or reason[0].table == "flows"
+    # Once the disk itself runs full, raw records go before rows of hours, and no more than needed.
+    short = sum(one.partition.octets for one in gone) + 450
+    assert [one.partition.tier for one in due(found, days, 5000, NOW, short)][len(gone) :] in (["raw"], ["hourly"] * 5)
 
 
 def test_what_the_law_keeps_has_its_room_first() -> None:

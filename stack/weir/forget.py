@@ -2,7 +2,7 @@
 
 The engine, not a list, determines which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays,
 maps and tuples of them). In texts, the command finds an address in every notation: IPv4, IPv6 short or long, mapped,
-with hyphens as in host names, reversed as in DNS names. Rows are removed whole. Aggregates that identify no host are
+with hyphens as in host names, reversed as in DNS names, with the length of its network. Rows are removed whole. Aggregates that identify no host are
 kept, and so are rows that the law requires (`law` in `clickhouse/retention.yaml`), unless the command names them.
 """
 
@@ -43,12 +43,19 @@ _SETTINGS = {
     "max_expanded_ast_elements": "1000000",
 }
 
-#: An address in a text, with the length of a prefix if one follows. The engine rejects false matches.
-_ADDRESS = (
-    r"\\b((?:[0-9]{1,3}[.-]){3}[0-9]{1,3})\\b(?:/([0-9]{1,3}))?",
-    r"((?:(?:[0-9A-Fa-f]{1,4}::?){1,7}|::(?:[0-9A-Fa-f]{1,4}::?){0,6})"
-    r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|[0-9A-Fa-f]{1,4})?)(?:/([0-9]{1,3}))?",
+#: What may be an address in a text; the engine rejects what is none. Of each: the address, and the length of a prefix after it.
+#: Numbers in a row: every four of them are read, since `host-3-10-66-0-6` may mean the first or the last.
+_IPV4 = (r"([0-9]+(?:[.][0-9]+){3,})(?:/([0-9]{1,3}))?", r"([0-9]+(?:-[0-9]+){3,})()")
+_TAIL = r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|[0-9A-Fa-f]{1,4})"
+_GROUPS = rf"(?:[0-9A-Fa-f]{{1,4}}::?){{1,7}}{_TAIL}?|::(?:[0-9A-Fa-f]{{1,4}}::?){{0,6}}{_TAIL}"
+#: At the begin of a word; within one; after a word that looks like a group, but is the begin of no address in use.
+_IPV6 = (
+    rf"\\b({_GROUPS})(?:/([0-9]{{1,3}}))?",
+    rf"({_GROUPS})(?:/([0-9]{{1,3}}))?",
+    rf"\\b(?:[0-9A-Fa-f]{{1,3}}|[014-9A-Ea-e][0-9A-Fa-f]{{3}}):({_GROUPS})(?:/([0-9]{{1,3}}))?",
 )
+#: In the name of a host: 2001-db8--7. It begins as addresses of hosts do, since words may stand before it.
+_HYPHENED6 = r"((?:[23][0-9A-Fa-f]{3}|[fF][c-eC-E][0-9A-Fa-f]{2})(?:--?[0-9A-Fa-f]{1,4}\\b){1,7}(?:--)?)()"
 _REVERSED4 = r"(?i)\\b([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]in-addr[.]arpa"
 _REVERSED6 = r"(?i)((?:[0-9a-f][.]){32})ip6[.]arpa"
 
@@ -99,6 +106,7 @@ def search(store: ClickHouse, wanted: Network, stages: Stages, stage: str = "sea
 
 def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found]) -> None:
     """Remove the rows that `search` found, and search again. Raises WeirError if any match remains."""
+    _refuse_replicas(store, found)
     with _range(store, wanted) as own:
         tables = _tables(store, own)
         stages.begin("remove")
@@ -115,6 +123,18 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
     if left:
         names = ", ".join(one.table for one in left)
         raise WeirError(f"still named in {names}: new rows arrived meanwhile", hint="run the command again", status=1)
+
+
+def _refuse_replicas(store: ClickHouse, found: list[Found]) -> None:
+    """Raise WeirError for tables with other replicas: the range would be on this node alone, and the removal fail on theirs."""
+    rows = store.rows("SELECT database, table FROM system.replicas WHERE total_replicas > 1", database="", **_SETTINGS)
+    replicated = {f"{_quoted(row['database'])}.{_quoted(row['table'])}" for row in rows}
+    if names := [one.table for one in found if one.table in replicated]:
+        raise WeirError(
+            f"nothing was removed: {', '.join(names)}: other nodes have replicas, where the removal would fail",
+            hint="docs/how-to/run-on-a-cluster.md has the statements",
+            status=1,
+        )
 
 
 def table(found: list[Found]) -> Table:
@@ -332,20 +352,44 @@ def _split(kind: str) -> tuple[str, list[str]]:
 
 
 def _in_text(text: str, depth: int) -> str:
-    """Condition that a text names an address of the range, or a prefix entirely within it."""
-    group, pair = f"g{depth}", f"p{depth}"
+    """Condition that a text names an address of the range, or a prefix entirely within it. An address with the length of its
+    network (`192.0.2.7/24`, as of an interface) is an address; a network has no bits beyond its length.
+    """
+    group, number, pair = f"g{depth}", f"i{depth}", f"p{depth}"
     # Most texts are names without anything like an address.
-    worth = f"if(match({text}, '[0-9][.-][0-9]|:'), {text}, '')"
+    worth = f"if(match({text}, '[0-9][.-][0-9]|:|[23fF][0-9A-Fa-f]{{3}}-'), {text}, '')"
     forward = f"replaceRegexpAll({worth}, '{_REVERSED4}', '\\\\4.\\\\3.\\\\2.\\\\1')"
-    groups = ", ".join(f"extractAllGroupsVertical({forward}, '{form}')" for form in _ADDRESS)
+
+    def groups(*forms: str) -> str:
+        found = (f"extractAllGroupsVertical({forward}, '{form}')" for form in forms)
+        return f"arrayConcat([], {', '.join(found)})"
+
+    def bits(before: int) -> str:
+        given = f"toUInt16OrZero({group}[2])"
+        given = f"if({given} <= 32, {before} + {given}, {given})" if before else given
+        return f"if({group}[2] = '', 128, {given})"
+
+    # Names of hosts have zeros before numbers.
+    numbers = f"splitByNonAlpha(replaceRegexpAll({group}[1], '(^|[.-])0+([0-9])', '\\\\1\\\\2'))"
+    four = f"toIPv6OrNull(arrayStringConcat(arraySlice({numbers}, {number}, 4), '.'))"
+    last = f"{number} + 3 = length({numbers})"
+    fours = f"arrayMap({number} -> ({four}, if({last}, {bits(96)}, 128)), range(1, length({numbers}) - 2))"
     # A colon that follows may belong to the text.
-    address = f"toIPv6OrNull(replaceRegexpOne(replaceAll({group}[1], '-', '.'), '([^:]):$', '\\\\1'))"
-    before = f"if(position({group}[1], ':') > 0, 0, 96)"
-    bits = f"toUInt8(if({group}[2] = '', 128, least(128, {before} + toUInt16OrZero({group}[2]))))"
+    six = f"toIPv6OrNull(replaceRegexpOne({group}[1], '([^:]):$', '\\\\1'))"
+    hyphened = f"toIPv6OrNull(replaceAll({group}[1], '-', ':'))"
     nibbles = f"toIPv6OrNull(IPv6NumToString(toFixedString(unhex(reverse(replaceAll({group}, '.', ''))), 16)))"
-    ends = f"IPv6CIDRToRange(assumeNotNull({pair}.1), {pair}.2)"
+    named = ", ".join(
+        (
+            f"arrayFlatten(arrayMap({group} -> {fours}, {groups(*_IPV4)}))",
+            f"arrayMap({group} -> ({six}, {bits(0)}), {groups(*_IPV6)})",
+            f"arrayMap({group} -> ({hyphened}, 128), {groups(_HYPHENED6)})",
+            f"arrayMap({group} -> ({nibbles}, 128), extractAll({worth}, '{_REVERSED6}'))",
+        )
+    )
+    address = f"assumeNotNull({pair}.1)"
+    # Both addresses of a network of two belong to hosts.
+    network = f"IPv6CIDRToRange({address}, toUInt8(if({pair}.2 >= 127, 128, {pair}.2)))"
     return (
-        f"arrayExists({pair} -> isNotNull({pair}.1) AND {ends}.1 >= {_FIRST} AND {ends}.2 <= {_LAST}, "
-        f"arrayConcat(arrayMap({group} -> ({address}, {bits}), arrayConcat({groups})), "
-        f"arrayMap({group} -> ({nibbles}, toUInt8(128)), extractAll({worth}, '{_REVERSED6}'))))"
+        f"arrayExists({pair} -> isNotNull({pair}.1) AND {address} >= {_FIRST}"
+        f" AND if({network}.1 = {address}, {network}.2, {address}) <= {_LAST}, arrayConcat({named}))"
     )

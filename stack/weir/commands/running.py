@@ -125,8 +125,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             highlight=False,
             soft_wrap=True,
         )
-        if stored.law_says():
-            console.print(stored.law_says(), style="yellow", highlight=False, soft_wrap=True)
+        for text in filter(None, (stored.law_says(), stored.beyond_says())):
+            console.print(text, style="yellow", highlight=False, soft_wrap=True)
     raise typer.Exit(0 if all_well else 1)
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from weir.clickhouse import ClickHouse
 from weir.config import Stack
-from weir.storage.partitions import TIERS, Disk, Partition, budget, disk, kept_days, partitions
+from weir.storage.partitions import TIERS, Disk, Partition, budget, disk, due, kept_days, partitions, shortage
 from weir.storage.times import DAY_S, iso
 
 
@@ -124,6 +124,7 @@ class Survey:
     budget: int
     full: date | None
     now: float
+    beyond: int = 0  # octets beyond the budget that nothing may be dropped for
 
     @property
     def used(self) -> int:
@@ -143,6 +144,15 @@ class Survey:
     def law_says(self) -> str:
         """One sentence if retention required by law leaves flows less disk than they need; else empty."""
         return self.law.says(next((tier.days for tier in self.tiers if tier.tier == "raw"), None))
+
+    def beyond_says(self) -> str:
+        """One sentence if the store stays beyond its budget, whatever may be dropped; else empty."""
+        if not self.beyond:
+            return ""
+        return (
+            f"The store stays {show_octets(self.beyond)} beyond its budget: what the law keeps, the daily tier, the last day"
+            " and each tier's share need more. Raise storage.budget, or keep tiers for fewer days."
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The state for programs; times in ISO 8601."""
@@ -164,6 +174,7 @@ class Survey:
             "disk": asdict(self.disk),
             "budget": self.budget,
             "used": self.used,
+            "beyond_budget": self.beyond,
             "law": {**asdict(self.law), "short": self.law.short},
             "budget_spent_on": self.full.isoformat() if self.full else None,
         }
@@ -196,8 +207,8 @@ class Survey:
             soft_wrap=True,
         )
         console.print(self.forecast(), highlight=False, soft_wrap=True)
-        if self.law_says():
-            console.print(self.law_says(), style="yellow", highlight=False, soft_wrap=True)
+        for text in filter(None, (self.law_says(), self.beyond_says())):
+            console.print(text, style="yellow", highlight=False, soft_wrap=True)
 
     def forecast(self) -> str:
         """One sentence on when the budget is spent."""
@@ -219,8 +230,10 @@ def survey(stack: Stack, admin: ClickHouse, now: float | None = None) -> Survey:
     """Read the present state of the store."""
     moment = time.time() if now is None else now
     found, space = partitions(admin), disk(admin)
-    tiers = sizes(found, kept_days(stack), moment)
-    allowed = budget(stack, space, sum(one.octets for one in found))
+    days = kept_days(stack)
+    tiers, used = sizes(found, days, moment), sum(one.octets for one in found)
+    allowed = budget(stack, space, used)
+    gone = sum(one.partition.octets for one in due(found, days, allowed, moment, shortage(space)))
     tables: dict[tuple[str, str], list[int]] = {}
     for one in found:
         sums = tables.setdefault((one.tier, one.table), [0, 0])
@@ -229,7 +242,9 @@ def survey(stack: Stack, admin: ClickHouse, now: float | None = None) -> Survey:
     listed = sorted(
         ((tier, table, rows, size) for (tier, table), (rows, size) in tables.items()), key=lambda row: -row[3]
     )
-    return Survey(tiers, listed, space, allowed, full_day(tiers, allowed, moment), moment)
+    return Survey(
+        tiers, listed, space, allowed, full_day(tiers, allowed, moment), moment, max(used - gone - allowed, 0)
+    )
 
 
 def show_octets(count: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -20,12 +21,15 @@ _TIER_OF = {table: name for name, tier in TIERS.items() for table in tier.tables
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition of a table: its name, the start of its time range, its last change (both seconds), its size."""
+    """One partition of a table: its name, its time range, when it was first seen, its last change, its size; times in
+    seconds.
+    """
 
     table: str
     name: str
     begin: int
     end: int
+    first_seen: int
     changed: int
     rows: int
     octets: int
@@ -40,12 +44,15 @@ class Partition:
         return self.tier in TIERS and TIERS[self.tier].law
 
     def ended(self, now: float) -> int:
-        """Its end; of a partition of the future, which a wrong clock may have made, its last write."""
-        return self.end if self.end <= now else self.changed
+        """Its end; of a partition of the future, which a wrong clock may have made, the time it was first seen."""
+        return self.end if self.begin <= now else self.first_seen
 
     def age_s(self, now: float) -> float:
-        """Seconds since its end or since its last write, whichever is less; for legally required data, since its end."""
-        return now - (self.ended(now) if self.law else max(self.ended(now), self.changed))
+        """Seconds since its end or since it was first seen, whichever is less; for legally required data, since its end.
+
+        Its last change does not count: merges and removals rewrite parts without making records younger.
+        """
+        return now - (self.ended(now) if self.law else max(self.ended(now), self.first_seen))
 
 
 @dataclass(frozen=True)
@@ -75,14 +82,41 @@ class Emptied:
 def partitions(admin: ClickHouse) -> list[Partition]:
     """Every partition of every table of the database, oldest first."""
     rows = admin.rows(
-        "SELECT table, partition, toUnixTimestamp(max(modification_time)) AS changed, sum(rows) AS rows, sum(bytes_on_disk) AS octets"
-        f" FROM system.parts WHERE database = '{admin.database}' AND active GROUP BY table, partition"
+        "SELECT p.table AS table, p.partition AS partition,"
+        " toUnixTimestamp(any(s.first_seen)) AS noted, toUnixTimestamp(min(p.modification_time)) AS oldest,"
+        " toUnixTimestamp(max(p.modification_time)) AS changed, sum(p.rows) AS rows, sum(p.bytes_on_disk) AS octets"
+        " FROM system.parts AS p LEFT JOIN"
+        " (SELECT name, partition, min(first_seen) AS first_seen FROM partitions_seen GROUP BY name, partition) AS s"
+        " ON s.name = p.table AND s.partition = p.partition"
+        f" WHERE p.database = '{admin.database}' AND p.active GROUP BY p.table, p.partition"
     )
     found = []
     for row in rows:
         begin, end = span(row["partition"])
-        found.append(Partition(row["table"], row["partition"], begin, end, row["changed"], row["rows"], row["octets"]))
+        times = begin, end, row["noted"] or row["oldest"], row["changed"]
+        found.append(Partition(row["table"], row["partition"], *times, row["rows"], row["octets"]))
     return sorted(found, key=lambda one: (one.begin, one.table))
+
+
+def note_partitions(admin: ClickHouse) -> None:
+    """Note when partitions were first seen, and forget those that are gone."""
+    found = {(one.table, one.name): one for one in partitions(admin) if one.end}
+    noted = {(row["name"], row["partition"]) for row in admin.rows("SELECT name, partition FROM partitions_seen")}
+    values = ", ".join(
+        f"('{table}', '{name}', {found[table, name].first_seen})" for table, name in sorted(found.keys() - noted)
+    )
+    if values:
+        admin.execute(
+            f"INSERT INTO partitions_seen (name, partition, first_seen) VALUES {values}", insert_deduplicate="0"
+        )
+    forget_partitions(admin, noted - found.keys())
+
+
+def forget_partitions(admin: ClickHouse, gone: Collection[tuple[str, str]]) -> None:
+    """Forget when these partitions, (table, name), were first seen: should they come again, they are new."""
+    if gone:
+        pairs = ", ".join(f"('{table}', '{name}')" for table, name in sorted(gone))
+        admin.execute(f"ALTER TABLE partitions_seen DELETE WHERE (name, partition) IN ({pairs})", mutations_sync="2")
 
 
 def span(partition: str) -> tuple[int, int]:
@@ -122,13 +156,21 @@ def kept_days(stack: Stack) -> dict[str, float]:
     return {name: getattr(ages, tier.days) for name, tier in TIERS.items() if tier.days}
 
 
-def due(found: list[Partition], days: dict[str, float], allowed: int, now: float) -> list[Dropped]:
+def shortage(space: Disk) -> int:
+    """Octets that must go, whatever the tiers' shares, so that a twentieth of the disk is free."""
+    return max(space.total // 20 - space.free, 0)
+
+
+def due(found: list[Partition], days: dict[str, float], allowed: int, now: float, short: int = 0) -> list[Dropped]:
     """The partitions to drop: first by age, then until the rest fits into `allowed` octets.
 
     What the law keeps and the tiers kept for ever have their room first, and the others share what is left. A tier that takes
     more than its share loses its oldest partitions, raw records before rows of windows and hours. The present and the last
     day stay, so that too small a budget does not stop the present: if they are why the rest does not fit, tiers lose of their
     share, too.
+
+    Where what has to stay exceeds `allowed` by itself, no loss would make it fit: each tier then keeps its share of all of
+    `allowed`, and loses of it only if the disk runs full: while `short` octets (`shortage`) are not free.
     """
     out, left = [], []
     for one in found:
@@ -144,11 +186,15 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
         for name in shares
     }
     taken = {name: sum(one.octets for one in left if one.tier == name) for name in shares}
-    room = max(allowed - sum(one.octets for one in left if one.tier not in shares), 0)
-    over = sum(taken.values()) - room
-    for kept in (room, 0):
+    fixed = sum(one.octets for one in left if one.tier not in shares)
+    over = fixed + sum(taken.values()) - allowed
+    fits = over <= sum(one.octets for own in may_go.values() for one in own)
+    room = allowed - fixed if fits else allowed
+    for of_shares in (False, True):
+        if of_shares and not fits:
+            over = short - sum(gone.partition.octets for gone in out)
         for name, share in shares.items():
-            while may_go[name] and over > 0 and taken[name] * whole > kept * share:
+            while may_go[name] and over > 0 and (of_shares or taken[name] * whole > room * share):
                 one = may_go[name].popleft()
                 out.append(Dropped(one, "budget"))
                 taken[name] -= one.octets
@@ -163,8 +209,7 @@ def due_columns(
     out = []
     for name, tier in TIERS.items():
         for one in found:
-            # A partition of the future, of a clock that is wrong, is as old as its last change.
-            if name in days and one.end and now - min(one.end, one.changed) > days[name] * DAY_S:
+            if name in days and one.end and now - one.ended(now) > days[name] * DAY_S:
                 columns = held.get((one.table, one.name), set()).intersection(tier.columns.get(one.table, ()))
                 if columns:
                     out.append(Emptied(one, tuple(sorted(columns))))

@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 from weir.storage.partitions import partitions
-from weir.storage.times import seconds
 
 #: Number of hosts per probe and day with their own row in talkers_daily, and per day in national_talkers_daily.
 TALKERS = 10_000
@@ -66,6 +65,10 @@ def _of_day(day: str) -> str:
     return f"ts >= toDateTime('{day} 00:00:00', 'UTC') AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY"
 
 
+#: A number for all windows of one list: of one length, and of one probe, customer or all.
+_WINDOWS_OF = "cityHash64(scope, probe, customer, window_s)"
+
+
 @dataclass(frozen=True)
 class _RollUp:
     """Daily lists: the source, the target and the statement of each."""
@@ -77,24 +80,68 @@ class _RollUp:
         """Changes whenever the source of that day changes: raw records added or dropped, windows written again."""
         if self.source == "hosts_daily":
             return raw_rows
-        return int(
-            admin.rows(f"SELECT cityHash64(count(), sum(version)) AS it FROM {self.source} WHERE {_of_day(day)}")[0][
-                "it"
-            ]
-        )
+        # The newest versions alone: a merge that removes older ones changes nothing.
+        newest = f"SELECT {_WINDOWS_OF} AS list, ts, max(version) AS newest FROM {self.source} WHERE {_of_day(day)} GROUP BY list, ts"
+        return int(admin.rows(f"SELECT sum(cityHash64(list, ts, newest)) AS it FROM ({newest})")[0]["it"])
 
     def shrunk(self, admin: ClickHouse, day: str) -> bool:
         """Whether the source has lost rows of the day: by age or for want of disk. The list, which is kept for ever, then stays
         as it is.
         """
-        if self.source == "hosts_daily":
+        if not any(_there(admin, table, day) for table in self.lists):
             return False
-        (written,) = self.lists
-        row = admin.rows(
-            f"SELECT (SELECT uniqExact(ts) FROM {self.source} WHERE {_of_day(day)}) AS now,"
-            f" (SELECT max(windows) FROM {written} WHERE day = '{day}') AS listed"
-        )[0]
-        return bool(row["now"] < row["listed"])
+        if self.source == "hosts_daily":
+            return not _there(admin, self.source, day)
+        if admin.rows(f"SELECT 1 AS there FROM roll_ups FINAL WHERE {self._noted(day)} AND notEmpty(windows)"):
+            missing = (
+                f"SELECT 1 AS it FROM (SELECT windows.list AS list, windows.starts AS starts FROM roll_ups FINAL ARRAY JOIN windows"
+                f" WHERE {self._noted(day)}) ARRAY JOIN starts AS start WHERE (list, start) NOT IN"
+                f" (SELECT {_WINDOWS_OF}, toUnixTimestamp(ts) FROM {self.source} WHERE {_of_day(day)}) LIMIT 1"
+            )
+        else:  # A list that was written before windows were noted: it counts them.
+            (written,) = self.lists
+            missing = (
+                f"SELECT 1 AS it FROM (SELECT scope, probe, customer, max(windows) AS listed FROM {written} WHERE day = '{day}'"
+                " GROUP BY ALL) AS l LEFT JOIN (SELECT scope, probe, customer, uniqExact(ts, window_s) AS held"
+                f" FROM {self.source} WHERE {_of_day(day)} GROUP BY ALL) AS h USING (scope, probe, customer)"
+                " WHERE listed > held LIMIT 1"
+            )
+        return bool(admin.rows(missing))
+
+    def begin(self, admin: ClickHouse, day: str) -> None:
+        """Note that the lists of the day are being written, and from which windows: a day that breaks off is written again,
+        but never from fewer.
+        """
+        windows = "[]"
+        if self.source != "hosts_daily":
+            starts = f"SELECT {_WINDOWS_OF} AS list, arraySort(groupUniqArray(toUnixTimestamp(ts))) AS starts"
+            windows = (
+                "(SELECT arraySort(groupArray((list, starts))) FROM"
+                f" ({starts} FROM {self.source} WHERE {_of_day(day)} GROUP BY list))"
+            )
+        admin.execute(
+            "INSERT INTO roll_ups (day, source, fingerprint, rows, done_at, windows)"
+            f" SELECT '{day}', '{self.source}', 0, 0, now64(3), {windows}"
+        )
+
+    def done(self, admin: ClickHouse, day: str, fingerprint: int, rows: int) -> None:
+        """Note that the lists of the day are written."""
+        admin.execute(
+            "INSERT INTO roll_ups (day, source, fingerprint, rows, done_at, windows)"
+            f" SELECT day, source, {fingerprint}, {rows}, now64(3), windows FROM roll_ups FINAL WHERE {self._noted(day)}"
+        )
+
+    def _noted(self, day: str) -> str:
+        return f"day = '{day}' AND source = '{self.source}'"
+
+    def written(self, admin: ClickHouse, day: str) -> bool:
+        """Whether the lists already add up to their source: a removal changes raw records, and perhaps no list."""
+        if self.source != "hosts_daily":
+            return False
+        columns = "sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received"
+        sums = ", ".join(f"sum({column})" for column in columns.split(", "))
+        tables = (self.source, *self.lists)
+        return len({admin.execute(f"SELECT {sums} FROM {table} WHERE day = '{day}'") for table in tables}) == 1
 
     def complete(self, admin: ClickHouse, day: str) -> bool:
         """Whether the daily rows include all raw records of the day: a block is in `flows` before the views have filled
@@ -126,46 +173,59 @@ _ROLL_UPS = (
 def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None) -> Iterator[tuple[str, str, int]]:
     """Write the daily lists of every finished day that changed since they were written, or of one day in any case.
 
-    A day changes as long as its raw records are kept: they have one partition per day. Yields the day, the table and
-    the number of rows, as each is done. A day interrupted half-way is not marked as done, and is written again; so is a
-    day whose raw records are newer than the rows that views derived from them. A list whose source has lost rows of the
-    day stays; raises WeirError where that day was asked for.
+    A day changes as long as its raw records are kept: they have one partition per day. Windows without raw records are
+    added up once. Yields the day, the table and the number of rows, as each is done. A day interrupted half-way is not
+    marked as done, and is written again; so is a day whose raw records are newer than the rows that views derived from
+    them. A list whose source has lost rows of the day stays; raises WeirError where that day was asked for.
     """
     moment = time.time() if now is None else now
     today = datetime.fromtimestamp(moment, UTC).date()
-    days = {
+    raw = {
         date.fromisoformat(f"{one.name[:4]}-{one.name[4:6]}-{one.name[6:]}"): one
         for one in partitions(admin)
-        if one.table == "flows" and (day is None or one.begin == seconds(day))
+        if one.table == "flows"
     }
     noted = {
         (row["day"], row["source"]): row["fingerprint"]
         for row in admin.rows("SELECT toString(day) AS day, source, fingerprint FROM roll_ups FINAL")
     }
-    for when, raw in sorted(days.items()):
-        name = when.isoformat()
-        for one in _ROLL_UPS:
-            now_is = one.fingerprint(admin, name, raw.rows)
-            if day is None and (when >= today or noted.get((name, one.source)) == now_is):
+    days = {day} if day else raw.keys() | _days_of_windows(admin)
+    for when, one in ((when, one) for when in sorted(days) for one in _ROLL_UPS):
+        name, of_day = when.isoformat(), raw.get(when)
+        now_is = one.fingerprint(admin, name, of_day.rows if of_day else 0)
+        if day is None and (when >= today or noted.get((name, one.source)) == now_is):
+            continue
+        if day is None and of_day is None and one.source == "hosts_daily":
+            continue
+        if one.shrunk(admin, name):
+            if day is None:
                 continue
-            if one.shrunk(admin, name):
-                if day is None:
-                    continue
-                lists = ", ".join(one.lists)
-                raise WeirError(f"{one.source} no longer holds all windows of {name}: {lists} stays as it is", status=1)
-            if noted.get((name, one.source)) == now_is:
-                # Asked for by hand: should it break off, the day counts as changed.
-                admin.execute(f"INSERT INTO roll_ups VALUES ('{name}', '{one.source}', 0, 0, now64(3))")
-            written = {table: _write(admin, table, statement, name) for table, statement in one.lists.items()}
-            if one.complete(admin, name) or moment - raw.changed > _SETTLED_S:
-                rows = sum(written.values())
-                admin.execute(f"INSERT INTO roll_ups VALUES ('{name}', '{one.source}', {now_is}, {rows}, now64(3))")
-            yield from ((name, table, rows) for table, rows in written.items())
+            lists = ", ".join(one.lists)
+            raise WeirError(f"{one.source} no longer holds all of {name}: {lists} stays as it is", status=1)
+        fresh = day is None and one.written(admin, name)
+        one.begin(admin, name)
+        written = {} if fresh else {table: _write(admin, table, sql, name) for table, sql in one.lists.items()}
+        if of_day is None or one.complete(admin, name) or moment - of_day.changed > _SETTLED_S:
+            one.done(admin, name, now_is, sum(written.values()))
+        yield from ((name, table, rows) for table, rows in written.items())
+
+
+def _days_of_windows(admin: ClickHouse) -> set[date]:
+    """Days with windows that were never added up. The engine skips granules of other days."""
+    rows = admin.rows(
+        "SELECT DISTINCT toString(toDate(ts)) AS day FROM mixes"
+        " WHERE toDate(ts) NOT IN (SELECT day FROM roll_ups FINAL WHERE source = 'mixes' AND fingerprint != 0)"
+    )
+    return {date.fromisoformat(row["day"]) for row in rows}
+
+
+def _there(admin: ClickHouse, table: str, day: str) -> bool:
+    return bool(admin.rows(f"SELECT 1 AS there FROM {table} WHERE day = '{day}' LIMIT 1"))
 
 
 def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
     """Replace a day's list; returns its number of rows."""
-    if admin.rows(f"SELECT 1 AS there FROM {table} WHERE day = '{day}' LIMIT 1"):
+    if _there(admin, table, day):
         admin.execute(f"ALTER TABLE {table} DELETE WHERE day = '{day}'", mutations_sync="2")
     # The engine sorts days of many hosts on disk rather than refuse them.
     admin.execute(

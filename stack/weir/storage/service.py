@@ -24,8 +24,11 @@ from weir.storage.partitions import (
     due,
     due_columns,
     empty,
+    forget_partitions,
     kept_days,
+    note_partitions,
     partitions,
+    shortage,
 )
 from weir.storage.rollup import roll_up
 from weir.storage.times import iso, seconds
@@ -51,12 +54,16 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
                 yield f"rolled up {day} into {table}: {rows:,} rows"
         except WeirError as error:
             failed = error  # room is made all the same
-        found = partitions(admin)
-        allowed = budget(stack, disk(admin), sum(one.octets for one in found))
+        try:
+            note_partitions(admin)
+        except WeirError as error:
+            failed = error
+        found, space = partitions(admin), disk(admin)
+        allowed = budget(stack, space, sum(one.octets for one in found))
         days = kept_days(stack)
         law = sum(one.octets for one in found if one.law)
         spent = f"the oldest of a tier beyond its share, the budget is spent{_of_which(law)}"
-        gone_of = due(found, days, allowed, moment)
+        gone_of = due(found, days, allowed, moment, shortage(space))
         for gone in gone_of:
             one = gone.partition
             drop(admin, one)
@@ -68,6 +75,7 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
             empty(admin, old)
             names = ", ".join(old.columns)
             yield f"emptied {names} of {old.partition.table} {old.partition.name}: older than the law keeps them"
+        forget_partitions(admin, {(one.table, one.name) for one in dropped})
     if failed:
         raise failed
 
@@ -78,6 +86,9 @@ def _of_which(law: int) -> str:
 
 _SIZE = prometheus_client.Gauge("weir_storage_octets", "Bytes that a tier takes on disk", ["tier"])
 _BUDGET = prometheus_client.Gauge("weir_storage_budget_octets", "Bytes that the store may take")
+_BEYOND = prometheus_client.Gauge(
+    "weir_storage_beyond_budget_octets", "Bytes beyond the budget that nothing may be dropped for"
+)
 _FREE = prometheus_client.Gauge("weir_storage_disk_free_octets", "Free bytes on the store's disk")
 _SPENT = prometheus_client.Gauge(
     "weir_storage_budget_spent_timestamp_seconds",
@@ -107,6 +118,7 @@ def serve(stack: Stack, every_minutes: float) -> None:
             for tier in seen.tiers:
                 _SIZE.labels(tier.tier).set(tier.octets)
             _BUDGET.set(seen.budget)
+            _BEYOND.set(seen.beyond)
             _FREE.set(seen.disk.free)
             _SPENT.set(seconds(seen.full) if seen.full else 0)
             _DONE.set_to_current_time()
