@@ -1,6 +1,5 @@
 //! The part of a record that falls into one interval.
 
-use super::element::routed::Route;
 use super::record::Imported;
 use super::split::Spread;
 use crate::meter::key::End;
@@ -28,8 +27,8 @@ pub(super) struct FlowPart {
     pub(super) rtt_us: u32,
     pub(super) application_id: u16,
     pub(super) rare: Option<Box<Rare>>,
-    /// The router's data, as seen from the source.
-    pub(super) route: Option<Box<Route>>,
+    /// The index of the router's data, as seen from the source.
+    pub(super) route: Option<u32>,
 }
 
 /// Values that few exporters report.
@@ -49,6 +48,7 @@ impl FlowPart {
         sent: [(u64, u64); 2],
         first_ms: i64,
         last_ms: i64,
+        route: Option<u32>,
     ) -> FlowPart {
         FlowPart {
             sent,
@@ -65,7 +65,7 @@ impl FlowPart {
             rtt_us: record.handshake_rtt_us,
             application_id: record.application_id,
             rare: Rare::of(record, sender),
-            route: record.routed.map(|routed| Box::new(routed.read())),
+            route,
         }
     }
 
@@ -87,8 +87,7 @@ impl FlowPart {
             }
             let (first_ms, last_ms) = (self.first_ms.max(start), self.last_ms.min(end - 1));
             let rtt_us = if begins { self.rtt_us } else { 0 };
-            let route = self.route.clone();
-            take(start, FlowPart { sent, first_ms, last_ms, begins, ends, rtt_us, rare, route, ..*self });
+            take(start, FlowPart { sent, first_ms, last_ms, begins, ends, rtt_us, rare, ..*self });
             before = now;
             start = end;
         }

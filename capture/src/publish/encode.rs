@@ -66,7 +66,7 @@ impl BatchEncoder {
     pub fn flow(&mut self, record: &Record<'_>, interval_start_ms: u64) {
         let begins = self.begin_record();
         self.flow_fields(record, interval_start_ms);
-        self.end_record(begins);
+        self.end_message(begins);
     }
 
     /// Adds a record whose fields `fill` writes, in the order of their numbers and in at most `room` octets.
@@ -78,14 +78,14 @@ impl BatchEncoder {
         }
         let begins = self.begin_record();
         fill(self);
-        self.end_record(begins);
+        self.end_message(begins);
     }
 
     /// Adds an overflow record, which is rare.
     pub fn overflow(&mut self, record: &OverflowRecord, interval_start_ms: u64) {
         let begins = self.begin_record();
         self.raw(&overflow(record, interval_start_ms).encode_to_vec());
-        self.end_record(begins);
+        self.end_message(begins);
     }
 
     /// Adds an exporter's report other than a flow, to its field of `FlowBatch`.
@@ -136,17 +136,17 @@ impl BatchEncoder {
         self.at
     }
 
-    fn end_record(&mut self, begins: usize) {
+    fn end_message(&mut self, begins: usize) {
         let length = self.at - begins;
         if length < 0x80 {
             self.octets[begins - 1] = length as u8;
         } else {
-            self.end_long_record(begins, length);
+            self.end_long_message(begins, length);
         }
     }
 
     #[cold]
-    fn end_long_record(&mut self, begins: usize, length: usize) {
+    fn end_long_message(&mut self, begins: usize, length: usize) {
         self.octets.copy_within(begins..self.at, begins + 1);
         self.octets[begins - 1] = (length & 0x7f) as u8 | 0x80;
         self.octets[begins] = (length >> 7) as u8;
@@ -261,6 +261,17 @@ impl BatchEncoder {
         self.key::<FIELD>(LENGTH_DELIMITED);
         self.varint(octets.len() as u64);
         self.raw(octets);
+    }
+
+    /// A message, whose fields `fill` writes.
+    #[inline]
+    pub fn nested<const FIELD: u32>(&mut self, fill: impl FnOnce(&mut BatchEncoder)) {
+        self.key::<FIELD>(LENGTH_DELIMITED);
+        // Octets of the length, usually one.
+        self.at += 1;
+        let begins = self.at;
+        fill(self);
+        self.end_message(begins);
     }
 
     #[inline]

@@ -44,7 +44,7 @@ impl Take for Lines {
             line += &format!("; application {}", record.application_id);
         }
         if let Some(routed) = record.routed {
-            line += &format!("\n     {}", said(&routed.read()));
+            line += &format!("\n     {}", said(&routed.read().unwrap_or_default()));
         }
         self.0 += &line;
         self.0 += "\n";

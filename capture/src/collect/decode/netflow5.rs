@@ -89,7 +89,7 @@ fn record<'a>(
         sampling,
         input_interface: u32::from(short(12)),
         output_interface: u32::from(short(14)),
-        routed: Some(Routed::netflow5(data)),
+        routed: Some(Routed::Netflow5(data)),
         ..Imported::default()
     };
     Ok((record, mended))

@@ -228,8 +228,8 @@ impl<T: Take> Message<'_, T> {
                         counts.count(Refusal::PayloadOctets);
                     }
                     read.sampling = talk.rates.of(&values.sampled, read.input_interface, id);
-                    if template.routed {
-                        read.routed = Some(Routed::fields(&template.fields, record));
+                    if template.is_routed() {
+                        read.routed = Some(Routed::Record(template, record));
                     }
                     counts.records += 1;
                     self.take.flow(info, &read);

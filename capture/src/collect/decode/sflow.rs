@@ -309,7 +309,7 @@ fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) ->
     record.sampling = Some(sample.rate).filter(|&rate| rate > 0);
     (record.input_interface, record.output_interface) = (sample.input, sample.output);
     if routed {
-        record.routed = Some(Routed::sflow(sample.records.0));
+        record.routed = Some(Routed::Sflow(sample.records.0));
     }
     Ok(record)
 }

@@ -17,7 +17,7 @@ struct All {
 
 impl Take for All {
     fn flow(&mut self, _: &ExporterInfo, record: &Imported<'_>) {
-        let route = record.routed.map(|routed| routed.read());
+        let route = record.routed.and_then(|routed| routed.read());
         self.flows.push((Imported { server_name: b"", dns_query: b"", routed: None, ..*record }, route));
     }
 

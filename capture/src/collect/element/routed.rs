@@ -1,13 +1,14 @@
-//! The routing data that a router exports with a flow. It is decoded only when a caller reads it, so other records cost nothing more.
+//! The routing data that a router exports with a flow. It is decoded only when a caller reads it, so other records cost
+//! nothing more.
 
 use crate::collect::decode::sflow;
-use crate::collect::element::template::{TemplateField, walk};
+use crate::collect::element::template::Template;
 use crate::collect::element::values::{mapped, number};
 use crate::packet::Address;
 use std::fmt;
 
 /// The router's routing data on the packets; zero where it states none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Route {
     /// Autonomous systems of source and destination: origin or peer, as the router is configured (IE 16, 17).
     pub autonomous_systems: [u32; 2],
@@ -39,45 +40,29 @@ pub struct Route {
     pub observation_point: u32,
 }
 
-/// Where a route is read from: the template fields of a record, or a format without templates.
+/// Where a route is read from.
 #[derive(Clone, Copy)]
-pub struct Routed<'a> {
-    fields: &'a [TemplateField],
-    record: &'a [u8],
+pub enum Routed<'a> {
+    Netflow5(&'a [u8; 48]),
+    /// The flow records of a sample.
+    Sflow(&'a [u8]),
+    /// A record of NetFlow v9 or IPFIX.
+    Record(&'a Template, &'a [u8]),
 }
 
-/// Without template fields: a v5 record, or the flow records of an sFlow sample.
-static NETFLOW5: [TemplateField; 0] = [];
-static SFLOW: [TemplateField; 1] = [TemplateField { pen: u32::MAX, id: 0, length: 0 }];
-
-impl<'a> Routed<'a> {
-    pub fn fields(fields: &'a [TemplateField], record: &'a [u8]) -> Routed<'a> {
-        Routed { fields, record }
-    }
-
-    /// A record of NetFlow v5.
-    pub fn netflow5(record: &'a [u8; 48]) -> Routed<'a> {
-        Routed { fields: &NETFLOW5, record }
-    }
-
-    pub fn sflow(records: &'a [u8]) -> Routed<'a> {
-        Routed { fields: &SFLOW, record: records }
-    }
-
-    /// Reads it.
-    pub fn read(&self) -> Route {
+impl Routed<'_> {
+    /// Reads it; `None` if the router left every field at zero.
+    pub fn read(&self) -> Option<Route> {
         let mut route = Route::default();
-        match *self.fields {
-            [] => {
+        match self {
+            Routed::Netflow5(record) => {
                 let fields = [(15, 8..12), (16, 40..42), (17, 42..44), (9, 44..45), (13, 45..46)];
-                fields.into_iter().for_each(|(id, at)| route.field(id, self.record.get(at).unwrap_or(&[])));
+                fields.into_iter().for_each(|(id, at)| route.field(id, &record[at]));
             }
-            [TemplateField { pen: u32::MAX, .. }] => sflow::route(self.record, &mut route),
-            _ => walk(self.fields, self.record).filter(|(field, _)| field.pen == 0).for_each(|(field, octets)| {
-                route.field(field.id, octets);
-            }),
+            Routed::Sflow(records) => sflow::route(records, &mut route),
+            Routed::Record(template, record) => template.route_fields(record, |id, octets| route.field(id, octets)),
         }
-        route
+        (route != Route::default()).then_some(route)
     }
 }
 

@@ -77,8 +77,7 @@ pub struct Template {
     pub heard_ms: i64,
     /// Records read by it.
     pub records: u64,
-    /// Whether some fields belong to a route, report an event, name interfaces, or state a sampling rate.
-    pub routed: bool,
+    /// Whether some fields report an event, name interfaces, or state a sampling rate.
     pub event: bool,
     pub named: bool,
     pub sampled: bool,
@@ -86,6 +85,9 @@ pub struct Template {
     pub payload: bool,
     pub follows: Option<Follows>,
     steps: Vec<FieldStep>,
+    /// The fields that belong to a route: element, offset (without fields of variable length before it), octets.
+    route: Vec<(u16, u16, u16)>,
+    varies: bool,
     /// Least octets of a record.
     octets: usize,
 }
@@ -108,11 +110,15 @@ impl Template {
         }
         let chosen = if scopes.is_some() { options(&fields, scoped) } else { choose(&fields) };
         let mut steps = Vec::with_capacity(chosen.iter().flatten().count());
+        let mut route = Vec::new();
         let mut offset = 0;
         for (field, chosen) in fields.iter().zip(&chosen) {
             let what = chosen.or((field.length == VARIABLE).then_some(Meaning::Skip));
             if let Some(what) = what {
                 steps.push(FieldStep { offset: offset as u16, length: field.length, what });
+            }
+            if is_routed(field.pen, field.id) {
+                route.push((field.id, offset as u16, field.length));
             }
             offset += least(field.length);
         }
@@ -148,7 +154,8 @@ impl Template {
             },
         };
         Ok(Template {
-            routed: any(is_routed),
+            varies: fields.iter().any(|field| field.length == VARIABLE),
+            route,
             event: any(tells_event),
             named: any(gives_name),
             sampled: any(|pen, id| pen == 0 && matches!(id, 34 | 50 | 305 | 310 | 311)),
@@ -194,6 +201,25 @@ impl Template {
         Some(end)
     }
 
+    /// Whether some fields belong to a route.
+    pub fn is_routed(&self) -> bool {
+        !self.route.is_empty()
+    }
+
+    /// Passes the fields of a record that belong to a route to `take`, with their elements.
+    pub fn route_fields(&self, record: &[u8], mut take: impl FnMut(u16, &[u8])) {
+        if self.varies {
+            let fields = walk(&self.fields, record).filter(|(field, _)| is_routed(field.pen, field.id));
+            return fields.for_each(|(field, octets)| take(field.id, octets));
+        }
+        for &(id, at, length) in &self.route {
+            let at = usize::from(at);
+            if let Some(octets) = record.get(at..at + usize::from(length)) {
+                take(id, octets);
+            }
+        }
+    }
+
     /// The elements that are not read at all, for the record or its route.
     fn left_out(&self) -> impl Iterator<Item = (u32, u16)> + '_ {
         let scoped = usize::from(self.scopes.unwrap_or(0));
@@ -201,7 +227,7 @@ impl Template {
         let taken = move |(at, field): &(usize, &TemplateField)| {
             let TemplateField { pen, id, .. } = **field;
             let beside = match self.scopes {
-                None => self.routed && is_routed(pen, id) || self.event && is_event(pen, id),
+                None => is_routed(pen, id) || self.event && is_event(pen, id),
                 Some(_) => {
                     *at < scoped || self.named && (gives_name(pen, id) || pen == 0 && matches!(id, 10 | 14 | 234 | 235))
                 }

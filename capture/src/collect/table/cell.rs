@@ -1,6 +1,5 @@
 //! One flow in one interval: what its ends sent, added up from the parts of records.
 
-use crate::collect::element::routed::Route;
 use crate::collect::part::{FlowPart, Rare};
 use crate::meter::key::{End, Key};
 use crate::packet::tcp;
@@ -34,8 +33,8 @@ pub(super) struct Cell {
     pub(super) rtt_us: u32,
     pub(super) application_id: u16,
     pub(super) rare: Option<Box<Rare>>,
-    /// The end to which the routing data applies, and the first record's routing data.
-    pub(super) route: Option<(End, Box<Route>)>,
+    /// The end to which the routing data applies, and the index of the first record's routing data.
+    pub(super) route: Option<(End, u32)>,
 }
 
 impl Cell {

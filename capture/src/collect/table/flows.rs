@@ -3,17 +3,17 @@
 use super::cell::Cell;
 use super::list::Cells;
 use super::route;
+use crate::collect::element::routed::Route;
 use crate::collect::part::Rare;
 use crate::filter::FilterCounts;
-use crate::meter::key::{Compact as _, Key, V4, V6};
+use crate::meter::key::{Compact as _, End, Key, V4, V6};
 use crate::packet::{self, Address};
 use crate::publish::encode::BatchEncoder;
 use crate::volume::Volume;
-use prost::Message as _;
 use std::sync::Arc;
 
-/// Maximum octets of a record without its names: 30 numbers with their keys, three addresses, keys and lengths.
-const NUMBERS_ROOM: usize = 30 * 12 + 3 * 19 + 2 * 5;
+/// Maximum octets of a record without its names: 30 numbers with their keys, three addresses, keys and lengths, the route.
+const NUMBERS_ROOM: usize = 30 * 12 + 3 * 19 + 3 * 5 + route::ROOM;
 
 /// The exporter that reported a flow, and its sampling rate. A router's cards, which are observation domains, may each see one
 /// direction of it; sub-agents of sFlow's sample each on their own.
@@ -28,7 +28,8 @@ pub struct Flows {
     /// Start of the interval, ms.
     pub start_ms: i64,
     pub(super) cells: Cells,
-    pub(super) origins: Arc<[Origin]>,
+    origins: Arc<[Origin]>,
+    routes: Arc<[Route]>,
 }
 
 pub struct CollectedRecord<'a> {
@@ -36,9 +37,16 @@ pub struct CollectedRecord<'a> {
     key: Key,
     origin: &'a Origin,
     cell: &'a Cell,
+    /// The end to which the routing data applies, and the data.
+    route: Option<(End, &'a Route)>,
 }
 
 impl Flows {
+    /// The flows of the interval that starts then, and what their indices stand for.
+    pub(super) fn new((start_ms, cells, (origins, routes)): (i64, Cells, (Arc<[Origin]>, Arc<[Route]>))) -> Flows {
+        Flows { start_ms, cells, origins, routes }
+    }
+
     pub fn len(&self) -> usize {
         self.cells.len()
     }
@@ -48,13 +56,15 @@ impl Flows {
     }
 
     pub fn records(&self) -> impl Iterator<Item = CollectedRecord<'_>> {
-        let record = |key: Key, origin: u32, cell| {
-            let origin = &self.origins[origin as usize];
-            CollectedRecord { interval_ms: self.start_ms, key, origin, cell }
-        };
-        let four = self.cells.four.flows.iter().map(move |(of, cell)| record(of.key.key(), of.origin, cell));
-        let six = self.cells.six.flows.iter().map(move |(of, cell)| record(of.key.key(), of.origin, cell));
+        let four = self.cells.four.flows.iter().map(|(of, cell)| self.record(of.key.key(), of.origin, cell));
+        let six = self.cells.six.flows.iter().map(|(of, cell)| self.record(of.key.key(), of.origin, cell));
         four.chain(six)
+    }
+
+    fn record<'a>(&'a self, key: Key, origin: u32, cell: &'a Cell) -> CollectedRecord<'a> {
+        let origin = &self.origins[origin as usize];
+        let route = cell.route.map(|(end, route)| (end, &self.routes[route as usize]));
+        CollectedRecord { interval_ms: self.start_ms, key, origin, cell, route }
     }
 }
 
@@ -77,7 +87,7 @@ impl CollectedRecord<'_> {
 
     /// Adds it to a batch, as a message of `flow.proto`.
     pub fn encode(&self, batch: &mut BatchEncoder) {
-        let CollectedRecord { interval_ms, key, origin, cell } = self;
+        let CollectedRecord { interval_ms, key, origin, cell, route } = self;
         let (end, guess) = cell.initiator(key);
         let (src, dst) = (usize::from(end), usize::from(1 - end));
         let (forward, reverse) = (&cell.sides[src], &cell.sides[dst]);
@@ -85,12 +95,8 @@ impl CollectedRecord<'_> {
         let (input, output) = if seen_by == end { (input, output) } else { (output, input) };
         let text = |name: fn(&Rare) -> &[u8]| cell.rare.as_deref().map(|rare| String::from_utf8_lossy(name(rare)));
         let names = [text(|rare| &rare.server), text(|rare| &rare.query)];
-        let route = cell.route.as_ref().map(|(seen_by, route)| {
-            let route = if *seen_by == end { **route } else { route.turned() };
-            route::message(&route).encode_to_vec()
-        });
         let lengths = names.iter().flatten().map(|name| name.len());
-        let room = NUMBERS_ROOM + lengths.sum::<usize>() + route.as_ref().map_or(0, |route| route.len() + 5);
+        let room = NUMBERS_ROOM + lengths.sum::<usize>();
         batch.record(room, |batch| {
             batch.address::<1>(&key.addresses[src], key.version);
             batch.address::<2>(&key.addresses[dst], key.version);
@@ -135,8 +141,10 @@ impl CollectedRecord<'_> {
             batch.number::<61>(u64::from(origin.sampling));
             batch.number::<62>(u64::from(input));
             batch.number::<63>(u64::from(output));
-            if let Some(route) = &route {
-                batch.bytes::<66>(route);
+            if let Some((seen_by, route)) = route {
+                batch.nested::<66>(|batch| {
+                    if *seen_by == end { route::fields(route, batch) } else { route::fields(&route.turned(), batch) }
+                });
             }
         });
     }

@@ -11,6 +11,7 @@ mod route;
 
 pub use flows::{CollectedRecord, Flows};
 
+use super::element::routed::Route;
 use super::part::FlowPart;
 use super::record::Imported;
 use crate::meter::key::{Compact as _, End, Key, V4, V6, is_icmp};
@@ -19,7 +20,7 @@ use crate::volume::Volume;
 use arrayvec::ArrayVec;
 use flows::Origin;
 use foldhash::fast::RandomState;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashTable};
 use list::{Cells, FlowKey};
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -58,6 +59,7 @@ pub struct Table {
     /// The exporters of the flows in the table, each with its index.
     origins: Vec<Origin>,
     numbers: HashMap<Origin, u32, RandomState>,
+    routes: Routes,
     hasher: RandomState,
     /// Emptied lists for further intervals, the largest last. Their memory stays, up to twice the bound of entries, because lists
     /// grow by doubling.
@@ -84,6 +86,7 @@ impl Table {
             clamped: Clamped::default(),
             origins: Vec::new(),
             numbers: HashMap::default(),
+            routes: Routes::default(),
             hasher: RandomState::default(),
             spare: Vec::new(),
         }
@@ -102,9 +105,9 @@ impl Table {
         self.entries + self.pending.len()
     }
 
-    /// Whether flows must be published before more records come.
+    /// Whether flows must be published before more records come: each may state another rate or route.
     pub fn is_full(&self) -> bool {
-        self.entries() >= self.options.max_entries
+        self.entries().max(self.origins.len()).max(self.routes.all.len()) >= self.options.max_entries
     }
 
     pub fn clamped(&self) -> Clamped {
@@ -117,8 +120,10 @@ impl Table {
         self.entries = 0;
         self.numbers.clear();
         let origins: Arc<[Origin]> = std::mem::take(&mut self.origins).into();
+        let routes: Arc<[Route]> = self.routes.take().into();
+        let shared = || (Arc::clone(&origins), Arc::clone(&routes));
         let flows = self.flows.drain(..);
-        flows.map(|(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(&origins) }).collect()
+        flows.map(|(start_ms, cells)| (start_ms, cells, shared())).map(Flows::new).collect()
     }
 
     /// Returns the memory of published flows.
@@ -165,7 +170,8 @@ impl Table {
             4 => self.hasher.hash_one(FlowKey { key: V4::of(&key.key), origin }),
             _ => self.hasher.hash_one(FlowKey { key: V6::of(&key.key), origin }),
         };
-        let whole = FlowPart::whole(record, sender, scaled, first, last);
+        let route = record.routed.and_then(|routed| routed.read()).map(|route| self.routes.index(route));
+        let whole = FlowPart::whole(record, sender, scaled, first, last, route);
         let start = first.div_euclid(interval_ms) * interval_ms;
         if last < start + interval_ms {
             self.put(key, hash, start, whole);
@@ -175,7 +181,7 @@ impl Table {
         Volume { packets: scaled[0].0.saturating_add(scaled[1].0), octets: scaled[0].1.saturating_add(scaled[1].1) }
     }
 
-    /// The number of an origin. There are at most as many as records since the table was last emptied.
+    /// The number of an origin.
     fn origin(&mut self, origin: Origin) -> u32 {
         if self.origins.last() == Some(&origin) {
             return self.origins.len() as u32 - 1;
@@ -226,6 +232,36 @@ impl Table {
             };
             self.entries += usize::from(is_new);
         }
+    }
+}
+
+/// The routes of the flows in the table, each once: many flows share one.
+#[derive(Default)]
+struct Routes {
+    all: Vec<Route>,
+    places: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl Routes {
+    fn index(&mut self, route: Route) -> u32 {
+        let Routes { all, places, hasher } = self;
+        let found = places.entry(
+            hasher.hash_one(route),
+            |&place| all[place as usize] == route,
+            |&place| hasher.hash_one(all[place as usize]),
+        );
+        let next = all.len() as u32;
+        let place = *found.or_insert(next).get();
+        if place == next {
+            all.push(route);
+        }
+        place
+    }
+
+    fn take(&mut self) -> Vec<Route> {
+        self.places.clear();
+        std::mem::take(&mut self.all)
     }
 }
 

@@ -46,6 +46,10 @@ fn taken(table: &mut Table) -> Vec<(i64, Vec<proto::Flow>)> {
 fn encoded(record: &CollectedRecord<'_>) -> proto::Flow {
     let mut batch = BatchEncoder::default();
     record.encode(&mut batch);
+    decoded(batch)
+}
+
+fn decoded(mut batch: BatchEncoder) -> proto::Flow {
     let message = proto::FlowMessage::decode(batch.message(&proto::FlowMessage::default())).unwrap();
     let Some(Body::Batch(mut batch)) = message.body else { panic!("no batch") };
     batch.flows.remove(0)
@@ -250,7 +254,7 @@ static SAID: [u8; 48] = {
 
 #[test]
 fn what_the_router_said_is_the_sources() {
-    let routed = Some(Routed::netflow5(&SAID));
+    let routed = Some(Routed::Netflow5(&SAID));
     let mut table = Table::new(OPTIONS, OPEN);
     let question = Imported { routed, ..imported(5, 500, OPEN, OPEN) };
     table.add((&mapped(9), 0), &question);
@@ -376,8 +380,83 @@ fn directions_and_stations_are_as_the_router_says() {
         macs: [[0x02, 0x10, 0x20, 0x30, 0x40, 0x50], [0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54]],
         ..Route::default()
     };
-    let direction = |direction| route::message(&said(direction)).flow_direction;
+    let direction = |direction| message(&said(direction)).flow_direction;
     assert_eq!([Some(0), Some(1), Some(7), None].map(direction), [1, 2, 0, 0]);
-    let message = route::message(&said(None));
+    let message = message(&said(None));
     assert_eq!((message.src_mac, message.dst_mac), (0x0210_2030_4050, 0xfedc_ba98_7654));
+}
+
+/// A route as it is read from a batch.
+fn message(route: &Route) -> proto::Routed {
+    let mut batch = BatchEncoder::default();
+    batch.record(route::ROOM, |batch| batch.nested::<66>(|batch| route::fields(route, batch)));
+    decoded(batch).routed.unwrap()
+}
+
+#[test]
+fn a_route_of_the_largest_values_is_published_whole() {
+    let six = |last| [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, last];
+    let (one, two) = (u32::MAX - 1, u32::MAX);
+    let route = Route {
+        autonomous_systems: [one, two],
+        adjacent: [one, two],
+        next_hop: six(1),
+        bgp_next_hop: six(2),
+        prefix_lengths: [254, 255],
+        vrf: [one, two],
+        direction: Some(1),
+        end_reason: 253,
+        forwarding_status: 252,
+        mpls_top_label: u32::MAX - 2,
+        ttl: [250, 251],
+        macs: [[0xff; 6], [0xfe; 6]],
+        translated: [six(3), six(4)],
+        translated_ports: [65_534, 65_535],
+        observation_point: u32::MAX - 3,
+    };
+    let expected = proto::Routed {
+        src_as: one,
+        dst_as: two,
+        next_hop: six(1).to_vec(),
+        bgp_next_hop: six(2).to_vec(),
+        src_prefix_length: 254,
+        dst_prefix_length: 255,
+        ingress_vrf: one,
+        egress_vrf: two,
+        flow_direction: 2,
+        flow_end_reason: 253,
+        forwarding_status: 252,
+        mpls_top_label: u32::MAX - 2,
+        min_ttl: 250,
+        max_ttl: 251,
+        src_mac: 0xffff_ffff_ffff,
+        dst_mac: 0xfefe_fefe_fefe,
+        post_nat_src_addr: six(3).to_vec(),
+        post_nat_dst_addr: six(4).to_vec(),
+        post_nat_src_port: 65_534,
+        post_nat_dst_port: 65_535,
+        observation_point: u32::MAX - 3,
+        src_adjacent_as: one,
+        dst_adjacent_as: two,
+    };
+    assert_eq!(message(&route), expected);
+}
+
+#[test]
+fn many_routes_of_one_flow_are_bounded() {
+    let mut table = Table::new(TableOptions { max_entries: 100, ..OPTIONS }, OPEN);
+    let mut records = 0;
+    while !table.is_full() {
+        let mut said = SAID;
+        said[40..42].copy_from_slice(&u16::try_from(records + 1).unwrap().to_be_bytes());
+        let routed = Some(Routed::Netflow5(&said));
+        table.add((&mapped(9), 0), &Imported { routed, ..imported(1, 100, OPEN, OPEN) });
+        records += 1;
+    }
+    assert_eq!(records, 100);
+    assert_eq!(only(&mut table).routed.unwrap().src_as, 1);
+    assert!(!table.is_full());
+    // What a router leaves at zero is not published.
+    table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&[0; 48])), ..imported(1, 100, OPEN, OPEN) });
+    assert_eq!(only(&mut table).routed, None);
 }
