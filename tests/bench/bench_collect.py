@@ -126,6 +126,8 @@ def in_memory(form: Form, runs: int, counted: bool) -> list[Row]:
         ("decoded", None, ()),
         ("metered and encoded", form.target, ("--metered",)),
     ]
+    if form.name in ("netflow9", "ipfix"):
+        cases.append(("metered, without the router's data", form.target, ("--metered", "--without-routes")))
     if form.name != "sflow":  # A sample has no duration.
         cases.append(("the same, each over 7 intervals", None, ("--metered", "--lasting", str(LONG_MS))))
     for case, target, words in cases:

@@ -44,6 +44,9 @@ pub struct BenchDecodeArgs {
     /// How long the flows of records lasted, ms; more than 9000 reaches into further intervals
     #[arg(long, value_name = "MS", default_value_t = 8000, value_parser = clap::value_parser!(u32).range(..=86_000_000))]
     pub lasting: u32,
+    /// Leave next hop, autonomous systems and prefix lengths out of the templates of NetFlow v9 and IPFIX
+    #[arg(long)]
+    pub without_routes: bool,
     /// Also add up the records and encode the batches to publish
     #[arg(long)]
     pub metered: bool,
@@ -100,7 +103,12 @@ pub fn decode(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
     // A reader of the file expects the present time.
     let now = if args.write.is_some() { (wall_clock_ns() / 1_000_000_000) as u32 } else { NOW };
     let interval = (INTERVAL_MS / 1000) as u32;
-    let exporter = Exporting { now: now / interval * interval, lasting_ms: args.lasting, flows: args.flows };
+    let exporter = Exporting {
+        now: now / interval * interval,
+        lasting_ms: args.lasting,
+        flows: args.flows,
+        routes: !args.without_routes,
+    };
     let first = exporter.template(protocol);
     let datagrams: Vec<Vec<u8>> =
         (0..exporter.datagrams(protocol)).map(|number| exporter.datagram(protocol, number)).collect();
@@ -228,6 +236,8 @@ struct Exporting {
     /// How long its flows lasted, ms.
     lasting_ms: u32,
     flows: u32,
+    /// Whether its templates have next hop, autonomous systems and prefix lengths.
+    routes: bool,
 }
 
 impl Exporting {
@@ -237,8 +247,8 @@ impl Exporting {
 
     /// The datagram with the templates; empty if the protocol has none.
     fn template(&self, protocol: Protocol) -> Vec<u8> {
-        let mut body = vec![1, 0, 0, FIELDS.len() as u8];
-        for (id, length) in fields(protocol) {
+        let mut body = vec![1, 0, 0, self.fields(protocol).count() as u8];
+        for (id, length) in self.fields(protocol) {
             body.extend(id.to_be_bytes());
             body.extend(length.to_be_bytes());
         }
@@ -261,7 +271,7 @@ impl Exporting {
             Protocol::NetflowV9 | Protocol::Ipfix => {
                 let mut body = Vec::new();
                 for record in records {
-                    for (id, length) in fields(protocol) {
+                    for (id, length) in self.fields(protocol) {
                         body.extend(&self.value(id, record).to_be_bytes()[8 - usize::from(length)..]);
                     }
                 }
@@ -350,6 +360,16 @@ impl Exporting {
         data.extend([0; 8]);
     }
 
+    fn fields(&self, protocol: Protocol) -> impl Iterator<Item = (u16, u16)> {
+        let routes = self.routes;
+        let fields = FIELDS.into_iter().filter(move |&(id, _)| routes || !matches!(id, 9 | 13 | 15..=17));
+        fields.map(move |(id, length)| match (protocol, id) {
+            (Protocol::Ipfix, 22) => (152, 8),
+            (Protocol::Ipfix, 21) => (153, 8),
+            _ => (id, length),
+        })
+    }
+
     /// A message of one set.
     fn message(&self, protocol: Protocol, sequence: u32, set: u16, body: &[u8]) -> Vec<u8> {
         let octets = body.len() as u16 + 4;
@@ -387,14 +407,6 @@ impl Exporting {
 }
 
 /// IPFIX has no uptime in its header: its times count from the Unix epoch.
-fn fields(protocol: Protocol) -> impl Iterator<Item = (u16, u16)> {
-    FIELDS.into_iter().map(move |(id, length)| match (protocol, id) {
-        (Protocol::Ipfix, 22) => (152, 8),
-        (Protocol::Ipfix, 21) => (153, 8),
-        _ => (id, length),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,7 +417,7 @@ mod tests {
     fn every_generated_record_is_decoded_and_published() {
         for protocol in Protocol::ALL {
             for (lasting_ms, intervals) in [(8000, 1), (60_000, 7)] {
-                let exporter = Exporting { now: NOW, lasting_ms, flows: FLOWS };
+                let exporter = Exporting { now: NOW, lasting_ms, flows: FLOWS, routes: true };
                 let mut decoder = Decoder::default();
                 let mut receiver = Receiver { metering: Some(Metering::new().unwrap()), ..Receiver::default() };
                 let datagrams = (0..exporter.datagrams(protocol)).map(|number| exporter.datagram(protocol, number));

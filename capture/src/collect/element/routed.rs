@@ -6,9 +6,10 @@ use crate::collect::element::template::Template;
 use crate::collect::element::values::{mapped, number};
 use crate::packet::Address;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// The router's routing data on the packets; zero where it states none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Route {
     /// Autonomous systems of source and destination: origin or peer, as the router is configured (IE 16, 17).
     pub autonomous_systems: [u32; 2],
@@ -73,6 +74,26 @@ pub fn is_routed(pen: u32, id: u16) -> bool {
             id,
             9 | 13 | 15..=18 | 29 | 30 | 52 | 53 | 56 | 57 | 61..=63 | 70 | 80 | 81 | 89 | 128 | 129 | 136 | 138 | 192 | 225..=228 | 234 | 235 | 281 | 282
         )
+}
+
+impl Hash for Route {
+    /// By the fields in which the routes of one exporter differ most.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [source, destination] = self.autonomous_systems;
+        let [from, to] = self.prefix_lengths;
+        let [source_port, destination_port] = self.translated_ports;
+        state.write_u64(u64::from(source) << 32 | u64::from(destination));
+        state.write_u128(u128::from_ne_bytes(self.next_hop));
+        state.write_u128(u128::from_ne_bytes(self.translated[0]));
+        state.write_u64(
+            u64::from(from) << 56
+                | u64::from(to) << 48
+                | u64::from(self.end_reason) << 40
+                | u64::from(self.ttl[0]) << 32
+                | u64::from(source_port) << 16
+                | u64::from(destination_port),
+        );
+    }
 }
 
 impl Route {
