@@ -28,8 +28,8 @@ pub struct Flows {
     /// Start of the interval, ms.
     pub start_ms: i64,
     pub(super) cells: Cells,
-    origins: Arc<[Origin]>,
-    routes: Arc<[Route]>,
+    pub(super) origins: Arc<[Origin]>,
+    pub(super) routes: Arc<[Route]>,
 }
 
 pub struct CollectedRecord<'a> {
@@ -42,11 +42,6 @@ pub struct CollectedRecord<'a> {
 }
 
 impl Flows {
-    /// The flows of the interval that starts then, and what their indices stand for.
-    pub(super) fn new((start_ms, cells, (origins, routes)): (i64, Cells, (Arc<[Origin]>, Arc<[Route]>))) -> Flows {
-        Flows { start_ms, cells, origins, routes }
-    }
-
     pub fn len(&self) -> usize {
         self.cells.len()
     }

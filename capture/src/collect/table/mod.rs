@@ -121,9 +121,15 @@ impl Table {
         self.numbers.clear();
         let origins: Arc<[Origin]> = std::mem::take(&mut self.origins).into();
         let routes: Arc<[Route]> = self.routes.take().into();
-        let shared = || (Arc::clone(&origins), Arc::clone(&routes));
         let flows = self.flows.drain(..);
-        flows.map(|(start_ms, cells)| (start_ms, cells, shared())).map(Flows::new).collect()
+        flows
+            .map(|(start_ms, cells)| Flows {
+                start_ms,
+                cells,
+                origins: Arc::clone(&origins),
+                routes: Arc::clone(&routes),
+            })
+            .collect()
     }
 
     /// Returns the memory of published flows.
