@@ -235,7 +235,7 @@ fn counters_of_an_interface_are_of_the_time_between_two_samples() {
         let counters =
             [3, 6, 0, 1_000_000, 1, 3, 0, number * 1000, number, 0, 0, 0, 0, 0, 0, number * 500, number, 0, 0, 0, 0, 0];
         let body = [&[number, 3, 1, 1, 88][..], &counters].concat();
-        let head = [5, 1, 0xcb00_7101, 0, number, number * 30_000, 1, 2, body.len() as u32 * 4];
+        let head = [5, 1, 0xcb00_7101, 4, number, number * 30_000, 1, 2, body.len() as u32 * 4];
         [words(&head), words(&body)].concat()
     };
     collector.hear(&[(1, sample(1))]);
@@ -252,6 +252,7 @@ fn counters_of_an_interface_are_of_the_time_between_two_samples() {
         })
         .collect();
     let [Notice::Counters(told)] = &notices[..] else { panic!("{notices:?}") };
+    assert_eq!((&told.exporter_addr[..], told.domain), (&[203, 0, 113, 1][..], 4));
     assert_eq!((told.interface, told.in_octets, told.out_octets, told.span_ms), (3, 1000, 500, 5000));
 }
 
