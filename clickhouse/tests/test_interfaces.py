@@ -11,10 +11,13 @@ EXPORTER = "::ffff:192.0.2.1"
 COUNTS = ("in_octets", "in_packets", "in_errors", "in_discards", "out_octets", "out_packets", "out_errors", "out_discards")
 
 
-def _sample(server: Server, weir: str, at: str, span_s: float, counts: list[int], probe: str = "p", interface: int = 7) -> None:
+def _sample(
+    server: Server, weir: str, at: str, span_s: float, counts: list[int], probe: str = "p", interface: int = 7, domain: int = 0
+) -> None:
     server.sql(
-        f"INSERT INTO {weir}.interface_counters (ts, probe, exporter_addr, interface, speed, status, span_ms, {', '.join(COUNTS)})"
-        f" VALUES ('2026-11-20 {at}', '{probe}', '{EXPORTER}', {interface}, 1000000000, 3, {round(span_s * 1000)}, {', '.join(map(str, counts))})"
+        f"INSERT INTO {weir}.interface_counters (ts, probe, exporter_addr, domain, interface, speed, status, span_ms, {', '.join(COUNTS)})"
+        f" VALUES ('2026-11-20 {at}', '{probe}', '{EXPORTER}', {domain}, {interface}, 1000000000, 3, {round(span_s * 1000)},"
+        f" {', '.join(map(str, counts))})"
     )
 
 
@@ -62,6 +65,17 @@ def test_what_two_collectors_hear_counts_once(server: Server, weir: str) -> None
             f" VALUES ('2026-11-20 10:01:00', '{probe}', '{EXPORTER}', 7, {packets})"
         )
     assert _shown(server, weir, "counted_s, in_octets, in_packets, flow_in_packets, in_difference") == ["30\t100000\t100\t100\t0"]
+
+
+def test_an_interface_that_two_sub_agents_count_counts_once(server: Server, weir: str) -> None:
+    """The row says which sub-agent it is from; flows of both are beside it."""
+    for domain, span in ((1, 20), (4, 30)):
+        _sample(server, weir, "10:01:00", span, [1000 * span, span, 0, 0, 0, 0, 0, 0], domain=domain)
+    server.sql(
+        f"INSERT INTO {weir}.flows (ts, probe, exporter_addr, input_interface, fwd_packets)"
+        f" VALUES ('2026-11-20 10:01:00', 'p', '{EXPORTER}', 7, 10), ('2026-11-20 10:01:00', 'p', '{EXPORTER}', 7, 20)"
+    )
+    assert _shown(server, weir, "domain, counted_s, in_packets, flow_in_packets, in_difference") == ["4\t30\t30\t30\t0"]
 
 
 def test_a_range_of_time_reads_that_range(server: Server, weir: str) -> None:

@@ -280,19 +280,19 @@ def test_exporters_are_shown_one_by_one(server: Server, weir: str) -> None:
 
 def test_what_comes_beside_flows_is_counted_from_its_rows(server: Server, weir: str) -> None:
     """Two batches, one of events and one of events and counters, beside two of flows; and names, which others replace."""
-    _insert(server, weir, received_nat_events=4, received_interface_counters=1, received_names=1)
+    _insert(server, weir, published_nat_events=6, received_nat_events=4, received_interface_counters=1, received_names=1)
     own = f"'{TS}', 10000, 'p', 0, 7"
     server.sql(
         f"INSERT INTO {weir}.nat_events (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 10), ({own}, 10), ({own}, 11)"
     )
     server.sql(f"INSERT INTO {weir}.interface_counters (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 11)")
     server.sql(f"INSERT INTO {weir}.exporter_names (ts, interval_ms, probe, worker, epoch, sequence) VALUES ({own}, 12)")
-    columns = "stored_batches, stored_records, received_nat_events, stored_nat_events, received_interface_counters, stored_interface_counters"
+    columns = "stored_batches, stored_records, published_nat_events, received_nat_events, stored_nat_events, received_interface_counters, stored_interface_counters"
     asked = f"SELECT {columns} FROM {weir}.v_ledger WHERE ts = '{TS}' AND probe = 'p'"
-    assert server.sql(asked) == "4\t4\t4\t3\t1\t1"
+    assert server.sql(asked) == "4\t4\t6\t4\t3\t1\t1"
     for table in ("nat_events", "interface_counters"):
         server.sql(f"OPTIMIZE TABLE {weir}.{table} FINAL")
-    assert server.sql(asked) == "4\t4\t4\t3\t1\t1"
+    assert server.sql(asked) == "4\t4\t6\t4\t3\t1\t1"
 
 
 @pytest.mark.parametrize("table", ["nat_events", "interface_counters"])

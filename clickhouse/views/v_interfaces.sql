@@ -11,6 +11,7 @@ CREATE OR REPLACE VIEW v_interfaces
     interface UInt32 COMMENT 'Number of the interface on the device (ifIndex)',
     name String COMMENT 'Name of the interface, empty where the device gave none',
     description String COMMENT 'Description by the operators',
+    LIKE interface_counters (domain),
     LIKE interface_counters (speed, status),
     counted_s UInt32 COMMENT 'Seconds of these five minutes that are covered by samples of the interface''s counters, 0 if it sent none',
     LIKE interface_counters (in_octets, in_packets, in_errors, in_discards, out_octets, out_packets, out_errors, out_discards),
@@ -24,6 +25,7 @@ CREATE OR REPLACE VIEW v_interfaces
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
     ts, replaceOne(toString(exporter_addr), '::ffff:', '') AS exporter, interface, n.name AS name, n.description AS description,
+    i.domain AS domain,
     i.speed AS speed, i.status AS status, toUInt32(i.counted_ms / 1000) AS counted_s,
     i.counted[1] AS in_octets, i.counted[2] AS in_packets, i.counted[3] AS in_errors, i.counted[4] AS in_discards,
     i.counted[5] AS out_octets, i.counted[6] AS out_packets, i.counted[7] AS out_errors, i.counted[8] AS out_discards,
@@ -32,17 +34,18 @@ AS SELECT
     if(out_packets = 0, NULL, flow_out_packets / out_packets - 1) AS out_difference
 FROM
 (
-    -- If several collectors receive a device's counters, those of the collector that received most are used.
-    SELECT ts, exporter_addr, interface, max(p.speed) AS speed, groupBitOr(p.status) AS status, max(p.ms) AS counted_ms,
+    -- If several collectors receive a device's counters, or several sub-agents of the device count the same interface, those of the
+    -- collector and sub-agent with the most are used.
+    SELECT ts, exporter_addr, interface, argMax(p.domain, p.ms) AS domain, max(p.speed) AS speed, groupBitOr(p.status) AS status, max(p.ms) AS counted_ms,
         argMax(p.counts, p.ms) AS counted, argMax(p.flow_counts, p.flow_counts[2] + p.flow_counts[4]) AS flows
     FROM
     (
-        SELECT ts, exporter_addr, interface, probe, max(r.speed) AS speed, groupBitOr(r.status) AS status, sum(r.ms) AS ms,
+        SELECT ts, exporter_addr, interface, probe, domain, max(r.speed) AS speed, groupBitOr(r.status) AS status, sum(r.ms) AS ms,
             sumForEach(r.counts) AS counts, sumForEach(r.flow_counts) AS flow_counts
         FROM
         (
             SELECT
-                toStartOfFiveMinutes(c.ts) - 300 * back AS ts, exporter_addr, interface, probe, speed, status,
+                toStartOfFiveMinutes(c.ts) - 300 * back AS ts, exporter_addr, interface, probe, domain, speed, status,
                 -- The part of the sample's time span that falls into these five minutes lies between `earlier` and
                 -- `later` milliseconds before the sample.
                 least(greatest(span_ms, 1), if(back = 0, 0, 1000 * (toUnixTimestamp(c.ts) % 300) + 300000 * (back - 1))) AS later,
@@ -83,7 +86,7 @@ FROM
             ) AS c
             WHERE earlier > later
             UNION ALL
-            SELECT toStartOfFiveMinutes(ts), exporter_addr, way.1, probe, 0, 0, 0, 0, 0, CAST([0, 0, 0, 0, 0, 0, 0, 0], 'Array(UInt64)'), way.2
+            SELECT toStartOfFiveMinutes(ts), exporter_addr, way.1, probe, 0, 0, 0, 0, 0, 0, CAST([0, 0, 0, 0, 0, 0, 0, 0], 'Array(UInt64)'), way.2
             FROM flows
             -- Octets and packets in each direction, by interface.
             ARRAY JOIN [
@@ -92,7 +95,7 @@ FROM
             ] AS way
             WHERE exporter_addr != toIPv6('::') AND way.1 != 0
         ) AS r
-        GROUP BY ts, exporter_addr, interface, probe
+        GROUP BY ts, exporter_addr, interface, probe, domain
     ) AS p
     GROUP BY ts, exporter_addr, interface
 ) AS i

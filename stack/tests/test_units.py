@@ -107,8 +107,8 @@ def row(**changed: Any) -> dict[str, Any]:
         "repeated_batches": 0, "missing_batches": 0, "missing_sequences": [], "stored_records": 2, "stored_packets": 9,
         "stored_octets": 900, "lost_packets": 0, "lost_octets": 0, "gap_packets": 0, "interface_packets": 10, "source": "file:x",
         "exporter_records": {}, "exporter_lost": {}, "exporter_without_sampling_rate": {}, "exporter_refused": {},
-        "exporter_sampling": {}, "received_nat_events": 5, "stored_nat_events": 5, "received_interface_counters": 2,
-        "stored_interface_counters": 2,
+        "exporter_sampling": {}, "published_nat_events": 5, "received_nat_events": 5, "stored_nat_events": 5,
+        "published_interface_counters": 0, "received_interface_counters": 2, "stored_interface_counters": 2,
     }  # fmt: skip
     return sound | changed
 
@@ -124,6 +124,7 @@ def row(**changed: Any) -> dict[str, Any]:
         ({"dropped_packets": 4, "dropped": {"kernel": 4}}, "kernel 4", True),
         ({"stored_nat_events": 3}, "2 events of translators and firewalls arrived but are not stored", True),
         ({"stored_nat_events": 10}, "5 stored events of translators and firewalls never arrived", True),
+        ({"published_nat_events": 12}, "7 events of translators and firewalls were published but did not arrive", True),
         ({"received_interface_counters": 3}, "1 samples of interface counters arrived but", True),
         ({"gap_packets": 5}, "while no agent ran", True),
         ({"repeated_batches": 2}, "arrived again", False),

@@ -18,8 +18,8 @@ _FIELDS = """
     carried_in_packets, carried_out_packets, flow_packets, overflow_packets, not_metered_packets, not_metered,
     late_packets, published_batches, published_records, published_packets, published_octets, received_batches,
     received_records, received_packets, repeated_batches, missing_batches, missing_sequences, stored_records,
-    stored_packets, stored_octets, received_nat_events, stored_nat_events, received_interface_counters,
-    stored_interface_counters, lost_packets, lost_octets, gap_packets, interface_packets, source,
+    stored_packets, stored_octets, published_nat_events, received_nat_events, stored_nat_events,
+    published_interface_counters, received_interface_counters, stored_interface_counters, lost_packets, lost_octets, gap_packets, interface_packets, source,
     exporter_records, exporter_lost, exporter_without_sampling_rate, exporter_refused, exporter_sampling
 """
 
@@ -99,6 +99,9 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
         if lost < 0 and row["published_batches"]:
             say(f"{-lost:,} stored packets were never published")
         for name, words in _BESIDE.items():
+            absent = row[f"published_{name}"] - row[f"received_{name}"]
+            if absent > 0:
+                say(f"{absent:,} {words} were published but did not arrive")
             unstored = row[f"received_{name}"] - row[f"stored_{name}"]
             if unstored > 0:
                 say(
@@ -126,7 +129,7 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
     return [*found, *_of_exporters(rows)]
 
 
-#: What collectors report beside flow records, counted by the jobs as it arrived and by the store from its rows.
+#: What collectors report beside flow records, counted by them, by the jobs as it arrived and by the store from its rows.
 _BESIDE = {"nat_events": "events of translators and firewalls", "interface_counters": "samples of interface counters"}
 
 #: A collector's counts per exporter: the column, its meaning in words, whether it means a loss.

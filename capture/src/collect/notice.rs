@@ -152,6 +152,7 @@ impl Notices {
         let rare = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
         self.queue.push(Notice::Counters(proto::ExporterCounters {
             exporter_addr: stated(from.speaker()),
+            domain: from.domain,
             interface: now.index,
             speed: now.speed,
             status: now.status,
@@ -325,6 +326,25 @@ mod tests {
         assert_eq!(notices.take(), []);
         notices.counters(&exporter(), &InterfaceCounters { octets: [30, 10], ..anew }, 91_000);
         assert!(matches!(&notices.take()[..], [Notice::Counters(told)] if told.in_octets == 20));
+    }
+
+    #[test]
+    fn sub_agents_that_count_the_same_interface_are_told_apart() {
+        let mut notices = Notices::default();
+        for (domain, octets, at_ms) in [(0, 1000, 0), (1, 50, 10_000), (0, 1500, 30_000), (1, 70, 40_000)] {
+            let sub_agent = ExporterInfo { protocol: Protocol::Sflow, domain, ..exporter() };
+            let sample = InterfaceCounters { index: 3, octets: [octets, 0], ..Default::default() };
+            notices.counters(&sub_agent, &sample, at_ms);
+        }
+        let told: Vec<(u32, u64)> = notices
+            .take()
+            .iter()
+            .map(|notice| {
+                let Notice::Counters(told) = notice else { panic!() };
+                (told.domain, told.in_octets)
+            })
+            .collect();
+        assert_eq!(told, [(0, 500), (1, 20)]);
     }
 
     #[test]

@@ -32,9 +32,18 @@ struct Since {
     volume: Volume,
 }
 
+/// Reports other than flows since the closing record before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Notified {
+    nat_events: u64,
+    interface_counters: u64,
+    names: u64,
+}
+
 pub struct CollectPublisher {
     messages: Messages,
     since: BTreeMap<i64, Since>,
+    notified: Notified,
     published: Published,
     clamped: u64,
     filters: FilterCounts,
@@ -46,6 +55,7 @@ impl CollectPublisher {
         CollectPublisher {
             messages: Messages::new(identity),
             since: BTreeMap::new(),
+            notified: Notified::default(),
             published: Published::default(),
             clamped: 0,
             filters: FilterCounts::new(filters),
@@ -101,6 +111,11 @@ impl CollectPublisher {
         let mut batches = 0;
         for (at, notice) in notices.iter().enumerate() {
             notice.encode(&mut self.messages.batch);
+            match notice {
+                Notice::Nat(_) => self.notified.nat_events += 1,
+                Notice::Counters(_) => self.notified.interface_counters += 1,
+                Notice::Name(_) => self.notified.names += 1,
+            }
             if self.messages.batch.is_full() || at + 1 == notices.len() {
                 batches += 1;
                 self.messages.send_batch(start_ms.max(0) as u64, sink)?;
@@ -119,6 +134,7 @@ impl CollectPublisher {
     pub fn close(&mut self, closing: CollectClosing, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let mut since = std::mem::take(&mut self.since);
         let own = since.remove(&closing.start_ms).unwrap_or_default();
+        let Notified { nat_events, interface_counters, names } = std::mem::take(&mut self.notified);
         self.clamped += closing.clamped;
         self.published.closings += 1;
         // All that was imported is in records: a collector loses nothing between the two.
@@ -146,6 +162,9 @@ impl CollectPublisher {
             skipped_intervals: closing.skipped,
             late,
             exporters: closing.exporters,
+            nat_events,
+            interface_counters,
+            names,
             ..proto::ClosingRecord::default()
         };
         self.messages.close(closing.start_ms.max(0) as u64, stated, counters, sink)
@@ -348,5 +367,10 @@ mod tests {
             (u64::from(closing.batches), publisher.published().batches),
             (batches.len() as u64, batches.len() as u64)
         );
+        assert_eq!((closing.nat_events, closing.interface_counters, closing.names), (3000, 1, 1));
+        let next = CollectClosing { start_ms: OPEN + 10_000, ..CollectClosing::default() };
+        publisher.close(next, &mut kept).unwrap();
+        let Some(Body::Closing(closing)) = &kept.0.last().unwrap().body else { panic!() };
+        assert_eq!((closing.nat_events, closing.interface_counters, closing.names), (0, 0, 0));
     }
 }

@@ -335,6 +335,8 @@ pub fn message_octets(stream: &[u8]) -> Result<Option<usize>, Refusal> {
 }
 
 #[cfg(test)]
+mod edge_tests;
+#[cfg(test)]
 mod exports_tests;
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@ use crate::testing as t;
 
 /// Keeps all decoded items.
 #[derive(Default)]
-struct All {
-    flows: Vec<(Imported<'static>, Option<Route>)>,
+pub(super) struct All {
+    pub(super) flows: Vec<(Imported<'static>, Option<Route>)>,
     events: Vec<(NatEvent<'static>, Vec<u8>)>,
     names: Vec<(u32, String, String)>,
     counters: Vec<InterfaceCounters>,
@@ -37,14 +37,14 @@ impl Take for All {
     }
 }
 
-fn all(decoder: &mut Decoder, data: &[u8]) -> All {
+pub(super) fn all(decoder: &mut Decoder, data: &[u8]) -> All {
     let mut all = All::default();
     decoder.datagram_to(HOME, NOW_MS * 1_000_000, data, &mut all);
     all
 }
 
 /// Values, each as wide as its field.
-fn row(fields: &[(u32, u16, u16)], values: &[u64]) -> Vec<u8> {
+pub(super) fn row(fields: &[(u32, u16, u16)], values: &[u64]) -> Vec<u8> {
     assert_eq!(fields.len(), values.len());
     let wide = fields.iter().zip(values).map(|(&(_, _, length), value)| {
         let octets = u128::from(*value).to_be_bytes();
@@ -65,10 +65,10 @@ fn by(decoder: &mut Decoder, port: u16, data: &[u8]) -> Vec<Imported<'static>> {
     records
 }
 
-const SHORT: [(u32, u16, u16); 4] = [(0, 8, 4), (0, 12, 4), (0, 2, 4), (0, 1, 4)];
+pub(super) const SHORT: [(u32, u16, u16); 4] = [(0, 8, 4), (0, 12, 4), (0, 2, 4), (0, 1, 4)];
 const TURNED: [(u32, u16, u16); 4] = [(0, 8, 4), (0, 12, 4), (0, 1, 4), (0, 2, 4)];
 
-fn short(packets: u64, octets: u64) -> Vec<u8> {
+pub(super) fn short(packets: u64, octets: u64) -> Vec<u8> {
     row(&SHORT, &[0x0a00_0001, 0x0a00_0002, packets, octets])
 }
 
@@ -376,7 +376,8 @@ fn a_datagram_that_comes_twice_is_stored_once() {
     let came = [0, 1, 1, 2, 0, 4, 3, 4];
     let records: usize = came.iter().map(|&at| all(&mut decoder, &data[at]).flows.len()).sum();
     let counts = decoder.counts();
-    assert_eq!((records, counts.of(Refusal::Repeated), counts.losses.lost), (5, 3, 0));
+    assert_eq!((records, counts.of(Refusal::Repeated)), (5, 3));
+    assert_eq!((counts.losses.repeated, counts.losses.lost), (3, 0));
 }
 
 #[test]
@@ -700,6 +701,8 @@ fn names_and_applications_of_ntops_elements_and_locators_are_read() {
     assert_eq!(named(&tag, &[20, 0, 0, 0x8b, 0x30, 0, 0, 0, 126]).0, 126);
     assert_eq!(named(&tag, &[20, 0, 0, 0, 9, 0, 0, 0, 126]).0, 0, "of another enterprise");
     assert_eq!(named(&tag, &[3, 0, 0, 0x8b, 0x30, 0, 0, 0, 126]).0, 0, "of another engine");
+    // HTTP_URL, of variable length.
+    assert_eq!(named(&[(35_632, 180, 65_535)], b"\x14http://example.org/x").1, "example.org");
 }
 
 #[test]

@@ -212,6 +212,36 @@ mod tests {
     }
 
     #[test]
+    fn a_number_may_hold_where_it_is_near_and_was_sent_before() {
+        let (sequence, _) = heard(&[(1_000_000, 10)]);
+        for (number, sent_ms, holds) in [
+            (1_000_010, 9, true),
+            (1_000_010 + AHEAD, 9, true),
+            (1_000_011 + AHEAD, 0, false),
+            (999_000, 0, true),
+            (999_000, 1, false),
+            (1_000_009 - LATE, 0, false),
+        ] {
+            assert_eq!(sequence.may_hold(number, sent_ms), holds, "{number} {sent_ms}");
+        }
+    }
+
+    #[test]
+    fn late_ones_that_count_nothing_are_no_restart() {
+        let numbers: Vec<_> = [(0, 10), (1000, 10)].into_iter().chain((0..20).map(|_| (500, 0))).collect();
+        let (sequence, losses) = heard(&numbers);
+        assert_eq!((sequence.next, losses.lost, losses.restarts), (Some(1010), 990, 0));
+    }
+
+    #[test]
+    fn gaps_that_were_filled_make_room_for_others() {
+        let first = [(0, 10), (20, 10)];
+        let filled = (0..20).flat_map(|at| [(40 + 20 * at, 10), (30 + 20 * at, 10)]);
+        let numbers: Vec<_> = first.into_iter().chain(filled).chain([(10, 10)]).collect();
+        assert_eq!(heard(&numbers).1, Losses { late: 21, ..Losses::default() });
+    }
+
+    #[test]
     fn an_unknown_number_of_units_loses_nothing() {
         let (mut sequence, mut losses) = heard(&[(0, 10)]);
         for number in [10, 12, 500] {

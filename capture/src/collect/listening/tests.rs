@@ -235,7 +235,7 @@ fn counters_of_an_interface_are_of_the_time_between_two_samples() {
         let counters =
             [3, 6, 0, 1_000_000, 1, 3, 0, number * 1000, number, 0, 0, 0, 0, 0, 0, number * 500, number, 0, 0, 0, 0, 0];
         let body = [&[number, 3, 1, 1, 88][..], &counters].concat();
-        let head = [5, 1, 0xcb00_7101, 0, number, number * 30_000, 1, 2, body.len() as u32 * 4];
+        let head = [5, 1, 0xcb00_7101, 4, number, number * 30_000, 1, 2, body.len() as u32 * 4];
         [words(&head), words(&body)].concat()
     };
     collector.hear(&[(1, sample(1))]);
@@ -252,7 +252,37 @@ fn counters_of_an_interface_are_of_the_time_between_two_samples() {
         })
         .collect();
     let [Notice::Counters(told)] = &notices[..] else { panic!("{notices:?}") };
+    assert_eq!((&told.exporter_addr[..], told.domain), (&[203, 0, 113, 1][..], 4));
     assert_eq!((told.interface, told.in_octets, told.out_octets, told.span_ms), (3, 1000, 500, 5000));
+}
+
+#[test]
+fn events_and_names_are_published_beside_flows() {
+    let mut collector = Collector::start();
+    // natEvent (230) 1 of a source and its address after translation; interfaceName (82) of an interface.
+    let event = [300, 3, 8, 4, 225, 4, 230, 2].map(u16::to_be_bytes).concat();
+    let name = [400, 2, 1, 10, 4, 82, 4].map(u16::to_be_bytes).concat();
+    collector.hear(&[
+        (1, ipfix(0, 2, &event)),
+        (1, ipfix(0, 300, &[10, 0, 0, 1, 198, 51, 100, 1, 0, 1])),
+        (1, ipfix(1, 3, &name)),
+        (1, ipfix(1, 400, &[&words(&[5])[..], b"eth5"].concat())),
+    ]);
+    collector.ears.now_ms.set(START_MS + 11_000);
+    collector.listening.step(Duration::ZERO).unwrap();
+    let notices = collector.work.try_iter().filter_map(|work| match work {
+        Work::Notices(start_ms, notices) => Some((start_ms, notices)),
+        _ => None,
+    });
+    let (start_ms, notices) = notices.last().unwrap();
+    let [Notice::Nat(event), Notice::Name(name)] = &notices[..] else { panic!("{notices:?}") };
+    assert_eq!(
+        (start_ms, &event.exporter_addr[..], &event.src_addr[..]),
+        (START_MS, &[192, 0, 2, 1][..], &[10, 0, 0, 1][..])
+    );
+    assert_eq!((&event.post_src_addr[..], event.event()), (&[198, 51, 100, 1][..], proto::nat_event::Event::Create));
+    assert_eq!((name.number, &*name.name), (5, "eth5"));
+    assert_eq!(collector.listening.finish().unwrap().counts.of(Refusal::InterfacesForgotten), 0);
 }
 
 #[test]

@@ -276,7 +276,11 @@ impl Exporter {
                     1
                 }
                 Part::Counters => {
-                    [1, 9, 0].iter().for_each(|&word| put(&mut sample, word, 4));
+                    // Of an interface, which has counted the samples' packets so far.
+                    let count = u64::from(self.samples);
+                    [1, 9, 1, 1, 88, 9, 6, 0, 1_000_000, 1, 3].iter().for_each(|&word| put(&mut sample, word, 4));
+                    [0, 100 * count, count, 0, 0, 0, 0, 0].iter().for_each(|&word| put(&mut sample, word, 4));
+                    [0; 8].iter().for_each(|&word| put(&mut sample, word, 4));
                     2
                 }
                 _ => {

@@ -94,6 +94,10 @@ pub fn judge(schedule: &Schedule, happened: &Happened) -> Result<(), String> {
     if happened.closed.refused != refused {
         return Err(format!("closing records refuse {:?}, not {refused:?}", happened.closed.refused));
     }
+    if happened.closed.uncounted != 0 {
+        let (uncounted, of) = (happened.closed.uncounted, happened.closed.reports);
+        return Err(format!("closing records leave {uncounted} of {of} reports other than flows uncounted"));
+    }
     let mut closed = happened.closed.exporters.clone();
     closed.retain(|_, sums| sums.0 > 0);
     if closed != oracle.by_exporter {

@@ -73,6 +73,9 @@ pub type ByExporter = BTreeMap<(Vec<u8>, u32, String), (u64, u64)>;
 pub struct Closed {
     pub exporters: ByExporter,
     pub refused: BTreeMap<String, u64>,
+    /// Reports other than flows in batches, in total, and those that no closing record has counted.
+    pub reports: u64,
+    pub uncounted: i64,
 }
 
 /// What came of a simulation.
@@ -94,6 +97,7 @@ impl Sink for Kept<'_> {
         let batch = match message.body {
             Some(Body::Batch(batch)) => batch,
             Some(Body::Closing(closing)) => {
+                self.1.uncounted -= (closing.nat_events + closing.interface_counters + closing.names) as i64;
                 for exporter in closing.exporters {
                     let by = (exporter.addr, exporter.domain, exporter.protocol);
                     let sums = self.1.exporters.entry(by).or_default();
@@ -107,6 +111,9 @@ impl Sink for Kept<'_> {
             }
             None => return Ok(()),
         };
+        let reports = batch.nat_events.len() + batch.interface_counters.len() + batch.names.len();
+        self.1.reports += reports as u64;
+        self.1.uncounted += reports as i64;
         for flow in batch.flows {
             self.0.push(Got {
                 id: [&flow.src_addr, &flow.dst_addr].into_iter().find_map(|address| id(address)).unwrap_or(0),

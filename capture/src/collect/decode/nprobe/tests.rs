@@ -301,6 +301,11 @@ fn serialized_records_say_what_json_says() {
     let record = &read[0].1;
     assert_eq!((record.sent[0].packets, record.sent[0].octets, record.ports), (5, 300, [0, 443]));
     assert_eq!(cause(&decoder, Refusal::BadValue), 1);
+    let wider =
+        [1, 1, 0x24, 8, 10, 0, 0, 1, 0x24, 12, 10, 0, 0, 2, 0x26, 2, 5, 0x28, 1, 0, 1, 0x11, 0x70, 0x26, 7, 0x9c, END];
+    let mut decoder = Decoder::default();
+    let record = &zmq(&mut decoder, &header(3, 0, 1), &wider)[0].1;
+    assert_eq!((record.sent[0].octets, record.ports, cause(&decoder, Refusal::BadValue)), (70_000, [0, 0], 1));
     // Cut anywhere, it is a record less, and counted.
     for end in 0..data.len() {
         let mut decoder = Decoder::default();
@@ -345,6 +350,10 @@ fn other_topics_are_counted_and_bad_frames_too() {
         assert!(zmq(&mut decoder, frame, b"[]").is_empty());
         assert_eq!(cause(&decoder, why), before + 1);
     }
+    // What is serialized and not compressed has no 0 before it.
+    assert!(zmq(&mut decoder, &header(3, 0, 0), &[&[0][..], &tlv()].concat()).is_empty());
+    let causes = [Refusal::UnknownVersion, Refusal::BadCompression].map(|why| cause(&decoder, why));
+    assert_eq!(causes, [3, 0]);
     let bomb = [&[0][..], &zlib(&vec![b' '; MOST_OCTETS + 1])].concat();
     for payload in [&[0, 1, 2, 3][..], &[0], &bomb, &bomb[..100]] {
         let before = cause(&decoder, Refusal::BadCompression);

@@ -132,6 +132,9 @@ final class ProbeLedger {
     int epochs = 0;
     Exporters exporters = new Exporters();
     Reports reports = new Reports();
+    long natEvents = 0;
+    long interfaceCounters = 0;
+    long names = 0;
     ClosingRecord last = ClosingRecord.getDefaultInstance();
     for (Map.Entry<Long, Part> entry : interval.parts.entrySet()) {
       Part part = entry.getValue();
@@ -140,6 +143,9 @@ final class ProbeLedger {
         sums.add(part.closing.getInterval());
         publishedBatches += Integer.toUnsignedLong(part.closing.getBatches());
         publishedRecords += part.closing.getRecords();
+        natEvents += part.closing.getNatEvents();
+        interfaceCounters += part.closing.getInterfaceCounters();
+        names += part.closing.getNames();
         // What it published for earlier intervals is in their rows.
         for (LateInterval late : part.closing.getLateList()) {
           publishedBatches -= Integer.toUnsignedLong(late.getBatches());
@@ -157,6 +163,10 @@ final class ProbeLedger {
         }
         publishedBatches += part.batches + part.missing;
         publishedRecords += part.records;
+        Reports.Counts came = part.reports.sum();
+        natEvents += came.natEvents;
+        interfaceCounters += came.interfaceCounters;
+        names += came.names;
       }
       if (!part.unclosed()) {
         sums.subtractPublished(-part.latePackets, -part.lateOctets);
@@ -227,6 +237,9 @@ final class ProbeLedger {
       exporters.refused,
       exporters.sampling,
       exporters.reports,
+      natEvents,
+      interfaceCounters,
+      names,
       exporters.natEvents,
       exporters.interfaceCounters,
       exporters.names,

@@ -31,6 +31,12 @@ public final class Reports {
     public long natEvents;
     public long interfaceCounters;
     public long names;
+
+    private void add(Counts more) {
+      natEvents += more.natEvents;
+      interfaceCounters += more.interfaceCounters;
+      names += more.names;
+    }
   }
 
   private final Map<String, Counts> byExporter = new TreeMap<>();
@@ -78,13 +84,14 @@ public final class Reports {
 
   /** Adds those of others. */
   public void add(Reports others) {
-    others.each(
-        (exporter, more) -> {
-          Counts counts = counts(exporter);
-          counts.natEvents += more.natEvents;
-          counts.interfaceCounters += more.interfaceCounters;
-          counts.names += more.names;
-        });
+    others.each((exporter, more) -> counts(exporter).add(more));
+  }
+
+  /** The counts of all exporters together. */
+  public Counts sum() {
+    Counts sum = new Counts();
+    byExporter.values().forEach(sum::add);
+    return sum;
   }
 
   public void each(BiConsumer<String, Counts> action) {

@@ -85,6 +85,7 @@ public final class Table {
           .add(MAP, "exporter_records", "exporter_lost")
           .add(MAP, "exporter_without_sampling_rate", "exporter_refused", "exporter_sampling")
           .add(MAP, "exporter_reports")
+          .add(UINT64, "published_nat_events", "published_interface_counters", "published_names")
           .add(UINT64, "received_nat_events", "received_interface_counters", "received_names")
           .add(DATE_TIME64, "updated_at")
           .declared();

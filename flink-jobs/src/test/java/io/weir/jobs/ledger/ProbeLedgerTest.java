@@ -261,4 +261,41 @@ class ProbeLedgerTest {
       assertEquals(last ? 1L : 0L, row[Table.LEDGER.index("received_names")]);
     }
   }
+
+  @Test
+  void eventsInBatchesThatDidNotComeAreCountedByTheClosingRecord() throws Exception {
+    ClosingRecord.Builder closing =
+        ClosingRecord.newBuilder().setBatches(2).setFirst(true).setWorkers(1);
+    closing.setNatEvents(5).setInterfaceCounters(4).setNames(1);
+    LedgerEvent closed = event(LedgerEvent.Kind.CLOSING, 2, BASE, 0, closing.build().toByteArray());
+    List<String> columns =
+        List.of(
+            "missing_batches",
+            "published_nat_events",
+            "received_nat_events",
+            "published_interface_counters",
+            "received_interface_counters",
+            "published_names",
+            "received_names");
+    for (boolean closes : new boolean[] {true, false}) {
+      ProbeLedger ledger = new ProbeLedger();
+      List<TableRow> rows = new ArrayList<>();
+      byte[] came = reports(9, 9, 77);
+      ledger.accept(event(LedgerEvent.Kind.BATCH, 0, BASE, 0, came), BASE, GRACE, false, rows::add);
+      if (closes) {
+        ledger.accept(closed, BASE, GRACE, false, rows::add);
+      } else {
+        long later = BASE + 100_000;
+        ledger.accept(ends(later, 1), later, GRACE, false, rows::add);
+      }
+      Object[] row = rows.get(0).cells();
+      assertEquals(BASE / 1000, row[Table.LEDGER.index("ts")]);
+      List<Object> found = new ArrayList<>();
+      columns.forEach(column -> found.add(row[Table.LEDGER.index(column)]));
+      // Without a closing record, what came is all that is known to have been published.
+      assertEquals(
+          closes ? List.of(1L, 5L, 3L, 4L, 0L, 1L, 1L) : List.of(0L, 3L, 3L, 0L, 0L, 1L, 1L),
+          found);
+    }
+  }
 }
