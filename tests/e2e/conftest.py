@@ -30,6 +30,7 @@ LONGEST_FIRST = {
     "test_ledger": 120,
     "test_backup": 110,
     "test_demo": 100,
+    "test_retention": 100,
     "test_window_bound": 70,
 }
 

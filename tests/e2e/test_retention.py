@@ -5,9 +5,11 @@ and no list that is kept for ever is replaced by less.
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime
 
 import pytest
@@ -264,3 +266,43 @@ def test_a_budget_that_cannot_be_met_is_reported(stack: RunningStack, store: Cli
     assert seen.beyond == seen.used - 1000
     assert "beyond its budget" in seen.beyond_says()
     assert seen.as_json()["beyond_budget"] == seen.beyond
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_list_never_lacks_a_window_that_it_had(store: ClickHouse, seed: int) -> None:
+    """Windows come, come again with a higher version, and go, in any order; rounds and rewriting by hand between them."""
+    chance = random.Random(seed)
+    of = day(30)
+    held: dict[tuple[str, int], int] = {}  # octets of each window: probe and place in the day
+    listed: dict[tuple[str, int], int] = {}
+    stayed = 0
+    records(store, f"{of} 01:00:00")
+    for version in range(1, 13):
+        probe, first, count = chance.choice(["", "north"]), chance.randrange(16), chance.randrange(4, 9)
+        if version > 2 and chance.random() < 0.3:
+            where = f"intDiv(toUnixTimestamp(ts) % {DAY_S}, 300) BETWEEN {first} AND {first + 9}"
+            store.execute(f"ALTER TABLE mixes DELETE WHERE {where}", mutations_sync="2")
+            held = {key: octets for key, octets in held.items() if not first <= key[1] <= first + 9}
+        else:
+            octets = chance.randrange(1, 1000)
+            store.execute(
+                "INSERT INTO mixes (ts, window_s, scope, probe, dimension, direction, rank, version, octets, packets, flows)"
+                f" SELECT toDateTime('{of} 00:00:00', 'UTC') + 300 * ({first} + number), 300, '{'probe' if probe else 'all'}',"
+                f" '{probe}', 'total', 'in', 1, {version}, {octets}, 1, 1 FROM numbers({count})"
+            )
+            held |= {(probe, first + place): octets for place in range(count)}
+        with suppress(WeirError):  # asked for by hand, and windows are gone
+            list(rollup.roll_up(store, date.fromisoformat(of) if chance.random() < 0.5 else None))
+        if listed.keys() <= held.keys():
+            listed = dict(held)
+        else:
+            stayed += 1
+        sums: dict[str, list[int]] = {}
+        for (of_probe, _), octets in listed.items():
+            sums.setdefault(of_probe, [0, 0])
+            sums[of_probe] = [sums[of_probe][0] + octets, sums[of_probe][1] + 1]
+        assert lists(store, of) == [
+            {"probe": of_probe, "octets": octets, "windows": count}
+            for of_probe, (octets, count) in sorted(sums.items())
+        ], (seed, version)
+    assert stayed, "windows of a list went"
