@@ -135,7 +135,7 @@ class _RollUp:
         return f"day = '{day}' AND source = '{self.source}'"
 
     def written(self, admin: ClickHouse, day: str) -> bool:
-        """Whether the lists already add up to their source: a removal changes raw records, and perhaps no list."""
+        """Whether the lists add up to their source: after a removal that never adds up to the raw records."""
         if self.source != "hosts_daily":
             return False
         columns = "sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received"
@@ -202,7 +202,8 @@ def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None
                 continue
             lists = ", ".join(one.lists)
             raise WeirError(f"{one.source} no longer holds all of {name}: {lists} stays as it is", status=1)
-        fresh = day is None and one.written(admin, name)
+        # Begun in an earlier round, and not known to be complete.
+        fresh = day is None and noted.get((name, one.source)) == 0 and one.written(admin, name)
         one.begin(admin, name)
         written = {} if fresh else {table: _write(admin, table, sql, name) for table, sql in one.lists.items()}
         if of_day is None or one.complete(admin, name) or moment - of_day.changed > _SETTLED_S:
