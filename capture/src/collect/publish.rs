@@ -234,7 +234,8 @@ mod tests {
     #[test]
     fn filters_count_what_records_stand_for() {
         let config =
-            toml::from_str("default = false\n[sets.ports]\ndns = \"udp port 53\"\nweb = \"tcp port 80\"").unwrap();
+            toml::from_str("default = false\n[sets.ports]\ndns = \"udp port 53\"\nweb = \"tcp port 80\"\n[sets.hosts]\nfour = \"src net 192.0.2.0/24\"")
+                .unwrap();
         let filters = Arc::new(FilterSets::compile(&config).unwrap());
         let identity = Identity { probe: "p".to_owned(), workers: 1, interval_ms: 10_000, ..Identity::default() };
         let mut publisher = CollectPublisher::new(identity, filters);
@@ -243,8 +244,10 @@ mod tests {
         table.add((&[0; 16], 0), &Imported { sampling: Some(10), ..flow(9, 3, OPEN, OPEN) });
         table.take().iter().for_each(|flows| publisher.flows(flows, &mut kept).unwrap());
         publisher.close(CollectClosing { start_ms: OPEN, ..CollectClosing::default() }, &mut kept).unwrap();
-        let counted = kept.1[0].counters.iter().find(|counter| counter.label == "dns").unwrap();
-        assert_eq!((counted.packets, counted.octets), (30, 3000));
+        for label in ["dns", "four"] {
+            let counted = kept.1[0].counters.iter().find(|counter| counter.label == label).unwrap();
+            assert_eq!((counted.packets, counted.octets), (30, 3000), "{label}");
+        }
     }
 
     #[test]

@@ -267,12 +267,16 @@ fn a_topic_of_an_nprobe_is_read_once_whichever_collector_does() {
     // From before the first start: it is not of now.
     write(&cluster, 1..=2);
     let topic = format!("{};nprobe", cluster.bootstrap_servers());
-    let ports_of = |ports: std::ops::RangeInclusive<u16>, count: u64| {
-        let folder = tempfile::tempdir().unwrap();
-        let collector = Collector::start(folder.path(), &["--nprobe-kafka", &topic, "--summary", "json"]);
+    let reading = |folder: &Path| {
+        let collector = Collector::start(folder, &["--nprobe-kafka", &topic, "--summary", "json"]);
         collector.until("reading");
         // Partitions were given to it, and it looks where they begin.
         std::thread::sleep(Duration::from_millis(500));
+        collector
+    };
+    let ports_of = |ports: std::ops::RangeInclusive<u16>, count: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let collector = reading(folder.path());
         write(&cluster, ports);
         collector.counts(&format!(
             "weir_probe_exporter_records_total{{exporter=\"127.0.0.1\",protocol=\"nprobe\"}} {count}"
@@ -283,7 +287,11 @@ fn a_topic_of_an_nprobe_is_read_once_whichever_collector_does() {
         ports.sort_unstable();
         ports
     };
-    assert_eq!(ports_of(3..=5, 3), [3, 4, 5]);
+    // A collector that ends before anything comes has committed where it began.
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(reading(folder.path()).stop().0.len(), 0);
+    write(&cluster, 3..=3);
+    assert_eq!(ports_of(4..=5, 3), [3, 4, 5]);
     // Written while no collector ran: the next one reads it.
     write(&cluster, 6..=7);
     assert_eq!(ports_of(8..=8, 3), [6, 7, 8]);

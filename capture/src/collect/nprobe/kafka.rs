@@ -270,8 +270,8 @@ mod tests {
         let of = |timestamp| written_ns(timestamp, now_ns);
         let written = [Timestamp::CreateTime(8000), Timestamp::LogAppendTime(7000)].map(of);
         assert_eq!(written, [8_000_000_000, 7_000_000_000]);
-        let unknown = [Timestamp::NotAvailable, Timestamp::CreateTime(-1), Timestamp::CreateTime(i64::MAX)].map(of);
-        assert_eq!(unknown, [now_ns; 3]);
+        let unknown = [Timestamp::NotAvailable, Timestamp::CreateTime(-1), Timestamp::CreateTime(0)].map(of);
+        assert_eq!((unknown, of(Timestamp::CreateTime(i64::MAX))), ([now_ns; 3], now_ns));
     }
 
     #[test]
