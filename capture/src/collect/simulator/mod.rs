@@ -103,3 +103,12 @@ fn what_failed_once_does_not_fail_again() {
         assert_eq!(failure(&schedule), None, "{}", path.display());
     }
 }
+
+#[test]
+fn schedules_have_reports_for_closing_records_to_count() {
+    let reports = (1..=30).map(|seed| {
+        let folder = tempfile::tempdir_in(memory()).unwrap();
+        World::run(&Schedule::of(seed), folder.path()).closed.reports
+    });
+    assert!(reports.sum::<u64>() > 0);
+}
