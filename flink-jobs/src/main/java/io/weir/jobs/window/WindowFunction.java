@@ -207,6 +207,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     log.rank = message.rank();
     log.add(message.data(), message.entries());
     log.addSketches(message.sketches());
+    window.entries += message.entries();
     held.merge(bucket, message.entries(), Integer::sum);
     all += message.entries();
     int share = maxEntries / Buckets.COUNT;
@@ -215,6 +216,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     if (full ? more > share / 2 : more > COMPACT_ENTRIES + log.compacted) {
       int before = log.entries;
       flows.compact(log, Buckets.number(bucket), full ? share : Integer.MAX_VALUE);
+      window.entries += log.entries - before;
       held.merge(bucket, log.entries - before, Integer::sum);
       all += log.entries - before;
       coarsened.inc(full ? before - log.entries : 0);
@@ -240,7 +242,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       if (window.look.isDue(now, clock, reported, progress.turn())) {
         lookAt(start, window, ordered, known, clock, now, bucket, out);
       }
-      finished += window.look.finished ? window.look.entries : 0;
+      finished += window.look.finished ? window.entries : 0;
     }
     if (finished > maxEntries / KEEP_SHARE / Buckets.COUNT) {
       makeRoom(ordered, finished, bucket);
@@ -256,7 +258,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
     int entries = 0;
     for (WindowState window : ordered.values()) {
-      entries += window.look.entries;
+      entries += window.entries;
     }
     Integer counted = held.put(bucket, entries);
     all += entries - (counted == null ? 0 : counted);
@@ -285,25 +287,31 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     window.look = look;
     if (!waited) {
       look.atClock(whole + delayMs);
+      if (reported == 0 && !window.told) { // nothing can be due
+        return;
+      }
     }
     boolean said = false;
     boolean probesChanged = false;
     for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
       Log log = probe.getValue();
-      look.entries += log.entries;
       if (!log.said.changed && (log.said.reported > 0 || log.said.at == 0)) {
         continue; // all was said
       }
       int complete = progress.complete(probe.getKey(), end) ? 1 : 0;
+      if (complete == 0 && !waited && log.said.at == 0) {
+        probesChanged = true;
+        continue;
+      }
       if (known.has(probe.getKey(), start / windowMs)) { // its flows are gone
         probesChanged |= log.said.changed;
         continue;
       }
       if (log.said.due(complete > 0 || waited, complete, now, AGAIN_MS)) {
         load(bucket, false, List.of(log), said(before, probe.getKey()));
-        look.entries -= log.entries;
+        window.entries -= log.entries;
         flows.settle(log);
-        look.entries += log.entries;
+        window.entries += log.entries;
         say(probe.getKey(), start, bucket, complete, 1, log.said, out);
         leave(log.said, flows.attempts().late(), judging(after, end, probe.getKey(), known), after);
         log.said.said(complete, now);
@@ -332,6 +340,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       look.again(window.all, reported, AGAIN_MS);
     }
     if (said) {
+      window.told = true;
       windows.put(start, window);
       if (after != null) {
         windows.put(end, after);
@@ -363,17 +372,19 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       if (left <= maxEntries / KEEP_SHARE / Buckets.COUNT) {
         break;
       }
+      int gone = 0;
       for (Log log : window.probes.values()) {
         if (log.entries > LEAST_ENTRIES) {
+          gone += log.entries;
           flows.compact(log, Buckets.number(bucket), Math.max(LEAST_ENTRIES, log.entries / 4));
+          gone -= log.entries;
         }
       }
-      int gone = window.look.entries - window.entries();
       window.look.least = gone == 0;
       if (gone > 0) {
         coarsened.inc(gone);
         left -= gone;
-        window.look.entries -= gone;
+        window.entries -= gone;
         windows.put(entry.getKey(), window);
       }
     }
@@ -456,7 +467,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     known.add("", start / windowMs);
     over.keep(known);
     window.probes.values().forEach(Log::end);
-    window.look.entries = 0;
+    window.entries = 0;
     windows.put(start, window);
   }
 }

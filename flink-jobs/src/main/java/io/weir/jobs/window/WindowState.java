@@ -148,8 +148,6 @@ final class WindowState {
     /** When the window has waited for long enough, or is over, by the time that windows go by. */
     private long atClock = Long.MAX_VALUE;
 
-    int entries;
-
     /** Whether all was sent, and the window is kept for late data only. */
     boolean finished;
 
@@ -183,6 +181,13 @@ final class WindowState {
 
   final Map<String, Log> probes = new TreeMap<>();
   Look look = NOT_LOOKED;
+
+  /** Entries of all probes. Follows from the rest of the state, as {@link #told}. */
+  int entries;
+
+  /** Whether any digest was sent. */
+  boolean told;
+
   Said all = new Said();
 
   /** Arrival of the first part. */
@@ -190,15 +195,6 @@ final class WindowState {
 
   /** Arrival of the last part. */
   long touched;
-
-  /** Entries of all probes. */
-  int entries() {
-    int entries = 0;
-    for (Log log : probes.values()) {
-      entries += log.entries;
-    }
-    return entries;
-  }
 
   /** The data of the only probe; null if there are several. */
   private long[] onlyLate() {
@@ -215,6 +211,8 @@ final class WindowState {
     probes.forEach((name, log) -> copy.probes.put(name, log.copy()));
     copy.all = all.copy();
     copy.look = look;
+    copy.entries = entries;
+    copy.told = told;
     copy.began = began;
     copy.touched = touched;
     return copy;
@@ -273,11 +271,14 @@ final class WindowState {
         log.errorOctets = in.readLong();
         log.said = Said.read(in);
         log.said.late = Longs.read(in);
+        window.entries += log.entries;
+        window.told |= log.said.at != 0;
         for (int chunks = in.readInt(); chunks > 0; chunks--) {
           log.chunks.add(Longs.read(in));
         }
       }
       window.all = Said.read(in);
+      window.told |= window.all.at != 0;
       boolean shared = in.readBoolean();
       window.all.late = shared ? window.onlyLate() : Longs.read(in);
       return window;
