@@ -100,6 +100,11 @@ bench-pipeline: build ## Records per second from Kafka to stored rows (RECORDS=2
 bench-flink: build ## Records per second of each job and of all together, from Kafka to a sink that counts (RECORDS=8000000)
 	$(TESTS) tests/bench/bench_flink.py $(if $(RECORDS),--records $(RECORDS)) $(if $(ONLY),--only '$(ONLY)')
 
+bench-bookkeeping: ## CPU and state of progress, ledger and health at 1,000 probes of 4 workers (PROBES=100)
+	@mkdir -p .weir
+	cd flink-jobs && mvn -q -B test -Dtest=BookkeepingBench -Dweir.probes=$(or $(PROBES),1000) -Dweir.json=$(CURDIR)/.weir/bench-bookkeeping.json
+	@cat flink-jobs/target/surefire-reports/io.weir.jobs.BookkeepingBench-output.txt
+
 bench-capture: $(AGENT) venv-stack ## The agent beside its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
 	$(TESTS) tests/bench/bench_capture.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 
@@ -153,5 +158,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
+  bench-bookkeeping bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
   simulate simulate-collector mutants mutants-capture

@@ -33,6 +33,10 @@ final class Schedule {
   }
 
   private final Random random;
+
+  /** Draws how the jobs start again, apart from all else. */
+  private final Random restarts;
+
   private final List<Line> lines = new ArrayList<>();
   private final List<String> flows = new ArrayList<>();
   private long order;
@@ -49,6 +53,7 @@ final class Schedule {
 
   private Schedule(long seed) {
     random = new Random(seed * 0x9E3779B97F4A7C15L);
+    restarts = new Random(seed * 0x9E3779B97F4A7C15L + 1);
   }
 
   /** The trace of a seed. */
@@ -123,14 +128,19 @@ final class Schedule {
       double crash = random.nextDouble() * end;
       down = random.nextInt(chance(0.3) ? 1200 : 60);
       add(Math.max(0, crash - random.nextInt(30)), "checkpoint");
-      add(crash, "crash " + down);
+      add(crash, "crash " + down + parallelism());
     } else {
       for (int i = random.nextInt(6); i > 0; i--) {
-        add(random.nextDouble() * (end + QUIET_S), "stop-jobs");
+        add(random.nextDouble() * (end + QUIET_S), "stop-jobs" + parallelism());
       }
     }
     double last = lines.stream().mapToDouble(Line::at).max().orElse(0);
     add(Math.max(last, end + down) + quiet, "now");
+  }
+
+  /** With how many subtasks the jobs start again: often with one. */
+  private String parallelism() {
+    return restarts.nextInt(3) == 0 ? " " + (2 + restarts.nextInt(3)) : "";
   }
 
   /** One of the flows that probes see: between few hosts, so that they meet in lists. */

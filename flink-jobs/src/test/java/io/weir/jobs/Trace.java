@@ -57,9 +57,9 @@ import java.util.TreeMap;
  *   0  window-entries N                         what windows hold at most, in all
  *   0  seldom-barriers                          barriers come with the lists of probes, not with every message
  *   50 now                                      time passes
- *   51 stop-jobs                                the jobs stop, and start again from their state
+ *   51 stop-jobs [N]                            the jobs stop, and start again from their state, with N subtasks
  *   52 checkpoint                               from which the next crash starts them
- *   53 crash SECONDS                            the jobs end, and are back after these
+ *   53 crash SECONDS [N]                        the jobs end, and are back after these
  * </pre>
  *
  * A line whose action begins with {@code lost-} counts for the agent, but its message does not
@@ -85,11 +85,12 @@ final class Trace {
 
   /**
    * Something that happens: a message, a list of probes or a stop of the jobs, with the time until
-   * they are back; where none of them, only time passes.
+   * they are back and the number of subtasks from then on; where none of them, only time passes.
    */
-  record Event(long at, RawMessage message, Enrolment enrolment, Stop stop, long downMs) {
+  record Event(
+      long at, RawMessage message, Enrolment enrolment, Stop stop, long downMs, int parallelism) {
     Event(long at, RawMessage message, Enrolment enrolment) {
-      this(at, message, enrolment, null, 0);
+      this(at, message, enrolment, null, 0, 1);
     }
   }
 
@@ -171,8 +172,10 @@ final class Trace {
     }
     Stop stop = STOPS.get(action);
     if (stop != null) {
+      int number = stop == Stop.CRASH ? 3 : 2;
       long down = stop == Stop.CRASH ? Long.parseLong(words[2]) * 1000 : 0;
-      events.add(new Event(at, null, null, stop, down));
+      int parallelism = words.length > number ? Integer.parseInt(words[number]) : 1;
+      events.add(new Event(at, null, null, stop, down, parallelism));
       return;
     }
     if (action.equals("prefix")) {

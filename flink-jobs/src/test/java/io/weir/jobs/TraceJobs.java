@@ -33,7 +33,6 @@ import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.flink.api.common.typeinfo.Types;
-import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.apache.flink.streaming.api.operators.StreamFlatMap;
 
@@ -77,26 +76,26 @@ final class TraceJobs {
       return 0;
     }
 
-    void restart(List<String> out) throws Exception {
+    void restart(List<String> out, int parallelism) throws Exception {
       barrier(out);
       for (Stage<?, ?> stage : stages()) {
-        stage.restart();
+        stage.restart(parallelism);
       }
     }
 
-    List<OperatorSubtaskState> save(List<String> out) throws Exception {
+    List<Stage.Saved> save(List<String> out) throws Exception {
       barrier(out);
-      List<OperatorSubtaskState> states = new ArrayList<>();
+      List<Stage.Saved> states = new ArrayList<>();
       for (Stage<?, ?> stage : stages()) {
         states.add(stage.save());
       }
       return states;
     }
 
-    void load(List<OperatorSubtaskState> states, long ms) throws Exception {
+    void load(List<Stage.Saved> states, long ms, int parallelism) throws Exception {
       now = ms;
       for (int i = 0; i < states.size(); i++) {
-        stages().get(i).load(states.get(i), ms);
+        stages().get(i).load(states.get(i), ms, parallelism);
       }
     }
 
@@ -144,7 +143,7 @@ final class TraceJobs {
       for (int i = 0; i < events.size(); i++) {
         Event event = events.get(i);
         if (restarts.contains(i) || event.stop() == Stop.ORDERLY) {
-          job.restart(lines);
+          job.restart(lines, event.parallelism());
         }
         if (event.stop() == Stop.CHECKPOINT) {
           i = crash(job, events, i, lines);
@@ -165,7 +164,7 @@ final class TraceJobs {
    */
   private static int crash(Job job, List<Event> events, int checkpoint, List<String> lines)
       throws Exception {
-    List<OperatorSubtaskState> state = job.save(lines);
+    List<Stage.Saved> state = job.save(lines);
     int committed = lines.size();
     int committedRows = job.rows.size();
     int at = checkpoint + 1;
@@ -186,7 +185,7 @@ final class TraceJobs {
             .add(new Event(back, event.message(), null));
       }
     }
-    job.load(state, back);
+    job.load(state, back, events.get(at).parallelism());
     Random random = new Random(back);
     List<Deque<Event>> left = new ArrayList<>(partitions.values());
     while (!left.isEmpty()) {

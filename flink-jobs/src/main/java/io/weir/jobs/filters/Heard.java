@@ -37,9 +37,12 @@ final class Heard {
   long[] mark(int worker, long epoch, long end, int intervalMs) {
     length = intervalMs;
     long[] known = workers.get(worker);
-    if (known == null || epoch > known[0]) {
+    if (known == null) {
       known = new long[] {epoch, end, 0, 0};
       workers.put(worker, known);
+    } else if (epoch > known[0]) {
+      known[0] = epoch;
+      known[1] = end;
     } else if (epoch == known[0]) {
       known[1] = Math.max(known[1], end);
     }

@@ -13,6 +13,7 @@ import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
 import org.apache.flink.util.Collector;
 
 /**
@@ -36,10 +37,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   /** When to check again whether the probe is still enrolled. */
   private transient ValueState<Long> timer;
 
-  /**
-   * When this attempt first checked the clock, since no list of probes arrives while the jobs are
-   * down.
-   */
+  /** When this attempt began, since no list of probes arrives while the jobs are down. */
   private transient long began;
 
   private transient Counter told;
@@ -65,6 +63,9 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   @Override
   public void open(OpenContext context) {
     var runtime = getRuntimeContext();
+    // A subtask may hold retired probes alone, and then hears nothing before their timers.
+    began =
+        ((StreamingRuntimeContext) runtime).getProcessingTimeService().getCurrentProcessingTime();
     state =
         runtime.getState(
             new ValueStateDescriptor<>("health", new FieldSerializer<>(ProbeHealth.class)));
@@ -85,7 +86,6 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
     if (timer.value() == null) {
       schedule(context, now + FORGET_MS);
     }
-    began = began == 0 ? now : began;
   }
 
   @Override
@@ -93,7 +93,6 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
       throws Exception {
     long now = context.timerService().currentProcessingTime();
     timer.clear();
-    began = began == 0 ? now : began;
     ProbeHealth health = state.value();
     long until = Math.max(health.checkedAt(), began) + FORGET_MS;
     if (until > now) {

@@ -60,6 +60,15 @@ final class Interval {
     boolean unclosed() {
       return closing == null && !beforeRun;
     }
+
+    /** Whether it is closed, and nothing was on the interface, published or received. */
+    boolean isEmpty() {
+      return closing != null
+          && (batches | repeated | missing | interfacePackets | interfaceOctets | lateBatches) == 0
+          && (closing.getBatches() | closing.getGapPackets() | closing.getLateCount()) == 0
+          && closing.getExportersCount() == 0
+          && Sums.isEmpty(closing.getInterval());
+    }
   }
 
   final int length;
@@ -91,6 +100,11 @@ final class Interval {
   /** Whether a run of the agent is in the interval and may yet close it. */
   boolean running() {
     return parts.values().stream().anyMatch(part -> part.unclosed() && !part.abandoned);
+  }
+
+  /** Whether its only row, which is written, says that it was closed and empty. */
+  boolean isEmpty() {
+    return !changed && version == 1 && parts.size() == 1 && parts.firstEntry().getValue().isEmpty();
   }
 
   LedgerState state() {

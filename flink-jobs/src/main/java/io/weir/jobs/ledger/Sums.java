@@ -3,6 +3,7 @@ package io.weir.jobs.ledger;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.Conservation;
 import io.weir.proto.DropCount;
+import io.weir.proto.Volume;
 import java.util.Map;
 import java.util.TreeMap;
 
@@ -24,6 +25,23 @@ final class Sums {
   final Map<String, Long> dropped = new TreeMap<>();
   final Map<String, Long> notMeteredPackets = new TreeMap<>();
   final Map<String, Long> notMeteredOctets = new TreeMap<>();
+
+  /** Whether all terms of a message are 0. */
+  static boolean isEmpty(Conservation c) {
+    return (c.getInRingPackets() | c.getLatePackets()) == 0
+        && isEmpty(c.getOnInterface())
+        && isEmpty(c.getCaptured())
+        && isEmpty(c.getCarriedIn())
+        && isEmpty(c.getCarriedOut())
+        && isEmpty(c.getInFlowRecords())
+        && isEmpty(c.getInOverflowRecords())
+        && c.getDroppedList().stream().allMatch(drop -> drop.getPackets() == 0)
+        && c.getNotMeteredList().stream().allMatch(cause -> isEmpty(cause.getVolume()));
+  }
+
+  private static boolean isEmpty(Volume volume) {
+    return (volume.getPackets() | volume.getOctets()) == 0;
+  }
 
   /** Adds all terms. */
   void add(Conservation c) {

@@ -18,12 +18,16 @@ import java.util.TreeSet;
  * The ledger of one worker: the messages received of each of its intervals. Times are ms from 1970.
  *
  * <p>Bounded: {@link #MAX_FINISHED} intervals of which all came and {@link #MAX_UNFINISHED} others
- * are kept in detail, {@link #MAX_RUNS} runs of the agent; intervals of which nothing came are
- * ranges.
+ * are kept in detail, {@link #MAX_RUNS} runs of the agent; intervals of which nothing came, or that
+ * were closed and empty, are ranges.
  */
 final class WorkerLedger {
   static final int MAX_FINISHED = 500;
   static final int MAX_UNFINISHED = 5_000;
+
+  /** How many more there may be before those that go are sought. */
+  private static final int SLACK = 50;
+
   static final int MAX_RUNS = 16;
 
   /** Sequence numbers that a row names. */
@@ -61,6 +65,12 @@ final class WorkerLedger {
 
   /** Seconds whose first row stated that no message had arrived. */
   final RangeSet declared = new RangeSet(MAX_RANGES);
+
+  /**
+   * Seconds of intervals whose first row stated that they were closed and empty, and of which
+   * nothing else is kept. If such a row is written again, it lacks the agent's load and clock.
+   */
+  private final RangeSet empty = new RangeSet(MAX_RANGES);
 
   /** Seconds of intervals that are no longer kept in detail: their rows stay as they are. */
   private final RangeSet forgotten = new RangeSet(MAX_RANGES);
@@ -145,7 +155,8 @@ final class WorkerLedger {
     Run run = run(event, due);
     ClosingRecord record = ClosingRecord.parseFrom(event.body());
     run.seen.add(event.sequence());
-    run.addClosing(event.sequence(), new Closed(event.interval(), event.length(), record));
+    ClosingRecord kept = record.toBuilder().clearLoad().clearExporters().build();
+    run.addClosing(event.sequence(), new Closed(event.interval(), event.length(), kept));
     if (event.epoch() == epoch) {
       stopped |= record.getLast();
     }
@@ -218,13 +229,17 @@ final class WorkerLedger {
     interval.version++;
     interval.changed = false;
     open.remove(start);
+    if (interval.isEmpty()) {
+      intervals.remove(start);
+      empty.addRange(start / 1000, (start + interval.length) / 1000 - 1);
+    }
   }
 
   /** Enforces the bounds on kept intervals and runs. */
   void forget(long now, long keepDeclared) {
     List<Long> finished = new ArrayList<>();
     List<Long> unfinished = new ArrayList<>();
-    if (intervals.size() > MAX_FINISHED) {
+    if (intervals.size() > MAX_FINISHED + SLACK) {
       for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
         if (!entry.getValue().changed) {
           (entry.getValue().state() == LedgerState.CLOSED ? finished : unfinished)
@@ -235,6 +250,7 @@ final class WorkerLedger {
     forget(finished, MAX_FINISHED);
     forget(unfinished, MAX_UNFINISHED);
     declared.removeBelow((now - keepDeclared) / 1000);
+    empty.removeBelow((now - keepDeclared) / 1000);
     covered.removeBelow(nextDue / 1000);
   }
 
@@ -306,8 +322,28 @@ final class WorkerLedger {
   private Interval newInterval(long start, int length) {
     Interval interval = new Interval(length);
     interval.version = declared.contains(start / 1000) ? 1 : 0;
+    if (empty.contains(start / 1000)) {
+      interval.version = 1;
+      closeEmpty(start, interval);
+    }
     intervals.put(start, interval);
     return interval;
+  }
+
+  /** Restores the part of the run that closed an empty interval: the first one that got as far. */
+  private void closeEmpty(long start, Interval interval) {
+    long by = epoch;
+    ClosingRecord.Builder closing = ClosingRecord.newBuilder();
+    for (Map.Entry<Long, Run> run : runs.entrySet()) {
+      Map.Entry<Long, Closed> last = run.getValue().closings.lastEntry();
+      if (last != null && last.getValue().start() >= start) {
+        by = run.getKey();
+        closing.setAgentVersion(last.getValue().record().getAgentVersion());
+        closing.setSource(last.getValue().record().getSource());
+        break;
+      }
+    }
+    interval.part(by).closing = closing.build();
   }
 
   private void changed(long start, Interval interval) {
@@ -428,7 +464,9 @@ final class WorkerLedger {
         start -> {
           Interval interval = intervals.get(start);
           Part part = interval == null ? null : interval.parts.get(epochOf);
-          return (part != null && part.closing != null) || forgotten.contains(start / 1000);
+          return (part != null && part.closing != null)
+              || forgotten.contains(start / 1000)
+              || empty.contains(start / 1000);
         });
     return new ArrayList<>(lost);
   }

@@ -2,6 +2,7 @@ package io.weir.jobs.message;
 
 import io.weir.jobs.serde.Fields;
 import java.io.IOException;
+import java.util.Comparator;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
@@ -15,7 +16,10 @@ import java.util.stream.Stream;
  * seconds have passed since the first was; a worker that is silent for as long is not waited for.
  * It never goes back.
  *
- * <p>A worker is an array of numbers, of which {@link #CAME} and {@link #READ} are this class's.
+ * <p>A worker is an array of numbers, of which {@link #CAME} and {@link #READ} are this class's, 0
+ * before the worker is heard. A known worker keeps its array. The workers are searched only when
+ * the one furthest behind was heard or has fallen silent, so that a message costs about the same
+ * whatever their number.
  */
 public final class StreamClock {
   /** Of a worker: when the broker took in the newest message, and when that was read. */
@@ -38,6 +42,12 @@ public final class StreamClock {
    */
   public static final long KEEP_MS = 300_000 + BEHIND_MS + SILENT_MS;
 
+  /** Of {@link #furthest}: no worker is behind. */
+  private static final long NONE = Long.MAX_VALUE;
+
+  /** Of a number that is derived from all workers: it must be derived again. */
+  private static final long UNKNOWN = -1;
+
   /** The time; 0 before the first look. */
   private long time;
 
@@ -51,16 +61,37 @@ public final class StreamClock {
 
   private long waitingUntil;
 
-  /** Whether some worker's records are read later than they came. */
-  private boolean behind;
+  /**
+   * {@link #CAME} of the worker furthest behind; {@link #NONE} if no worker is behind, {@link
+   * #UNKNOWN} if the workers must be searched.
+   */
+  private transient long furthest = UNKNOWN;
 
-  /** A message of a worker was read, which came at {@code appended}. */
+  /** Until when, by the clock on the wall, that worker is waited for. */
+  private transient long furthestUntil;
+
+  /**
+   * Number of workers that are waited for and were not heard; {@link #UNKNOWN} if they must be
+   * counted.
+   */
+  private transient long unheard = UNKNOWN;
+
+  /** Records that a message of a worker was read, which the broker took in at {@code appended}. */
   public void heard(long[] worker, long appended, long now) {
     long came = appended == RawMessage.NO_TIME ? now : appended;
-    behind |= now - came > BEHIND_MS;
     waitingUntil = Math.min(waitingUntil, now + SILENT_MS);
+    if (unheard != UNKNOWN && worker[READ] > 0 && worker[READ] < waitingSince) {
+      unheard--;
+    }
+    if (worker[CAME] == furthest) {
+      furthest = UNKNOWN;
+    }
     worker[CAME] = Math.max(worker[CAME], came);
     worker[READ] = now;
+    if (furthest != UNKNOWN && worker[CAME] < furthest && isBehind(worker, now)) {
+      furthest = worker[CAME];
+      furthestUntil = now + SILENT_MS;
+    }
   }
 
   /**
@@ -78,31 +109,38 @@ public final class StreamClock {
     if (now - looked > BEHIND_MS + SILENT_MS) { // the jobs were away
       waitingSince = now;
       waitingUntil = now + START_MS;
+      unheard = UNKNOWN;
     }
     looked = now;
-    boolean waiting = now < waitingUntil;
-    long to = now;
-    if (waiting || behind) {
-      long furthest =
-          workers
-              .get()
-              .filter(worker -> isBehind(worker, now))
-              .mapToLong(worker -> worker[CAME])
-              .min()
-              .orElse(Long.MAX_VALUE);
-      behind = furthest != Long.MAX_VALUE;
-      to = Math.min(to, furthest);
+    if (furthest == UNKNOWN || now > furthestUntil) {
+      search(now, workers.get());
     }
-    if (waiting
-        && (unknown.getAsBoolean()
-            || workers.get().anyMatch(worker -> worker[READ] < waitingSince))) {
-      to = time;
-    }
-    if (!waiting) {
+    long to = Math.min(now, furthest);
+    if (now >= waitingUntil) {
       waitingUntil = 0;
+    } else if (unknown.getAsBoolean() || unheard(workers) > 0) {
+      to = time;
     }
     time = Math.max(time, to);
     return time;
+  }
+
+  /** Finds the worker furthest behind. */
+  private void search(long now, Stream<long[]> workers) {
+    long[] found =
+        workers
+            .filter(worker -> isBehind(worker, now))
+            .min(Comparator.comparingLong(worker -> worker[CAME]))
+            .orElse(null);
+    furthest = found == null ? NONE : found[CAME];
+    furthestUntil = found == null ? Long.MAX_VALUE : found[READ] + SILENT_MS;
+  }
+
+  private long unheard(Supplier<Stream<long[]>> workers) {
+    if (unheard == UNKNOWN) {
+      unheard = workers.get().filter(worker -> worker[READ] < waitingSince).count();
+    }
+    return unheard;
   }
 
   /**
@@ -118,23 +156,28 @@ public final class StreamClock {
     return now - worker[READ] <= SILENT_MS && worker[READ] - worker[CAME] > BEHIND_MS;
   }
 
-  /** The same, to be changed on its own. */
-  public StreamClock copy() {
-    StreamClock copy = new StreamClock();
-    copy.time = time;
-    copy.looked = looked;
-    copy.waitingSince = waitingSince;
-    copy.waitingUntil = waitingUntil;
-    copy.behind = behind;
-    return copy;
+  /**
+   * Takes over the state that a subtask kept; of several subtasks the earliest time, lest a window
+   * ends too early.
+   */
+  public void restore(StreamClock kept) {
+    time = earlier(time, kept.time);
+    looked = earlier(looked, kept.looked);
+    waitingSince = Math.max(waitingSince, kept.waitingSince);
+    waitingUntil = Math.max(waitingUntil, kept.waitingUntil);
+    furthest = UNKNOWN;
+    unheard = UNKNOWN;
   }
 
-  /** What is kept. */
+  private static long earlier(long one, long other) {
+    return one == 0 || other == 0 ? Math.max(one, other) : Math.min(one, other);
+  }
+
+  /** The fields of the state. */
   public void fields(Fields fields) throws IOException {
     time = fields.of(time);
     looked = fields.of(looked);
     waitingSince = fields.of(waitingSince);
     waitingUntil = fields.of(waitingUntil);
-    behind = fields.of(behind);
   }
 }

@@ -1,5 +1,7 @@
 package io.weir.jobs.window;
 
+import java.util.Arrays;
+import org.apache.flink.api.common.functions.RuntimeContext;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 
 /**
@@ -44,6 +46,26 @@ public final class Buckets {
         || (high == 0
             && Long.compareUnsigned(cells[at + FlowTable.SRC + 1], cells[at + FlowTable.DST + 1])
                 <= 0);
+  }
+
+  /**
+   * Ids of buckets, one in each subtask of the operator behind the caller's, which has as many
+   * subtasks as the caller's.
+   */
+  static int[] oneOfEach(RuntimeContext runtime) {
+    int subtasks = runtime.getTaskInfo().getNumberOfParallelSubtasks();
+    int[] ids = new int[Math.min(subtasks, COUNT)];
+    int found = 0;
+    int last = -1;
+    for (int id : IDS) {
+      int subtask =
+          KeyGroupRangeAssignment.assignKeyToParallelOperator(id, MAX_PARALLELISM, subtasks);
+      if (subtask != last) {
+        ids[found++] = id;
+        last = subtask;
+      }
+    }
+    return Arrays.copyOf(ids, found);
   }
 
   /** Number of the bucket with this id. */

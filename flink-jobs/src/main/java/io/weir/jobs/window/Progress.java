@@ -1,186 +1,160 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.message.RangeSet;
 import io.weir.jobs.message.StreamClock;
-import io.weir.jobs.serde.Fields;
-import io.weir.jobs.serde.Longs;
-import io.weir.jobs.serde.StateSerializer;
-import java.io.IOException;
+import io.weir.jobs.serde.FieldSerializer;
 import java.util.HashMap;
-import java.util.Map;
 import java.util.TreeMap;
-import org.apache.flink.core.memory.DataInputView;
-import org.apache.flink.core.memory.DataOutputView;
+import org.apache.flink.api.common.state.ListStateDescriptor;
 
 /**
- * How far every probe has come, as its closing records say; and which windows are over for good.
+ * How far every probe has come, as its closing records say. All buckets of a subtask share one, and
+ * what they ask of it costs about the same whatever the number of probes.
  */
 final class Progress {
-  private static final int MAX_RANGES = 1000;
+  /** Each subtask keeps all of it, since buckets may move. */
+  static final ListStateDescriptor<Progress> STATE =
+      new ListStateDescriptor<>("progress", new FieldSerializer<>(Progress.class));
 
-  /** Of a worker: the end of its last closed window. */
+  /** Index of a worker's run. */
+  private static final int EPOCH = 0;
+
+  /** Index of the end of a worker's last closed window. */
   private static final int UNTIL = 1;
 
-  /**
-   * A probe: how many workers it has, and for each the run, the end of its last closed window, when
-   * the broker took in the record that says so, and when it was read.
-   */
+  /** A probe: how many workers it has, and what is known of each. */
   private static final class Probe {
     int workers;
     long epoch;
-    final Map<Integer, long[]> until = new TreeMap<>();
+    final TreeMap<Integer, long[]> known = new TreeMap<>();
+
+    /** Until when every worker has closed its intervals. */
+    long until = Long.MIN_VALUE;
+
+    private long closed() {
+      long closed = Long.MAX_VALUE;
+      for (int worker = 0; worker < workers; worker++) {
+        long[] of = known.get(worker);
+        closed = Math.min(closed, of == null ? Long.MIN_VALUE : of[UNTIL]);
+      }
+      return closed;
+    }
   }
 
-  private final Map<String, Probe> probes = new TreeMap<>();
+  private final HashMap<String, Probe> probes = new HashMap<>();
+  private int expected;
+  private final StreamClock clock = new StreamClock();
 
-  /** Windows (by number) that are dropped: what comes for them is too late. */
-  private final Map<String, RangeSet> over = new HashMap<>();
+  /** Number of probes by {@link Probe#until}. */
+  private final transient TreeMap<Long, Integer> reported = new TreeMap<>();
 
-  int expected;
+  /** Number of workers not heard yet, of the probes that were. */
+  private transient int unknown;
 
-  private StreamClock clock = new StreamClock();
+  private transient long turn;
 
   /**
-   * A worker has closed its intervals until {@code until}. What an older run says is of no interest
-   * any more.
+   * A worker has closed its intervals until {@code until}. Closing records of an older run are
+   * ignored.
    */
   void mark(String name, int worker, int workers, long epoch, long until, long appended, long now) {
     advance(now);
-    Probe probe = probes.computeIfAbsent(name, key -> new Probe());
+    Probe probe = probes.get(name);
+    if (probe == null) {
+      probe = new Probe();
+      probes.put(name, probe);
+      count(probe, 1);
+    }
+    long before = probe.until;
+    count(probe, -1);
     if (epoch >= probe.epoch) {
       probe.epoch = epoch;
       probe.workers = Math.max(1, workers);
     }
-    long[] known = probe.until.get(worker);
-    if (known == null || epoch > known[0]) {
-      known = new long[] {epoch, until, 0, 0};
-      probe.until.put(worker, known);
-    } else if (epoch == known[0]) {
+    long[] known = probe.known.computeIfAbsent(worker, key -> new long[] {epoch, until, 0, 0});
+    if (epoch > known[EPOCH]) {
+      known[EPOCH] = epoch;
+      known[UNTIL] = until;
+    } else if (epoch == known[EPOCH]) {
       known[UNTIL] = Math.max(known[UNTIL], until);
+    }
+    probe.until = probe.closed();
+    count(probe, 1);
+    if (probe.until < before) {
+      turn++;
     }
     clock.heard(known, appended, now);
   }
 
-  /** The time that windows go by. */
+  private void count(Probe probe, int by) {
+    unknown += by * Math.max(0, probe.workers - probe.known.size());
+    reported.merge(probe.until, by, (one, other) -> one + other == 0 ? null : one + other);
+  }
+
+  /** Takes over the state that this subtask or another one kept. */
+  void restore(Progress kept) {
+    expected = Math.max(expected, kept.expected);
+    clock.restore(kept.clock);
+    kept.probes.forEach(
+        (name, probe) -> {
+          Probe own = probes.computeIfAbsent(name, key -> new Probe());
+          if (probe.epoch >= own.epoch) {
+            own.epoch = probe.epoch;
+            own.workers = probe.workers;
+          }
+          probe.known.forEach((worker, one) -> own.known.merge(worker, one, Progress::newer));
+          own.until = own.closed();
+        });
+    reported.clear();
+    unknown = 0;
+    probes.values().forEach(probe -> count(probe, 1));
+  }
+
+  private static long[] newer(long[] one, long[] other) {
+    boolean further =
+        one[EPOCH] != other[EPOCH] ? one[EPOCH] > other[EPOCH] : one[UNTIL] > other[UNTIL];
+    return further ? one : other;
+  }
+
+  /** Sets the number of enrolled probes. */
+  void expect(int enrolled) {
+    if (enrolled != expected) {
+      turn++;
+    }
+    expected = enrolled;
+  }
+
+  int expected() {
+    return expected;
+  }
+
+  /** Moves the time that windows go by, and returns it. */
   long advance(long now) {
     return clock.advance(
         now,
-        () -> probes.values().stream().flatMap(probe -> probe.until.values().stream()),
-        () ->
-            probes.size() < expected
-                || probes.values().stream().anyMatch(probe -> probe.until.size() < probe.workers));
+        () -> probes.values().stream().flatMap(probe -> probe.known.values().stream()),
+        () -> probes.size() < expected || unknown > 0);
   }
 
   /** Whether every worker of the probe has closed its intervals until {@code end}. */
   boolean complete(String name, long end) {
     Probe probe = probes.get(name);
-    if (probe == null) {
-      return false;
-    }
-    for (int worker = 0; worker < probe.workers; worker++) {
-      long[] until = probe.until.get(worker);
-      if (until == null || until[UNTIL] < end) {
-        return false;
-      }
-    }
-    return true;
+    return probe != null && probe.until >= end;
   }
 
-  /** How many probes are complete until {@code end}. */
+  /** Number of probes that are complete until {@code end}. */
   int reported(long end) {
     int count = 0;
-    for (String name : probes.keySet()) {
-      count += complete(name, end) ? 1 : 0;
+    for (int probes : reported.tailMap(end).values()) {
+      count += probes;
     }
     return count;
   }
 
-  boolean isOver(String probe, long number) {
-    RangeSet set = over.get(probe);
-    return set != null && set.contains(number);
-  }
-
-  void setOver(String probe, long number) {
-    over.computeIfAbsent(probe, key -> new RangeSet(MAX_RANGES)).add(number);
-  }
-
-  private Progress copy() {
-    Progress copy = new Progress();
-    copy.expected = expected;
-    copy.clock = clock.copy();
-    probes.forEach(
-        (name, probe) -> {
-          Probe other = new Probe();
-          other.workers = probe.workers;
-          other.epoch = probe.epoch;
-          probe.until.forEach((worker, until) -> other.until.put(worker, until.clone()));
-          copy.probes.put(name, other);
-        });
-    over.forEach((name, set) -> copy.over.put(name, RangeSet.of(MAX_RANGES, set.toArray())));
-    return copy;
-  }
-
-  /** Writes a {@link Progress}. */
-  public static final class Serializer extends StateSerializer<Progress> {
-    private static final long serialVersionUID = 1;
-
-    @Override
-    protected String form() {
-      return "2";
-    }
-
-    @Override
-    public Progress copy(Progress from) {
-      return from.copy();
-    }
-
-    @Override
-    public void write(Progress progress, DataOutputView out) throws IOException {
-      out.writeInt(progress.expected);
-      progress.clock.fields(Fields.to(out));
-      out.writeInt(progress.probes.size());
-      for (Map.Entry<String, Probe> entry : progress.probes.entrySet()) {
-        Probe probe = entry.getValue();
-        out.writeUTF(entry.getKey());
-        out.writeInt(probe.workers);
-        out.writeLong(probe.epoch);
-        out.writeInt(probe.until.size());
-        for (Map.Entry<Integer, long[]> worker : probe.until.entrySet()) {
-          out.writeInt(worker.getKey());
-          for (long number : worker.getValue()) {
-            out.writeLong(number);
-          }
-        }
-      }
-      out.writeInt(progress.over.size());
-      for (Map.Entry<String, RangeSet> entry : progress.over.entrySet()) {
-        out.writeUTF(entry.getKey());
-        long[] bounds = entry.getValue().toArray();
-        Longs.write(bounds, bounds.length, out);
-      }
-    }
-
-    @Override
-    public Progress read(DataInputView in) throws IOException {
-      Progress progress = new Progress();
-      progress.expected = in.readInt();
-      progress.clock.fields(Fields.from(in));
-      for (int left = in.readInt(); left > 0; left--) {
-        Probe probe = new Probe();
-        progress.probes.put(in.readUTF(), probe);
-        probe.workers = in.readInt();
-        probe.epoch = in.readLong();
-        for (int workers = in.readInt(); workers > 0; workers--) {
-          probe.until.put(
-              in.readInt(),
-              new long[] {in.readLong(), in.readLong(), in.readLong(), in.readLong()});
-        }
-      }
-      for (int left = in.readInt(); left > 0; left--) {
-        String name = in.readUTF();
-        progress.over.put(name, RangeSet.of(MAX_RANGES, Longs.read(in)));
-      }
-      return progress;
-    }
+  /**
+   * A number that changes whenever a complete probe may no longer be, or another number of probes
+   * is expected. While it and {@link #reported} stay, the same probes are complete.
+   */
+  long turn() {
+    return turn;
   }
 }

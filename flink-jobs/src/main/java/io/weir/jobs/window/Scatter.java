@@ -55,6 +55,10 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   }
 
   private final long windowMs;
+
+  /** Buckets that marks are sent to, one in each subtask. */
+  private transient int[] markedBuckets;
+
   private transient Map<Key, Parts> parts;
   private transient ArrayDeque<Parts> spare;
   private transient int entries;
@@ -73,6 +77,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   @Override
   public void open() throws Exception {
     super.open();
+    markedBuckets = Buckets.oneOfEach(getRuntimeContext());
     parts = new HashMap<>();
     spare = new ArrayDeque<>();
     marked = new HashMap<>();
@@ -215,7 +220,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
       marked.clear();
     }
     flush();
-    for (int bucket : Buckets.IDS) {
+    for (int bucket : markedBuckets) {
       emit(
           WindowMessage.mark(
               bucket,

@@ -14,11 +14,15 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.functions.RuntimeContext;
+import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.runtime.state.FunctionInitializationContext;
+import org.apache.flink.runtime.state.FunctionSnapshotContext;
+import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
@@ -34,7 +38,8 @@ import org.apache.flink.util.Collector;
  *
  * <p>While a window is open its flows are only appended; they are added up when a digest is made.
  */
-final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, Digest> {
+final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, Digest>
+    implements CheckpointedFunction {
   private static final long serialVersionUID = 1;
 
   private static final String OPERATOR = "window-buckets";
@@ -82,7 +87,9 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private final List<Digester> digesters;
 
   private transient MapState<Long, WindowState> windows;
-  private transient KeyedValue<Progress> progress;
+  private transient KeyedValue<Over> over;
+  private transient Progress progress;
+  private transient ListState<Progress> kept;
   private transient KeyedValue<Long> timer;
   private transient Counter late;
   private transient Counter digested;
@@ -110,13 +117,27 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   @Override
+  public void initializeState(FunctionInitializationContext context) throws Exception {
+    kept = context.getOperatorStateStore().getUnionListState(Progress.STATE);
+    progress = new Progress();
+    for (Progress one : kept.get()) {
+      progress.restore(one);
+    }
+  }
+
+  @Override
+  public void snapshotState(FunctionSnapshotContext context) throws Exception {
+    kept.update(List.of(progress));
+  }
+
+  @Override
   public void open(OpenContext context) {
     RuntimeContext runtime = getRuntimeContext();
     windows =
         runtime.getMapState(
             new MapStateDescriptor<>(
                 "windows", LongSerializer.INSTANCE, new WindowState.Serializer()));
-    progress = new KeyedValue<>(runtime, "progress", new Progress.Serializer());
+    over = Over.state(runtime);
     timer = new KeyedValue<>(runtime, "timer", LongSerializer.INSTANCE);
     MetricGroup group = runtime.getMetricGroup();
     late = LATE.register(group);
@@ -133,31 +154,28 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   public void processElement(WindowMessage message, Context context, Collector<Digest> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
-    Progress known = progress.get(Progress::new);
     long[] data = message.data();
     switch (message.kind()) {
       case PART -> {
-        if (known.isOver(message.probe(), message.window() / windowMs)) {
+        Over known = Over.of(over);
+        if (known.has(message.probe(), message.window() / windowMs)) {
           late.inc(message.entries());
           return;
         }
-        if (known.isOver("", message.window() / windowMs)) {
+        if (known.has("", message.window() / windowMs)) {
           late.inc(message.entries()); // too late for what is over all
         }
-        add(message, context.getCurrentKey(), known.advance(now), now);
+        add(message, context.getCurrentKey(), progress.advance(now), now);
+        schedule(context, now);
       }
-      case MARK -> {
-        known.mark(message.probe(), (int) data[0], (int) data[1], data[2], data[3], data[4], now);
-        progress.keep(known);
-        tick(known, now, context.getCurrentKey(), out);
-      }
+      case MARK ->
+          progress.mark(
+              message.probe(), (int) data[0], (int) data[1], data[2], data[3], data[4], now);
       case ENROLLED -> {
-        known.expected = (int) data[0];
-        known.advance(now);
-        progress.keep(known);
+        progress.expect((int) data[0]);
+        progress.advance(now);
       }
     }
-    schedule(context, now);
   }
 
   @Override
@@ -165,7 +183,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       throws Exception {
     long now = context.timerService().currentProcessingTime();
     timer.forget();
-    tick(progress.get(), now, context.getCurrentKey(), out);
+    tick(now, context.getCurrentKey(), out);
     schedule(context, now);
   }
 
@@ -184,10 +202,12 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       window.began = StreamClock.began(clock, now, message.window() + windowMs);
     }
     window.touched = clock;
+    window.look = WindowState.NOT_LOOKED;
     Log log = window.probes.computeIfAbsent(message.probe(), key -> new Log());
     log.rank = message.rank();
     log.add(message.data(), message.entries());
     log.addSketches(message.sketches());
+    window.entries += message.entries();
     held.merge(bucket, message.entries(), Integer::sum);
     all += message.entries();
     int share = maxEntries / Buckets.COUNT;
@@ -196,6 +216,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     if (full ? more > share / 2 : more > COMPACT_ENTRIES + log.compacted) {
       int before = log.entries;
       flows.compact(log, Buckets.number(bucket), full ? share : Integer.MAX_VALUE);
+      window.entries += log.entries - before;
       held.merge(bucket, log.entries - before, Integer::sum);
       all += log.entries - before;
       coarsened.inc(full ? before - log.entries : 0);
@@ -206,92 +227,25 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /** Hands on every digest that is due, and drops windows that are over. */
-  private void tick(Progress known, long now, int bucket, Collector<Digest> out) throws Exception {
-    long clock = known.advance(now);
+  private void tick(long now, int bucket, Collector<Digest> out) throws Exception {
+    long clock = progress.advance(now);
+    Over known = Over.of(over);
     TreeMap<Long, WindowState> ordered = new TreeMap<>();
     for (Map.Entry<Long, WindowState> entry : windows.entries()) {
       ordered.put(entry.getKey(), entry.getValue());
     }
     int finished = 0;
-    List<Long> keptForLate = new ArrayList<>();
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long start = entry.getKey();
-      long end = start + windowMs;
       WindowState window = entry.getValue();
-      WindowState before = ordered.get(start - windowMs);
-      WindowState after = ordered.get(end);
-      // A clock that is far ahead is not waited for.
-      boolean ahead = end - window.began > windowMs + KEEP_MS;
-      long whole = ahead ? window.began + windowMs : Math.max(end, window.began);
-      boolean waited = clock >= whole + delayMs;
-      boolean said = false;
-      boolean probesChanged = false;
-      for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
-        Log log = probe.getValue();
-        boolean complete = known.complete(probe.getKey(), end);
-        int reported = complete ? 1 : 0;
-        boolean over = known.isOver(probe.getKey(), start / windowMs); // its flows are gone
-        if (!over && log.said.due(complete || waited, reported, now, AGAIN_MS)) {
-          load(bucket, false, List.of(log), said(before, probe.getKey()));
-          flows.settle(log);
-          say(probe.getKey(), start, bucket, reported, 1, log.said, out);
-          leave(log.said, flows.attempts().late(), judging(after, end, probe.getKey(), known));
-          log.said.said(reported, now);
-          said = true;
-        }
-        probesChanged |= log.said.changed;
+      int reported = progress.reported(start + windowMs);
+      if (window.look.isDue(now, clock, reported, progress.turn())) {
+        lookAt(start, window, ordered, known, clock, now, bucket, out);
       }
-      int reported = known.reported(end);
-      boolean complete = known.expected > 0 && reported >= known.expected;
-      if (known.isOver("", start / windowMs)) {
-        // What was said over all was of more than what has come since: it stays.
-        if (waited && window.all.changed) {
-          window.all.said(reported, now);
-          said = true;
-        }
-      } else if (window.all.due(complete || waited, reported, now, AGAIN_MS)) {
-        int expected = Math.max(known.expected, reported);
-        load(bucket, true, List.copyOf(window.probes.values()), said(before, ""));
-        say("", start, bucket, reported, expected, window.all, out);
-        leave(window.all, window.shared(flows.attempts().late()), judging(after, end, "", known));
-        window.all.said(reported, now);
-        said = true;
-      }
-      if (said) {
-        windows.put(start, window);
-        if (after != null) {
-          windows.put(end, after);
-        }
-      }
-      if (window.all.at != 0
-          && !window.all.changed
-          && !probesChanged
-          && !isOver(start, window, known)) {
-        if (clock - Math.max(window.touched, whole) >= KEEP_MS) {
-          end(start, window, known, clock);
-        } else {
-          finished += window.entries();
-          keptForLate.add(start);
-        }
-      }
+      finished += window.look.finished ? window.entries : 0;
     }
-    for (long start : keptForLate) {
-      if (finished <= maxEntries / KEEP_SHARE / Buckets.COUNT) {
-        break;
-      }
-      WindowState window = ordered.get(start);
-      int before = window.entries();
-      for (Log log : window.probes.values()) {
-        if (log.entries > LEAST_ENTRIES) {
-          flows.compact(log, Buckets.number(bucket), Math.max(LEAST_ENTRIES, log.entries / 4));
-        }
-      }
-      int gone = before - window.entries();
-      if (gone > 0) {
-        coarsened.inc(gone);
-        finished -= gone;
-        windows.put(start, window);
-      }
+    if (finished > maxEntries / KEEP_SHARE / Buckets.COUNT) {
+      makeRoom(ordered, finished, bucket);
     }
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long next = entry.getKey() + windowMs;
@@ -304,10 +258,136 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
     int entries = 0;
     for (WindowState window : ordered.values()) {
-      entries += window.entries();
+      entries += window.entries;
     }
     Integer counted = held.put(bucket, entries);
     all += entries - (counted == null ? 0 : counted);
+  }
+
+  /** Hands on the digests of one window that are due, and ends it when it is over. */
+  private void lookAt(
+      long start,
+      WindowState window,
+      TreeMap<Long, WindowState> ordered,
+      Over known,
+      long clock,
+      long now,
+      int bucket,
+      Collector<Digest> out)
+      throws Exception {
+    long end = start + windowMs;
+    WindowState before = ordered.get(start - windowMs);
+    WindowState after = ordered.get(end);
+    // A clock that is far ahead is not waited for.
+    boolean ahead = end - window.began > windowMs + KEEP_MS;
+    long whole = ahead ? window.began + windowMs : Math.max(end, window.began);
+    boolean waited = clock >= whole + delayMs;
+    int reported = progress.reported(end);
+    WindowState.Look look = new WindowState.Look(reported, progress.turn());
+    window.look = look;
+    if (!waited) {
+      look.atClock(whole + delayMs);
+      if (reported == 0 && !window.told) { // nothing can be due
+        return;
+      }
+    }
+    boolean said = false;
+    boolean probesChanged = false;
+    for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
+      Log log = probe.getValue();
+      if (!log.said.changed && (log.said.reported > 0 || log.said.at == 0)) {
+        continue; // all was said
+      }
+      int complete = progress.complete(probe.getKey(), end) ? 1 : 0;
+      if (complete == 0 && !waited && log.said.at == 0) {
+        probesChanged = true;
+        continue;
+      }
+      if (known.has(probe.getKey(), start / windowMs)) { // its flows are gone
+        probesChanged |= log.said.changed;
+        continue;
+      }
+      if (log.said.due(complete > 0 || waited, complete, now, AGAIN_MS)) {
+        load(bucket, false, List.of(log), said(before, probe.getKey()));
+        window.entries -= log.entries;
+        flows.settle(log);
+        window.entries += log.entries;
+        say(probe.getKey(), start, bucket, complete, 1, log.said, out);
+        leave(log.said, flows.attempts().late(), judging(after, end, probe.getKey(), known), after);
+        log.said.said(complete, now);
+        said = true;
+      }
+      look.again(log.said, complete, AGAIN_MS);
+      probesChanged |= log.said.changed;
+    }
+    boolean complete = progress.expected() > 0 && reported >= progress.expected();
+    if (known.has("", start / windowMs)) {
+      // What was said over all was of more than what has come since: it stays.
+      if (waited && window.all.changed) {
+        window.all.said(reported, now);
+        said = true;
+      }
+    } else {
+      if (window.all.due(complete || waited, reported, now, AGAIN_MS)) {
+        int expected = Math.max(progress.expected(), reported);
+        load(bucket, true, List.copyOf(window.probes.values()), said(before, ""));
+        say("", start, bucket, reported, expected, window.all, out);
+        long[] late = window.shared(flows.attempts().late());
+        leave(window.all, late, judging(after, end, "", known), after);
+        window.all.said(reported, now);
+        said = true;
+      }
+      look.again(window.all, reported, AGAIN_MS);
+    }
+    if (said) {
+      window.told = true;
+      windows.put(start, window);
+      if (after != null) {
+        windows.put(end, after);
+      }
+    }
+    if (window.all.at != 0
+        && !window.all.changed
+        && !probesChanged
+        && !isOver(start, window, known)) {
+      long until = Math.max(window.touched, whole) + KEEP_MS;
+      if (clock >= until) {
+        end(start, window, known, clock);
+      } else {
+        look.finished = true;
+        look.atClock(until);
+      }
+    }
+  }
+
+  /** Adds up smaller flows of finished windows, those of the oldest first. */
+  private void makeRoom(TreeMap<Long, WindowState> ordered, int finished, int bucket)
+      throws Exception {
+    int left = finished;
+    for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
+      WindowState window = entry.getValue();
+      if (!window.look.finished || window.look.least) {
+        continue;
+      }
+      if (left <= maxEntries / KEEP_SHARE / Buckets.COUNT) {
+        break;
+      }
+      int gone = 0;
+      for (Log log : window.probes.values()) {
+        if (log.entries > LEAST_ENTRIES) {
+          gone += log.entries;
+          flows.compact(log, Buckets.number(bucket), Math.max(LEAST_ENTRIES, log.entries / 4));
+          gone -= log.entries;
+        }
+      }
+      window.look.least = gone == 0;
+      if (gone > 0) {
+        coarsened.inc(gone);
+        left -= gone;
+        window.entries -= gone;
+        windows.put(entry.getKey(), window);
+      }
+    }
   }
 
   /** What was said of a probe, or of all for an empty name; null where there is nothing. */
@@ -329,16 +409,17 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /** What is said of the window that judges what the one before left; null where it is over. */
-  private Said judging(WindowState after, long start, String probe, Progress known) {
-    return known.isOver(probe, start / windowMs) ? null : said(after, probe);
+  private Said judging(WindowState after, long start, String probe, Over known) {
+    return known.has(probe, start / windowMs) ? null : said(after, probe);
   }
 
   /** Leaves to the next window the attempts that it is to judge: anew, if they are others. */
-  private static void leave(Said said, long[] late, Said judging) {
+  private static void leave(Said said, long[] late, Said judging, WindowState after) {
     if (!Arrays.equals(late, said.late)) {
       said.late = late;
       if (judging != null) {
         judging.changed = true;
+        after.look = WindowState.NOT_LOOKED;
       }
     }
   }
@@ -369,23 +450,24 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
    * Whether a window takes in nothing more of those that it knows. What it tried at its end is
    * still kept while the next one does, which judges it.
    */
-  private boolean isOver(long start, WindowState window, Progress known) {
-    return known.isOver("", start / windowMs)
-        && window.probes.keySet().stream().allMatch(probe -> known.isOver(probe, start / windowMs));
+  private boolean isOver(long start, WindowState window, Over known) {
+    return known.has("", start / windowMs)
+        && window.probes.keySet().stream().allMatch(probe -> known.has(probe, start / windowMs));
   }
 
   /** Ends a window; one that is yet to come by the clock is not over for those who are on time. */
-  private void end(long start, WindowState window, Progress known, long clock) throws Exception {
+  private void end(long start, WindowState window, Over known, long clock) throws Exception {
     if (start + windowMs > clock) {
       windows.remove(start);
       return;
     }
     for (String probe : window.probes.keySet()) {
-      known.setOver(probe, start / windowMs);
+      known.add(probe, start / windowMs);
     }
-    known.setOver("", start / windowMs);
-    progress.keep(known);
+    known.add("", start / windowMs);
+    over.keep(known);
     window.probes.values().forEach(Log::end);
+    window.entries = 0;
     windows.put(start, window);
   }
 }

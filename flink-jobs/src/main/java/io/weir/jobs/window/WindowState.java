@@ -134,7 +134,60 @@ final class WindowState {
     }
   }
 
+  /**
+   * The result of the last look at a window: what may be due, and when. It is not part of the
+   * state: after a start each window is looked at.
+   */
+  static final class Look {
+    private final int reported;
+    private final long turn;
+
+    /** When a digest that was sent may be sent again, by the clock on the wall. */
+    private long at = Long.MAX_VALUE;
+
+    /** When the window has waited for long enough, or is over, by the time that windows go by. */
+    private long atClock = Long.MAX_VALUE;
+
+    /** Whether all was sent, and the window is kept for late data only. */
+    boolean finished;
+
+    /** Whether no more of its flows can be added up. */
+    boolean least;
+
+    /** A look at a window of which so many probes have reported, at this turn of the progress. */
+    Look(int reported, long turn) {
+      this.reported = reported;
+      this.turn = turn;
+    }
+
+    /** Whether another look may find anything. */
+    boolean isDue(long now, long clock, int nowReported, long nowTurn) {
+      return now >= at || clock >= atClock || nowReported != reported || nowTurn != turn;
+    }
+
+    void atClock(long time) {
+      atClock = Math.min(atClock, time);
+    }
+
+    /** A digest that has more to say is sent again after {@code again} ms. */
+    void again(Said said, int nowReported, long again) {
+      if (said.at != 0 && (said.changed || nowReported > said.reported)) {
+        at = Math.min(at, said.at + again);
+      }
+    }
+  }
+
+  static final Look NOT_LOOKED = new Look(-1, -1);
+
   final Map<String, Log> probes = new TreeMap<>();
+  Look look = NOT_LOOKED;
+
+  /** Entries of all probes. Follows from the rest of the state, as {@link #told}. */
+  int entries;
+
+  /** Whether any digest was sent. */
+  boolean told;
+
   Said all = new Said();
 
   /** Arrival of the first part. */
@@ -142,15 +195,6 @@ final class WindowState {
 
   /** Arrival of the last part. */
   long touched;
-
-  /** Entries of all probes. */
-  int entries() {
-    int entries = 0;
-    for (Log log : probes.values()) {
-      entries += log.entries;
-    }
-    return entries;
-  }
 
   /** The data of the only probe; null if there are several. */
   private long[] onlyLate() {
@@ -166,6 +210,9 @@ final class WindowState {
     WindowState copy = new WindowState();
     probes.forEach((name, log) -> copy.probes.put(name, log.copy()));
     copy.all = all.copy();
+    copy.look = look;
+    copy.entries = entries;
+    copy.told = told;
     copy.began = began;
     copy.touched = touched;
     return copy;
@@ -224,11 +271,14 @@ final class WindowState {
         log.errorOctets = in.readLong();
         log.said = Said.read(in);
         log.said.late = Longs.read(in);
+        window.entries += log.entries;
+        window.told |= log.said.at != 0;
         for (int chunks = in.readInt(); chunks > 0; chunks--) {
           log.chunks.add(Longs.read(in));
         }
       }
       window.all = Said.read(in);
+      window.told |= window.all.at != 0;
       boolean shared = in.readBoolean();
       window.all.late = shared ? window.onlyLate() : Longs.read(in);
       return window;

@@ -9,6 +9,8 @@ import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.functions.RichFlatMapFunction;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
@@ -46,7 +48,7 @@ public final class Windows {
             .transform("window-scatter", WindowMessage.TYPE, new Scatter(window))
             .uid("window-scatter");
     DataStream<WindowMessage> enrolled =
-        named("window-enrolled", WindowMessage.TYPE, enrolments.flatMap(Windows::enrolled));
+        named("window-enrolled", WindowMessage.TYPE, enrolments.flatMap(new Enrolled()));
     List<Digester> digesters = new ArrayList<>();
     for (WindowJob job : jobs) {
       digesters.add(job.digester());
@@ -84,9 +86,22 @@ public final class Windows {
     return named(name, TableRow.TYPE, own.keyBy(function::key, Types.STRING).process(function));
   }
 
-  static void enrolled(Enrolment enrolment, Collector<WindowMessage> out) {
-    for (int bucket : Buckets.IDS) {
-      out.collect(WindowMessage.enrolled(bucket, enrolment.probes().size()));
+  /** Sends the number of probes to every subtask of the buckets. */
+  static final class Enrolled extends RichFlatMapFunction<Enrolment, WindowMessage> {
+    private static final long serialVersionUID = 1;
+
+    private transient int[] buckets;
+
+    @Override
+    public void open(OpenContext context) {
+      buckets = Buckets.oneOfEach(getRuntimeContext());
+    }
+
+    @Override
+    public void flatMap(Enrolment enrolment, Collector<WindowMessage> out) {
+      for (int bucket : buckets) {
+        out.collect(WindowMessage.enrolled(bucket, enrolment.probes().size()));
+      }
     }
   }
 }

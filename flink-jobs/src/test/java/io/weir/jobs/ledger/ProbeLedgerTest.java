@@ -20,6 +20,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.flink.core.memory.DataOutputSerializer;
 import org.junit.jupiter.api.Test;
 
 class ProbeLedgerTest {
@@ -297,5 +298,72 @@ class ProbeLedgerTest {
           closes ? List.of(1L, 5L, 3L, 4L, 0L, 1L, 1L) : List.of(0L, 3L, 3L, 0L, 0L, 1L, 1L),
           found);
     }
+  }
+
+  /** A ledger that has heard closing records of empty intervals, from {@link #BASE} on. */
+  private static ProbeLedger idle(int intervals, List<TableRow> rows) throws Exception {
+    ProbeLedger ledger = new ProbeLedger();
+    for (int i = 0; i < intervals; i++) {
+      ClosingRecord.Builder closing =
+          ClosingRecord.newBuilder()
+              .setFirstSequence(i)
+              .setWorkers(1)
+              .setFirst(i == 0)
+              .setSource("af_packet:eth0")
+              .setAgentVersion("1.0")
+              .setInterval(all(0))
+              .setEpochTotal(all(0));
+      closing.getLoadBuilder().setCpuPermille(i % 7).setRssOctets(50_000_000 + i);
+      closing.addInterfacesBuilder().setName("eth0").setRxPackets(123_456).setRxOctets(9_876_543);
+      long start = BASE + 10_000L * i;
+      byte[] body = closing.build().toByteArray();
+      long now = start + 10_500;
+      ledger.accept(
+          event(LedgerEvent.Kind.CLOSING, i, start, 0, body), now, GRACE, false, rows::add);
+      ledger.accept(ends(now, i + 1), now, GRACE, false, rows::add);
+    }
+    return ledger;
+  }
+
+  @Test
+  void emptyIntervalsTakeNoRoom() throws Exception {
+    List<TableRow> rows = new ArrayList<>();
+    DataOutputSerializer state = new DataOutputSerializer(1_000);
+    new FieldSerializer<>(ProbeLedger.class).write(idle(1_000, rows), state);
+    assertEquals(1_000, rows.size());
+    assertTrue(state.length() < 5_000, "" + state.length());
+  }
+
+  @Test
+  void whatComesForAnEmptyIntervalIsInItsRow() throws Exception {
+    List<TableRow> rows = new ArrayList<>();
+    ProbeLedger ledger = idle(3, rows);
+    ClosingRecord next =
+        ClosingRecord.newBuilder()
+            .setFirstSequence(3)
+            .setBatches(1)
+            .setWorkers(1)
+            .setInterval(all(0))
+            .setEpochTotal(all(30))
+            .addLate(late(BASE + 10_000, 30))
+            .build();
+    long now = BASE + 40_500;
+    LedgerEvent batch = event(LedgerEvent.Kind.BATCH, 3, BASE + 10_000, 30, new byte[0]);
+    LedgerEvent closing = event(LedgerEvent.Kind.CLOSING, 4, BASE + 30_000, 0, next.toByteArray());
+    rows.clear();
+    ledger.accept(batch, now, GRACE, false, rows::add);
+    ledger.accept(closing, now, GRACE, false, rows::add);
+    Object[] row = null;
+    for (TableRow one : rows) {
+      if (one.cells()[Table.LEDGER.index("ts")].equals(BASE / 1000 + 10)) {
+        row = one.cells();
+      }
+    }
+    assertEquals(2L, row[Table.LEDGER.index("version")]);
+    assertEquals(LedgerState.CLOSED.number(), row[Table.LEDGER.index("state")]);
+    assertEquals(30L, row[Table.LEDGER.index("captured_packets")]);
+    assertEquals(30L, row[Table.LEDGER.index("received_packets")]);
+    assertEquals(0L, row[Table.LEDGER.index("missing_batches")]);
+    assertEquals("1.0", row[Table.LEDGER.index("agent_version")]);
   }
 }

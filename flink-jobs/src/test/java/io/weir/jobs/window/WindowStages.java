@@ -7,9 +7,9 @@ import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.flink.api.common.functions.util.ListCollector;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
+import org.apache.flink.streaming.api.operators.StreamFlatMap;
 
 /** The operators of one job that looks at windows, one behind the other. */
 public final class WindowStages {
@@ -19,6 +19,8 @@ public final class WindowStages {
 
   private final Stage<Accepted, WindowMessage> scatter =
       Stage.of(() -> new Scatter(WINDOW), WindowMessage.TYPE);
+  private final Stage<Enrolment, WindowMessage> enrolled =
+      Stage.of(() -> new StreamFlatMap<>(new Windows.Enrolled()), WindowMessage.TYPE);
   private final Stage<WindowMessage, Digest> buckets;
   private final Stage<Digest, TableRow> merge;
 
@@ -58,9 +60,7 @@ public final class WindowStages {
   }
 
   public List<TableRow> enrolment(Enrolment enrolment) throws Exception {
-    List<WindowMessage> messages = new ArrayList<>();
-    Windows.enrolled(enrolment, new ListCollector<>(messages));
-    return parts(messages);
+    return parts(enrolled.give(enrolment));
   }
 
   public List<TableRow> message(Accepted message) throws Exception {
@@ -72,14 +72,14 @@ public final class WindowStages {
   }
 
   public List<Stage<?, ?>> all() {
-    return List.of(scatter, buckets, merge);
+    return List.of(scatter, enrolled, buckets, merge);
   }
 
   /** States of windows and of their rows: none where no window is kept. */
   public int windowsKept() {
-    // Each bucket keeps how far probes have come.
-    int progress = buckets.stateEntries() == 0 ? 0 : Buckets.COUNT;
-    return buckets.stateEntries() - progress + merge.stateEntries();
+    // Each bucket keeps which windows are over.
+    int over = buckets.stateEntries() == 0 ? 0 : Buckets.COUNT;
+    return buckets.stateEntries() - over + merge.stateEntries();
   }
 
   private List<TableRow> parts(List<WindowMessage> messages) throws Exception {

@@ -1,0 +1,79 @@
+package io.weir.jobs.window;
+
+import io.weir.jobs.Stage;
+import io.weir.jobs.message.Accepted;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
+
+/** The buckets of the windows with a job that does nothing with their flows. */
+public final class ProgressLoad implements AutoCloseable {
+  private static final Duration WINDOW = Duration.ofSeconds(30);
+
+  private final Stage<Accepted, WindowMessage> scatter =
+      Stage.of(() -> new Scatter(WINDOW), WindowMessage.TYPE);
+  private final Stage<WindowMessage, Digest> buckets =
+      Stage.keyed(
+          () ->
+              new KeyedProcessOperator<>(
+                  new WindowFunction(
+                      WINDOW,
+                      Duration.ofSeconds(15),
+                      Duration.ofSeconds(10),
+                      1_000_000,
+                      List.of(flows -> new long[0]))),
+          WindowMessage::bucket,
+          Types.INT,
+          Digest.TYPE);
+  private final List<WindowMessage> waiting = new ArrayList<>();
+
+  public ProgressLoad() throws Exception {}
+
+  /** States the number of enrolled probes. */
+  public void enrolled(int probes) throws Exception {
+    for (int bucket : Buckets.IDS) {
+      buckets.give(WindowMessage.enrolled(bucket, probes));
+    }
+  }
+
+  /** Takes in a message; what the buckets are to receive waits. */
+  public void message(Accepted message) throws Exception {
+    waiting.addAll(scatter.give(message));
+  }
+
+  /** What a barrier drives out waits, too. */
+  public void barrier() throws Exception {
+    waiting.addAll(scatter.barrier());
+  }
+
+  /** Gives the buckets the marks that wait, or all else that does; returns their number. */
+  public int flush(boolean marks) throws Exception {
+    int count = 0;
+    for (WindowMessage message : waiting) {
+      if ((message.kind() == WindowMessage.Kind.MARK) == marks) {
+        buckets.give(message);
+        count++;
+      }
+    }
+    waiting.removeIf(message -> (message.kind() == WindowMessage.Kind.MARK) == marks);
+    return count;
+  }
+
+  /** Lets the buckets' timers fire; returns the number of digests. */
+  public int time(long ms) throws Exception {
+    scatter.time(ms);
+    return buckets.time(ms).size();
+  }
+
+  public List<Stage<?, ?>> stages() {
+    return List.of(scatter, buckets);
+  }
+
+  @Override
+  public void close() throws Exception {
+    scatter.close();
+    buckets.close();
+  }
+}
