@@ -1,0 +1,247 @@
+"""A second opinion: what the tables hold of a capture, against its packets.
+
+`make check-answers CAPTURE=file.pcap`, or `python tests/answers/check_answers.py CAPTURE ...`. The agent reads each
+capture into a stack of its own, the jobs compute, the store keeps; tshark reads the same capture packet by packet, and
+every list, indicator, mix, counter and filter is computed from its published definition (definitions.py, counters.py)
+and compared with the rows. Without a capture: those of ../shared/pcaps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import counted
+import definitions
+import packets as packet_reader
+import world
+from definitions import MIX, WINDOW, Answer
+from harness import CHECKOUT, RunningStack, eventually
+from packets import SECOND, Flow, Packet
+from weir import kafka, prefixes
+from weir.stack import enrol
+from window_traffic import address_file
+
+SHARED = CHECKOUT.parent / "shared/pcaps"
+
+
+@dataclass
+class Case:
+    """A capture and the probe that read it."""
+
+    capture: Path
+    probe: str
+    packets: list[Packet] = field(default_factory=list)
+    others: list[tuple[int, int, str]] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
+    shift: int = 0
+    note: str = ""
+
+
+@dataclass
+class Verdicts:
+    """What was compared: windows and figures by list, and the differences in words."""
+
+    windows: Counter[str] = field(default_factory=Counter)
+    figures: Counter[str] = field(default_factory=Counter)
+    different: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def compare(self, what: str, where: str, expected: Answer, got: dict[Any, dict[str, Any]]) -> None:
+        """Compare a list of one window. Rows of equal value at the end of a full list may be any of these."""
+        self.windows[what] += 1
+        wrong = differences(expected, got)
+        self.figures[what] += sum(len(row) for row in got.values()) or 1
+        if wrong:
+            self.different[what].append(f"{where}: {'; '.join(wrong[:3])}" + (f" (+{len(wrong) - 3})" if len(wrong) > 3 else ""))
+
+
+def differences(expected: Answer, got: dict[Any, dict[str, Any]]) -> list[str]:
+    """The differences in words, none if the rows are as they must be."""
+    wrong, wanted = [], expected.rows
+    if expected.value and expected.top and len(wanted) > expected.top:
+        order = sorted((row[expected.value] for row in wanted.values()), reverse=True)[: expected.top]
+        if sorted((row[expected.value] for row in got.values()), reverse=True) != order:
+            wrong.append(f"the {expected.top} highest values differ")
+        wanted = {key: row for key, row in wanted.items() if row[expected.value] > order[-1] or key in got}
+    for key in wanted.keys() - got.keys():
+        wrong.append(f"{shown(key)} is missing, expected {wanted[key]}")
+    for key in got.keys() - wanted.keys():
+        wrong.append(f"{shown(key)} is there, {got[key]}")
+    for key in wanted.keys() & got.keys():
+        off = {name: value for name, value in wanted[key].items() if got[key][name] != value}
+        wrong += [f"{shown(key)}: {name} is {got[key][name]}, expected {value}" for name, value in off.items()]
+    return sorted(wrong)
+
+
+def shown(key: Any) -> str:
+    """A key for people."""
+    return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+
+
+class Asked:
+    """The rows of one probe, by window and list."""
+
+    def __init__(self, stack: RunningStack, probe: str) -> None:
+        self.stack, self.probe = stack, probe
+
+    def rows(self, view: str, key: str, lists: str = "''", where: str = "1") -> dict[tuple[int, str], dict[Any, dict[str, Any]]]:
+        """Rows of a table by (start of the window, list) and key; addresses as text."""
+        found: dict[tuple[int, str], dict[Any, dict[str, Any]]] = defaultdict(dict)
+        sql = f"SELECT *, toUnixTimestamp(ts) AS w, toString({lists}) AS l, {key} AS k FROM {view} WHERE scope = 'probe' AND probe = '{self.probe}' AND {where}"
+        for row in self.stack.store.rows(sql):
+            name = tuple(row["k"]) if isinstance(row["k"], list) else row["k"]
+            found[row["w"] * SECOND, row["l"]][name] = row
+        return found
+
+
+def judge(stack: RunningStack, case: Case, customers: dict[str, int], verdicts: Verdicts) -> None:
+    """Compare all that the tables say of a probe with its packets."""
+    asked = Asked(stack, case.probe)
+    at = case.capture.name
+    flows = asked.rows("v_top_flows", "(src, src_port, dst, dst_port, protocol_number)".replace("protocol_number", "protocol_name"), "list")
+    talkers = asked.rows("v_top_talkers", "(host, toString(number))", "list")
+    report = asked.rows("v_port_report", "host")
+    tops = asked.rows("v_top_indicators", "host", "list")
+    sums = asked.rows("v_indicators", "''")
+    mix = asked.rows("v_mixes", "(toString(direction), number, remainder)", "dimension", "window_s = 300")
+    judged = definitions.first_contacts(case.packets)
+    windows = definitions.by_window(case.packets, WINDOW)
+    for start, inside in windows.items():
+        where = f"{at} {time.strftime('%H:%M:%S', time.gmtime(start // SECOND))}"
+        for name, answer in definitions.flow_lists(inside).items():
+            rows = {(k[0], k[1], k[2], k[3], protocol(k[4])): row for k, row in flows[start, name].items()}
+            verdicts.compare(f"top_flows {name}", where, answer, rows)
+        for name, answer in definitions.talker_lists(inside, customers).items():
+            rows = {k[0] if name.startswith("host") else int(k[1]): row for k, row in talkers[start, name].items()}
+            verdicts.compare(f"top_talkers {name}", where, answer, rows)
+        hosts = definitions.host_counts(inside)
+        verdicts.compare("port_report", where, definitions.port_report(inside, hosts), report[start, ""])
+        contacts = judged.get(start, {}) if start in judged else {}
+        for name, answer in definitions.indicator_lists(inside, hosts, contacts).items():
+            verdicts.compare(f"top_indicators {name}", where, answer, tops[start, name])
+        verdicts.compare("indicators", where, definitions.indicators(inside, hosts, contacts), sums[start, ""])
+    for start, inside in definitions.by_window(case.packets, MIX).items():
+        where = f"{at} {time.strftime('%H:%M:%S', time.gmtime(start // SECOND))}"
+        for name, answer in definitions.mixes(inside, customers, None).items():
+            verdicts.compare(f"mixes {name}", where, answer, mix[start, name])
+    counted.judge(stack, case, verdicts)
+
+
+NUMBERS = {"ICMP": 1, "IGMP": 2, "TCP": 6, "UDP": 17, "GRE": 47, "ESP": 50, "AH": 51, "ICMPv6": 58, "OSPF": 89, "SCTP": 132}
+
+
+def protocol(name: str) -> int:
+    """The number of a protocol's name."""
+    return int(name) if name.isdigit() else {key.lower(): value for key, value in NUMBERS.items()}.get(name.lower(), -1)
+
+
+def declare(stack: RunningStack) -> dict[str, int]:
+    """Declare the world's prefixes; returns the numbers of the customers."""
+    wanted = {
+        one.prefix: prefixes.describe(one.customer, world.SITE if one.site else "", [], one.national)
+        for one in world.PREFIXES
+    }
+    prefixes.apply(stack.stack, wanted)
+    rows = stack.store.rows("SELECT customer, customer_id FROM v_customers")
+    return {row["customer"]: row["customer_id"] for row in rows}
+
+
+def feed(stack: RunningStack, cases: list[Case]) -> None:
+    """The agent reads the captures, and everything is stored."""
+    for case in cases:
+        enrol(stack.stack, case.probe, 1, site=world.SITE)
+    time.sleep(8)
+    for case in cases:
+        done = subprocess.run(
+            stack.read_command(case.probe, case.capture), capture_output=True, text=True, check=False
+        )
+        if done.returncode not in (0, 3):
+            case.note = f"the agent refused it: {done.stderr.strip()[-100:]}"
+            continue
+        case.shift = json.loads(done.stdout)["time_shift_ms"] * 1_000_000
+    eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "everything in Kafka read", 300)
+    settle(stack)
+
+
+def settle(stack: RunningStack) -> None:
+    """Wait until no table of windows changes any more."""
+    tables = ("top_flows", "top_talkers", "port_report", "top_indicators", "indicators", "mixes", "counters")
+    question = " UNION ALL ".join(f"SELECT count() AS n FROM {table}" for table in tables)
+    before, quiet = None, 0
+    while quiet < 4:
+        time.sleep(5)
+        now = sorted(row["n"] for row in stack.store.rows(question))
+        quiet = quiet + 1 if now == before else 0
+        before = now
+
+
+def run(captures: list[Path], keep: bool = False) -> int:
+    """Check captures on one stack and print a table; returns the exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        systems, countries = world.places()
+        options = {
+            "as_database": str(address_file(Path(folder) / "systems.mmdb", systems)),
+            "country_database": str(address_file(Path(folder) / "countries.mmdb", countries)),
+            "national_delay": "5s",
+        }
+        cases = [Case(path, f"p{n}-" + re.sub(r"[^a-z0-9]+", "-", path.name.lower())[:40].strip("-")) for n, path in enumerate(captures)]
+        with RunningStack(**options) as stack:
+            customers = declare(stack)
+            began = time.monotonic()
+            feed(stack, cases)
+            print(f"{len(cases)} captures read and stored in {time.monotonic() - began:.0f} s", flush=True)
+            verdicts = Verdicts()
+            for case in cases:
+                if case.note:
+                    print(f"{case.capture.name}: {case.note}")
+                    continue
+                case.packets, case.others = packet_reader.read(case.capture)
+                case.flows = packet_reader.place(case.packets, case.shift)
+                judge(stack, case, customers, verdicts)
+            report(verdicts)
+            if keep:
+                print(f"WEIR_HOME={stack.home}", flush=True)
+                input()
+    return 1 if verdicts.different else 0
+
+
+def report(verdicts: Verdicts) -> None:
+    """The table: list, windows, figures, how many windows differ, the first differences."""
+    print(f"{'list':38} {'windows':>8} {'figures':>9} {'differ':>7}")
+    for what in verdicts.windows:
+        wrong = verdicts.different.get(what, [])
+        print(f"{what:38} {verdicts.windows[what]:8} {verdicts.figures[what]:9} {len(wrong):7}")
+        for line in wrong[:SHOWN]:
+            print(f"    {line[:400]}")
+    print(f"{sum(verdicts.windows.values())} lists of windows, {sum(verdicts.figures.values())} figures, {sum(map(len, verdicts.different.values()))} differ")
+
+
+SHOWN = 5
+
+
+def main() -> int:
+    """Command-line entry point."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("captures", type=Path, nargs="*")
+    parser.add_argument("--keep", action="store_true", help="leave the stack up until a line is read")
+    options = parser.parse_args()
+    captures = options.captures
+    if not captures:
+        if not SHARED.is_dir():
+            print("SKIPPED 1 ../shared/pcaps is not here, and no CAPTURE was named")
+            return 0
+        captures = sorted(path for path in SHARED.rglob("*") if path.is_file())
+    return run(captures, options.keep)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
