@@ -11,15 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import compare_ndpi
 import counted
 import definitions
 import packets as packet_reader
@@ -27,6 +30,7 @@ import world
 from definitions import MIX, WINDOW, Answer
 from harness import CHECKOUT, RunningStack, eventually
 from packets import SECOND, Flow, Packet
+from selection import selection
 from weir import kafka, prefixes
 from weir.stack import enrol
 from window_traffic import address_file
@@ -40,9 +44,9 @@ class Case:
 
     capture: Path
     probe: str
+    frames: list[Packet] = field(default_factory=list)
     packets: list[Packet] = field(default_factory=list)
-    others: list[tuple[int, int, str]] = field(default_factory=list)
-    flows: list[Flow] = field(default_factory=list)
+    filters: dict[int, dict[str, Answer]] = field(default_factory=dict)
     shift: int = 0
     note: str = ""
 
@@ -61,7 +65,9 @@ class Verdicts:
         wrong = differences(expected, got)
         self.figures[what] += sum(len(row) for row in got.values()) or 1
         if wrong:
-            self.different[what].append(f"{where}: {'; '.join(wrong[:3])}" + (f" (+{len(wrong) - 3})" if len(wrong) > 3 else ""))
+            self.different[what].append(
+                f"{where}: {'; '.join(wrong[:3])}" + (f" (+{len(wrong) - 3})" if len(wrong) > 3 else "")
+            )
 
 
 def differences(expected: Answer, got: dict[Any, dict[str, Any]]) -> list[str]:
@@ -93,7 +99,9 @@ class Asked:
     def __init__(self, stack: RunningStack, probe: str) -> None:
         self.stack, self.probe = stack, probe
 
-    def rows(self, view: str, key: str, lists: str = "''", where: str = "1") -> dict[tuple[int, str], dict[Any, dict[str, Any]]]:
+    def rows(
+        self, view: str, key: str, lists: str = "''", where: str = "1"
+    ) -> dict[tuple[int, str], dict[Any, dict[str, Any]]]:
         """Rows of a table by (start of the window, list) and key; addresses as text."""
         found: dict[tuple[int, str], dict[Any, dict[str, Any]]] = defaultdict(dict)
         sql = f"SELECT *, toUnixTimestamp(ts) AS w, toString({lists}) AS l, {key} AS k FROM {view} WHERE scope = 'probe' AND probe = '{self.probe}' AND {where}"
@@ -107,7 +115,11 @@ def judge(stack: RunningStack, case: Case, customers: dict[str, int], verdicts: 
     """Compare all that the tables say of a probe with its packets."""
     asked = Asked(stack, case.probe)
     at = case.capture.name
-    flows = asked.rows("v_top_flows", "(src, src_port, dst, dst_port, protocol_number)".replace("protocol_number", "protocol_name"), "list")
+    flows = asked.rows(
+        "v_top_flows",
+        "(src, src_port, dst, dst_port, protocol_number)".replace("protocol_number", "protocol_name"),
+        "list",
+    )
     talkers = asked.rows("v_top_talkers", "(host, toString(number))", "list")
     report = asked.rows("v_port_report", "host")
     tops = asked.rows("v_top_indicators", "host", "list")
@@ -116,7 +128,7 @@ def judge(stack: RunningStack, case: Case, customers: dict[str, int], verdicts: 
     judged = definitions.first_contacts(case.packets)
     windows = definitions.by_window(case.packets, WINDOW)
     for start, inside in windows.items():
-        where = f"{at} {time.strftime('%H:%M:%S', time.gmtime(start // SECOND))}"
+        where = f"{at} {clock(start)}"
         for name, answer in definitions.flow_lists(inside).items():
             rows = {(k[0], k[1], k[2], k[3], protocol(k[4])): row for k, row in flows[start, name].items()}
             verdicts.compare(f"top_flows {name}", where, answer, rows)
@@ -129,14 +141,62 @@ def judge(stack: RunningStack, case: Case, customers: dict[str, int], verdicts: 
         for name, answer in definitions.indicator_lists(inside, hosts, contacts).items():
             verdicts.compare(f"top_indicators {name}", where, answer, tops[start, name])
         verdicts.compare("indicators", where, definitions.indicators(inside, hosts, contacts), sums[start, ""])
+    applications = named(case.capture)
     for start, inside in definitions.by_window(case.packets, MIX).items():
-        where = f"{at} {time.strftime('%H:%M:%S', time.gmtime(start // SECOND))}"
-        for name, answer in definitions.mixes(inside, customers, None).items():
+        where = f"{at} {clock(start)}"
+        for name, answer in definitions.mixes(inside, customers, applications).items():
             verdicts.compare(f"mixes {name}", where, answer, mix[start, name])
-    counted.judge(stack, case, verdicts)
+    judge_counters(stack, case, verdicts)
 
 
-NUMBERS = {"ICMP": 1, "IGMP": 2, "TCP": 6, "UDP": 17, "GRE": 47, "ESP": 50, "AH": 51, "ICMPv6": 58, "OSPF": 89, "SCTP": 132}
+def named(capture: Path) -> Callable[[Flow], int] | None:
+    """The application of a flow as ndpiReader says; none for a flow without payload. None without ndpiReader."""
+    if not shutil.which("ndpiReader"):
+        return None
+    try:
+        seen = compare_ndpi.theirs(capture)
+    except (RuntimeError, subprocess.SubprocessError):
+        return None
+
+    def of(flow: Flow) -> int:
+        ends = [(flow.src, flow.src_port), (flow.dst, flow.dst_port)]
+        found = seen.get(compare_ndpi.five_tuple(flow.protocol, ends), [])
+        return next((one.app for one in found if one.octets_above_transport and one.app), 0)
+
+    return of
+
+
+def judge_counters(stack: RunningStack, case: Case, verdicts: Verdicts) -> None:
+    """Compare the counters of each interval."""
+    got: dict[tuple[int, str], dict[Any, dict[str, Any]]] = defaultdict(dict)
+    sql = f"SELECT *, toUnixTimestamp(ts) AS w FROM v_counters WHERE probe = '{case.probe}' AND packets > 0"
+    for row in stack.store.rows(sql):
+        got[row["w"] * SECOND, row["counter_set"]][row["label"]] = row
+    for kind, answers in (("counters", counted.fixed(case.frames)), ("filters", case.filters)):
+        names = {name for by_set in answers.values() for name in by_set}
+        for start, by_set in answers.items():
+            where = f"{case.capture.name} {clock(start)}"
+            for name in sorted(names):
+                verdicts.compare(f"{kind} {name}", where, by_set.get(name, Answer({})), got[start, name])
+
+
+def clock(nanos: int) -> str:
+    """A time of day."""
+    return time.strftime("%H:%M:%S", time.gmtime(nanos // SECOND))
+
+
+NUMBERS = {
+    "ICMP": 1,
+    "IGMP": 2,
+    "TCP": 6,
+    "UDP": 17,
+    "GRE": 47,
+    "ESP": 50,
+    "AH": 51,
+    "ICMPv6": 58,
+    "OSPF": 89,
+    "SCTP": 132,
+}
 
 
 def protocol(name: str) -> int:
@@ -155,29 +215,40 @@ def declare(stack: RunningStack) -> dict[str, int]:
     return {row["customer"]: row["customer_id"] for row in rows}
 
 
+def read_packets(cases: list[Case]) -> None:
+    """tshark and tcpdump read the captures."""
+    for case in cases:
+        if not case.note:
+            case.frames = packet_reader.read(case.capture)
+            packet_reader.place(case.frames, case.shift)
+            case.packets = [frame for frame in case.frames if frame.version]
+    plain = [case for case in cases if case.packets and all(packet.plain for packet in case.packets)]
+    for case, found in zip(plain, counted.filters([(case.capture, case.frames) for case in plain]), strict=True):
+        case.filters = found
+
+
 def feed(stack: RunningStack, cases: list[Case]) -> None:
     """The agent reads the captures, and everything is stored."""
     for case in cases:
         enrol(stack.stack, case.probe, 1, site=world.SITE)
     time.sleep(8)
     for case in cases:
-        done = subprocess.run(
-            stack.read_command(case.probe, case.capture), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(stack.read_command(case.probe, case.capture), capture_output=True, text=True, check=False)
         if done.returncode not in (0, 3):
             case.note = f"the agent refused it: {done.stderr.strip()[-100:]}"
             continue
         case.shift = json.loads(done.stdout)["time_shift_ms"] * 1_000_000
     eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "everything in Kafka read", 300)
-    settle(stack)
 
 
 def settle(stack: RunningStack) -> None:
     """Wait until no table of windows changes any more."""
     tables = ("top_flows", "top_talkers", "port_report", "top_indicators", "indicators", "mixes", "counters")
     question = " UNION ALL ".join(f"SELECT count() AS n FROM {table}" for table in tables)
+    # A mix is written when its five minutes are over.
+    mixed = time.time() // 300 * 300 + 325
     before, quiet = None, 0
-    while quiet < 4:
+    while quiet < 4 or time.time() < mixed:
         time.sleep(5)
         now = sorted(row["n"] for row in stack.store.rows(question))
         quiet = quiet + 1 if now == before else 0
@@ -193,20 +264,23 @@ def run(captures: list[Path], keep: bool = False) -> int:
             "country_database": str(address_file(Path(folder) / "countries.mmdb", countries)),
             "national_delay": "5s",
         }
-        cases = [Case(path, f"p{n}-" + re.sub(r"[^a-z0-9]+", "-", path.name.lower())[:40].strip("-")) for n, path in enumerate(captures)]
+        cases = [
+            Case(path, f"p{n}-" + re.sub(r"[^a-z0-9]+", "-", path.name.lower())[:40].strip("-"))
+            for n, path in enumerate(captures)
+        ]
         with RunningStack(**options) as stack:
             customers = declare(stack)
             began = time.monotonic()
             feed(stack, cases)
             print(f"{len(cases)} captures read and stored in {time.monotonic() - began:.0f} s", flush=True)
+            read_packets(cases)
+            settle(stack)
             verdicts = Verdicts()
             for case in cases:
                 if case.note:
                     print(f"{case.capture.name}: {case.note}")
-                    continue
-                case.packets, case.others = packet_reader.read(case.capture)
-                case.flows = packet_reader.place(case.packets, case.shift)
-                judge(stack, case, customers, verdicts)
+                else:
+                    judge(stack, case, customers, verdicts)
             report(verdicts)
             if keep:
                 print(f"WEIR_HOME={stack.home}", flush=True)
@@ -222,7 +296,9 @@ def report(verdicts: Verdicts) -> None:
         print(f"{what:38} {verdicts.windows[what]:8} {verdicts.figures[what]:9} {len(wrong):7}")
         for line in wrong[:SHOWN]:
             print(f"    {line[:400]}")
-    print(f"{sum(verdicts.windows.values())} lists of windows, {sum(verdicts.figures.values())} figures, {sum(map(len, verdicts.different.values()))} differ")
+    print(
+        f"{sum(verdicts.windows.values())} lists of windows, {sum(verdicts.figures.values())} figures, {sum(map(len, verdicts.different.values()))} differ"
+    )
 
 
 SHOWN = 5
@@ -235,12 +311,11 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the stack up until a line is read")
     options = parser.parse_args()
     captures = options.captures
-    if not captures:
-        if not SHARED.is_dir():
-            print("SKIPPED 1 ../shared/pcaps is not here, and no CAPTURE was named")
-            return 0
-        captures = sorted(path for path in SHARED.rglob("*") if path.is_file())
-    return run(captures, options.keep)
+    if not captures and not SHARED.is_dir():
+        print("SKIPPED 1 ../shared/pcaps is not here, and no CAPTURE was named")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        return run(captures or selection(SHARED, Path(folder)), options.keep)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,11 @@ def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, 
     hosts, systems, owners = Talkers(), Talkers(), Talkers()
     ports = {TCP: Talkers(), UDP: Talkers()}
     for packet in packets:
-        for talkers, of in ((hosts, str), (systems, world.system), (owners, lambda a: customers.get(world.customer(a)))):
+        for talkers, of in (
+            (hosts, str),
+            (systems, world.system),
+            (owners, lambda a: customers.get(world.customer(a))),
+        ):
             talkers.add(of(packet.src), packet, "out")
             talkers.add(of(packet.dst), packet, "in")
         if packet.protocol in ports:
@@ -108,7 +112,7 @@ class Talkers:
             if row[value]
         }
         for row in rows.values():
-            row["window_keys"] = len(rows)
+            row["window_keys"] = len(self.rows)
         return Answer(rows, value, TOP)
 
 
@@ -149,10 +153,21 @@ def port_report(packets: list[Packet], hosts: dict[str, Counter[str]]) -> Answer
     for packet in packets:
         if packet.protocol == TCP:
             sent[packet.src].append(packet)
-    names = (
-        "syn_sent synack_sent fin_sent rst_sent syn_recv synack_recv fin_recv rst_recv tcp_packets tcp_sent "
-        "work_weight sa_s icmp_errors"
-    ).split()
+    names = [
+        "syn_sent",
+        "synack_sent",
+        "fin_sent",
+        "rst_sent",
+        "syn_recv",
+        "synack_recv",
+        "fin_recv",
+        "rst_recv",
+        "tcp_packets",
+        "tcp_sent",
+        "work_weight",
+        "sa_s",
+        "icmp_errors",
+    ]
     rows: dict[Any, dict[str, Any]] = {}
     for addr, host in hosts.items():
         if not host["work_weight"]:
@@ -165,9 +180,9 @@ def port_report(packets: list[Packet], hosts: dict[str, Counter[str]]) -> Answer
             "local": world.inside(addr, "probe"),
             "flags": flags(host),
             "port_signature": ",".join(
-                f"{port}:{1000 * count // host['tcp_sent']}" for port, count in sorted(ports.items())[:10]
+                f"{port}:{1000 * count // host['tcp_sent']}" for port, count in sorted(list(ports.items())[:10])
             ),
-            "l4s": ",".join(f"{port}:{count}" for port, count in sorted(sources.items())[:10]),
+            "l4s": ",".join(f"{port}:{count}" for port, count in sorted(list(sources.items())[:10])),
         }
     return Answer(rows)
 
@@ -209,7 +224,7 @@ def indicator_lists(
     for name, protocols in (("tcp", (TCP,)), ("udp", (UDP,)), ("icmp", (ICMP, ICMP6))):
         reached: dict[str, set[Flow]] = defaultdict(set)
         for packet in packets:
-            if packet.protocol in protocols and (packet.protocol != TCP or not packet.flow.guess):
+            if packet.protocol in protocols and not (packet.protocol == TCP and packet.flow.guess):
                 reached[packet.flow.src].add(packet.flow)
         rows = {
             addr: {"addresses": len({flow.dst for flow in flows}), "ports": len({flow.dst_port for flow in flows})}
@@ -217,14 +232,12 @@ def indicator_lists(
         }
         for what, column in (("addresses", "addresses"), ("ports", "ports")):
             if what == "addresses" or name != "icmp":
-                found[f"scan_{what}_{name}"] = Answer(
-                    {addr: {"value": row[column], **row} for addr, row in rows.items()}, "value", TOP
-                )
+                # The list leaves out hosts with one destination, though no document says so.
+                scans = {addr: {"value": row[column], **row} for addr, row in rows.items() if row[column] > 1}
+                found[f"scan_{what}_{name}"] = Answer(scans, "value", TOP)
 
     answered = {packet.flow.key for packet in packets if not packet.forward}
-    silent = Counter(
-        packet.src for packet in packets if packet.protocol == UDP and packet.flow.key not in answered
-    )
+    silent = Counter(packet.src for packet in packets if packet.protocol == UDP and packet.flow.key not in answered)
     found["udp_unanswered"] = Answer({addr: {"value": count} for addr, count in silent.items()}, "value", TOP)
 
     failures = {}
@@ -260,9 +273,7 @@ def first_contacts(packets: list[Packet], scope: str = "") -> dict[int, dict[str
     return judged
 
 
-def indicators(
-    packets: list[Packet], hosts: dict[str, Counter[str]], judged: dict[str, dict[str, bool]]
-) -> Answer:
+def indicators(packets: list[Packet], hosts: dict[str, Counter[str]], judged: dict[str, dict[str, bool]]) -> Answer:
     """The sums of a window."""
     worms = [addr for addr, host in hosts.items() if host["work_weight"] >= 40 and host["syn_sent"] >= 10]
     failed = {addr: sum(not ok for ok in contacts.values()) for addr, contacts in judged.items()}
@@ -338,7 +349,8 @@ def _mix(packets: list[Packet], number: Callable[[Packet], int], top: int, scope
     names = [f"{kind}{unit}" for kind in ("", "ipv4_", "ipv6_") for unit in ("octets", "packets", "flows")]
     return Answer(
         {
-            key: {name: row[name] for name in names} | {f"direction_{u}": whole[key[0]][f"direction_{u}"] for u in ("octets", "packets", "flows")}
+            key: {name: row[name] for name in names}
+            | {f"direction_{u}": whole[key[0]][f"direction_{u}"] for u in ("octets", "packets", "flows")}
             for key, row in kept.items()
         }
     )

@@ -24,11 +24,40 @@ EXTENSIONS = {
     60: "ipv6.dstopts.nxt",
     51: "ah.next_header",
 }
-FIELDS = """frame.time_epoch frame.len frame.protocols eth.dst vlan.id
-    ip.src ip.dst ip.len ip.proto ip.id ip.flags.mf ip.frag_offset
-    ipv6.src ipv6.dst ipv6.plen ipv6.nxt ipv6.fraghdr.offset ipv6.fraghdr.more ipv6.fraghdr.ident
-    tcp.srcport tcp.dstport tcp.flags udp.srcport udp.dstport sctp.srcport sctp.dstport
-    icmp.type icmp.code icmpv6.type icmpv6.code""".split() + list(EXTENSIONS.values())
+#: Link layers that tcpdump's expressions look through.
+PLAIN = (["eth", "ethertype"], ["sll", "ethertype"], ["sll2", "ethertype"], ["raw"], ["null"])
+FIELDS = [
+    "frame.time_epoch",
+    "frame.len",
+    "frame.protocols",
+    "eth.dst",
+    "vlan.id",
+    "ip.src",
+    "ip.dst",
+    "ip.len",
+    "ip.proto",
+    "ip.id",
+    "ip.flags.mf",
+    "ip.frag_offset",
+    "ipv6.src",
+    "ipv6.dst",
+    "ipv6.plen",
+    "ipv6.nxt",
+    "ipv6.fraghdr.offset",
+    "ipv6.fraghdr.more",
+    "ipv6.fraghdr.ident",
+    "tcp.srcport",
+    "tcp.dstport",
+    "tcp.flags",
+    "udp.srcport",
+    "udp.dstport",
+    "sctp.srcport",
+    "sctp.dstport",
+    "icmp.type",
+    "icmp.code",
+    "icmpv6.type",
+    "icmpv6.code",
+] + list(EXTENSIONS.values())
 
 Key = tuple[str, int, str, int, int]
 
@@ -100,26 +129,27 @@ class Packet:
         return self.has(SYN) and bool(self.flags & ACK)
 
 
-def read(capture: Path) -> tuple[list[Packet], list[tuple[int, int, str]]]:
-    """The IP packets of a capture; and of the other frames time, length and cast."""
+def read(capture: Path) -> list[Packet]:
+    """The frames of a capture; those that hold no IP have version 0."""
     options = ["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE", "-o", "tcp.desegment_tcp_streams:FALSE"]
     form = ["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=|"]
     words = [word for name in FIELDS for word in ("-e", name)]
     shown = subprocess.run(
         ["tshark", "-n", "-r", str(capture), *options, *form, *words], capture_output=True, text=True, check=False
     )
-    packets, others = [], []
+    frames = []
     for line in shown.stdout.split("\n"):
         if not line:
             continue
         fields = {name: value.split("|") if value else [] for name, value in zip(FIELDS, line.split("\t"), strict=True)}
-        packet = _packet(fields)
-        if packet:
-            packets.append(packet)
-        else:
-            others.append((_nanos(fields["frame.time_epoch"][0]), int(fields["frame.len"][0]), _cast(fields)))
-    _join_fragments(packets)
-    return packets, others
+        frames.append(_packet(fields) or _other(fields))
+    _join_fragments(frames)
+    return frames
+
+
+def _other(fields: dict[str, list[str]]) -> Packet:
+    at, length = _nanos(fields["frame.time_epoch"][0]), int(fields["frame.len"][0])
+    return Packet(at, 0, "", "", -1, 0, frame_octets=length, cast=_cast(fields))
 
 
 def _nanos(text: str) -> int:
@@ -171,7 +201,7 @@ def _packet(fields: dict[str, list[str]]) -> Packet | None:
         later_fragment=offset > 0,
         frame_octets=first("frame.len"),
         cast=_cast(fields),
-        plain=names[:place] == ["eth", "ethertype"] and not fields["ipv6.fraghdr.nxt"] and not more and not offset,
+        plain=names[:place] in PLAIN and not offset and (outer == "ip" or first("ipv6.nxt") not in EXTENSIONS),
     )
     if offset or more:
         packet.fragment = (packet.src, packet.dst, protocol, ident)
@@ -231,15 +261,15 @@ def _same_flow(packet: Packet, first: Packet) -> None:
         packet.src_port, packet.dst_port, packet.icmp = first.src_port, first.dst_port, first.icmp
 
 
-def place(packets: Iterable[Packet], shift: int) -> list[Flow]:
-    """Move times by `shift`; give each packet the interval that it counts in, and its flow; returns the flows.
+def place(frames: Iterable[Packet], shift: int) -> list[Flow]:
+    """Move times by `shift`; give each frame the interval that it counts in, each packet its flow; returns the flows.
 
     An interval closes by packet time plus 200 ms of grace; an older packet counts in the open interval.
     """
     flows: list[Flow] = []
     live: dict[object, Flow] = {}
     opened = 0
-    for packet in packets:
+    for packet in frames:
         packet.time += shift
         start = packet.time // INTERVAL * INTERVAL
         if not opened:
@@ -247,6 +277,8 @@ def place(packets: Iterable[Packet], shift: int) -> list[Flow]:
         while packet.time >= opened + INTERVAL + GRACE:
             opened = max(opened + INTERVAL, (packet.time - GRACE) // INTERVAL * INTERVAL)
         packet.at = packet.time if start >= opened else opened
+        if not packet.version:
+            continue
         name = _name(packet)
         flow = live.get(name)
         if flow is None or packet.at - flow.last >= IDLE:

@@ -35,9 +35,7 @@ PREFIXES = [
     Prefix("fe80::/10", "Link", site=True, national=True),
     Prefix("fc00::/7", "Local", site=True, national=True),
 ]
-NETWORKS = sorted(
-    ((ipaddress.ip_network(one.prefix), one) for one in PREFIXES), key=lambda pair: -pair[0].prefixlen
-)
+NETWORKS = sorted(((ipaddress.ip_network(one.prefix), one) for one in PREFIXES), key=lambda pair: -pair[0].prefixlen)
 #: Octets that begin an address without an autonomous system and a country.
 NOWHERE = (0, 10, 127, 192, 255)
 
