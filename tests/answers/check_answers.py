@@ -63,7 +63,7 @@ class Verdicts:
         """Compare a list of one window. Rows of equal value at the end of a full list may be any of these."""
         self.windows[what] += 1
         wrong = differences(expected, got)
-        self.figures[what] += sum(len(row) for row in got.values()) or 1
+        self.figures[what] += sum(len(row) for key, row in expected.rows.items() if key in got) or 1
         if wrong:
             self.different[what].append(
                 f"{where}: {'; '.join(wrong[:3])}" + (f" (+{len(wrong) - 3})" if len(wrong) > 3 else "")
@@ -117,7 +117,7 @@ def judge(stack: RunningStack, case: Case, customers: dict[str, int], verdicts: 
     at = case.capture.name
     flows = asked.rows(
         "v_top_flows",
-        "(src, src_port, dst, dst_port, protocol_number)".replace("protocol_number", "protocol_name"),
+        "(src, src_port, dst, dst_port, protocol_name)",
         "list",
     )
     talkers = asked.rows("v_top_talkers", "(host, toString(number))", "list")
@@ -130,17 +130,20 @@ def judge(stack: RunningStack, case: Case, customers: dict[str, int], verdicts: 
     for start, inside in windows.items():
         where = f"{at} {clock(start)}"
         for name, answer in definitions.flow_lists(inside).items():
-            rows = {(k[0], k[1], k[2], k[3], protocol(k[4])): row for k, row in flows[start, name].items()}
-            verdicts.compare(f"top_flows {name}", where, answer, rows)
+            listed = {(k[0], k[1], k[2], k[3], protocol(k[4])): row for k, row in flows[start, name].items()}
+            verdicts.compare(f"top_flows {name}", where, answer, listed)
         for name, answer in definitions.talker_lists(inside, customers).items():
-            rows = {k[0] if name.startswith("host") else int(k[1]): row for k, row in talkers[start, name].items()}
-            verdicts.compare(f"top_talkers {name}", where, answer, rows)
+            found = {k[0] if name.startswith("host") else int(k[1]): row for k, row in talkers[start, name].items()}
+            verdicts.compare(f"top_talkers {name}", where, answer, found)
         hosts = definitions.host_counts(inside)
         verdicts.compare("port_report", where, definitions.port_report(inside, hosts), report[start, ""])
-        contacts = judged.get(start, {}) if start in judged else {}
+        contacts = judged.get(start, {})
         for name, answer in definitions.indicator_lists(inside, hosts, contacts).items():
             verdicts.compare(f"top_indicators {name}", where, answer, tops[start, name])
         verdicts.compare("indicators", where, definitions.indicators(inside, hosts, contacts), sums[start, ""])
+    for table, rows in (("top_flows", flows), ("top_talkers", talkers), ("port_report", report)):
+        for start, name in [key for key in rows if key[0] not in windows]:
+            verdicts.compare(f"{table} {name}".strip(), f"{at} {clock(start)}", Answer({}), rows[start, name])
     applications = named(case.capture)
     for start, inside in definitions.by_window(case.packets, MIX).items():
         where = f"{at} {clock(start)}"
@@ -259,7 +262,7 @@ def run(captures: list[Path], keep: bool = False) -> int:
     """Check captures on one stack and print a table; returns the exit status."""
     with tempfile.TemporaryDirectory() as folder:
         systems, countries = world.places()
-        options = {
+        options: dict[str, Any] = {
             "as_database": str(address_file(Path(folder) / "systems.mmdb", systems)),
             "country_database": str(address_file(Path(folder) / "countries.mmdb", countries)),
             "national_delay": "5s",

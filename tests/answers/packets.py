@@ -26,38 +26,16 @@ EXTENSIONS = {
 }
 #: Link layers that tcpdump's expressions look through.
 PLAIN = (["eth", "ethertype"], ["sll", "ethertype"], ["sll2", "ethertype"], ["raw"], ["null"])
+# fmt: off
 FIELDS = [
-    "frame.time_epoch",
-    "frame.len",
-    "frame.protocols",
-    "eth.dst",
-    "vlan.id",
-    "ip.src",
-    "ip.dst",
-    "ip.len",
-    "ip.proto",
-    "ip.id",
-    "ip.flags.mf",
-    "ip.frag_offset",
-    "ipv6.src",
-    "ipv6.dst",
-    "ipv6.plen",
-    "ipv6.nxt",
-    "ipv6.fraghdr.offset",
-    "ipv6.fraghdr.more",
-    "ipv6.fraghdr.ident",
-    "tcp.srcport",
-    "tcp.dstport",
-    "tcp.flags",
-    "udp.srcport",
-    "udp.dstport",
-    "sctp.srcport",
-    "sctp.dstport",
-    "icmp.type",
-    "icmp.code",
-    "icmpv6.type",
-    "icmpv6.code",
-] + list(EXTENSIONS.values())
+    "frame.time_epoch", "frame.len", "frame.protocols", "eth.dst", "vlan.id",
+    "ip.src", "ip.dst", "ip.len", "ip.proto", "ip.id", "ip.flags.mf", "ip.frag_offset",
+    "ipv6.src", "ipv6.dst", "ipv6.plen", "ipv6.nxt", "ipv6.fraghdr.offset", "ipv6.fraghdr.more", "ipv6.fraghdr.ident",
+    "tcp.srcport", "tcp.dstport", "tcp.flags", "udp.srcport", "udp.dstport", "sctp.srcport", "sctp.dstport",
+    "icmp.type", "icmp.code", "icmpv6.type", "icmpv6.code",
+    *EXTENSIONS.values(),
+]
+# fmt: on
 
 Key = tuple[str, int, str, int, int]
 
