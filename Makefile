@@ -128,7 +128,7 @@ mutants-capture:
 check-captures: build ## Every public capture through the agent, held against tshark
 	$(TESTS) tests/peers/check_captures.py
 
-check-answers: setup-tests build ## Lists, indicators, mixes and counters computed again from a capture's packets by their definitions (CAPTURE='files')
+check-answers: setup-tests build ## Lists, indicators, mixes and counters computed again from a capture's packets by their definitions (CAPTURE=file.pcap)
 	$(TESTS) tests/answers/check_answers.py $(CAPTURE)
 
 check-answers-seeded: setup-tests build ## Errors put into the agent's messages, each of which check-answers must notice

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,63 +93,82 @@ def shown(key: Any) -> str:
     return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
+@dataclass
 class Asked:
-    """The rows of one probe, by window and list."""
+    """The rows of one probe, or of scope `all` those over all probes."""
 
-    def __init__(self, stack: RunningStack, probe: str) -> None:
-        self.stack, self.probe = stack, probe
+    stack: RunningStack
+    probe: str
+    scope: str
 
     def rows(
         self, view: str, key: str, lists: str = "''", where: str = "1"
     ) -> dict[tuple[int, str], dict[Any, dict[str, Any]]]:
         """Rows of a table by (start of the window, list) and key; addresses as text."""
         found: dict[tuple[int, str], dict[Any, dict[str, Any]]] = defaultdict(dict)
-        sql = f"SELECT *, toUnixTimestamp(ts) AS w, toString({lists}) AS l, {key} AS k FROM {view} WHERE scope = 'probe' AND probe = '{self.probe}' AND {where}"
-        for row in self.stack.store.rows(sql):
+        whose = "scope = 'all'" if self.scope == "all" else f"scope = 'probe' AND probe = '{self.probe}'"
+        columns = f"*, toUnixTimestamp(ts) AS w, toString({lists}) AS l, {key} AS k"
+        for row in self.stack.store.rows(f"SELECT {columns} FROM {view} WHERE {whose} AND {where}"):
             name = tuple(row["k"]) if isinstance(row["k"], list) else row["k"]
             found[row["w"] * SECOND, row["l"]][name] = row
         return found
 
 
-def judge(stack: RunningStack, case: Case, customers: dict[str, int], verdicts: Verdicts) -> None:
-    """Compare all that the tables say of a probe with its packets."""
-    asked = Asked(stack, case.probe)
-    at = case.capture.name
-    flows = asked.rows(
-        "v_top_flows",
-        "(src, src_port, dst, dst_port, protocol_name)",
-        "list",
-    )
+def judge(
+    stack: RunningStack, case: Case, customers: dict[str, int], verdicts: Verdicts, scopes: Iterable[str] = ("probe",)
+) -> None:
+    """Compare all that the tables say of a probe with its packets; of scope `all`, if there is no other probe."""
+    for scope in scopes:
+        asked = Asked(stack, case.probe, scope)
+        judge_talkers(asked, case, customers, verdicts)
+        judge_indicators(asked, case, verdicts)
+        judge_mixes(asked, case, customers, verdicts)
+    judge_counters(stack, case, verdicts)
+
+
+def judge_talkers(asked: Asked, case: Case, customers: dict[str, int], verdicts: Verdicts) -> None:
+    """Compare top flows and top talkers."""
+    at = f"{asked.scope} {case.capture.name}"
+    flows = asked.rows("v_top_flows", "(src, src_port, dst, dst_port, protocol_name)", "list")
     talkers = asked.rows("v_top_talkers", "(host, toString(number))", "list")
-    report = asked.rows("v_port_report", "host")
-    tops = asked.rows("v_top_indicators", "host", "list")
-    sums = asked.rows("v_indicators", "''")
-    mix = asked.rows("v_mixes", "(toString(direction), number, remainder)", "dimension", "window_s = 300")
-    judged = definitions.first_contacts(case.packets)
     windows = definitions.by_window(case.packets, WINDOW)
     for start, inside in windows.items():
         where = f"{at} {clock(start)}"
         for name, answer in definitions.flow_lists(inside).items():
-            listed = {(k[0], k[1], k[2], k[3], protocol(k[4])): row for k, row in flows[start, name].items()}
+            listed = {(*key[:4], protocol(key[4])): row for key, row in flows[start, name].items()}
             verdicts.compare(f"top_flows {name}", where, answer, listed)
         for name, answer in definitions.talker_lists(inside, customers).items():
             found = {k[0] if name.startswith("host") else int(k[1]): row for k, row in talkers[start, name].items()}
             verdicts.compare(f"top_talkers {name}", where, answer, found)
-        hosts = definitions.host_counts(inside)
-        verdicts.compare("port_report", where, definitions.port_report(inside, hosts), report[start, ""])
-        contacts = judged.get(start, {})
+    for table, rows in (("top_flows", flows), ("top_talkers", talkers)):
+        for start, name in [key for key in rows if key[0] not in windows]:
+            verdicts.compare(f"{table} {name}", f"{at} {clock(start)}", Answer({}), rows[start, name])
+
+
+def judge_indicators(asked: Asked, case: Case, verdicts: Verdicts) -> None:
+    """Compare the port report, the lists of indicators and their sums."""
+    report = asked.rows("v_port_report", "host")
+    tops = asked.rows("v_top_indicators", "host", "list")
+    sums = asked.rows("v_indicators", "''")
+    judged = definitions.first_contacts(case.packets)
+    for start, inside in definitions.by_window(case.packets, WINDOW).items():
+        where = f"{asked.scope} {case.capture.name} {clock(start)}"
+        hosts, contacts = definitions.host_counts(inside), judged.get(start, {})
+        verdicts.compare("port_report", where, definitions.port_report(inside, hosts, asked.scope), report[start, ""])
         for name, answer in definitions.indicator_lists(inside, hosts, contacts).items():
             verdicts.compare(f"top_indicators {name}", where, answer, tops[start, name])
-        verdicts.compare("indicators", where, definitions.indicators(inside, hosts, contacts), sums[start, ""])
-    for table, rows in (("top_flows", flows), ("top_talkers", talkers), ("port_report", report)):
-        for start, name in [key for key in rows if key[0] not in windows]:
-            verdicts.compare(f"{table} {name}".strip(), f"{at} {clock(start)}", Answer({}), rows[start, name])
+        answer = definitions.indicators(inside, hosts, contacts, asked.scope)
+        verdicts.compare("indicators", where, answer, sums[start, ""])
+
+
+def judge_mixes(asked: Asked, case: Case, customers: dict[str, int], verdicts: Verdicts) -> None:
+    """Compare the mixes of five minutes."""
+    mix = asked.rows("v_mixes", "(toString(direction), number, remainder)", "dimension", "window_s = 300")
     applications = named(case.capture)
     for start, inside in definitions.by_window(case.packets, MIX).items():
-        where = f"{at} {clock(start)}"
-        for name, answer in definitions.mixes(inside, customers, applications).items():
+        where = f"{asked.scope} {case.capture.name} {clock(start)}"
+        for name, answer in definitions.mixes(inside, customers, applications, asked.scope).items():
             verdicts.compare(f"mixes {name}", where, answer, mix[start, name])
-    judge_counters(stack, case, verdicts)
 
 
 def named(capture: Path) -> Callable[[Flow], int] | None:
@@ -279,11 +298,13 @@ def run(captures: list[Path], keep: bool = False) -> int:
             read_packets(cases)
             settle(stack)
             verdicts = Verdicts()
+            if not shutil.which("ndpiReader"):
+                print("applications are left out: ndpiReader is not installed (libndpi-bin)")
             for case in cases:
                 if case.note:
                     print(f"{case.capture.name}: {case.note}")
                 else:
-                    judge(stack, case, customers, verdicts)
+                    judge(stack, case, customers, verdicts, ("probe", "all") if len(cases) == 1 else ("probe",))
             report(verdicts)
             if keep:
                 print(f"WEIR_HOME={stack.home}", flush=True)

@@ -147,7 +147,7 @@ def host_counts(packets: Iterable[Packet]) -> dict[str, Counter[str]]:
     return hosts
 
 
-def port_report(packets: list[Packet], hosts: dict[str, Counter[str]]) -> Answer:
+def port_report(packets: list[Packet], hosts: dict[str, Counter[str]], scope: str) -> Answer:
     """Ourmon's TCP port report: hosts with a work weight above 0."""
     sent: dict[str, list[Packet]] = defaultdict(list)
     for packet in packets:
@@ -177,7 +177,7 @@ def port_report(packets: list[Packet], hosts: dict[str, Counter[str]]) -> Answer
         rows[addr] = {name: host[name] for name in names} | {
             "l3d": len({packet.dst for packet in sent[addr]}),
             "l4d": len(ports),
-            "local": world.inside(addr, "probe"),
+            "local": world.inside(addr, scope),
             "flags": flags(host),
             "port_signature": ",".join(
                 f"{port}:{1000 * count // host['tcp_sent']}" for port, count in sorted(list(ports.items())[:10])
@@ -254,7 +254,7 @@ def udp_work_weight(host: Counter[str]) -> int:
     return host["udp_sent"] * host["icmp_errors_recv"]
 
 
-def first_contacts(packets: list[Packet], scope: str = "") -> dict[int, dict[str, dict[str, bool]]]:
+def first_contacts(packets: list[Packet]) -> dict[int, dict[str, dict[str, bool]]]:
     """By window, host and destination: whether a SYN was answered. A SYN is judged in the window in which its time for
     an answer ends, by all that was seen up to the end of that window.
     """
@@ -273,7 +273,9 @@ def first_contacts(packets: list[Packet], scope: str = "") -> dict[int, dict[str
     return judged
 
 
-def indicators(packets: list[Packet], hosts: dict[str, Counter[str]], judged: dict[str, dict[str, bool]]) -> Answer:
+def indicators(
+    packets: list[Packet], hosts: dict[str, Counter[str]], judged: dict[str, dict[str, bool]], scope: str
+) -> Answer:
     """The sums of a window."""
     worms = [addr for addr, host in hosts.items() if host["work_weight"] >= 40 and host["syn_sent"] >= 10]
     failed = {addr: sum(not ok for ok in contacts.values()) for addr, contacts in judged.items()}
@@ -281,8 +283,8 @@ def indicators(packets: list[Packet], hosts: dict[str, Counter[str]], judged: di
     row = {
         "hosts": len({addr for packet in packets for addr in (packet.src, packet.dst)}),
         "report_hosts": sum(host["work_weight"] > 0 for host in hosts.values()),
-        "worms_us": sum(world.inside(addr, "probe") for addr in worms),
-        "worms_them": sum(not world.inside(addr, "probe") for addr in worms),
+        "worms_us": sum(world.inside(addr, scope) for addr in worms),
+        "worms_them": sum(not world.inside(addr, scope) for addr in worms),
         "udp_work_weight": max(map(udp_work_weight, hosts.values()), default=0),
         "scanners": sum(failed[addr] - good[addr] >= 4 for addr in judged),
         "failed": sum(failed.values()),
@@ -303,7 +305,7 @@ def direction(packet: Packet, scope: str) -> str:
 
 
 def mixes(
-    packets: list[Packet], customers: dict[str, int], applications: Callable[[Flow], int] | None, scope: str = "probe"
+    packets: list[Packet], customers: dict[str, int], applications: Callable[[Flow], int] | None, scope: str
 ) -> dict[str, Answer]:
     """Totals and shares by direction; as, country: of the end outside, customer: of the end inside, else the sender."""
 
