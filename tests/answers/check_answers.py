@@ -172,7 +172,7 @@ def judge_mixes(asked: Asked, case: Case, customers: dict[str, int], verdicts: V
 
 
 def named(capture: Path) -> Callable[[Flow], int] | None:
-    """The application of a flow as ndpiReader says; none for a flow without payload. None without ndpiReader."""
+    """The application of a flow as ndpiReader says; none for a flow of ports without payload. None without ndpiReader."""
     if not shutil.which("ndpiReader"):
         return None
     try:
@@ -183,7 +183,8 @@ def named(capture: Path) -> Callable[[Flow], int] | None:
     def of(flow: Flow) -> int:
         ends = [(flow.src, flow.src_port), (flow.dst, flow.dst_port)]
         found = seen.get(compare_ndpi.five_tuple(flow.protocol, ends), [])
-        return next((one.app for one in found if one.octets_above_transport and one.app), 0)
+        portless = flow.protocol not in compare_ndpi.WITH_PORTS
+        return next((one.app for one in found if one.app and (portless or one.octets_above_transport)), 0)
 
     return of
 

@@ -147,7 +147,12 @@ def _cast(fields: dict[str, list[str]]) -> str:
 def _packet(fields: dict[str, list[str]]) -> Packet | None:
     names = fields["frame.protocols"][0].split(":") if fields["frame.protocols"] else []
     outer = next((name for name in names if name in ("ip", "ipv6")), None)
-    if outer is None or not fields[f"{outer}.src"] or not fields["ip.len" if outer == "ip" else "ipv6.plen"]:
+    needed = (
+        ("ip.src", "ip.dst", "ip.len", "ip.proto")
+        if outer == "ip"
+        else ("ipv6.src", "ipv6.dst", "ipv6.plen", "ipv6.nxt")
+    )
+    if outer is None or not all(fields[name] for name in needed):
         return None
     place = names.index(outer)
 
@@ -206,9 +211,9 @@ def _quoted(fields: dict[str, list[str]], after: list[str]) -> tuple[str, int, s
     if inner is None:
         return None
     sources = fields[f"{inner}.src"]
-    if not sources:
-        return None
     at = 1 if len(sources) > 1 else 0
+    if not sources or len(fields["ip.proto" if inner == "ip" else "ipv6.nxt"]) <= at:
+        return None
     rest = after[after.index(inner) + 1 :]
     protocol = int(fields["ip.proto" if inner == "ip" else "ipv6.nxt"][at])
     name = {TCP: "tcp", UDP: "udp"}.get(protocol, "")
