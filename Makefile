@@ -12,7 +12,7 @@ export WEIR_KAFKA_JARS := $(CURDIR)/.weir/kafka
 UV := $(VENVS)/uv/bin/uv
 UV_VERSION := 0.13.8
 PYTHON := $(VENVS)/stack/bin/python
-TESTS := PYTHONPATH=stack:tests/lib:tests/peers:tests/bench $(PYTHON)
+TESTS := PYTHONPATH=stack:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
 WEIR := stack/bin/weir
 SAY = @printf '▸ %s\n'
 
@@ -133,6 +133,12 @@ mutants-capture:
 check-captures: build ## Every public capture through the agent, held against tshark
 	$(TESTS) tests/peers/check_captures.py
 
+check-answers: setup-tests build ## Lists, indicators, mixes and counters computed again from a capture's packets by their definitions (CAPTURE=file.pcap)
+	$(TESTS) tests/answers/check_answers.py $(CAPTURE)
+
+check-answers-seeded: setup-tests build ## Errors put into the agent's messages, each of which check-answers must notice
+	$(TESTS) tests/answers/seeded.py
+
 check-peers: build ## What the agent exports, as nfcapd, nfacctd, goflow2 and tshark read it; what others export, as we do
 	$(TESTS) tests/peers/check_peers.py
 
@@ -158,5 +164,9 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
+<<<<<<< HEAD
   bench-bookkeeping bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
+=======
+  bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
+>>>>>>> 0d930f3
   simulate simulate-collector mutants mutants-capture

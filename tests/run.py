@@ -129,6 +129,7 @@ def parts(what: str) -> list[Part]:
             Part("jobs", ".", ["make simulate SEEDS=20000"], nice=5),
             Part("collector", ".", ["make simulate-collector SEEDS=20000"], nice=5),
             Part("mutants", ".", ["make mutants PART=capture"], nice=5),
+            Part("answers", ".", ["make check-answers", "make check-answers-seeded"]),
             Part("captures", ".", ["make check-captures"]),
             Part("exports", ".", ["make check-exports"]),
             Part("tcp", ".", ["make check-tcp"]),
