@@ -164,9 +164,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
-<<<<<<< HEAD
-  bench-bookkeeping bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
-=======
-  bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
->>>>>>> 0d930f3
+  bench-bookkeeping bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
   simulate simulate-collector mutants mutants-capture
