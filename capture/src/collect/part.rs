@@ -27,8 +27,8 @@ pub(super) struct FlowPart {
     pub(super) rtt_us: u32,
     pub(super) application_id: u16,
     pub(super) rare: Option<Box<Rare>>,
-    /// The index of the router's data, as seen from the source.
-    pub(super) route: Option<u32>,
+    /// The end from which the router's data is seen, and its index.
+    pub(super) route: Option<(End, u32)>,
 }
 
 /// Values that few exporters report.
@@ -48,7 +48,7 @@ impl FlowPart {
         sent: [(u64, u64); 2],
         first_ms: i64,
         last_ms: i64,
-        route: Option<u32>,
+        route: Option<(End, u32)>,
     ) -> FlowPart {
         FlowPart {
             sent,

@@ -59,6 +59,8 @@ pub struct Imported<'a> {
     pub dns_query: &'a [u8],
     /// The router's routing data, if any.
     pub routed: Option<Routed<'a>>,
+    /// Whether the exporter has source and destination the other way round (IE 239: 2), its routing data too.
+    pub turned: bool,
 }
 
 /// An event of address translation or of a firewall, without counts (RFC 8158; NSEL). Fields that the exporter does not

@@ -366,6 +366,42 @@ fn flags_of_yaf_are_joined_and_absurd_counts_refused() {
     record[16..24].copy_from_slice(&words(&[1, 4_000_000_000]));
     assert_eq!(all(&mut decoder, &v5(0, UPTIME, 0, &[record])).flows.len(), 0);
     assert_eq!(decoder.counts().of(Refusal::Absurd), 1);
+    let mut records = [1, 2].map(|_| v5_record(6, [1, 2], UPTIME, UPTIME));
+    records[0][16..24].copy_from_slice(&words(&[4_009_754_625, 40]));
+    records[1][16..24].copy_from_slice(&words(&[40, 40]));
+    assert_eq!(all(&mut decoder, &v5(1, UPTIME, 1, &records)).flows.len(), 1);
+    assert_eq!(decoder.counts().of(Refusal::Absurd), 2);
+}
+
+#[test]
+fn stations_before_the_router_take_precedence_and_zeros_say_nothing() {
+    let macs = [(0, 56, 6), (0, 57, 6), (0, 80, 6), (0, 81, 6)];
+    let read = |order: [usize; 4], values: [u64; 4]| {
+        let fields = [&SHORT[..], &order.map(|at| macs[at])].concat();
+        let values = [&[0x0a00_0001, 0x0a00_0002, 1, 100][..], &order.map(|at| values[at])].concat();
+        let data = ipfix(0, &[template(300, &fields), set(300, &row(&fields, &values))]);
+        let route = all(&mut Decoder::default(), &data).flows[0].1;
+        route.map(|route| route.macs.map(|mac| mac[5]))
+    };
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]] {
+        assert_eq!(read(order, [56, 57, 80, 81]), Some([56, 80]), "{order:?}");
+        assert_eq!(read(order, [0, 57, 0, 81]), Some([81, 57]), "{order:?}");
+        assert_eq!(read(order, [56, 0, 80, 0]), Some([56, 80]), "{order:?}");
+        assert_eq!(read(order, [0; 4]), None);
+    }
+}
+
+#[test]
+fn an_icmp_type_of_zero_is_an_echo_reply() {
+    let fields = [&SHORT[..], &[(0, 4, 1), (0, 7, 2), (0, 11, 2), (0, 176, 1), (0, 177, 1)]].concat();
+    let read = |values: [u64; 2]| {
+        let values = [&[0x0a00_0001, 0x0a00_0002, 1, 100, 1, 0, 17_549][..], &values].concat();
+        let data = ipfix(0, &[template(300, &fields), set(300, &row(&fields, &values))]);
+        all(&mut Decoder::default(), &data).flows[0].0.ports
+    };
+    // The identifier, which ASA has as the port, is no type.
+    assert_eq!(read([0, 0]), [0, 0]);
+    assert_eq!(read([3, 1]), [0, 0x301]);
 }
 
 #[test]

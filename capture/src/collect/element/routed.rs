@@ -77,29 +77,42 @@ pub fn is_routed(pen: u32, id: u16) -> bool {
 }
 
 impl Hash for Route {
-    /// By the fields in which the routes of one exporter differ most.
+    /// By every field, since any of them may be all that differs; in fewer steps than field by field.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let [source, destination] = self.autonomous_systems;
-        let [from, to] = self.prefix_lengths;
-        let [source_port, destination_port] = self.translated_ports;
-        state.write_u64(u64::from(source) << 32 | u64::from(destination));
-        state.write_u128(u128::from_ne_bytes(self.next_hop));
-        state.write_u128(u128::from_ne_bytes(self.translated[0]));
-        state.write_u64(
-            u64::from(from) << 56
-                | u64::from(to) << 48
-                | u64::from(self.end_reason) << 40
-                | u64::from(self.ttl[0]) << 32
-                | u64::from(source_port) << 16
-                | u64::from(destination_port),
-        );
+        for [source, destination] in [self.autonomous_systems, self.adjacent, self.vrf] {
+            state.write_u64(u64::from(source) << 32 | u64::from(destination));
+        }
+        for address in [self.next_hop, self.bgp_next_hop, self.translated[0], self.translated[1]] {
+            state.write_u128(u128::from_ne_bytes(address));
+        }
+        for ([a, b, c, d, e, f], port) in self.macs.into_iter().zip(self.translated_ports) {
+            let [g, h] = port.to_ne_bytes();
+            state.write_u64(u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
+        }
+        let ([a, b], [c, d]) = (self.prefix_lengths, self.ttl);
+        let direction = self.direction.map_or(u8::MAX, |direction| direction);
+        state.write_u64(u64::from_ne_bytes([a, b, c, d, direction, self.end_reason, self.forwarding_status, 0]));
+        state.write_u64(u64::from(self.mpls_top_label) << 32 | u64::from(self.observation_point));
     }
 }
 
 impl Route {
-    /// The same route from the other end: the destination becomes the source.
-    pub fn turned(&self) -> Route {
-        let mut turned = *self;
+    /// The same route from the other end: the destination becomes the source. Next hops, direction, status, label and TTL are
+    /// of the packets, and left out unless `packets`.
+    pub fn turned(&self, packets: bool) -> Route {
+        let mut turned = if packets {
+            *self
+        } else {
+            Route {
+                next_hop: Address::default(),
+                bgp_next_hop: Address::default(),
+                direction: None,
+                forwarding_status: 0,
+                mpls_top_label: 0,
+                ttl: [0; 2],
+                ..*self
+            }
+        };
         turned.autonomous_systems.swap(0, 1);
         turned.adjacent.swap(0, 1);
         turned.prefix_lengths.swap(0, 1);
@@ -122,6 +135,10 @@ impl Route {
                 *to = address();
             }
         };
+        let station = |to: &mut [u8; 6], before: bool| match octets.try_into() {
+            Ok(mac) if mac != [0; 6] && (before || *to == [0; 6]) => *to = mac,
+            _ => {}
+        };
         let longer = |to: &mut u8| *to = (*to).max(value as u8);
         match id {
             16 => self.autonomous_systems[0] = value,
@@ -142,8 +159,11 @@ impl Route {
             52 => self.ttl[0] = value as u8,
             53 => self.ttl[1] = value as u8,
             192 => self.ttl = [value as u8; 2],
-            56 | 81 => self.macs[0] = octets.try_into().unwrap_or_default(),
-            80 | 57 => self.macs[1] = octets.try_into().unwrap_or_default(),
+            // Before the router, else after it.
+            56 => station(&mut self.macs[0], true),
+            80 => station(&mut self.macs[1], true),
+            81 => station(&mut self.macs[0], false),
+            57 => station(&mut self.macs[1], false),
             225 | 281 => set(&mut self.translated[0]),
             226 | 282 => set(&mut self.translated[1]),
             227 => self.translated_ports[0] = value as u16,

@@ -102,6 +102,8 @@ pub struct Values<'a> {
     observed: u64,
     duration_ms: u64,
     icmp: u16,
+    /// Whether the type is a field of its own: 0 is an echo reply.
+    icmp_type: bool,
     biflow: u8,
     rtt_us: u32,
     /// The exporter's boot time, ms from the Unix epoch; 0 if not stated.
@@ -188,7 +190,10 @@ impl<'a> Values<'a> {
             Meaning::Observed => self.observed = number,
             Meaning::Boot => self.boot_ms = number,
             Meaning::Icmp => self.icmp |= number as u16,
-            Meaning::IcmpType => self.icmp |= (number as u16) << 8,
+            Meaning::IcmpType => {
+                self.icmp |= (number as u16) << 8;
+                self.icmp_type = true;
+            }
             Meaning::IcmpCode => self.icmp |= number as u16 & 0xff,
             Meaning::InputInterface => record.input_interface = at_most_32(number),
             Meaning::OutputInterface => record.output_interface = at_most_32(number),
@@ -269,7 +274,7 @@ impl<'a> Values<'a> {
             return Err(Refusal::Absurd);
         }
         if ICMP.contains(&record.protocol) {
-            let message = if self.icmp > 0 { self.icmp } else { record.ports[1] };
+            let message = if self.icmp > 0 || self.icmp_type { self.icmp } else { record.ports[1] };
             record.ports = [0, message];
         }
         record.handshake_rtt_us = self.rtt_us;
@@ -314,6 +319,7 @@ impl<'a> Values<'a> {
                     record.ports.swap(0, 1);
                 }
                 std::mem::swap(&mut record.input_interface, &mut record.output_interface);
+                record.turned = true;
             }
             _ => {}
         }
@@ -332,6 +338,12 @@ impl<'a> Values<'a> {
             }
             (Some(first), None) => last = Some(first.saturating_add(duration)),
             (None, Some(last)) => first = Some(last.saturating_sub(duration)),
+            (None, None) if self.observed == 0 && shape.first == Some(Clock::Uptime) && shape.last == shape.first => {
+                // Without the boot time: as long as the flow was, until its export.
+                last = Some(moment.export_ms);
+                let lasted = (self.last as u32).wrapping_sub(self.first as u32) as i32;
+                first = Some(moment.export_ms.saturating_sub(i64::from(lasted.max(0))));
+            }
             (None, None) => last = moment.ms(Clock::Milliseconds, self.observed),
             (Some(_), Some(_)) => {}
         }
@@ -343,10 +355,13 @@ impl<'a> Values<'a> {
 const LONGEST_PACKET: u32 = 20;
 const MOST: u32 = 48;
 
-/// Whether counts cannot be.
+/// Whether counts cannot be: packets of over a megabyte, or of less than an octet.
 #[inline]
 pub fn is_absurd(sent: &SentCounts) -> bool {
-    (sent.packets | sent.octets) >> MOST != 0 || sent.packets > 0 && sent.octets >> LONGEST_PACKET > sent.packets
+    let SentCounts { packets, octets, .. } = *sent;
+    let longer = packets > 0 && octets >> LONGEST_PACKET > packets;
+    let shorter = octets > 0 && packets > octets;
+    (packets | octets) >> MOST != 0 || longer || shorter
 }
 
 /// An IPv4 address as 16 octets.

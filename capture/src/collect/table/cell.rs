@@ -33,8 +33,8 @@ pub(super) struct Cell {
     pub(super) rtt_us: u32,
     pub(super) application_id: u16,
     pub(super) rare: Option<Box<Rare>>,
-    /// The end to which the routing data applies, and the index of the first record's routing data.
-    pub(super) route: Option<(End, u32)>,
+    /// The index of the first routing data seen from each end.
+    pub(super) routes: [Option<u32>; 2],
 }
 
 impl Cell {
@@ -50,7 +50,7 @@ impl Cell {
             rtt_us: 0,
             application_id: 0,
             rare: None,
-            route: None,
+            routes: [None; 2],
         }
     }
 
@@ -88,8 +88,8 @@ impl Cell {
         if part.application_id != 0 {
             self.application_id = part.application_id;
         }
-        if let (None, Some(route)) = (&self.route, part.route) {
-            self.route = Some((part.sender, route));
+        if let Some((end, route)) = part.route {
+            self.routes[usize::from(end)].get_or_insert(route);
         }
         if let Some(rare) = part.rare {
             match &mut self.rare {

@@ -6,7 +6,7 @@ use super::route;
 use crate::collect::element::routed::Route;
 use crate::collect::part::Rare;
 use crate::filter::FilterCounts;
-use crate::meter::key::{Compact as _, End, Key, V4, V6};
+use crate::meter::key::{Compact as _, Key, V4, V6};
 use crate::packet::{self, Address};
 use crate::publish::encode::BatchEncoder;
 use crate::volume::Volume;
@@ -37,8 +37,8 @@ pub struct CollectedRecord<'a> {
     key: Key,
     origin: &'a Origin,
     cell: &'a Cell,
-    /// The end to which the routing data applies, and the data.
-    route: Option<(End, &'a Route)>,
+    /// The routing data seen from each end.
+    routes: [Option<&'a Route>; 2],
 }
 
 impl Flows {
@@ -58,8 +58,8 @@ impl Flows {
 
     fn record<'a>(&'a self, key: Key, origin: u32, cell: &'a Cell) -> CollectedRecord<'a> {
         let origin = &self.origins[origin as usize];
-        let route = cell.route.map(|(end, route)| (end, &self.routes[route as usize]));
-        CollectedRecord { interval_ms: self.start_ms, key, origin, cell, route }
+        let routes = cell.routes.map(|route| route.map(|route| &self.routes[route as usize]));
+        CollectedRecord { interval_ms: self.start_ms, key, origin, cell, routes }
     }
 }
 
@@ -82,7 +82,7 @@ impl CollectedRecord<'_> {
 
     /// Adds it to a batch, as a message of `flow.proto`.
     pub fn encode(&self, batch: &mut BatchEncoder) {
-        let CollectedRecord { interval_ms, key, origin, cell, route } = self;
+        let CollectedRecord { interval_ms, key, origin, cell, routes } = self;
         let (end, guess) = cell.initiator(key);
         let (src, dst) = (usize::from(end), usize::from(1 - end));
         let (forward, reverse) = (&cell.sides[src], &cell.sides[dst]);
@@ -136,10 +136,13 @@ impl CollectedRecord<'_> {
             batch.number::<61>(u64::from(origin.sampling));
             batch.number::<62>(u64::from(input));
             batch.number::<63>(u64::from(output));
-            if let Some((seen_by, route)) = route {
-                batch.nested::<66>(|batch| {
-                    if *seen_by == end { route::fields(route, batch) } else { route::fields(&route.turned(), batch) }
-                });
+            match (routes[src], routes[dst]) {
+                (Some(route), _) => batch.nested::<66>(|batch| route::fields(route, batch)),
+                (None, Some(route)) => {
+                    let turned = route.turned(forward.packets == 0);
+                    batch.nested::<66>(|batch| route::fields(&turned, batch));
+                }
+                (None, None) => {}
             }
         });
     }

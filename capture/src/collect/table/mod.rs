@@ -176,7 +176,8 @@ impl Table {
             4 => self.hasher.hash_one(FlowKey { key: V4::of(&key.key), origin }),
             _ => self.hasher.hash_one(FlowKey { key: V6::of(&key.key), origin }),
         };
-        let route = record.routed.and_then(|routed| routed.read()).map(|route| self.routes.index(route));
+        let route = record.routed.and_then(|routed| routed.read());
+        let route = route.map(|route| (sender ^ End::from(record.turned), self.routes.index(route)));
         let whole = FlowPart::whole(record, sender, scaled, first, last, route);
         let start = first.div_euclid(interval_ms) * interval_ms;
         if last < start + interval_ms {

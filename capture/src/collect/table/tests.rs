@@ -386,6 +386,76 @@ fn directions_and_stations_are_as_the_router_says() {
     assert_eq!((message.src_mac, message.dst_mac), (0x0210_2030_4050, 0xfedc_ba98_7654));
 }
 
+#[test]
+fn next_hops_are_those_of_the_initiators_packets() {
+    let record = |last: u8, as_number: u8| {
+        let mut record = [0; 48];
+        [record[8], record[10], record[11], record[41], record[43]] = [192, 2, last, as_number, 99];
+        record
+    };
+    let (asked, answered) = (record(1, 1), record(2, 2));
+    let question = Imported { initiator_known: true, ..imported(5, 500, OPEN, OPEN) };
+    let asking = Imported { routed: Some(Routed::Netflow5(&asked)), ..question };
+    let answering = Imported { routed: Some(Routed::Netflow5(&answered)), initiator_known: false, ..answer(&question) };
+    let silent = Imported { routed: None, ..answering };
+    let route = |records: &[Imported<'_>]| {
+        let mut table = Table::new(OPTIONS, OPEN);
+        for record in records {
+            table.add((&mapped(9), 0), record);
+        }
+        let routed = only(&mut table).routed.unwrap();
+        (routed.src_as, routed.dst_as, routed.next_hop.last().copied())
+    };
+    assert_eq!(route(&[asking, answering]), (1, 99, Some(1)));
+    assert_eq!(route(&[answering, asking]), (1, 99, Some(1)));
+    assert_eq!(route(&[silent, asking]), (1, 99, Some(1)));
+    // The answer's next hop is not that of the question's packets, unless there are none.
+    assert_eq!(route(&[question, answering]), (99, 2, None));
+    let alone = Imported { ports: [443, 40_000], ..answering };
+    assert_eq!(route(&[alone]), (99, 2, Some(2)));
+    // An exporter that has the ends the other way round (IE 239) means those in its data, too.
+    let mut both = Imported { turned: true, ..asking };
+    both.sent[1] = both.sent[0];
+    assert_eq!(route(&[both]), (99, 1, None));
+}
+
+#[test]
+fn every_field_of_a_route_changes_its_hash() {
+    let hasher = RandomState::default();
+    let changes: [fn(&mut Route); 24] = [
+        |route| route.autonomous_systems[0] = 1,
+        |route| route.autonomous_systems[1] = 1,
+        |route| route.adjacent[0] = 1,
+        |route| route.adjacent[1] = 1,
+        |route| route.next_hop[15] = 1,
+        |route| route.bgp_next_hop[15] = 1,
+        |route| route.prefix_lengths[0] = 1,
+        |route| route.prefix_lengths[1] = 1,
+        |route| route.vrf[0] = 1,
+        |route| route.vrf[1] = 1,
+        |route| route.direction = Some(0),
+        |route| route.end_reason = 1,
+        |route| route.forwarding_status = 1,
+        |route| route.mpls_top_label = 1,
+        |route| route.ttl[0] = 1,
+        |route| route.ttl[1] = 1,
+        |route| route.macs[0][5] = 1,
+        |route| route.macs[1][5] = 1,
+        |route| route.translated[0][15] = 1,
+        |route| route.translated[1][15] = 1,
+        |route| route.translated_ports[0] = 1,
+        |route| route.translated_ports[1] = 1,
+        |route| route.observation_point = 1,
+        |_| {},
+    ];
+    let hashes = changes.map(|change| {
+        let mut route = Route::default();
+        change(&mut route);
+        hasher.hash_one(route)
+    });
+    assert_eq!(hashes.iter().collect::<std::collections::HashSet<_>>().len(), changes.len());
+}
+
 /// A route as it is read from a batch.
 fn message(route: &Route) -> proto::Routed {
     let mut batch = BatchEncoder::default();
