@@ -21,7 +21,8 @@ impl Add for Volume {
     type Output = Volume;
 
     fn add(self, other: Volume) -> Volume {
-        Volume { packets: self.packets + other.packets, octets: self.octets + other.octets }
+        // A sum that exporters can drive past the largest number stays there.
+        Volume { packets: self.packets.saturating_add(other.packets), octets: self.octets.saturating_add(other.octets) }
     }
 }
 
@@ -42,5 +43,16 @@ impl AddAssign for Volume {
 impl std::iter::Sum for Volume {
     fn sum<I: Iterator<Item = Volume>>(volumes: I) -> Volume {
         volumes.fold(Volume::default(), Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_stays_at_the_largest_number() {
+        let most = Volume { packets: 3, octets: u64::MAX - 1 };
+        assert_eq!([most, most].into_iter().sum::<Volume>(), Volume { packets: 6, octets: u64::MAX });
     }
 }

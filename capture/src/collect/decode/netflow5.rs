@@ -73,7 +73,7 @@ fn record<'a>(
     if sent.packets == 0 && sent.octets == 0 {
         return Err(Refusal::Empty);
     }
-    if is_absurd(&sent) {
+    if is_absurd(&sent, sampling) {
         return Err(Refusal::Absurd);
     }
     let protocol = data[38];

@@ -5,7 +5,7 @@ use crate::collect::element::event::{self, Take};
 use crate::collect::element::moment::Moment;
 use crate::collect::element::routed::Routed;
 use crate::collect::element::template::{Template, TemplateField};
-use crate::collect::element::values::Values;
+use crate::collect::element::values::{Values, is_absurd};
 use crate::collect::exporter::ExporterInfo;
 use crate::collect::exporter::Protocol;
 use crate::collect::exporter::counting::Units;
@@ -228,6 +228,10 @@ impl<T: Take> Message<'_, T> {
                         counts.count(Refusal::PayloadOctets);
                     }
                     read.sampling = talk.rates.of(&values.sampled, read.input_interface, id);
+                    if read.sampling.is_some() && read.sent.iter().any(|sent| is_absurd(sent, read.sampling)) {
+                        counts.count(Refusal::Absurd);
+                        continue;
+                    }
                     if template.is_routed() {
                         read.routed = Some(Routed::Record(template, record));
                     }

@@ -6,7 +6,7 @@ use crate::collect::element::event::Take;
 use crate::collect::element::frame;
 use crate::collect::element::moment::Moment;
 use crate::collect::element::routed::{Route, Routed};
-use crate::collect::element::values::{is_mapped, mapped};
+use crate::collect::element::values::{is_absurd, is_mapped, mapped};
 use crate::collect::exporter::ExporterInfo;
 use crate::collect::exporter::Protocol;
 use crate::collect::exporter::counting::{Counting, Units};
@@ -307,6 +307,9 @@ fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) ->
     record.sent[0].packets = 1;
     (record.first_ms, record.last_ms) = (received_ms, received_ms);
     record.sampling = Some(sample.rate).filter(|&rate| rate > 0);
+    if is_absurd(&record.sent[0], record.sampling) {
+        return Err(Refusal::Absurd);
+    }
     (record.input_interface, record.output_interface) = (sample.input, sample.output);
     if routed {
         record.routed = Some(Routed::Sflow(sample.records.0));

@@ -374,6 +374,25 @@ fn flags_of_yaf_are_joined_and_absurd_counts_refused() {
 }
 
 #[test]
+fn a_sampling_rate_that_no_link_could_carry_is_absurd() {
+    let fields = [&SHORT[..], &[(0, 34, 4)]].concat();
+    let records: Vec<u8> = [1 << 12, 1 << 24]
+        .iter()
+        .flat_map(|rate| row(&fields, &[0x0a00_0001, 0x0a00_0002, 1 << 20, 1 << 30, *rate]))
+        .collect();
+    let mut decoder = Decoder::default();
+    let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &records)]));
+    assert_eq!(read.flows.iter().map(|(record, _)| record.sampling).collect::<Vec<_>>(), [Some(1 << 12)]);
+    assert_eq!(decoder.counts().of(Refusal::Absurd), 1);
+    let sample = |rate, length| {
+        words(&[2, 3, rate, 9000, 2, 5, 6, 1, 3, 32, length, 17, 0x0a00_0001, 0x0a00_0002, 53, 999, 0, 0])
+    };
+    let data = sflow(1, 1000, &[(1, sample(u32::MAX, 1500)), (1, sample(u32::MAX, 1 << 19))]);
+    assert_eq!(all(&mut decoder, &data).flows.len(), 1);
+    assert_eq!(decoder.counts().of(Refusal::Absurd), 2);
+}
+
+#[test]
 fn stations_before_the_router_take_precedence_and_zeros_say_nothing() {
     let macs = [(0, 56, 6), (0, 57, 6), (0, 80, 6), (0, 81, 6)];
     let read = |order: [usize; 4], values: [u64; 4]| {

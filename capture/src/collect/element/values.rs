@@ -270,7 +270,7 @@ impl<'a> Values<'a> {
                 return Err(Refusal::Empty);
             }
         }
-        if record.sent.iter().any(is_absurd) {
+        if record.sent.iter().any(|sent| is_absurd(sent, None)) {
             return Err(Refusal::Absurd);
         }
         if ICMP.contains(&record.protocol) {
@@ -355,13 +355,14 @@ impl<'a> Values<'a> {
 const LONGEST_PACKET: u32 = 20;
 const MOST: u32 = 48;
 
-/// Whether counts cannot be: packets of over a megabyte, or of less than an octet.
+/// Whether counts cannot be: packets of over a megabyte, or of less than an octet; or too many, scaled by the sampling rate.
 #[inline]
-pub fn is_absurd(sent: &SentCounts) -> bool {
+pub fn is_absurd(sent: &SentCounts, sampling: Option<u32>) -> bool {
     let SentCounts { packets, octets, .. } = *sent;
     let longer = packets > 0 && octets >> LONGEST_PACKET > packets;
     let shorter = octets > 0 && packets > octets;
-    (packets | octets) >> MOST != 0 || longer || shorter
+    let scaled = (packets | octets).saturating_mul(u64::from(sampling.unwrap_or(1).max(1)));
+    scaled >> MOST != 0 || longer || shorter
 }
 
 /// An IPv4 address as 16 octets.
