@@ -194,12 +194,14 @@ class Lanes:
                 while lane.is_alive():
                     lane.join(0.5)
         except BaseException:
-            self.ended = True
-            for process in list(self.running.values()):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGINT)
+            with self.lock:
+                self.ended = True
+                groups = [process.pid for process in self.running.values()]
+            end(groups, signal.SIGINT)
             for lane in lanes:
                 lane.join()
+            # What a shell started in the background ignores SIGINT.
+            end(groups, signal.SIGTERM)
             raise
 
     def _lane(self) -> None:
@@ -219,16 +221,17 @@ class Lanes:
         part.status = 0
         with part.log.open("wb") as log:
             for command in part.selected(self.only):
-                if self.ended:
-                    break
                 log.write(f"$ {command}\n".encode())
                 log.flush()
-                process = subprocess.Popen(
-                    ["nice", "-n", str(part.nice), "bash", "-c", command],
-                    cwd=CHECKOUT / part.folder, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                    start_new_session=True,
-                )  # fmt: skip
-                self.running[part.name] = process
+                with self.lock:
+                    if self.ended:
+                        break
+                    process = subprocess.Popen(
+                        ["nice", "-n", str(part.nice), "bash", "-c", command],
+                        cwd=CHECKOUT / part.folder, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                        start_new_session=True,
+                    )  # fmt: skip
+                    self.running[part.name] = process
                 status = process.wait()
                 # pytest exits with 5 if no test matched: another part has the requested tests.
                 if status and not (self.only and status == NONE_RAN):
@@ -270,6 +273,13 @@ def counted(part: Part) -> tuple[int, collections.Counter[str]]:
         elif said := re.fullmatch(r"SKIPPED (\d+) (.+)", line):
             skipped[said[2]] += int(said[1])
     return ran, skipped
+
+
+def end(groups: list[int], number: signal.Signals) -> None:
+    """Sends a signal to every process of these groups."""
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, number)
 
 
 def say(text: str) -> None:

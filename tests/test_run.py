@@ -125,24 +125,32 @@ def test_an_unknown_part_is_named_and_list_names_all(runner: Runner, capfd: pyte
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_everything_that_was_started(number: signal.Signals, tmp_path: Path) -> None:
     waiting = tmp_path / "waiting"
+    (tmp_path / "wait.py").write_text(f"""
+import os, sys, time
+with open("{waiting}.new", "w") as file:
+    file.write(f"{{os.getpid()}} {{sys.argv[1]}}")
+os.rename("{waiting}.new", "{waiting}")
+time.sleep(300)
+""")
     script = tmp_path / "start.py"
+    # The shell's process in the background ignores SIGINT.
     script.write_text(f"""
 import sys, pathlib
 sys.path.insert(0, {str(CHECKOUT / "tests")!r})
 import run
 run.LOGS = pathlib.Path({str(tmp_path)!r})
-run.parts = lambda what: [run.Part("slow", ".", ["bash -c 'echo $$ > {waiting}.new; mv {waiting}.new {waiting}; exec sleep 300'; true"])]
+run.parts = lambda what: [run.Part("slow", ".", ["sleep 300 & {sys.executable} {tmp_path}/wait.py $!; true"])]
 sys.argv = ["run.py", "check"]
 run.start()
 """)
     process = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True)
     try:
         wait_for(waiting.exists)
-        child = int(waiting.read_text())
+        children = [int(word) for word in waiting.read_text().split()]
         process.send_signal(number)
         assert "interrupted" in process.communicate(timeout=30)[1]
         assert process.returncode == 1
-        wait_for(lambda: not is_running(child))
+        wait_for(lambda: not any(map(is_running, children)))
     finally:
         process.kill()
 

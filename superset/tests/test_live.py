@@ -257,7 +257,7 @@ def test_lists_say_that_nobody_is_in_them(superset: Superset, store: Store) -> N
     ):
         more = [{"col": "host", "op": "IN", "val": ["192.0.2.1"]}] if table in ("findings", "identity") else []
         rows = query(superset, table, {"columns": [column], "metrics": [], "filters": filters + more})["data"]
-        assert [said in row[column] for row in rows] == [True], (table, rows)
+        assert any(said in row[column] for row in rows), (table, rows)
 
 
 def test_what_strays_from_the_usual_is_found(superset: Superset, store: Store) -> None:
