@@ -26,16 +26,26 @@ CLASSES := .weir/java/flink.jsa
 demo: build ## The whole path with live traffic, on one screen (PCAP=file, IFACE=eth0, ONCE=1)
 	$(WEIR) demo $(if $(PCAP),--pcap '$(PCAP)') $(if $(IFACE),--iface '$(IFACE)') $(if $(ONCE),--once)
 
-check: $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp ## After every change: linters, units without an engine, documents
+# The names of the parts need nothing that is built.
+ifeq ($(PART),list)
+check test test-long:
+	@python3 tests/run.py $(@:test-long=long) --part list
+else
+check: named-check $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp ## After every change: linters, units without an engine, documents
 	@$(PYTHON) tests/run.py check $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 
-test: setup-tests ## Every test (PART=e2e: one part; T=test_path: those whose name holds it)
+test: named-test setup-tests ## Every test (PART=e2e: one part; PART=list: their names; T=test_path: tests whose name holds it)
 	$(MAKE) -j2 --output-sync=target build
 	@$(MAKE) $(CLASSES)
 	@$(PYTHON) tests/run.py test $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 
-test-long: setup-tests build ## What proves something over hours: kills, whole corpora, fuzzing (PART=, T=)
+test-long: named-long setup-tests build ## What proves something over hours: kills, whole corpora, fuzzing (PART=, T=)
 	@$(PYTHON) tests/run.py long $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
+endif
+
+# A name that no part has is an error before anything is installed.
+named-%:
+	@$(if $(PART),python3 tests/run.py $* --part '$(PART)' --find)
 
 ## Building -----------------------------------------------------------------------------------------------------------
 

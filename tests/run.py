@@ -2,7 +2,8 @@
 
 `make check`, `make test` and `make test-long` call this. Two lanes work through a list of parts, since a developer has
 at least two cores; each part's output goes to `.weir/test-logs/<part>.log`, and the end of a failed part's output is
-shown. The last lines give the duration of each part, and each skipped test with its reason and count.
+shown. The last lines give the number of tests that ran, the duration of each part, and each skipped test with its
+reason and count. A part of tests that runs none has failed, and so has a run whose `--only` selects none.
 
 Example: python tests/run.py test --part e2e --only test_path
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import os
 import re
 import shlex
@@ -31,6 +33,8 @@ STACK = VENVS / "stack/bin"
 TEMPORARY = tempfile.TemporaryDirectory(prefix="weir-tests-", ignore_cleanup_errors=True)
 #: Lines of a failed part's output to show.
 SHOWN = 120
+#: Status of a part whose commands all ended well, and ran no test: that of pytest for the same.
+NONE_RAN = 5
 #: Permitted reasons to skip a test on a fresh Debian as root; with any other reason the test should have run.
 MAY_LACK = re.compile(r"\.\./shared|kernel module")
 
@@ -39,7 +43,8 @@ MAY_LACK = re.compile(r"\.\./shared|kernel module")
 class Part:
     """Commands that run one after another.
 
-    select: options appended to each command to run only tests whose name contains `{}`; a part without it runs whole.
+    select: options that take the place of `{only}` in a command, to run only tests whose name contains `{}`. A command
+    without `{only}` runs no tests of which one could be selected: it is left out if one is.
     """
 
     name: str
@@ -50,12 +55,25 @@ class Part:
     began: float = 0.0
     seconds: float = 0.0
     status: int | None = None
+    ran: int = 0
     skipped: collections.Counter[str] = field(default_factory=collections.Counter)
+
+    def selected(self, only: str | None) -> list[str]:
+        """The commands that run everything, or only tests whose name contains `only`."""
+        if only is None:
+            return [command.replace(" {only}", "") for command in self.commands]
+        options = self.select.replace("{}", shlex.quote(only))
+        return [command.replace("{only}", options) for command in self.commands if "{only}" in command]
 
     @property
     def log(self) -> Path:
         """Log of the part's output."""
         return LOGS / f"{self.name}.log"
+
+    @property
+    def is_maven(self) -> bool:
+        """Whether Maven runs the tests, and so surefire reports on them."""
+        return any(command.startswith("mvn") for command in self.commands)
 
     @property
     def report(self) -> Path:
@@ -67,14 +85,15 @@ def pytest(part: str, python: Path, words: str) -> str:
     """A command that runs pytest and reports as this part."""
     # Concurrent sessions would delete each other's folders: each has its own, removed at the end of the run.
     places = f"--junitxml {shlex.quote(str(LOGS / part))}.xml --basetemp {TEMPORARY.name}/{part}"
-    return f"{shlex.quote(str(python))} -m pytest -q {places} {words}"
+    return f"{shlex.quote(str(python))} -m pytest -q {places} {words} {{only}}"
 
 
 def parts(what: str) -> list[Part]:
     """The parts of `check`, `test` or `long`, the longest first."""
     stack, clickhouse = VENVS / "stack/bin/python", VENVS / "clickhouse/bin/python"
     quoted = shlex.quote(str(STACK))
-    select = "-k '{}'"
+    by_pytest, by_cargo = "-k {}", "{}"
+    by_surefire = "-Dtest='*'{}'*' -Dsurefire.failIfNoSpecifiedTests=false"
     python = Part(
         "lint",
         ".",
@@ -94,38 +113,39 @@ def parts(what: str) -> list[Part]:
             "cargo fmt --check",
             "cargo clippy --quiet --locked --all-targets -- -D warnings",
             "cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib --bins --target-dir target",
-            "cargo test --quiet --locked --manifest-path mutants/Cargo.toml --target-dir target",
+            "cargo test --quiet --locked --manifest-path mutants/Cargo.toml --target-dir target {only}",
         ],
+        by_cargo,
         nice=5,
     )
     documents = pytest(
         "documents",
         stack,
-        "tests/test_docs.py tests/test_compose.py tests/test_copies.py tests/test_makefile.py tests/test_schema.py tests/peers",
+        "tests/test_run.py tests/test_docs.py tests/test_compose.py tests/test_copies.py tests/test_makefile.py tests/test_schema.py tests/peers",
     )
     if what == "check":
         return [
-            Part("rust", "capture", [*clippy.commands, "cargo test --locked --quiet --lib"], " {}"),
+            Part("rust", "capture", [*clippy.commands, "cargo test --locked --quiet --lib {only}"], by_cargo),
             Part(
                 "java",
                 "flink-jobs",
-                ["mvn -q -B spotless:check test -DexcludedGroups=engine"],
-                " -Dtest='*{}*' -Dsurefire.failIfNoSpecifiedTests=false",
+                ["mvn -q -B spotless:check test -DexcludedGroups=engine {only}"],
+                by_surefire,
             ),
             python,
-            Part("stack", "stack", [pytest("stack", stack, "tests")], select),
-            Part("assets", ".", [pytest("assets", stack, "superset/tests/test_assets.py")], select),
+            Part("stack", "stack", [pytest("stack", stack, "tests")], by_pytest),
+            Part("assets", ".", [pytest("assets", stack, "superset/tests/test_assets.py")], by_pytest),
             Part(
                 "store",
                 "clickhouse",
                 [pytest("store", clickhouse, "-n 0 tests/test_lexer.py tests/test_schema.py")],
-                select,
+                by_pytest,
             ),
-            Part("documents", ".", [documents], select),
+            Part("documents", ".", [documents], by_pytest),
         ]
     if what == "long":
         return [
-            Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], select),
+            Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], by_pytest),
             Part("jobs", ".", ["make simulate SEEDS=20000"], nice=5),
             Part("collector", ".", ["make simulate-collector SEEDS=20000"], nice=5),
             Part("mutants", ".", ["make mutants PART=capture"], nice=5),
@@ -137,21 +157,21 @@ def parts(what: str) -> list[Part]:
             Part("fuzz", ".", ["make fuzz MINUTES=5"]),
         ]
     return [
-        Part("e2e", "tests", [pytest("e2e", stack, "-v -n 4 --dist loadfile --no-loadscope-reorder e2e")], select),
-        Part("superset", ".", [pytest("superset", stack, "superset/tests")], select),
-        Part("capture", "capture", ["cargo test --locked --quiet"], " {}", nice=5),
+        Part("e2e", "tests", [pytest("e2e", stack, "-v -n 4 --dist loadfile --no-loadscope-reorder e2e")], by_pytest),
+        Part("superset", ".", [pytest("superset", stack, "superset/tests")], by_pytest),
+        Part("capture", "capture", ["cargo test --locked --quiet {only}"], by_cargo, nice=5),
         Part(
             "flink-jobs",
             "flink-jobs",
-            ["mvn -q -B verify"],
-            " -Dtest='*{}*' -Dsurefire.failIfNoSpecifiedTests=false",
+            ["mvn -q -B verify {only}"],
+            by_surefire,
             5,
         ),
-        Part("clickhouse", "clickhouse", [pytest("clickhouse", clickhouse, "")], select, 5),
+        Part("clickhouse", "clickhouse", [pytest("clickhouse", clickhouse, "")], by_pytest, 5),
         clippy,
         python,
-        Part("stack", "stack", [pytest("stack", stack, "tests")], select),
-        Part("documents", ".", [documents], select),
+        Part("stack", "stack", [pytest("stack", stack, "tests")], by_pytest),
+        Part("documents", ".", [documents], by_pytest),
     ]
 
 
@@ -174,11 +194,14 @@ class Lanes:
                 while lane.is_alive():
                     lane.join(0.5)
         except BaseException:
-            self.ended = True
-            for process in list(self.running.values()):
-                os.killpg(process.pid, signal.SIGINT)
+            with self.lock:
+                self.ended = True
+                groups = [process.pid for process in self.running.values()]
+            end(groups, signal.SIGINT)
             for lane in lanes:
                 lane.join()
+            # What a shell started in the background ignores SIGINT.
+            end(groups, signal.SIGTERM)
             raise
 
     def _lane(self) -> None:
@@ -190,56 +213,73 @@ class Lanes:
             self._part(part)
 
     def _part(self, part: Part) -> None:
-        part.began = time.monotonic()
+        part.began = time.time()
         say(f"▸ {part.name}")
         part.report.unlink(missing_ok=True)
         peers = CHECKOUT / ".weir/peers/bin"
         environment = os.environ | {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin:{peers}"}
         part.status = 0
         with part.log.open("wb") as log:
-            for command in part.commands:
-                if self.only and part.select:
-                    command += " " + part.select.format(self.only)
+            for command in part.selected(self.only):
                 log.write(f"$ {command}\n".encode())
                 log.flush()
-                process = subprocess.Popen(
-                    ["nice", "-n", str(part.nice), "bash", "-c", command],
-                    cwd=CHECKOUT / part.folder, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                    start_new_session=True,
-                )  # fmt: skip
-                self.running[part.name] = process
+                with self.lock:
+                    if self.ended:
+                        break
+                    process = subprocess.Popen(
+                        ["nice", "-n", str(part.nice), "bash", "-c", command],
+                        cwd=CHECKOUT / part.folder, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                        start_new_session=True,
+                    )  # fmt: skip
+                    self.running[part.name] = process
                 status = process.wait()
                 # pytest exits with 5 if no test matched: another part has the requested tests.
-                if status and not (self.only and status == 5):
+                if status and not (self.only and status == NONE_RAN):
                     part.status = status
                     break
         self.running.pop(part.name, None)
-        part.seconds = time.monotonic() - part.began
-        part.skipped = skipped(part)
+        part.seconds = time.time() - part.began
+        part.ran, part.skipped = counted(part)
+        if part.select and not part.status and not part.ran and not self.only:
+            part.status = NONE_RAN
+            with part.log.open("a") as log:
+                log.write("no test ran\n")
         say(f"{'✓' if not part.status else '✗'} {part.name} {part.seconds:.0f} s")
         if part.status and not self.ended:
             lines = part.log.read_text(errors="replace").splitlines()
             say("\n".join(f"    {line}" for line in lines[-SHOWN:]))
 
 
-def skipped(part: Part) -> collections.Counter[str]:
-    """The reasons why tests of a part were skipped, each with its count: from pytest's and surefire's reports, and from
-    lines `SKIPPED <count> <reason>` in the output.
+def counted(part: Part) -> tuple[int, collections.Counter[str]]:
+    """How many tests of a part ran, and the reasons why others were skipped, each with its count: from the reports of
+    pytest and surefire, and from cargo's lines `test result:` and lines `SKIPPED <count> <reason>` in the output.
     """
-    found: collections.Counter[str] = collections.Counter()
-    surefire = [
-        path
-        for path in (CHECKOUT / part.folder / "target/surefire-reports").glob("*.xml")
-        if "mvn" in part.commands[-1]
-    ]
+    ran = 0
+    skipped: collections.Counter[str] = collections.Counter()
+    # An earlier run's reports stay in surefire's folder.
+    surefire = (CHECKOUT / part.folder / "target/surefire-reports").glob("*.xml") if part.is_maven else []
     for report in [part.report, *surefire]:
-        if report.exists():
-            for one in ElementTree.parse(report).iter("skipped"):
-                found[one.get("message") or "no reason given"] += 1
+        if not report.exists() or report.stat().st_mtime < part.began - 1:
+            continue
+        for test in ElementTree.parse(report).iter("testcase"):
+            reason = test.find("skipped")
+            if reason is None:
+                ran += 1
+            else:
+                skipped[reason.get("message") or "no reason given"] += 1
     for line in part.log.read_text(errors="replace").splitlines():
-        if said := re.fullmatch(r"SKIPPED (\d+) (.+)", line):
-            found[said[2]] += int(said[1])
-    return found
+        if result := re.match(r"test result: .*?(\d+) passed; (\d+) failed", line):
+            ran += int(result[1]) + int(result[2])
+        elif said := re.fullmatch(r"SKIPPED (\d+) (.+)", line):
+            skipped[said[2]] += int(said[1])
+    return ran, skipped
+
+
+def end(groups: list[int], number: signal.Signals) -> None:
+    """Sends a signal to every process of these groups."""
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, number)
 
 
 def say(text: str) -> None:
@@ -255,13 +295,19 @@ def main() -> int:
     parser.add_argument("--part", help="only this part: --part list names them")
     parser.add_argument("--only", help="only tests whose name contains this")
     parser.add_argument("--lanes", type=int, default=2, help="parts at once (default 2)")
+    parser.add_argument("--find", action="store_true", help="only look whether there is such a part")
     options = parser.parse_args()
     todo = parts(options.what)
+    names = [part.name for part in todo]
+    if options.part == "list":
+        say("\n".join(names))
+        return 0
     if options.part:
         todo = [part for part in todo if part.name == options.part]
         if not todo:
-            names = ", ".join(part.name for part in parts(options.what))
-            raise SystemExit(f"no part is called '{options.part}'; there are: {names}")
+            raise SystemExit(f"no part is called '{options.part}'; there are: {', '.join(names)}")
+    if options.find:
+        return 0
     if options.only:
         todo = [part for part in todo if part.select]
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -274,16 +320,30 @@ def main() -> int:
     failed = [part.name for part in todo if part.status != 0]
     took = time.monotonic() - began
     times = ", ".join(f"{part.name} {part.seconds:.0f} s" for part in todo)
-    say(f"{sum(part.skipped.total() for part in todo)} tests skipped; {times}")
+    ran, left = sum(part.ran for part in todo), sum(part.skipped.total() for part in todo)
+    say(f"{ran} tests ran, {left} were skipped; {times}")
     if failed:
         say(f"FAILED after {took:.0f} s: {', '.join(failed)}; whole outputs are in {LOGS}")
+        return 1
+    if options.only and not any(part.ran for part in todo):
+        say(
+            f"FAILED after {took:.0f} s: no test ran: none has a name that contains '{options.only}', or all were skipped"
+        )
         return 1
     say(f"all passed in {took:.0f} s")
     return 0
 
 
-if __name__ == "__main__":
+def start() -> None:
+    """Run, and end everything that was started if a signal ends this process."""
+    # A shell's background job ignores SIGINT, and so would the processes that are to end by it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit("interrupted: everything that was started has ended")
+
+
+if __name__ == "__main__":
+    start()

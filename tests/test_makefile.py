@@ -49,6 +49,18 @@ def test_clean_removes_what_was_built_and_nothing_else(checkout: Path, tmp_path:
     assert (tmp_path / "my/precious").exists()
 
 
+@pytest.mark.parametrize("target", ["check", "test", "test-long"])
+def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: Path, target: str) -> None:
+    (checkout / "tests").mkdir()
+    shutil.copy(CHECKOUT / "tests/run.py", checkout / "tests/run.py")
+    names = make(checkout, target, "PART=list").split()
+    assert {"check": "rust", "test": "e2e", "test-long": "kills"}[target] in names
+    done = subprocess.run(["make", target, "PART=typo"], cwd=checkout, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"no part is called 'typo'; there are: {', '.join(names)}" in done.stderr
+    assert not done.stdout
+
+
 def test_nothing_is_made_outside(checkout: Path) -> None:
     commands = make(checkout, "--dry-run", "build")
     assert ".weir/venvs/stack" in commands

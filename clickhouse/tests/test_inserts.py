@@ -20,7 +20,7 @@ def _insert(server: Server, table: str, first: int, rows: int, **params: object)
 
 
 def test_eight_threads(server: Server, database: str) -> None:
-    """Inserts, reads and failures mixed; settings of one request are never another's."""
+    """Threads mix inserts, reads and failures; the settings of one request do not apply to another."""
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY a")
 

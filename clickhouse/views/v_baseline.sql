@@ -1,5 +1,5 @@
 -- Usual values: the median of the five-minute means by hour of day, separately for working days and weekends, and the
--- median absolute deviation from it. Windows in which a label has no row count as 0.
+-- median absolute deviation from it. A window without a row for a label counts as 0.
 CREATE OR REPLACE VIEW v_baseline
 (
     scope Enum8('probe' = 1, 'all' = 2) COMMENT 'probe: what one probe counts. all: what all probes count together',

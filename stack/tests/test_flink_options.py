@@ -31,10 +31,12 @@ _FROM_ELSEWHERE = {
 }
 
 
-def _documented() -> set[str]:
-    """The options that the jobs have, from the reference that a test of the documents holds against `--help`."""
+def _documented() -> dict[str, str]:
+    """The jobs' options and their defaults, from the reference that a test of the documents holds against `--help`."""
     page = (CHECKOUT / "docs/reference/flink-jobs.md").read_text()
-    return set(re.findall(r"^  --([a-z-]+) [^ ,]", page.split("Options:")[1].split("Example:")[0], re.M))
+    options = re.split(r"^  --(?=[a-z-]+ [^ ,])", page.split("Options:")[1].split("  --help")[0], flags=re.M)[1:]
+    defaults = [re.search(r"\[([^\]]+)\]\s*$", option) for option in options]
+    return {option.split()[0]: found[1] if found else "" for option, found in zip(options, defaults, strict=True)}
 
 
 def _flink(tmp_path: Path, **settings: object) -> Service:
@@ -50,8 +52,16 @@ def _given(service: Service) -> dict[str, str]:
 def test_every_option_of_the_jobs_can_be_set(tmp_path: Path) -> None:
     given = set(_given(_flink(tmp_path, as_database="/a.mmdb", country_database="/c.mmdb")))
     assert given >= _FROM_ELSEWHERE
-    assert given | set(_OWN) == _documented()
+    assert given | set(_OWN) == set(_documented())
     assert {name.replace("-", "_") for name in given - _FROM_ELSEWHERE} <= set(config.Flink.model_fields)
+
+
+def test_the_jobs_and_the_configuration_have_the_same_defaults() -> None:
+    documented = {name.replace("-", "_"): default for name, default in _documented().items()}
+    configured = {key: value for key, value in config.Flink().model_dump().items() if key in documented}
+    assert len(configured) > 15
+    said = {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in configured.items()}
+    assert said == {key: documented[key] for key in said}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from weir import sizing
 from weir.cli import app
-from weir.config import CHECKOUT
+from weir.config import CHECKOUT, Storage
 from weir.errors import WeirError
 
 SITE = sizing.Plan(flows_a_second=2_000, probes=1, raw_days=14, hourly_years=3, daily_years=10)
@@ -53,6 +54,19 @@ def test_the_command_prints_the_plan_with_the_sources_of_its_numbers() -> None:
     made = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert made["octets"] == pytest.approx(SITE.octets)
     assert all(one["source"] for one in made["constants"].values())
+
+
+def test_the_command_takes_retention_from_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIR_HOME", str(tmp_path))
+
+    def days(*more: str) -> list[float]:
+        words = ["storage", "plan", "--flows-per-second", "2000", "--json", *more]
+        return [tier["days"] for tier in json.loads(CliRunner().invoke(app, words).stdout)["tiers"][:2]]
+
+    assert days() == pytest.approx([Storage().raw_days, Storage().hourly_days])
+    (tmp_path / "weir.yaml").write_text("storage: {raw_days: 5, hourly_days: 730}\n")
+    assert days() == pytest.approx([5, 730])
+    assert days("--raw-days", "6", "--hourly-years", "1") == pytest.approx([6, 365])
 
 
 def test_the_page_shows_what_the_command_prints() -> None:

@@ -162,7 +162,7 @@ class Plan:
                 f"{tier.rows_a_day:,.0f}",
                 f"{tier.octets_a_row:.1f}",
                 octets(tier.octets_a_day),
-                f"{tier.days:,.0f} days" if tier.days < 365 else f"{tier.days / 365:g} years",
+                f"{tier.days:,.0f} days" if tier.days < 365 else f"{tier.days / 365:.3g} years",
                 octets(tier.octets),
             )
         console.print(table)

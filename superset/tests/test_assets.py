@@ -111,6 +111,35 @@ def test_chart_names_what_is_there(name: str) -> None:
     assert set(timed) == ({"time"} if dataset["main_dttm_col"] else set())
 
 
+def _lists(column: str) -> dict[str, set[str]]:
+    """The names that a column may have, by table: of lists, and of what the rows of mixes are by."""
+    found = {}
+    for path in (weir_assets.FOLDER.parents[1] / "clickhouse/lists").glob("*.sql"):
+        if enum := re.search(rf"MODIFY COLUMN {column} Enum8\(([^)]*)\)", path.read_text()):
+            found[path.stem] = set(re.findall(r"'(\w+)'", enum[1]))
+    return found
+
+
+@pytest.mark.parametrize("column", ["list", "dimension"])
+def test_a_chart_names_lists_that_the_jobs_write(column: str) -> None:
+    chosen = 0
+    for name, chart in CHARTS.items():
+        views = set(re.findall(r"\bv_(\w+)", DATASETS[chart["dataset_uuid"]]["sql"] or ""))
+        known = {
+            one
+            for table, names in _lists(column).items()
+            if table in {v.removesuffix("_daily") for v in views}
+            for one in names
+        }
+        params = chart["params"]
+        for one in [one for key in params if key.startswith("adhoc_filters") for one in params[key]]:
+            if one["subject"] == column:
+                value = one["comparator"]
+                assert set(value if isinstance(value, list) else [value]) <= known, (name, value)
+                chosen += 1
+    assert chosen > 3
+
+
 def _placed(name: str) -> list[dict[str, Any]]:
     nodes = DASHBOARDS[name]["position"].values()
     return [node["meta"] for node in nodes if isinstance(node, dict) and node["type"] == "CHART"]

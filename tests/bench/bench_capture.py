@@ -498,7 +498,7 @@ class Bench:
     def live(self) -> None:
         """The rows that need a live link."""
         if os.geteuid() != 0 or not shutil.which("ip"):
-            self.rows.append(Row("live rows", note="skipped: they take root and iproute2"))
+            self.rows.append(Row("live rows", note="skipped: they need root and iproute2"))
             return
         seconds = 1.0 if self.once else 3.0
         broker = bench_live.Broker()

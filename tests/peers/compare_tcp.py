@@ -321,7 +321,7 @@ def row(name: str, way: str, counts: Counter[tuple[str, str]]) -> str:
 
 
 def files(given: list[Path]) -> Iterator[Path]:
-    """The files given, and those in folders given."""
+    """The named files, and every file within the named folders."""
     for path in given:
         yield from sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
 

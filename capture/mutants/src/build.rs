@@ -86,7 +86,7 @@ impl Copy {
         self.programs()
     }
 
-    /// Of the tests that run anywhere: those of tests/live take root, and depend on what else the host does.
+    /// Of the tests that run anywhere: those of tests/live need root, and depend on what else the host does.
     fn programs(&self) -> Result<Built> {
         let messages = self.cargo(&["test", "--no-run", "--lib", "--test", "it"])?;
         let mut programs = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests of the whole agent that run anywhere, in one program so that it is linked once. Those that take root, namespaces,
+//! Tests of the whole agent that run anywhere, in one program so that it is linked once. Those that need root, namespaces,
 //! kernel modules or captures beside the checkout are in `tests/live`.
 
 mod cli;

@@ -39,7 +39,7 @@ impl Need {
         match self {
             Need::Namespaces => Net::make("need")
                 .is_none()
-                .then(|| "network namespaces cannot be made: it takes root and iproute2".to_owned()),
+                .then(|| "network namespaces cannot be made: that needs root and iproute2".to_owned()),
             Need::Xdp => match Net::make("needxdp") {
                 None => Need::Namespaces.missing(),
                 Some(net) => xdp::open(&net).err().map(|error| format!("no AF_XDP: {error:#}")),
@@ -56,7 +56,7 @@ impl Need {
                 command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
                 command.args(["--inh-caps=-all,+net_raw", "--ambient-caps=-all,+net_raw", "true"]);
                 let done = command.output().is_ok_and(|output| output.status.success());
-                (!done).then(|| "setpriv is missing or not permitted: it takes root and util-linux".to_owned())
+                (!done).then(|| "setpriv is missing or not permitted: that needs root and util-linux".to_owned())
             }
             Need::Libpcap => Compiler::load().err().map(|error| error.to_string()),
             Need::PfRing => Library::load(None).err().map(|error| format!("{error:#}")),

@@ -18,7 +18,7 @@ OneWay = Annotated[
 
 
 def _rank(default: str = "") -> Any:
-    """The option of a probe's rank."""
+    """The option `--rank`; `default` ends its help."""
     text = f"Rank among the probes that see the same flow; the lowest comes first.{default}"
     return typer.Option(min=0, max=2**31 - 1, help=text)
 

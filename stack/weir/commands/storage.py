@@ -67,8 +67,13 @@ def roll_up(
 def plan(
     flows_per_second: Annotated[float, typer.Option(help="New flows per second, averaged over a day.")],
     probes: Annotated[int, typer.Option(min=1, help="Number of probes.")] = 1,
-    raw_days: Annotated[float, typer.Option(help="Retention of raw records.")] = 7,
-    hourly_years: Annotated[float, typer.Option(help="Retention of hourly records.")] = 2,
+    raw_days: Annotated[
+        float | None, typer.Option(help="Retention of raw records; by default, storage.raw_days of the configuration.")
+    ] = None,
+    hourly_years: Annotated[
+        float | None,
+        typer.Option(help="Retention of hourly records; by default, storage.hourly_days of the configuration."),
+    ] = None,
     daily_years: Annotated[
         float, typer.Option(help="Time span for the estimate of daily rows, which are never dropped.")
     ] = 10,
@@ -78,6 +83,9 @@ def plan(
 
     Example: weir storage plan --flows-per-second 2000 --raw-days 14 --hourly-years 3
     """
+    kept = configured().config.storage
+    raw_days = kept.raw_days if raw_days is None else raw_days
+    hourly_years = kept.hourly_days / 365 if hourly_years is None else hourly_years
     plan = sizing.Plan(flows_per_second, probes, raw_days, hourly_years, daily_years)
     if as_json:
         print(json.dumps(plan.as_json(), indent=2))

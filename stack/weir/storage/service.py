@@ -100,7 +100,7 @@ _DONE = prometheus_client.Gauge("weir_storage_last_round_timestamp_seconds", "Ti
 
 
 def serve(stack: Stack, every_minutes: float) -> None:
-    """Keep the store in rounds until SIGTERM or SIGINT; metrics are on the port `storage_metrics`.
+    """Repeat what `weir storage keep` does until SIGTERM or SIGINT; metrics are on the port `storage_metrics`.
 
     A round that fails, for example because the store is away, is logged, counted and retried in the next round.
     """

@@ -43,7 +43,7 @@ pub struct GenerateArgs {
     /// Kafka's brokers
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     pub brokers: String,
-    /// Names of the probes, separated by commas; their topics must be there
+    /// Names of the probes, separated by commas; their topics must exist
     #[arg(long, value_delimiter = ',', default_value = "bench")]
     pub probes: Vec<String>,
     /// Workers, and so partitions, of each probe
