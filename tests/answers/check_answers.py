@@ -35,6 +35,12 @@ from weir import kafka, prefixes
 from weir.stack import enrol
 from window_traffic import address_file
 
+NUMBERS = {
+    name.lower(): int(words[1])
+    for line in Path("/etc/protocols").read_text().splitlines()
+    if (words := line.split()) and not line.startswith("#")
+    for name in (words[0], words[2])
+} | {"icmpv6": 58}
 SHARED = CHECKOUT.parent / "shared/pcaps"
 
 
@@ -187,6 +193,10 @@ def judge_mixes(asked: Asked, case: Case, customers: dict[str, int], verdicts: V
             verdicts.compare(f"mixes {name}", where, answer, mix[start, name])
 
 
+#: nDPI's applications of protocols without ports.
+PORTLESS = {1: 81, 2: 82, 4: 86, 8: 83, 47: 80, 50: 79, 51: 79, 58: 102, 89: 85, 132: 84}
+
+
 def named(capture: Path) -> Callable[[Flow], int] | None:
     """The application of a flow as ndpiReader says; none for a flow of ports without payload. None without ndpiReader."""
     if not shutil.which("ndpiReader"):
@@ -199,8 +209,9 @@ def named(capture: Path) -> Callable[[Flow], int] | None:
     def of(flow: Flow) -> int:
         ends = [(flow.src, flow.src_port), (flow.dst, flow.dst_port)]
         found = seen.get(compare_ndpi.five_tuple(flow.protocol, ends), [])
-        portless = flow.protocol not in compare_ndpi.WITH_PORTS
-        return next((one.app for one in found if one.app and (portless or one.octets_above_transport)), 0)
+        if flow.protocol not in compare_ndpi.WITH_PORTS:
+            return PORTLESS.get(flow.protocol, 0)
+        return next((one.app for one in found if one.app and one.octets_above_transport), 0)
 
     return of
 
@@ -221,23 +232,9 @@ def clock(nanos: int) -> str:
     return time.strftime("%H:%M:%S", time.gmtime(nanos // SECOND))
 
 
-NUMBERS = {
-    "ICMP": 1,
-    "IGMP": 2,
-    "TCP": 6,
-    "UDP": 17,
-    "GRE": 47,
-    "ESP": 50,
-    "AH": 51,
-    "ICMPv6": 58,
-    "OSPF": 89,
-    "SCTP": 132,
-}
-
-
 def protocol(name: str) -> int:
     """The number of a protocol's name."""
-    return int(name) if name.isdigit() else {key.lower(): value for key, value in NUMBERS.items()}.get(name.lower(), -1)
+    return int(name) if name.isdigit() else NUMBERS.get(name.lower(), -1)
 
 
 def declare(stack: RunningStack) -> dict[str, int]:

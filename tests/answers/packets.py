@@ -127,7 +127,13 @@ def read(capture: Path) -> list[Packet]:
 
 def _other(fields: dict[str, list[str]]) -> Packet:
     at, length = _nanos(fields["frame.time_epoch"][0]), int(fields["frame.len"][0])
-    return Packet(at, 0, "", "", -1, 0, frame_octets=length, cast=_cast(fields))
+    link = _link(fields)
+    return Packet(at, 0, "", "", -1, length - link if link else 0, frame_octets=length, cast=_cast(fields))
+
+
+def _link(fields: dict[str, list[str]]) -> int:
+    """Octets of Ethernet's header with VLAN tags, 0 for another link layer."""
+    return 14 + 4 * len(fields["vlan.id"]) if fields["eth.dst"] else 0
 
 
 def _nanos(text: str) -> int:
@@ -173,6 +179,10 @@ def _packet(fields: dict[str, list[str]]) -> Packet | None:
             protocol = int(step, 0)
         offset, more = first("ipv6.fraghdr.offset"), flag("ipv6.fraghdr.more")
         ident = (fields["ipv6.fraghdr.ident"] or [""])[0]
+    if link := _link(fields):
+        whole = first("frame.len") - link
+        # A jumbogram (RFC 2675) has no length in its header; a length beyond the frame is none that was on the wire.
+        octets = whole if octets == 40 and outer == "ipv6" else min(octets, whole)
     packet = Packet(
         time=_nanos(fields["frame.time_epoch"][0]),
         version=4 if outer == "ip" else 6,
@@ -268,11 +278,18 @@ def place(frames: Iterable[Packet], shift: int) -> list[Flow]:
             flow = Flow(packet.src, packet.src_port, packet.dst, packet.dst_port, packet.protocol, packet.at, True)
             if packet.icmp:
                 flow.src_port, flow.dst_port = 0, packet.icmp[0] * 256 + packet.icmp[1]
+            if packet.icmp and packet.protocol in (ICMP, ICMP6) and packet.icmp[0] in ANSWERS:
+                flow.src, flow.dst = packet.dst, packet.src
+                flow.dst_port = ANSWERS[packet.icmp[0]] * 256 + packet.icmp[1]
             flow.number = len(flows)
             flows.append(flow)
             live[name] = flow
-        if packet.syn and flow.guess:
+        # The sender of the SYN; where none was seen, the receiver of its answer. So do answers of ICMP above.
+        if flow.guess and packet.syn:
             flow.src, flow.src_port, flow.dst, flow.dst_port = packet.src, packet.src_port, packet.dst, packet.dst_port
+            flow.guess = False
+        elif flow.guess and packet.synack:
+            flow.src, flow.src_port, flow.dst, flow.dst_port = packet.dst, packet.dst_port, packet.src, packet.src_port
             flow.guess = False
         flow.last = max(flow.last, packet.at)
         packet.flow = flow
