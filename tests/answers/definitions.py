@@ -237,7 +237,7 @@ def indicator_lists(
     for name, protocols in (("tcp", (TCP,)), ("udp", (UDP,)), ("icmp", (ICMP, ICMP6))):
         reached: dict[str, set[Flow]] = defaultdict(set)
         for packet in packets:
-            if packet.protocol in protocols and not (packet.protocol == TCP and packet.flow.guess):
+            if packet.protocol in protocols and (packet.protocol == UDP or not packet.flow.guess):
                 reached[packet.flow.src].add(packet.flow)
         rows = {
             addr: {"addresses": len({flow.dst for flow in flows}), "ports": len({flow.dst_port for flow in flows})}

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TCP, UDP, ICMP, ICMP6, SCTP = 6, 17, 1, 58, 132
+TCP, UDP, ICMP, ICMP6, SCTP, DCCP = 6, 17, 1, 58, 132, 33
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 #: An interval of the agent, its grace at the close, and the time after which a flow ends, nanoseconds.
 SECOND = 1_000_000_000
@@ -31,7 +31,7 @@ FIELDS = [
     "frame.time_epoch", "frame.len", "frame.protocols", "eth.dst", "vlan.id",
     "ip.src", "ip.dst", "ip.len", "ip.proto", "ip.id", "ip.flags.mf", "ip.frag_offset",
     "ipv6.src", "ipv6.dst", "ipv6.plen", "ipv6.nxt", "ipv6.fraghdr.offset", "ipv6.fraghdr.more", "ipv6.fraghdr.ident",
-    "tcp.srcport", "tcp.dstport", "tcp.flags", "udp.srcport", "udp.dstport", "sctp.srcport", "sctp.dstport",
+    "tcp.srcport", "tcp.dstport", "tcp.flags", "udp.srcport", "udp.dstport", "sctp.srcport", "sctp.dstport", "dccp.srcport", "dccp.dstport",
     "icmp.type", "icmp.code", "icmpv6.type", "icmpv6.code",
     *EXTENSIONS.values(),
 ]
@@ -200,7 +200,7 @@ def _packet(fields: dict[str, list[str]]) -> Packet | None:
         packet.fragment = (packet.src, packet.dst, protocol, ident)
     if offset:
         return packet
-    name = {TCP: "tcp", UDP: "udp", SCTP: "sctp"}.get(protocol)
+    name = {TCP: "tcp", UDP: "udp", SCTP: "sctp", DCCP: "dccp"}.get(protocol)
     if name:
         packet.src_port, packet.dst_port = first(f"{name}.srcport"), first(f"{name}.dstport")
         packet.flags = first("tcp.flags") if protocol == TCP else 0
@@ -281,6 +281,8 @@ def place(frames: Iterable[Packet], shift: int) -> list[Flow]:
             if packet.icmp and packet.protocol in (ICMP, ICMP6) and packet.icmp[0] in ANSWERS:
                 flow.src, flow.dst = packet.dst, packet.src
                 flow.dst_port = ANSWERS[packet.icmp[0]] * 256 + packet.icmp[1]
+            if packet.icmp and packet.icmp[0] in (*ANSWERS, *ANSWERS.values()):
+                flow.guess = False
             flow.number = len(flows)
             flows.append(flow)
             live[name] = flow
