@@ -274,8 +274,8 @@ def place(frames: Iterable[Packet], shift: int) -> list[Flow]:
             continue
         name = _name(packet)
         flow = live.get(name)
-        if flow is None or packet.at - flow.last >= IDLE:
-            flow = Flow(packet.src, packet.src_port, packet.dst, packet.dst_port, packet.protocol, packet.at, True)
+        if flow is None or packet.time - flow.last >= IDLE:
+            flow = Flow(packet.src, packet.src_port, packet.dst, packet.dst_port, packet.protocol, packet.time, True)
             if packet.icmp:
                 flow.src_port, flow.dst_port = 0, packet.icmp[0] * 256 + packet.icmp[1]
             if packet.icmp and packet.protocol in (ICMP, ICMP6) and packet.icmp[0] in ANSWERS:
@@ -293,7 +293,7 @@ def place(frames: Iterable[Packet], shift: int) -> list[Flow]:
         elif flow.guess and packet.synack:
             flow.src, flow.src_port, flow.dst, flow.dst_port = packet.dst, packet.dst_port, packet.src, packet.src_port
             flow.guess = False
-        flow.last = max(flow.last, packet.at)
+        flow.last = max(flow.last, packet.time)
         packet.flow = flow
     return flows
 
