@@ -236,9 +236,16 @@ def indicator_lists(
 
     for name, protocols in (("tcp", (TCP,)), ("udp", (UDP,)), ("icmp", (ICMP, ICMP6))):
         reached: dict[str, set[Flow]] = defaultdict(set)
+        spoke: set[tuple[str, str]] = set()
         for packet in packets:
-            if packet.protocol in protocols and (packet.protocol == UDP or not packet.flow.guess):
-                reached[packet.flow.src].add(packet.flow)
+            flow = packet.flow
+            spoke.add((packet.src, packet.dst))
+            # Where nobody knows who began, TCP is left out, and so is an ICMP message to a host that sent one before.
+            unsure = flow.guess and (
+                packet.protocol == TCP or (packet.protocol != UDP and (flow.dst, flow.src) in spoke)
+            )
+            if packet.protocol in protocols and not unsure:
+                reached[flow.src].add(flow)
         rows = {
             addr: {"addresses": len({flow.dst for flow in flows}), "ports": len({flow.dst_port for flow in flows})}
             for addr, flows in reached.items()
