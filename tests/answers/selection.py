@@ -15,7 +15,6 @@ RARE = re.compile(
 #: What is varied: whole connections, scans, many hosts.
 VARIED = [
     "ipfixprobe/http.pcap",
-    "ipfixprobe/tls.pcap",
     "ndpi/KakaoTalk_chat.pcap",
     "ndpi/synscan.pcap",
     "zeek/ipv6.pcap",
