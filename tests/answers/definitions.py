@@ -352,7 +352,7 @@ def _mix(packets: list[Packet], number: Callable[[Packet], int], top: int, scope
     began: set[int] = set()
     for packet in packets:
         way = direction(packet, scope)
-        begins = packet.at == packet.time == packet.flow.start and packet.flow.number not in began
+        begins = packet.time == packet.flow.start and packet.flow.number not in began
         if begins:
             began.add(packet.flow.number)
         for unit, count in (("octets", packet.octets), ("packets", 1), ("flows", int(begins))):
