@@ -35,6 +35,12 @@ from weir import kafka, prefixes
 from weir.stack import enrol
 from window_traffic import address_file
 
+NUMBERS = {
+    name.lower(): int(words[1])
+    for line in Path("/etc/protocols").read_text().splitlines()
+    if (words := line.split()) and not line.startswith("#")
+    for name in (words[0], words[2])
+} | {"icmpv6": 58}
 SHARED = CHECKOUT.parent / "shared/pcaps"
 
 
@@ -93,37 +99,53 @@ def shown(key: Any) -> str:
     return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
+Rows = dict[tuple[int, str], dict[Any, dict[str, Any]]]
+
+
+class Tables:
+    """The rows of all tables; each is read once, for all probes."""
+
+    def __init__(self, stack: RunningStack) -> None:
+        self.stack = stack
+        self.read: dict[str, dict[str, Rows]] = {}
+
+    def rows(self, probe: str, view: str, key: str, lists: str = "''", where: str = "1") -> Rows:
+        """Rows of a probe by (start of the window, list) and key; addresses as text."""
+        columns = f"*, toUnixTimestamp(ts) AS w, toString({lists}) AS l, {key} AS k"
+        sql = f"SELECT {columns} FROM {view} WHERE {where}"
+        if sql not in self.read:
+            found: dict[str, Rows] = defaultdict(lambda: defaultdict(dict))
+            for row in self.stack.store.rows(sql):
+                name = tuple(row["k"]) if isinstance(row["k"], list) else row["k"]
+                found[row["probe"]][row["w"] * SECOND, row["l"]][name] = row
+            self.read[sql] = found
+        return self.read[sql][probe]
+
+
 @dataclass
 class Asked:
-    """The rows of one probe, or of scope `all` those over all probes."""
+    """The rows of one probe; of scope `all` those over all probes."""
 
-    stack: RunningStack
+    tables: Tables
     probe: str
     scope: str
 
-    def rows(
-        self, view: str, key: str, lists: str = "''", where: str = "1"
-    ) -> dict[tuple[int, str], dict[Any, dict[str, Any]]]:
-        """Rows of a table by (start of the window, list) and key; addresses as text."""
-        found: dict[tuple[int, str], dict[Any, dict[str, Any]]] = defaultdict(dict)
-        whose = "scope = 'all'" if self.scope == "all" else f"scope = 'probe' AND probe = '{self.probe}'"
-        columns = f"*, toUnixTimestamp(ts) AS w, toString({lists}) AS l, {key} AS k"
-        for row in self.stack.store.rows(f"SELECT {columns} FROM {view} WHERE {whose} AND {where}"):
-            name = tuple(row["k"]) if isinstance(row["k"], list) else row["k"]
-            found[row["w"] * SECOND, row["l"]][name] = row
-        return found
+    def rows(self, view: str, key: str, lists: str = "''", where: str = "1") -> Rows:
+        """Rows by (start of the window, list) and key."""
+        probe = self.probe if self.scope == "probe" else ""
+        return self.tables.rows(probe, view, key, lists, f"scope = '{self.scope}' AND {where}")
 
 
 def judge(
-    stack: RunningStack, case: Case, customers: dict[str, int], verdicts: Verdicts, scopes: Iterable[str] = ("probe",)
+    tables: Tables, case: Case, customers: dict[str, int], verdicts: Verdicts, scopes: Iterable[str] = ("probe",)
 ) -> None:
     """Compare all that the tables say of a probe with its packets; of scope `all`, if there is no other probe."""
     for scope in scopes:
-        asked = Asked(stack, case.probe, scope)
+        asked = Asked(tables, case.probe, scope)
         judge_talkers(asked, case, customers, verdicts)
         judge_indicators(asked, case, verdicts)
         judge_mixes(asked, case, customers, verdicts)
-    judge_counters(stack, case, verdicts)
+    judge_counters(tables, case, verdicts)
 
 
 def judge_talkers(asked: Asked, case: Case, customers: dict[str, int], verdicts: Verdicts) -> None:
@@ -171,6 +193,10 @@ def judge_mixes(asked: Asked, case: Case, customers: dict[str, int], verdicts: V
             verdicts.compare(f"mixes {name}", where, answer, mix[start, name])
 
 
+#: nDPI's applications of protocols without ports.
+PORTLESS = {1: 81, 2: 82, 4: 86, 8: 83, 47: 80, 50: 79, 51: 79, 58: 102, 89: 85, 132: 84}
+
+
 def named(capture: Path) -> Callable[[Flow], int] | None:
     """The application of a flow as ndpiReader says; none for a flow of ports without payload. None without ndpiReader."""
     if not shutil.which("ndpiReader"):
@@ -183,18 +209,16 @@ def named(capture: Path) -> Callable[[Flow], int] | None:
     def of(flow: Flow) -> int:
         ends = [(flow.src, flow.src_port), (flow.dst, flow.dst_port)]
         found = seen.get(compare_ndpi.five_tuple(flow.protocol, ends), [])
-        portless = flow.protocol not in compare_ndpi.WITH_PORTS
-        return next((one.app for one in found if one.app and (portless or one.octets_above_transport)), 0)
+        if flow.protocol not in compare_ndpi.WITH_PORTS:
+            return PORTLESS.get(flow.protocol, 0)
+        return next((one.app for one in found if one.app and one.octets_above_transport), 0)
 
     return of
 
 
-def judge_counters(stack: RunningStack, case: Case, verdicts: Verdicts) -> None:
+def judge_counters(tables: Tables, case: Case, verdicts: Verdicts) -> None:
     """Compare the counters of each interval."""
-    got: dict[tuple[int, str], dict[Any, dict[str, Any]]] = defaultdict(dict)
-    sql = f"SELECT *, toUnixTimestamp(ts) AS w FROM v_counters WHERE probe = '{case.probe}' AND packets > 0"
-    for row in stack.store.rows(sql):
-        got[row["w"] * SECOND, row["counter_set"]][row["label"]] = row
+    got = tables.rows(case.probe, "v_counters", "label", "counter_set", "packets > 0")
     for kind, answers in (("counters", counted.fixed(case.frames)), ("filters", case.filters)):
         names = {name for by_set in answers.values() for name in by_set}
         for start, by_set in answers.items():
@@ -208,23 +232,9 @@ def clock(nanos: int) -> str:
     return time.strftime("%H:%M:%S", time.gmtime(nanos // SECOND))
 
 
-NUMBERS = {
-    "ICMP": 1,
-    "IGMP": 2,
-    "TCP": 6,
-    "UDP": 17,
-    "GRE": 47,
-    "ESP": 50,
-    "AH": 51,
-    "ICMPv6": 58,
-    "OSPF": 89,
-    "SCTP": 132,
-}
-
-
 def protocol(name: str) -> int:
     """The number of a protocol's name."""
-    return int(name) if name.isdigit() else {key.lower(): value for key, value in NUMBERS.items()}.get(name.lower(), -1)
+    return int(name) if name.isdigit() else NUMBERS.get(name.lower(), -1)
 
 
 def declare(stack: RunningStack) -> dict[str, int]:
@@ -298,14 +308,14 @@ def run(captures: list[Path], keep: bool = False) -> int:
             print(f"{len(cases)} captures read and stored in {time.monotonic() - began:.0f} s", flush=True)
             read_packets(cases)
             settle(stack)
-            verdicts = Verdicts()
+            tables, verdicts = Tables(stack), Verdicts()
             if not shutil.which("ndpiReader"):
                 print("applications are left out: ndpiReader is not installed (libndpi-bin)")
             for case in cases:
                 if case.note:
                     print(f"{case.capture.name}: {case.note}")
                 else:
-                    judge(stack, case, customers, verdicts, ("probe", "all") if len(cases) == 1 else ("probe",))
+                    judge(tables, case, customers, verdicts, ("probe", "all") if len(cases) == 1 else ("probe",))
             report(verdicts)
             if keep:
                 print(f"WEIR_HOME={stack.home}", flush=True)

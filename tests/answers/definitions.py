@@ -69,7 +69,7 @@ def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, 
     for packet in packets:
         for talkers, of in (
             (hosts, str),
-            (systems, world.system),
+            (systems, lambda a: world.system(a) or None),
             (owners, lambda a: customers.get(world.customer(a))),
         ):
             talkers.add(of(packet.src), packet, "out")
@@ -96,7 +96,7 @@ class Talkers:
 
     def add(self, key: Any, packet: Packet, way: str) -> None:
         """Count a packet; a key of nothing is no talker."""
-        if key is None or key == 0:
+        if key is None:
             return
         for unit, count in (("octets", packet.octets), ("packets", 1)):
             self.rows[key][unit] += count
@@ -140,11 +140,15 @@ def host_counts(packets: Iterable[Packet]) -> dict[str, Counter[str]]:
             if packet.quoted and packet.quoted[4] == UDP:
                 hosts[packet.quoted[0]]["icmp_errors_recv"] += 1
     for host in hosts.values():
-        control = host["syn_sent"] + host["fin_sent"] + host["rst_recv"]
-        host["work_weight"] = 100 * control // host["tcp_packets"] if host["tcp_packets"] else 0
+        host["work_weight"] = 100 * control(host) // host["tcp_packets"] if host["tcp_packets"] else 0
         syns = host["syn_recv"] + host["syn_sent"]
         host["sa_s"] = 100 * host["synack_sent"] // syns if syns else 0
     return hosts
+
+
+def control(host: Counter[str]) -> int:
+    """Packets that make a work weight above 0, however small it is as a whole number."""
+    return host["syn_sent"] + host["fin_sent"] + host["rst_recv"]
 
 
 def port_report(packets: list[Packet], hosts: dict[str, Counter[str]], scope: str) -> Answer:
@@ -170,10 +174,9 @@ def port_report(packets: list[Packet], hosts: dict[str, Counter[str]], scope: st
     ]
     rows: dict[Any, dict[str, Any]] = {}
     for addr, host in hosts.items():
-        if not host["work_weight"]:
+        if not control(host):
             continue
-        ports = Counter(packet.dst_port for packet in sent[addr])
-        sources = Counter(packet.src_port for packet in sent[addr])
+        ports, sources = met(sent[addr], "dst_port"), met(sent[addr], "src_port")
         rows[addr] = {name: host[name] for name in names} | {
             "l3d": len({packet.dst for packet in sent[addr]}),
             "l4d": len(ports),
@@ -185,6 +188,16 @@ def port_report(packets: list[Packet], hosts: dict[str, Counter[str]], scope: st
             "l4s": ",".join(f"{port}:{count}" for port, count in sorted(list(sources.items())[:10])),
         }
     return Answer(rows)
+
+
+def met(packets: list[Packet], name: str) -> Counter[int]:
+    """Packets by port, in the order in which the ports were met: to the millisecond, then by number."""
+    first: dict[int, tuple[int, int]] = {}
+    for packet in packets:
+        port = getattr(packet, name)
+        first.setdefault(port, (packet.time // 1_000_000, port))
+    counts = Counter(getattr(packet, name) for packet in packets)
+    return Counter({port: counts[port] for port in sorted(first, key=lambda port: first[port])})
 
 
 def flags(host: Counter[str]) -> str:
@@ -223,9 +236,16 @@ def indicator_lists(
 
     for name, protocols in (("tcp", (TCP,)), ("udp", (UDP,)), ("icmp", (ICMP, ICMP6))):
         reached: dict[str, set[Flow]] = defaultdict(set)
+        spoke: set[tuple[str, str]] = set()
         for packet in packets:
-            if packet.protocol in protocols and not (packet.protocol == TCP and packet.flow.guess):
-                reached[packet.flow.src].add(packet.flow)
+            flow = packet.flow
+            spoke.add((packet.src, packet.dst))
+            # Where nobody knows who began, TCP is left out, and so is an ICMP message to a host that sent one before.
+            unsure = flow.guess and (
+                packet.protocol == TCP or (packet.protocol != UDP and (flow.dst, flow.src) in spoke)
+            )
+            if packet.protocol in protocols and not unsure:
+                reached[flow.src].add(flow)
         rows = {
             addr: {"addresses": len({flow.dst for flow in flows}), "ports": len({flow.dst_port for flow in flows})}
             for addr, flows in reached.items()
@@ -282,7 +302,7 @@ def indicators(
     good = {addr: sum(contacts.values()) for addr, contacts in judged.items()}
     row = {
         "hosts": len({addr for packet in packets for addr in (packet.src, packet.dst)}),
-        "report_hosts": sum(host["work_weight"] > 0 for host in hosts.values()),
+        "report_hosts": sum(control(host) > 0 for host in hosts.values()),
         "worms_us": sum(world.inside(addr, scope) for addr in worms),
         "worms_them": sum(not world.inside(addr, scope) for addr in worms),
         "udp_work_weight": max(map(udp_work_weight, hosts.values()), default=0),
@@ -332,7 +352,7 @@ def _mix(packets: list[Packet], number: Callable[[Packet], int], top: int, scope
     began: set[int] = set()
     for packet in packets:
         way = direction(packet, scope)
-        begins = packet.at == packet.flow.start and packet.flow.number not in began
+        begins = packet.time == packet.flow.start and packet.flow.number not in began
         if begins:
             began.add(packet.flow.number)
         for unit, count in (("octets", packet.octets), ("packets", 1), ("flows", int(begins))):

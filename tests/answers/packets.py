@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TCP, UDP, ICMP, ICMP6, SCTP = 6, 17, 1, 58, 132
+TCP, UDP, ICMP, ICMP6, SCTP, DCCP = 6, 17, 1, 58, 132, 33
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 #: An interval of the agent, its grace at the close, and the time after which a flow ends, nanoseconds.
 SECOND = 1_000_000_000
@@ -31,7 +31,7 @@ FIELDS = [
     "frame.time_epoch", "frame.len", "frame.protocols", "eth.dst", "vlan.id",
     "ip.src", "ip.dst", "ip.len", "ip.proto", "ip.id", "ip.flags.mf", "ip.frag_offset",
     "ipv6.src", "ipv6.dst", "ipv6.plen", "ipv6.nxt", "ipv6.fraghdr.offset", "ipv6.fraghdr.more", "ipv6.fraghdr.ident",
-    "tcp.srcport", "tcp.dstport", "tcp.flags", "udp.srcport", "udp.dstport", "sctp.srcport", "sctp.dstport",
+    "tcp.srcport", "tcp.dstport", "tcp.flags", "udp.srcport", "udp.dstport", "sctp.srcport", "sctp.dstport", "dccp.srcport", "dccp.dstport",
     "icmp.type", "icmp.code", "icmpv6.type", "icmpv6.code",
     *EXTENSIONS.values(),
 ]
@@ -127,7 +127,13 @@ def read(capture: Path) -> list[Packet]:
 
 def _other(fields: dict[str, list[str]]) -> Packet:
     at, length = _nanos(fields["frame.time_epoch"][0]), int(fields["frame.len"][0])
-    return Packet(at, 0, "", "", -1, 0, frame_octets=length, cast=_cast(fields))
+    link = _link(fields)
+    return Packet(at, 0, "", "", -1, length - link if link else 0, frame_octets=length, cast=_cast(fields))
+
+
+def _link(fields: dict[str, list[str]]) -> int:
+    """Octets of Ethernet's header with VLAN tags, 0 for another link layer."""
+    return 14 + 4 * len(fields["vlan.id"]) if fields["eth.dst"] else 0
 
 
 def _nanos(text: str) -> int:
@@ -173,6 +179,10 @@ def _packet(fields: dict[str, list[str]]) -> Packet | None:
             protocol = int(step, 0)
         offset, more = first("ipv6.fraghdr.offset"), flag("ipv6.fraghdr.more")
         ident = (fields["ipv6.fraghdr.ident"] or [""])[0]
+    if link := _link(fields):
+        whole = first("frame.len") - link
+        # A jumbogram (RFC 2675) has no length in its header; a length beyond the frame is none that was on the wire.
+        octets = whole if octets == 40 and outer == "ipv6" else min(octets, whole)
     packet = Packet(
         time=_nanos(fields["frame.time_epoch"][0]),
         version=4 if outer == "ip" else 6,
@@ -190,7 +200,7 @@ def _packet(fields: dict[str, list[str]]) -> Packet | None:
         packet.fragment = (packet.src, packet.dst, protocol, ident)
     if offset:
         return packet
-    name = {TCP: "tcp", UDP: "udp", SCTP: "sctp"}.get(protocol)
+    name = {TCP: "tcp", UDP: "udp", SCTP: "sctp", DCCP: "dccp"}.get(protocol)
     if name:
         packet.src_port, packet.dst_port = first(f"{name}.srcport"), first(f"{name}.dstport")
         packet.flags = first("tcp.flags") if protocol == TCP else 0
@@ -264,17 +274,26 @@ def place(frames: Iterable[Packet], shift: int) -> list[Flow]:
             continue
         name = _name(packet)
         flow = live.get(name)
-        if flow is None or packet.at - flow.last >= IDLE:
-            flow = Flow(packet.src, packet.src_port, packet.dst, packet.dst_port, packet.protocol, packet.at, True)
+        if flow is None or packet.time - flow.last >= IDLE:
+            flow = Flow(packet.src, packet.src_port, packet.dst, packet.dst_port, packet.protocol, packet.time, True)
             if packet.icmp:
                 flow.src_port, flow.dst_port = 0, packet.icmp[0] * 256 + packet.icmp[1]
+            if packet.icmp and packet.protocol in (ICMP, ICMP6) and packet.icmp[0] in ANSWERS:
+                flow.src, flow.dst = packet.dst, packet.src
+                flow.dst_port = ANSWERS[packet.icmp[0]] * 256 + packet.icmp[1]
+            if packet.icmp and packet.icmp[0] in (*ANSWERS, *ANSWERS.values()):
+                flow.guess = False
             flow.number = len(flows)
             flows.append(flow)
             live[name] = flow
-        if packet.syn and flow.guess:
+        # The sender of the SYN; where none was seen, the receiver of its answer. So do answers of ICMP above.
+        if flow.guess and packet.syn:
             flow.src, flow.src_port, flow.dst, flow.dst_port = packet.src, packet.src_port, packet.dst, packet.dst_port
             flow.guess = False
-        flow.last = max(flow.last, packet.at)
+        elif flow.guess and packet.synack:
+            flow.src, flow.src_port, flow.dst, flow.dst_port = packet.dst, packet.dst_port, packet.src, packet.src_port
+            flow.guess = False
+        flow.last = max(flow.last, packet.time)
         packet.flow = flow
     return flows
 

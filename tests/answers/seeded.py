@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import world
-from check_answers import SHARED, Case, Verdicts, declare, feed, judge, read_packets, settle
+from check_answers import SHARED, Case, Tables, Verdicts, declare, feed, judge, read_packets, settle
 from harness import RunningStack, eventually, schemas
 from variants import at_once
 from weir import kafka
@@ -135,13 +135,14 @@ def main() -> int:
             eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "everything in Kafka read", 300)
             read_packets([case])
             settle(stack)
-            return report({probe: compared(stack, case, probe, customers) for probe in probes})
+            tables = Tables(stack)
+            return report({probe: compared(tables, case, probe, customers) for probe in probes})
 
 
-def compared(stack: RunningStack, case: Case, probe: str, customers: dict[str, int]) -> set[str]:
+def compared(tables: Tables, case: Case, probe: str, customers: dict[str, int]) -> set[str]:
     """The differences of a probe, each as text."""
     verdicts = Verdicts()
-    judge(stack, replace(case, probe=probe), customers, verdicts)
+    judge(tables, replace(case, probe=probe), customers, verdicts)
     return {f"{what} {line}" for what, lines in verdicts.different.items() for line in lines}
 
 
