@@ -24,6 +24,8 @@ from harness import AGENT, BENCH, BUILT, RunningStack, run
 from weir.demo import Traffic, namespaces
 
 SERVICES = ["kafka", "flink", "clickhouse"]
+#: Without a new row for this long, s, a run has failed.
+STUCK = 300
 
 
 def usage(stack: RunningStack, service: str) -> tuple[float, int]:
@@ -67,6 +69,15 @@ def stored(stack: RunningStack, table: str = "flows") -> int:
     return int(stack.one(f"SELECT count() AS n FROM {table}"))
 
 
+def accounted(stack: RunningStack) -> str:
+    """What the ledger says of the records."""
+    sums = "published_records", "received_records", "missing_batches", "repeated_batches", "stored_records"
+    columns = ", ".join(f"sum({column}) AS {column}" for column in sums)
+    return json.dumps(
+        stack.store.rows(f"SELECT worker, state, count() AS intervals, {columns} FROM v_ledger GROUP BY ALL")
+    )
+
+
 def throughput(stack: RunningStack, records: int, probes: list[str], workers: int) -> dict[str, Any]:
     """Drain a backlog of this many records and measure the rate."""
     for probe in probes:
@@ -81,7 +92,7 @@ def throughput(stack: RunningStack, records: int, probes: list[str], workers: in
     cpu = {service: usage(stack, service)[0] for service in ("kafka", "clickhouse")} | {"flink": 0.0}
     peaks = Peaks(stack)
     stack.start("flink", wait=False)
-    begin = first = time.monotonic()
+    begin = first = last = time.monotonic()
     seen = 0
     while seen < total:
         time.sleep(0.2)
@@ -91,8 +102,10 @@ def throughput(stack: RunningStack, records: int, probes: list[str], workers: in
         if now > seen:
             last = time.monotonic()
         seen = now
-        if time.monotonic() - begin > 1800:
-            raise AssertionError(f"only {seen} of {total} records were stored in half an hour")
+        if time.monotonic() - last > STUCK:
+            raise AssertionError(
+                f"{seen} of {total} records are stored, and none more in {STUCK} s; {accounted(stack)}"
+            )
     peaks.end()
     after = {service: usage(stack, service)[0] for service in SERVICES}
     assert seen == total, f"{seen} rows for {total} records"
