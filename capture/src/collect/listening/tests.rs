@@ -359,3 +359,32 @@ fn records_that_split_into_many_are_handed_over_within_the_bound() {
     assert!(waiting <= 2, "{waiting} waited beside the flows that were being published");
     assert_eq!(packets, 80 * 3600);
 }
+
+#[test]
+fn what_a_forgotten_exporter_sent_is_reported_once() {
+    let mut collector = Collector::start();
+    let template = ipfix(0, 2, &[300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat());
+    let record = |number| ipfix(number, 300, &words(&[0x0a00_0001, 0x0a00_0002, 100, 1]));
+    let sums = |exporters: Vec<proto::Exporter>| -> Vec<(usize, u64, u64, u64)> {
+        let of = |exporter: proto::Exporter| {
+            let refused = exporter.refused.get("unknown_set").copied().unwrap_or_default();
+            (exporter.addr.len(), exporter.records, exporter.without_sampling_rate, refused)
+        };
+        exporters.into_iter().map(of).filter(|sums| sums.1 + sums.3 > 0).collect()
+    };
+    let refused = |number| ipfix(number, 77, &[0; 4]);
+    collector.hear(&[(1, template.clone()), (1, record(0)), (1, refused(1))]);
+    assert_eq!(sums(collector.pass(11)), [(4, 1, 1, 1)]);
+    // One more of each, and then more observation domains than a collector keeps exporters.
+    collector.hear(&[(1, record(1)), (1, refused(2))]);
+    let mut strangers = Vec::new();
+    for domain in 1000..1000 + 4200_u32 {
+        let mut message = template.clone();
+        message[12..16].copy_from_slice(&domain.to_be_bytes());
+        strangers.push((2, message));
+    }
+    collector.hear(&strangers);
+    assert_eq!(sums(collector.pass(10)), [(0, 1, 1, 1)], "of nobody that is still known");
+    collector.hear(&[(1, template.clone()), (1, record(2))]);
+    assert_eq!(sums(collector.pass(10)), [(4, 1, 1, 0)]);
+}
