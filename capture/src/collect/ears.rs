@@ -24,9 +24,11 @@ impl Input for Ears {
         self.now_ms.get() * 1_000_000
     }
 
-    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool> {
+    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool> {
         while let Some((from, data)) = self.waiting.borrow_mut().pop_front() {
-            take(from, self.now_ns(), &data);
+            if !take(from, self.now_ns(), &data) {
+                return Ok(true);
+            }
         }
         Ok(false)
     }

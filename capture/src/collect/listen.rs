@@ -48,12 +48,12 @@ pub trait Input {
     /// ns from the Unix epoch.
     fn now_ns(&self) -> i64;
 
-    /// Waits for a message, and passes it on with its session and arrival time, ns from the Unix epoch. True if more
-    /// may be waiting already.
+    /// Waits for messages, and passes each on with its session and arrival time, ns from the Unix epoch, while `take`
+    /// wants more. True if more may be waiting already.
     ///
     /// # Errors
     /// Errors of the system call that waits.
-    fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool>;
+    fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool>;
 
     /// Datagrams that came while a socket was full, since it was opened.
     fn dropped(&mut self) -> u64;
@@ -140,7 +140,7 @@ impl Input for Ports {
         self.dropped.iter().map(|(_, sum)| sum).sum()
     }
 
-    fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool> {
+    fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool> {
         let listening = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut polled: Vec<libc::pollfd> = (self.sockets.iter().map(|socket| socket.as_raw_fd()))
             .chain(self.listeners.iter().map(|listener| listener.as_raw_fd()))
@@ -165,7 +165,7 @@ impl Input for Ports {
         let mut ready = streams.iter();
         let (buffer, broken) = (&mut self.buffer, &mut self.broken);
         self.streams.retain_mut(|stream| match ready.next() {
-            Some(true) => stream.read(buffer, broken, take),
+            Some(true) => stream.read(buffer, broken, &mut more, take),
             _ => true,
         });
         for (listener, _) in self.listeners.iter().zip(listeners).filter(|(_, ready)| **ready) {
@@ -190,13 +190,20 @@ fn drops(socket: &UdpSocket) -> Option<u32> {
     (done == 0 && octets as usize == size_of_val(&told)).then_some(told[MEMINFO_DROPS])
 }
 
-/// Passes on a socket's datagrams, up to a fair number; true if more may be waiting.
-fn drain(socket: &UdpSocket, local_port: u16, buffer: &mut [u8], take: &mut impl FnMut(Session, &[u8])) -> bool {
+/// Passes on a socket's datagrams, up to a fair number and while `take` wants more; true if more may be waiting.
+fn drain(
+    socket: &UdpSocket,
+    local_port: u16,
+    buffer: &mut [u8],
+    take: &mut impl FnMut(Session, &[u8]) -> bool,
+) -> bool {
     for _ in 0..AT_ONCE {
         match socket.recv_from(buffer) {
             Ok((octets, from)) => {
                 let (address, port) = (packet::address(from.ip()), from.port());
-                take(Session { address, port, local_port, stream: false }, &buffer[..octets]);
+                if !take(Session { address, port, local_port, stream: false }, &buffer[..octets]) {
+                    return true;
+                }
             }
             // An answer of a host that is not there is of no interest to who only listens.
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {}
@@ -207,8 +214,16 @@ fn drain(socket: &UdpSocket, local_port: u16, buffer: &mut [u8], take: &mut impl
 }
 
 impl ExporterStream {
-    /// Reads from the connection and passes on whole messages; false if it has ended.
-    fn read(&mut self, buffer: &mut [u8], broken: &mut u64, take: &mut impl FnMut(Session, &[u8])) -> bool {
+    /// Reads from the connection and passes on whole messages, those of one read at least and while `take` wants more;
+    /// false if it has ended. Sets `more` if more may be waiting.
+    fn read(
+        &mut self,
+        buffer: &mut [u8],
+        broken: &mut u64,
+        more: &mut bool,
+        take: &mut impl FnMut(Session, &[u8]) -> bool,
+    ) -> bool {
+        let mut wants_more = true;
         for _ in 0..AT_ONCE {
             let octets = match self.stream.read(buffer) {
                 Ok(0) => return false,
@@ -218,7 +233,7 @@ impl ExporterStream {
                 Err(_) => return false,
             };
             self.begun.extend_from_slice(&buffer[..octets]);
-            match messages(&self.begun, |message| take(self.from, message)) {
+            match messages(&self.begun, |message| wants_more &= take(self.from, message)) {
                 Ok(done) => _ = self.begun.drain(..done),
                 Err(cause) => {
                     *broken += 1;
@@ -226,7 +241,11 @@ impl ExporterStream {
                     return false;
                 }
             }
+            if !wants_more {
+                break;
+            }
         }
+        *more = true;
         true
     }
 }
@@ -276,7 +295,12 @@ mod tests {
         let mut all = Vec::new();
         let end = Instant::now() + Duration::from_secs(20);
         while all.len() < count && Instant::now() < end {
-            ports.poll(Duration::from_millis(100), &mut |_, _, data| all.push(data.to_vec())).unwrap();
+            ports
+                .poll(Duration::from_millis(100), &mut |_, _, data| {
+                    all.push(data.to_vec());
+                    true
+                })
+                .unwrap();
         }
         all
     }
@@ -346,8 +370,48 @@ mod tests {
         }
         let mut poll = || {
             let mut count = 0;
-            (ports.poll(Duration::from_secs(1), &mut |_, _, _| count += 1).unwrap(), count)
+            let more = ports.poll(Duration::from_secs(1), &mut |_, _, _| {
+                count += 1;
+                true
+            });
+            (more.unwrap(), count)
         };
         assert_eq!([poll(), poll()], [(true, AT_ONCE), (false, 9)]);
+    }
+
+    #[test]
+    fn messages_wait_while_no_more_are_wanted() {
+        let mut ports = Ports::open(&[local()], &[local()]).unwrap();
+        let udp = ports.addresses().unwrap()[0];
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        (0..3).for_each(|_| _ = sender.send_to(b"one", udp).unwrap());
+        let mut poll = || {
+            let mut count = 0;
+            let more = ports.poll(Duration::from_secs(1), &mut |_, _, _| {
+                count += 1;
+                false
+            });
+            (more.unwrap(), count)
+        };
+        assert_eq!([poll(), poll(), poll()], [(true, 1); 3]);
+        let mut stream = TcpStream::connect(ports.listeners[0].local_addr().unwrap()).unwrap();
+        assert!(!ports.poll(Duration::from_secs(1), &mut |_, _, _| panic!()).unwrap());
+        let mut message = vec![0, 10, 0xea, 0x60];
+        message.resize(60_000, 7);
+        (0..4).for_each(|_| stream.write_all(&message).unwrap());
+        let (mut all, mut polls) = (0, 0);
+        let end = Instant::now() + Duration::from_secs(20);
+        while all < 4 && Instant::now() < end {
+            let mut here = 0;
+            let more = ports.poll(Duration::from_secs(1), &mut |_, _, data| {
+                assert_eq!(data, message);
+                here += 1;
+                false
+            });
+            assert!(more.unwrap() || here == 0);
+            all += here;
+            polls += 1;
+        }
+        assert!(all == 4 && polls > 2, "{all} messages in {polls} polls");
     }
 }

@@ -1,6 +1,8 @@
 //! The listening half of a collector's line: decodes messages, adds up their records, and closes intervals by the
 //! clock.
 
+mod hand_over;
+
 use super::cause::Refusal;
 use super::decode::{Decoder, Heard, ZmqTopic};
 use super::element::event::Take;
@@ -23,8 +25,8 @@ use crate::proto;
 use crate::publish::metrics::PublishMetrics;
 use crate::publish::{Identity, Published};
 use crate::throttle::Throttle;
-use anyhow::anyhow;
 use crossbeam_channel::{Receiver, Sender};
+use hand_over::HandOver;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -73,8 +75,7 @@ pub struct Listening<I> {
     decoder: Decoder,
     table: Table,
     notices: Notices,
-    work: Sender<Work>,
-    recycled: Receiver<Flows>,
+    hand_over: HandOver,
     reports: ExporterReports,
     clamped: Clamped,
     /// Intervals that time jumped over and no closing record has reported yet.
@@ -104,8 +105,7 @@ impl<I: Input> Listening<I> {
             notices: Notices::default(),
             options,
             decoder,
-            work,
-            recycled,
+            hand_over: HandOver::new(work, recycled),
             reports: ExporterReports::default(),
             clamped: Clamped::default(),
             skipped: 0,
@@ -142,10 +142,7 @@ impl<I: Input> Listening<I> {
     /// Where publishing has ended.
     pub fn step(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let interval_ms = i64::from(self.options.identity.interval_ms);
-        let more = self.hear(patience);
-        if self.table.is_full() || self.notices.is_full() {
-            self.hand_over()?;
-        }
+        let more = self.hear(patience)?;
         let now_ms = self.input.now_ns() / 1_000_000;
         while now_ms >= self.table.open_ms() + interval_ms + GRACE_MS {
             let open = self.table.open_ms();
@@ -187,14 +184,16 @@ impl<I: Input> Listening<I> {
         })
     }
 
-    /// Reads the waiting messages; true if more may be waiting.
-    fn hear(&mut self, patience: Duration) -> bool {
-        let Listening { input, inbox, decoder, table, notices, reports, .. } = self;
-        let mut adding = Adding { table, notices, reports, last: None, now_ms: 0 };
+    /// Reads the waiting messages, until something is full; true if more may be waiting.
+    fn hear(&mut self, patience: Duration) -> anyhow::Result<bool> {
+        let Listening { input, inbox, decoder, table, notices, hand_over, reports, .. } = self;
+        let mut adding =
+            Adding { table, notices, hand_over, reports, last: None, now_ms: 0, was_full: false, handed_over: Ok(()) };
         let patience = if inbox.as_ref().is_some_and(Inbox::has_more) { Duration::ZERO } else { patience };
         let heard = input.poll(patience, &mut |from: Session, now_ns: i64, data: &[u8]| {
             adding.now_ms = now_ns / 1_000_000;
             decoder.datagram_to(from, now_ns, data, &mut adding);
+            !adding.was_full
         });
         let mut more = false;
         if let Some(inbox) = inbox {
@@ -202,42 +201,27 @@ impl<I: Input> Listening<I> {
             more = inbox.has_more();
         }
         adding.end();
-        more | heard.unwrap_or_else(|error| {
-            if self.throttle.allow(&error.to_string()) {
-                tracing::warn!("cannot listen: {error}; tried again");
-            }
-            std::thread::sleep(PATIENCE);
-            false
-        })
-    }
-
-    fn hand_over(&mut self) -> anyhow::Result<()> {
-        while let Ok(flows) = self.recycled.try_recv() {
-            self.table.recycle(flows);
-        }
-        let (flows, notices) = (self.table.take(), self.notices.take());
-        if !flows.is_empty() {
-            self.send(Work::Flows(flows))?;
-        }
-        if !notices.is_empty() {
-            self.send(Work::Notices(self.table.open_ms(), notices))?;
-        }
-        Ok(())
-    }
-
-    fn send(&self, work: Work) -> anyhow::Result<()> {
-        self.work.send(work).map_err(|_| anyhow!("publishing has ended"))
+        adding.handed_over?;
+        Ok(more
+            | heard.unwrap_or_else(|error| {
+                if self.throttle.allow(&error.to_string()) {
+                    tracing::warn!("cannot listen: {error}; tried again");
+                }
+                std::thread::sleep(PATIENCE);
+                false
+            }))
     }
 
     fn close(&mut self, last: bool) -> anyhow::Result<()> {
         self.decoder.expire(self.input.now_ns() / 1_000_000);
-        self.hand_over()?;
+        self.hand_over.flows(&mut self.table)?;
+        self.hand_over.notices(self.table.open_ms(), &mut self.notices)?;
         if let Some(inbox) = &mut self.inbox {
             let taken = inbox.taken();
             let heard = self.decoder.nprobes();
             self.options.metrics.nprobes(&heard, &std::mem::replace(&mut self.heard, heard.clone()));
             if !taken.is_empty() {
-                self.send(Work::Taken(taken))?;
+                self.hand_over.send(Work::Taken(taken))?;
             }
         }
         let exporters = self.exporters();
@@ -250,7 +234,7 @@ impl<I: Input> Listening<I> {
         let clamped = clamped.future + clamped.old - before.future - before.old;
         let skipped = std::mem::take(&mut self.skipped);
         let closing = CollectClosing { start_ms: self.table.open_ms(), last, skipped, clamped, exporters, load };
-        self.send(Work::Close(closing))?;
+        self.hand_over.send(Work::Close(closing))?;
         if let Err(error) = self.options.states.save(self.options.identity.worker, &self.decoder) {
             if self.throttle.allow("state") {
                 tracing::warn!(
@@ -276,28 +260,38 @@ impl<I: Input> Listening<I> {
     }
 }
 
-/// Adds records to the table, keeps notices, and counts records without a sampling rate by exporter.
+/// Adds records to the table, keeps notices, hands either over when it is full, and counts records without a sampling
+/// rate by exporter.
 struct Adding<'a> {
     table: &'a mut Table,
     notices: &'a mut Notices,
+    hand_over: &'a mut HandOver,
     reports: &'a mut ExporterReports,
     /// The exporter of the latest records, and their number: most runs of records are one exporter's.
     last: Option<(ExporterInfo, u64)>,
     /// Arrival time of the records being taken, ms.
     now_ms: i64,
+    /// Whether the table or the notices were handed over because they were full.
+    was_full: bool,
+    handed_over: anyhow::Result<()>,
 }
 
 impl Take for Adding<'_> {
     fn event(&mut self, info: &ExporterInfo, event: &NatEvent<'_>) {
         self.notices.event(info, event);
+        self.noticed();
     }
 
     fn name(&mut self, info: &ExporterInfo, name: &GivenName<'_>) -> bool {
-        self.notices.name(info, name, self.now_ms)
+        let has_room = self.notices.name(info, name, self.now_ms);
+        self.noticed();
+        has_room
     }
 
     fn counters(&mut self, info: &ExporterInfo, counters: &InterfaceCounters) -> bool {
-        self.notices.counters(info, counters, self.now_ms)
+        let has_room = self.notices.counters(info, counters, self.now_ms);
+        self.noticed();
+        has_room
     }
 
     #[inline]
@@ -312,10 +306,31 @@ impl Take for Adding<'_> {
                 }
             }
         }
+        if self.table.is_full() {
+            self.was_full = true;
+            let handed_over = self.hand_over.full(self.table);
+            self.remember(handed_over);
+        }
     }
 }
 
 impl Adding<'_> {
+    /// Hands the notices over if they are full. The flows stay: an interval's flows are whole only together.
+    fn noticed(&mut self) {
+        if self.notices.is_full() {
+            self.was_full = true;
+            let handed_over = self.hand_over.notices(self.table.open_ms(), self.notices);
+            self.remember(handed_over);
+        }
+    }
+
+    /// Keeps the first error.
+    fn remember(&mut self, handed_over: anyhow::Result<()>) {
+        if self.handed_over.is_ok() {
+            self.handed_over = handed_over;
+        }
+    }
+
     fn end(&mut self) {
         if let Some((of, count)) = self.last.take() {
             self.reports.unsampled(of, count);

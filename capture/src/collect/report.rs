@@ -12,6 +12,7 @@ use std::collections::HashMap;
 /// Exporter counts already reported in closing records.
 #[derive(Clone, Copy, Default)]
 struct Reported {
+    datagrams: u64,
     records: u64,
     lost: u64,
     causes: [u64; Refusal::ALL.len()],
@@ -24,7 +25,8 @@ pub struct ExporterReports {
     unsampled: HashMap<ExporterInfo, u64>,
     without_sampling_rate: u64,
     reported: HashMap<ExporterInfo, Reported>,
-    reported_strange: [u64; Refusal::ALL.len()],
+    /// Over all exporters, known or not.
+    reported_in_all: Reported,
 }
 
 impl ExporterReports {
@@ -39,11 +41,22 @@ impl ExporterReports {
     /// Counts of each exporter since the previous call; `counts`: over all, including data of no known exporter.
     pub fn since<'a>(&mut self, exporters: impl Iterator<Item = Known<'a>>, counts: &Counts) -> Vec<proto::Exporter> {
         let mut all = Vec::new();
-        let mut sum = [0; Refusal::ALL.len()];
+        // What those that are no longer known, or never were, have added.
+        let now = Reported { records: counts.records, causes: counts.causes, ..Reported::default() };
+        let before = std::mem::replace(&mut self.reported_in_all, now);
+        let mut strange = Reported {
+            records: counts.records.saturating_sub(before.records),
+            causes: less(&counts.causes, &before.causes),
+            ..Reported::default()
+        };
+        let mut said = std::mem::take(&mut self.reported);
         for known in exporters {
             let (unit, sampling) = (known.unit, known.sampling_state.name());
             let (info, known) = (known.info, known.counts);
-            let reported = self.reported.entry(*info).or_default();
+            // One that was forgotten meanwhile counts from nothing again.
+            let reported = said.remove(info).filter(|reported| reported.datagrams <= known.datagrams);
+            let reported = reported.unwrap_or_default();
+            let causes = less(&known.causes, &reported.causes);
             let lost = losses(info, known).lost;
             let since = proto::Exporter {
                 addr: packet::shortest(info.speaker()).to_vec(),
@@ -54,25 +67,34 @@ impl ExporterReports {
                 lost: lost.saturating_sub(reported.lost),
                 lost_unit: named(info.protocol, unit).to_owned(),
                 without_sampling_rate: self.unsampled.remove(info).unwrap_or_default(),
-                refused: refused(&known.causes, &reported.causes),
+                refused: refused(&causes),
                 sampling: sampling.to_owned(),
             };
-            sum.iter_mut().zip(&known.causes).for_each(|(sum, count)| *sum += count);
+            strange.records = strange.records.saturating_sub(since.records);
+            strange.causes = less(&strange.causes, &causes);
             self.without_sampling_rate += since.without_sampling_rate;
-            *reported = Reported { records: known.records, lost: lost.max(reported.lost), causes: known.causes };
+            let now = Reported {
+                datagrams: known.datagrams,
+                records: known.records,
+                lost: lost.max(reported.lost),
+                causes: known.causes,
+            };
+            self.reported.insert(*info, now);
             if since.records + since.lost > 0 || !since.refused.is_empty() {
                 all.push(since);
             }
         }
-        // Of nobody in particular: what is in the sum of all and of no exporter.
-        let mut strange = counts.causes;
-        strange.iter_mut().zip(&sum).for_each(|(all, known)| *all = all.saturating_sub(*known));
-        let of_nobody = refused(&strange, &self.reported_strange);
-        self.reported_strange = strange;
-        if !of_nobody.is_empty() {
-            all.push(proto::Exporter { protocol: "unknown".to_owned(), refused: of_nobody, ..Default::default() });
+        let of_nobody = proto::Exporter {
+            protocol: "unknown".to_owned(),
+            records: strange.records,
+            without_sampling_rate: self.unsampled.drain().map(|(_, records)| records).sum(),
+            refused: refused(&strange.causes),
+            ..Default::default()
+        };
+        self.without_sampling_rate += of_nobody.without_sampling_rate;
+        if of_nobody.records > 0 || !of_nobody.refused.is_empty() {
+            all.push(of_nobody);
         }
-        self.unsampled.clear();
         all
     }
 }
@@ -92,8 +114,12 @@ fn named(protocol: Protocol, counts: Unit) -> &'static str {
     }
 }
 
-fn refused(now: &[u64], said: &[u64]) -> HashMap<String, u64> {
-    let since =
-        Refusal::ALL.iter().zip(now.iter().zip(said)).map(|(cause, (now, said))| (cause, now.saturating_sub(*said)));
-    since.filter(|(_, count)| *count > 0).map(|(cause, count)| (cause.name().to_owned(), count)).collect()
+/// By cause, how many there are now beyond those before.
+fn less(now: &[u64; Refusal::ALL.len()], before: &[u64; Refusal::ALL.len()]) -> [u64; Refusal::ALL.len()] {
+    std::array::from_fn(|cause| now[cause].saturating_sub(before[cause]))
+}
+
+fn refused(causes: &[u64]) -> HashMap<String, u64> {
+    let counted = Refusal::ALL.iter().zip(causes).filter(|(_, count)| **count > 0);
+    counted.map(|(cause, count)| (cause.name().to_owned(), *count)).collect()
 }

@@ -191,7 +191,7 @@ impl Input for Endless {
         START_MS * 1_000_000
     }
 
-    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8])) -> io::Result<bool> {
+    fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool> {
         take(Session::from(address(1)), self.now_ns(), &v5(1, 0));
         Ok(true)
     }
@@ -296,4 +296,95 @@ fn losses_are_in_the_unit_that_each_exporter_numbers() {
         .collect();
     assert_eq!(units["netflow5"], (8, "records".to_owned()));
     assert_eq!(units["sflow"], (0, "samples".to_owned()));
+}
+
+#[test]
+fn events_leave_flows_in_their_interval() {
+    let mut collector = Collector::start();
+    // natEvent (230) alone: each octet is an event.
+    let template = [300, 1, 230, 1].map(u16::to_be_bytes).concat();
+    collector.hear(&[(1, v5(1, 0)), (2, ipfix(0, 2, &template)), (2, ipfix(0, 300, &[4; 25_000]))]);
+    let notices = |work: &Receiver<Work>| -> Vec<usize> {
+        let all = work.try_iter().map(|work| match work {
+            Work::Notices(START_MS, notices) => notices.len(),
+            _ => panic!("only notices were full"),
+        });
+        all.collect()
+    };
+    assert_eq!(notices(&collector.work), [10_000; 2]);
+    collector.hear(&[(1, v5(1, 1))]);
+    assert_eq!(notices(&collector.work), [0; 0]);
+    let (records, exporters) = collector.published(11);
+    let counted: u64 = exporters.iter().map(|exporter| exporter.records).sum();
+    assert_eq!((records, counted), (1, 2));
+    assert_eq!(collector.listening.finish().unwrap().counts.events, 25_000);
+}
+
+#[test]
+fn records_that_split_into_many_are_handed_over_within_the_bound() {
+    let Collector { ears, mut listening, work, _give_back: give_back, _folder } = Collector::start();
+    let publishing = std::thread::spawn(move || {
+        let (mut handed, mut waiting, mut packets) = (Vec::new(), 0, 0);
+        for one in &work {
+            // Time to hand over more meanwhile.
+            std::thread::sleep(Duration::from_millis(5));
+            waiting = waiting.max(work.len());
+            let Work::Flows(all) = one else { continue };
+            handed.push(all.iter().map(Flows::len).sum::<usize>());
+            for flows in all {
+                packets +=
+                    flows.records().map(|record| record.sent()[0].packets + record.sent()[1].packets).sum::<u64>();
+                let _ = give_back.send(flows);
+            }
+        }
+        (handed, waiting, packets)
+    });
+    // Flows from flowStartSeconds (150) to flowEndSeconds (151), of most of an hour.
+    let fields = [300, 6, 8, 4, 12, 4, 1, 4, 2, 4, 150, 4, 151, 4].map(u16::to_be_bytes).concat();
+    let end = (START_MS / 1000) as u32;
+    let flow = |source: u32| words(&[0x0a00_0000 + source, 0x0b00_0001, 360_000, 3600, end - 3500, end - 1]);
+    let flows = |from: u32| (from..from + 40).flat_map(flow).collect::<Vec<_>>();
+    let from = Session::from(address(1));
+    for message in [ipfix(0, 2, &fields), ipfix(0, 300, &flows(0)), ipfix(40, 300, &flows(40))] {
+        ears.waiting.borrow_mut().push_back((from, message));
+    }
+    // It looks at the clock before it reads on.
+    assert!(listening.step(Duration::ZERO).unwrap());
+    assert_eq!(ears.waiting.borrow().len(), 1);
+    listening.step(Duration::ZERO).unwrap();
+    assert_eq!(listening.finish().unwrap().counts.records, 80);
+    let (handed, waiting, packets) = publishing.join().unwrap();
+    let most = handed.iter().max().unwrap();
+    assert!(*most <= 1000 + 360 && handed.len() > 20, "{handed:?}");
+    assert!(waiting <= 2, "{waiting} waited beside the flows that were being published");
+    assert_eq!(packets, 80 * 3600);
+}
+
+#[test]
+fn what_a_forgotten_exporter_sent_is_reported_once() {
+    let mut collector = Collector::start();
+    let template = ipfix(0, 2, &[300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat());
+    let record = |number| ipfix(number, 300, &words(&[0x0a00_0001, 0x0a00_0002, 100, 1]));
+    let sums = |exporters: Vec<proto::Exporter>| -> Vec<(usize, u64, u64, u64)> {
+        let of = |exporter: proto::Exporter| {
+            let refused = exporter.refused.get("unknown_set").copied().unwrap_or_default();
+            (exporter.addr.len(), exporter.records, exporter.without_sampling_rate, refused)
+        };
+        exporters.into_iter().map(of).filter(|sums| sums.1 + sums.3 > 0).collect()
+    };
+    let refused = |number| ipfix(number, 77, &[0; 4]);
+    collector.hear(&[(1, template.clone()), (1, record(0)), (1, refused(1))]);
+    assert_eq!(sums(collector.pass(11)), [(4, 1, 1, 1)]);
+    // One more of each, and then more observation domains than a collector keeps exporters.
+    collector.hear(&[(1, record(1)), (1, refused(2))]);
+    let mut strangers = Vec::new();
+    for domain in 1000..1000 + 4200_u32 {
+        let mut message = template.clone();
+        message[12..16].copy_from_slice(&domain.to_be_bytes());
+        strangers.push((2, message));
+    }
+    collector.hear(&strangers);
+    assert_eq!(sums(collector.pass(10)), [(0, 1, 1, 1)], "of nobody that is still known");
+    collector.hear(&[(1, template.clone()), (1, record(2))]);
+    assert_eq!(sums(collector.pass(10)), [(4, 1, 1, 0)]);
 }
