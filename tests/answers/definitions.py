@@ -349,13 +349,9 @@ def mixes(
 def _mix(packets: list[Packet], number: Callable[[Packet], int], top: int, scope: str) -> Answer:
     sums: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     whole: dict[str, Counter[str]] = defaultdict(Counter)
-    began: set[int] = set()
     for packet in packets:
         way = direction(packet, scope)
-        begins = packet.time == packet.flow.start and packet.flow.number not in began
-        if begins:
-            began.add(packet.flow.number)
-        for unit, count in (("octets", packet.octets), ("packets", 1), ("flows", int(begins))):
+        for unit, count in (("octets", packet.octets), ("packets", 1), ("flows", int(packet.begins))):
             sums[way, number(packet)][unit] += count
             sums[way, number(packet)][f"ipv{packet.version}_{unit}"] += count
             whole[way][f"direction_{unit}"] += count

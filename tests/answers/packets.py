@@ -52,7 +52,6 @@ class Flow:
     start: int
     guess: bool
     last: int = 0
-    number: int = 0
 
     @property
     def key(self) -> Key:
@@ -82,6 +81,7 @@ class Packet:
     frame_octets: int = 0
     cast: str = "unicast"
     plain: bool = True
+    begins: bool = False
     at: int = 0
     flow: Flow = field(default=None, repr=False)  # type: ignore[assignment]
 
@@ -283,7 +283,7 @@ def place(frames: Iterable[Packet], shift: int) -> list[Flow]:
                 flow.dst_port = ANSWERS[packet.icmp[0]] * 256 + packet.icmp[1]
             if packet.icmp and packet.icmp[0] in (*ANSWERS, *ANSWERS.values()):
                 flow.guess = False
-            flow.number = len(flows)
+            packet.begins = True
             flows.append(flow)
             live[name] = flow
         # The sender of the SYN; where none was seen, the receiver of its answer. So do answers of ICMP above.
