@@ -53,11 +53,16 @@ pub enum Refusal {
     Absurd,
     /// Records that count only payload octets (IE 231, 232), used unchanged.
     PayloadOctets,
+    /// Totals and events that an earlier record may have reported: it came before the collector restarted, or before it
+    /// forgot their flow. They count nothing; later totals of the flow count from there.
+    MayBeRepeated,
+    /// Flows whose last totals were forgotten for newer ones.
+    TotalsForgotten,
 }
 
 impl Refusal {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Refusal; 24] = [
+    pub const ALL: [Refusal; 26] = [
         Refusal::UnknownVersion,
         Refusal::Truncated,
         Refusal::BadLength,
@@ -82,6 +87,8 @@ impl Refusal {
         Refusal::UnknownSample,
         Refusal::Absurd,
         Refusal::PayloadOctets,
+        Refusal::MayBeRepeated,
+        Refusal::TotalsForgotten,
     ];
 
     /// The cause in plain words, and the unit that it counts.
@@ -115,6 +122,11 @@ impl Refusal {
             Refusal::UnknownSample => "sFlow samples of an unsupported kind",
             Refusal::Absurd => "records with impossible counts of packets or octets",
             Refusal::PayloadOctets => "records that count only payload octets, as some firewalls do",
+            Refusal::MayBeRepeated => {
+                "running totals and events that may have been counted before, and so count nothing: the collector \
+                 restarted, or forgot their flow"
+            }
+            Refusal::TotalsForgotten => "flows whose last totals were forgotten for newer ones",
         }
     }
 
@@ -145,6 +157,8 @@ impl Refusal {
             Refusal::UnknownSample => "unknown_sample",
             Refusal::Absurd => "absurd",
             Refusal::PayloadOctets => "payload_octets",
+            Refusal::MayBeRepeated => "may_be_repeated",
+            Refusal::TotalsForgotten => "totals_forgotten",
         }
     }
 }

@@ -12,6 +12,12 @@ pub struct DecodeLimits {
     pub fields: usize,
     /// Sampling rates of one exporter, and sources of samples.
     pub options: usize,
+    /// Flows of one exporter whose last totals are kept before it drops older ones, which half as many newer ones may
+    /// delay; and of all exporters together. Each takes some 100 octets.
+    pub flows: usize,
+    pub all_flows: usize,
+    /// Datagrams remembered to recognise their copies, of all exporters together.
+    pub datagrams: usize,
     /// Octets of records that wait for their template, of all exporters together.
     pub waiting_octets: usize,
     /// How long they wait, ms.
@@ -30,6 +36,10 @@ impl Default for DecodeLimits {
             templates: 1024,
             fields: 512,
             options: 1024,
+            // A hash table of a power of 2 is full at seven eighths.
+            flows: 7 << 15,
+            all_flows: 7 << 17,
+            datagrams: 1 << 20,
             waiting_octets: 4 << 20,
             waiting_ms: 60_000,
             clock_error_ms: 3_600_000,

@@ -23,7 +23,6 @@ use super::cause::Refusal;
 use super::element::event::FlowsAlone;
 use super::element::moment::Moment;
 use super::exporter::counting::Counting;
-use super::exporter::totals::Totals;
 use super::exporter::{Counts, Exporter, ExporterInfo, Exporters, Protocol, Session};
 use super::limits::DecodeLimits;
 use super::record::Imported;
@@ -56,7 +55,6 @@ pub struct Decoder {
     limits: DecodeLimits,
     exporters: Exporters,
     waiting: WaitingSet,
-    totals: Totals,
     /// Counts of datagrams that belong to no known exporter.
     strange: Counts,
     /// The exporters and sessions whose waiting sets the current datagram displaced.
@@ -180,7 +178,8 @@ impl Decoder {
             let gone = self.waiting.claim(&(*info, session), None).len();
             self.exporters.slot(slot).counts.causes[Refusal::UnknownTemplate as usize] += gone as u64;
         }
-        (!self.exporters.slot(slot).is_repeated(at, number, content)).then_some((slot, at))
+        let share = self.exporters.share(&self.limits);
+        (!self.exporters.slot(slot).is_repeated(at, number, content, share)).then_some((slot, at))
     }
 
     /// NetFlow v9 and IPFIX.
@@ -212,11 +211,13 @@ impl Decoder {
                 }
             }
         }
-        let Decoder { waiting, totals, shed, limits, .. } = self;
-        let mut message = Message { exporter, at, waiting, totals, shed, limits, moment, take };
+        let Decoder { waiting, shed, limits, .. } = self;
+        let flows = exporter.totals.len();
+        let mut message = Message { exporter, at, waiting, shed, limits, moment, take };
         let units = message.sets(sets);
         let Exporter { talks, counts, .. } = message.exporter;
         talks[at].counting.hear(protocol, sequence, units, moment.export_ms, &mut counts.losses);
+        self.exporters.bound_flows(slot, flows, &self.limits);
         Ok(())
     }
 
@@ -306,14 +307,6 @@ impl Decoder {
     }
 }
 
-/// A hash of an exporter's session.
-fn digest(info: &ExporterInfo, session: &Session) -> u64 {
-    use std::hash::{Hash as _, Hasher as _};
-    let mut hasher = std::hash::DefaultHasher::new();
-    (info, session).hash(&mut hasher);
-    hasher.finish()
-}
-
 fn word(data: &[u8], at: usize) -> u32 {
     data.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
@@ -340,5 +333,7 @@ mod edge_tests;
 mod exports_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod totals_tests;
 #[cfg(test)]
 mod vendor_tests;

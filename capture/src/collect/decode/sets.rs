@@ -9,11 +9,13 @@ use crate::collect::element::values::{Values, is_absurd};
 use crate::collect::exporter::ExporterInfo;
 use crate::collect::exporter::Protocol;
 use crate::collect::exporter::counting::Units;
-use crate::collect::exporter::totals::Totals;
+use crate::collect::exporter::totals::{Follows, Report, Settled};
 use crate::collect::exporter::{Exporter, Exporters, Session};
 use crate::collect::limits::DecodeLimits;
 use std::collections::VecDeque;
 
+/// IE 136 in a record of a flow that goes on.
+const ACTIVE_TIMEOUT: u8 = 2;
 /// Maximum number of waiting sets, whatever their length.
 const MOST_WAITING: usize = 4096;
 
@@ -114,7 +116,6 @@ pub(super) struct Message<'m, T> {
     /// Index of the message's session among the exporter's sessions.
     pub(super) at: usize,
     pub(super) waiting: &'m mut WaitingSet,
-    pub(super) totals: &'m mut Totals,
     /// The exporters whose sets were dropped; their counts cannot be reached from here.
     pub(super) shed: &'m mut Vec<(ExporterInfo, Session)>,
     pub(super) limits: &'m DecodeLimits,
@@ -189,7 +190,7 @@ impl<T: Take> Message<'_, T> {
 
     /// Reads the records of a flow set; returns their number, `None` if unknown.
     fn data(&mut self, id: u16, set: &[u8]) -> Option<u32> {
-        let Exporter { info, counts, talks, .. } = &mut *self.exporter;
+        let Exporter { info, counts, talks, totals, .. } = &mut *self.exporter;
         let talk = talks.get_mut(self.at)?;
         let template = talk.templates.get_mut(&id)?;
         let moment = Moment { boot_ms: talk.boot_ms, ..self.moment };
@@ -215,10 +216,35 @@ impl<T: Take> Message<'_, T> {
                         }
                     }
                     if let Some(follows) = template.follows {
-                        let of = super::digest(info, &talk.session);
-                        if !self.totals.settle(follows, of, values.flow(), &mut read) {
-                            counts.count(Refusal::Repeated);
-                            continue;
+                        let flow = values.flow();
+                        let states_beginning = !mended && (flow.1 != 0 || read.first_ms < read.last_ms);
+                        let report = Report {
+                            follows,
+                            session: talk.origin,
+                            flow,
+                            began_ms: match follows {
+                                Follows::Events => read.last_ms,
+                                Follows::Totals if states_beginning => read.first_ms,
+                                Follows::Totals => read.first_ms.saturating_sub(self.limits.flow_ms),
+                            },
+                            sent_ms: moment.export_ms,
+                            ended: template.is_routed()
+                                && Routed::Record(template, record)
+                                    .read()
+                                    .is_some_and(|route| !matches!(route.end_reason, 0 | ACTIVE_TIMEOUT)),
+                            since_ms: talk.since_ms.unwrap_or(i64::MIN),
+                        };
+                        counts.causes[Refusal::TotalsForgotten as usize] += totals.make_room(self.limits.flows);
+                        match totals.settle(&report, &mut read) {
+                            Settled::New => {}
+                            Settled::Repeated => {
+                                counts.count(Refusal::Repeated);
+                                continue;
+                            }
+                            Settled::MayBeRepeated => {
+                                counts.count(Refusal::MayBeRepeated);
+                                continue;
+                            }
                         }
                     }
                     if mended {

@@ -17,6 +17,8 @@ use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, InterfaceCounters, SentCounts};
 use crate::packet::{Address, LinkType};
 
+/// Gaps in the numbers of one source that late samples may still fill.
+const GAPS: usize = 16;
 /// Samples of packets, with interfaces and sources in one word or in two.
 const FLOW: u32 = 1;
 const EXPANDED_FLOW: u32 = 3;
@@ -94,6 +96,7 @@ pub(super) fn datagram(
     let mut header = || Some((words.address()?, words.word()?, words.word()?, words.word()?, words.word()?));
     let (agent, domain, sequence, uptime, samples) = header().ok_or(Refusal::Truncated)?;
     let info = ExporterInfo { address, agent, protocol: Protocol::Sflow, domain };
+    let share = exporters.share(limits);
     let exporter = exporters.get(&info, limits);
     let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: Some(uptime), boot_ms: None };
     // Of whatever port: the agent is who it says it is.
@@ -103,7 +106,7 @@ pub(super) fn datagram(
         uptime_runs_on && counting.may_hold(Protocol::Sflow, sequence, sent_ms)
     };
     exporter.hear(at, &moment, data.len(), limits, holds);
-    if exporter.is_repeated(at, sequence, content) {
+    if exporter.is_repeated(at, sequence, content, share) {
         return Ok(());
     }
     let units = Units { flows: None, records: None };
@@ -262,7 +265,7 @@ fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
 fn follow(exporter: &mut Exporter, sample: &Sample<'_>, (now_ms, sent_ms): (i64, i64), limits: &DecodeLimits) -> u32 {
     let mut losses = exporter.counts.samples;
     let source = exporter.source(sample.source, now_ms, limits);
-    source.sequence.hear(Numbered { number: sample.sequence, units: Some(1), sent_ms }, &mut losses);
+    source.sequence.hear(Numbered { number: sample.sequence, units: Some(1), sent_ms }, GAPS, &mut losses);
     let more = source.more(sample.drops);
     let Sample { sequence, rate, pool, drops, .. } = *sample;
     let rate = source.pool.rate(Stated { at_ms: now_ms, sequence, rate, pool, drops });

@@ -436,6 +436,24 @@ fn a_datagram_that_comes_twice_is_stored_once() {
 }
 
 #[test]
+fn a_copy_that_comes_long_after_is_stored_once() {
+    for late in [70_usize, 3000] {
+        let mut decoder = Decoder::default();
+        feed(&mut decoder, &ipfix(0, &[template(300, &SHORT)]));
+        let data = |at: usize| ipfix(at as u32, &[set(300, &short(1, 100 + at as u64))]);
+        let mut records = 0;
+        for at in 0..3500 + late {
+            let (first, copy) = ((at < 3500).then_some(at), at.checked_sub(late));
+            let both = first.into_iter().chain(copy);
+            records += both.map(|at| feed(&mut decoder, &data(at)).len()).sum::<usize>();
+        }
+        let counts = decoder.counts();
+        assert_eq!((records, counts.of(Refusal::Repeated)), (3500, 3500), "{late}");
+        assert_eq!((counts.losses.lost, counts.losses.restarts), (0, 0), "{late}");
+    }
+}
+
+#[test]
 fn the_newer_of_two_saved_states_holds() {
     let saved = |ms: i64, fields: &[(u32, u16, u16)]| {
         let mut decoder = Decoder::default();

@@ -23,6 +23,9 @@ const PLAIN: u32 = 16;
 /// Within this difference two units are equally likely, and the smaller loss is reported.
 const LIKELY: u32 = 4;
 
+/// Gaps that late messages may still fill.
+const GAPS: usize = 256;
+
 /// How many of each unit a message contains; `None` if unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct Units {
@@ -77,7 +80,7 @@ impl Counting {
                 Unit::Records => (number, units.records),
                 Unit::FlowsSoFar => (number.wrapping_sub(units.flows.unwrap_or(0)), units.flows),
             };
-            let hit = way.sequence.hear(Numbered { number, units, sent_ms }, &mut way.losses);
+            let hit = way.sequence.hear(Numbered { number, units, sent_ms }, GAPS, &mut way.losses);
             way.hits = way.hits.saturating_add(u32::from(hit && all_foretell));
             changed |= !hit;
         }
@@ -90,7 +93,10 @@ impl Counting {
     #[cold]
     fn settle(&mut self, protocol: Protocol, losses: &mut Losses) {
         let most = self.most();
-        self.ways.iter_mut().for_each(|way| way.out |= way.hits.saturating_add(PLAIN) <= most);
+        for way in self.ways.iter_mut().filter(|way| way.hits.saturating_add(PLAIN) <= most) {
+            way.out = true;
+            way.sequence.forget_gaps();
+        }
         let Some((_, way)) = self.likely(protocol).min_by_key(|(_, way)| way.losses.lost) else { return };
         let now = way.losses;
         let told = &mut self.told;
@@ -178,6 +184,21 @@ mod tests {
             };
         }
         (losses.lost, counting.unit(protocol))
+    }
+
+    #[test]
+    fn of_messages_that_come_in_disorder_none_is_lost() {
+        for protocol in [Protocol::NetflowV9, Protocol::Ipfix] {
+            let (mut counting, mut losses) = (Counting::default(), Losses::default());
+            let mut order: Vec<u32> = (0..3000).collect();
+            order[100..].sort_by_key(|at| at + at * 7919 % 1000);
+            for at in order {
+                let number = if protocol == Protocol::Ipfix { at * 20 } else { at };
+                let units = Units { flows: Some(20), records: Some(20) };
+                counting.hear(protocol, number, units, 0, &mut losses);
+            }
+            assert_eq!((losses.lost, losses.restarts), (0, 0), "{protocol}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod counting;
 pub mod pool;
+mod recent;
 pub mod sampling;
 mod saved;
 pub mod sequence;
@@ -15,6 +16,7 @@ use crate::collect::exporter::counting::Counting;
 use crate::collect::exporter::pool::Pool;
 use crate::collect::exporter::sequence::{Losses, Sequence};
 use crate::collect::exporter::session::Talk;
+use crate::collect::exporter::totals::Totals;
 use crate::collect::limits::DecodeLimits;
 use crate::packet::Address;
 use foldhash::fast::RandomState;
@@ -191,6 +193,9 @@ pub struct Exporter {
     pub sources: HashMap<u64, ExporterSource, RandomState>,
     /// Counts of templates that it no longer has.
     pub left_out: LeftOut,
+    pub totals: Totals,
+    /// Whether it may have been heard before, such as by an earlier run: its flows' earlier totals are unknown then.
+    pub is_known: bool,
 }
 
 impl Exporter {
@@ -202,6 +207,8 @@ impl Exporter {
             talks: Vec::new(),
             sources: HashMap::default(),
             left_out: LeftOut::default(),
+            totals: Totals::default(),
+            is_known: false,
         }
     }
 
@@ -222,7 +229,13 @@ impl Exporter {
         let before = self.talks.iter().filter(same).max_by_key(|talk| talk.heard_ms).cloned();
         let talk = match before.filter(|_| !session.stream) {
             Some(known) => known.moved(session),
-            None => Talk::new(session),
+            None => {
+                let mut talk = Talk::new(session);
+                // A connection made anew carries on.
+                let last = self.talks.iter().rfind(|last| last.origin == talk.origin);
+                talk.since_ms = last.and_then(|last| last.since_ms);
+                talk
+            }
         };
         if self.talks.len() < limits.sessions.max(1) {
             self.talks.push(talk);
@@ -246,12 +259,18 @@ impl Exporter {
     ) -> bool {
         self.counts.datagrams += 1;
         self.counts.octets += octets as u64;
+        let is_known = self.is_known || self.heard_ms != i64::MIN;
         self.heard_ms = self.heard_ms.max(moment.received_ms);
         if moment.correction_ms(limits) != 0 {
             self.counts.count(Refusal::ClockOff);
         }
         let Exporter { talks, left_out, counts, sources, .. } = self;
         let Some(talk) = talks.get_mut(at) else { return false };
+        talk.since_ms.get_or_insert_with(|| match is_known {
+            // Headers state whole seconds.
+            true => moment.export_ms.saturating_add(moment.correction_ms(limits)).saturating_add(1000),
+            false => i64::MIN,
+        });
         let anew = talk.hear(moment, may_hold, |template| left_out.add(template));
         if anew {
             counts.losses.restarts += 1;
@@ -260,16 +279,18 @@ impl Exporter {
         anew
     }
 
-    /// Whether a datagram is a recent repeat: if so counts it, else remembers it.
+    /// Whether a datagram is a recent repeat: if so counts it, else remembers it. `share`: the number of datagrams to
+    /// remember of one exporter.
     #[inline]
-    pub fn is_repeated(&mut self, at: usize, number: u32, content: u64) -> bool {
+    pub fn is_repeated(&mut self, at: usize, number: u32, content: u64, share: usize) -> bool {
+        let share = share / self.talks.len().max(1);
         let talk = &mut self.talks[at];
-        if !talk.counting.is_new(self.info.protocol, number) && talk.is_known(content) {
+        if !talk.counting.is_new(self.info.protocol, number) && talk.recent.contains(content) {
             self.counts.losses.repeated += 1;
             self.counts.count(Refusal::Repeated);
             return true;
         }
-        talk.remember(content);
+        talk.recent.add(content, share);
         false
     }
 
@@ -314,6 +335,10 @@ pub struct Exporters {
     slots: Vec<Exporter>,
     by_info: HashMap<ExporterInfo, usize, RandomState>,
     hand: usize,
+    /// Flows whose last totals are kept.
+    flows: usize,
+    /// Whether totals of forgotten exporters, or of those left out of a saved state, are unknown.
+    pub is_unsure: bool,
     /// Counts of forgotten exporters.
     pub forgotten: Counts,
     pub left_out: LeftOut,
@@ -341,8 +366,9 @@ impl Exporters {
 
     #[cold]
     fn add(&mut self, info: ExporterInfo, limits: &DecodeLimits) -> usize {
+        let added = Exporter { is_known: self.is_unsure, ..Exporter::new(info) };
         let slot = if self.slots.len() < limits.exporters.max(1) {
-            self.slots.push(Exporter::new(info));
+            self.slots.push(added);
             self.slots.len() - 1
         } else {
             let count = self.slots.len();
@@ -351,8 +377,12 @@ impl Exporters {
                 .min_by_key(|&at| (self.slots[at].counts.datagrams > STRANGER, self.slots[at].heard_ms))
                 .unwrap_or(0);
             self.hand = (self.hand + LOOKED_AT) % count;
-            let gone = std::mem::replace(&mut self.slots[slot], Exporter::new(info));
+            let gone = std::mem::replace(&mut self.slots[slot], added);
             self.by_info.remove(&gone.info);
+            let flows = gone.totals.len();
+            self.flows -= flows;
+            self.is_unsure |= flows > 0 || gone.is_known;
+            self.forgotten.causes[Refusal::TotalsForgotten as usize] += flows as u64;
             self.forgotten.add(&gone.counts);
             self.left_out.add_all(&gone);
             self.forgotten.count(Refusal::ExportersForgotten);
@@ -360,6 +390,23 @@ impl Exporters {
         };
         self.by_info.insert(info, slot);
         slot
+    }
+
+    /// After a datagram: while too many flows' totals are kept, the exporter with the most drops its older half.
+    /// `before`: how many of this exporter's were kept.
+    pub fn bound_flows(&mut self, slot: usize, before: usize, limits: &DecodeLimits) {
+        self.flows = self.flows + self.slots[slot].totals.len() - before;
+        while self.flows > limits.all_flows {
+            let Some(most) = self.slots.iter_mut().max_by_key(|exporter| exporter.totals.len()) else { return };
+            let before = most.totals.len();
+            most.counts.causes[Refusal::TotalsForgotten as usize] += most.totals.drop_oldest();
+            self.flows -= before - most.totals.len();
+        }
+    }
+
+    /// Number of datagrams to remember of each exporter.
+    pub fn share(&self, limits: &DecodeLimits) -> usize {
+        limits.datagrams / self.slots.len().max(1)
     }
 
     /// The exporter, if known.

@@ -99,8 +99,10 @@ impl Exporters {
             .map(|exporter| exporter.restored(limits))
             .collect::<anyhow::Result<Vec<Exporter>>>()?;
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
+        self.is_unsure |= exporters.len() > limits.exporters;
         for restored in exporters.into_iter().take(limits.exporters) {
             let exporter = self.get(&restored.info, limits);
+            exporter.is_known = true;
             exporter.heard_ms = exporter.heard_ms.max(restored.heard_ms);
             exporter.talks.extend(restored.talks);
             // Those heard last first, each once.

@@ -8,8 +8,6 @@ const LATE: u32 = 1 << 16;
 const AHEAD: u32 = 1 << 24;
 /// This many consecutive late numbers mean that the exporter restarted, even if its clock does not show it.
 const LATE_RUN: u32 = 8;
-/// Gaps that late ones may still fill.
-const GAPS: usize = 16;
 
 /// What sequence numbers told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,14 +52,14 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Processes a datagram's number; true if it is the expected one.
+    /// Processes a datagram's number; true if it is the expected one. Late ones may fill at most `most_gaps` gaps.
     #[inline]
-    pub fn hear(&mut self, heard: Numbered, losses: &mut Losses) -> bool {
+    pub fn hear(&mut self, heard: Numbered, most_gaps: usize, losses: &mut Losses) -> bool {
         let is_next = self.next == Some(heard.number) && !self.inexact;
         if is_next {
             self.advance(&heard);
         } else {
-            self.jump(&heard, losses);
+            self.jump(&heard, most_gaps, losses);
         }
         is_next
     }
@@ -89,6 +87,11 @@ impl Sequence {
         })
     }
 
+    /// Its losses no longer count.
+    pub fn forget_gaps(&mut self) {
+        self.gaps = Vec::new();
+    }
+
     fn advance(&mut self, heard: &Numbered) {
         self.next = Some(heard.number.wrapping_add(heard.units.unwrap_or(0)));
         self.inexact = heard.units.is_none();
@@ -97,7 +100,7 @@ impl Sequence {
     }
 
     #[cold]
-    fn jump(&mut self, heard: &Numbered, losses: &mut Losses) {
+    fn jump(&mut self, heard: &Numbered, most_gaps: usize, losses: &mut Losses) {
         let Numbered { number, units, sent_ms } = *heard;
         let Some(next) = self.next else { return self.advance(heard) };
         let (ahead, behind) = (number.wrapping_sub(next), next.wrapping_sub(number));
@@ -107,7 +110,7 @@ impl Sequence {
             // How much of it was of datagrams whose units are unknown cannot be told.
             if !self.inexact {
                 losses.lost += u64::from(ahead);
-                if self.gaps.len() == GAPS {
+                if self.gaps.len() >= most_gaps.max(1) {
                     self.gaps.remove(0);
                 }
                 self.gaps.push((next, ahead));
@@ -115,7 +118,7 @@ impl Sequence {
             self.advance(heard);
         } else if behind <= LATE && sent_ms <= self.sent_ms && !self.is_late_run(number, units) {
             losses.late += 1;
-            let filled = self.fill(number, units.unwrap_or(0));
+            let filled = self.fill(number, units.unwrap_or(0), most_gaps);
             losses.lost = losses.lost.saturating_sub(u64::from(filled));
             losses.repeated += u64::from(filled == 0 && units.is_some_and(|units| units > 0));
         } else {
@@ -133,14 +136,14 @@ impl Sequence {
     }
 
     /// Removes late arrivals from the gaps; returns their number.
-    fn fill(&mut self, number: u32, units: u32) -> u32 {
+    fn fill(&mut self, number: u32, units: u32, most_gaps: usize) -> u32 {
         for at in 0..self.gaps.len() {
             let (from, count) = self.gaps[at];
             let into = number.wrapping_sub(from);
             if into < count {
                 let filled = units.min(count - into);
                 self.gaps[at].1 = into;
-                if into + filled < count && self.gaps.len() < GAPS {
+                if into + filled < count && self.gaps.len() < most_gaps {
                     self.gaps.insert(at + 1, (number.wrapping_add(filled), count - into - filled));
                 }
                 self.gaps.retain(|gap| gap.1 > 0);
@@ -162,7 +165,7 @@ mod tests {
     fn heard(numbers: &[(u32, u32)]) -> (Sequence, Losses) {
         let (mut sequence, mut losses) = (Sequence::default(), Losses::default());
         for of in numbers {
-            sequence.hear(numbered(of), &mut losses);
+            sequence.hear(numbered(of), 16, &mut losses);
         }
         (sequence, losses)
     }
@@ -207,7 +210,7 @@ mod tests {
     #[test]
     fn what_goes_back_and_was_sent_later_is_a_restart() {
         let (mut sequence, mut losses) = heard(&[(0, 10), (1000, 10)]);
-        sequence.hear(Numbered { number: 0, units: Some(10), sent_ms: 1000 }, &mut losses);
+        sequence.hear(Numbered { number: 0, units: Some(10), sent_ms: 1000 }, 16, &mut losses);
         assert_eq!((sequence.next, losses.restarts, losses.lost), (Some(10), 1, 990));
     }
 
@@ -245,9 +248,9 @@ mod tests {
     fn an_unknown_number_of_units_loses_nothing() {
         let (mut sequence, mut losses) = heard(&[(0, 10)]);
         for number in [10, 12, 500] {
-            sequence.hear(Numbered { number, units: None, sent_ms: 0 }, &mut losses);
+            sequence.hear(Numbered { number, units: None, sent_ms: 0 }, 16, &mut losses);
         }
-        sequence.hear(numbered(&(510, 1)), &mut losses);
+        sequence.hear(numbered(&(510, 1)), 16, &mut losses);
         assert_eq!((sequence.next, losses), (Some(511), Losses::default()));
     }
 }

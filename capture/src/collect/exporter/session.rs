@@ -5,14 +5,13 @@ use crate::collect::element::moment::Moment;
 use crate::collect::element::template::Template;
 use crate::collect::exporter::Session;
 use crate::collect::exporter::counting::Counting;
+use crate::collect::exporter::recent::Recent;
 use crate::collect::exporter::sampling::Rates;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// How far an uptime may deviate from its expected value, ms, in addition to a 64th of the time elapsed.
 const DRIFT_MS: i64 = 10_000;
-/// Number of datagrams whose content is remembered to recognise repeats.
-const REMEMBERED: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub struct Talk {
@@ -27,18 +26,22 @@ pub struct Talk {
     pub rates: Rates,
     /// Sets that wait for a template.
     pub waiting: u32,
-    recent: Vec<u64>,
-    oldest: usize,
+    /// The session as its flows' totals know it: of UDP the first one, if it moved; of TCP without its port.
+    pub origin: Session,
+    /// Records before this time, by the exporter's clock, are unknown, ms; `None` before the first datagram.
+    pub since_ms: Option<i64>,
+    pub recent: Recent,
 }
 
 impl Talk {
     pub fn new(session: Session) -> Talk {
-        Talk { session, heard_ms: i64::MIN, ..Talk::default() }
+        let origin = if session.stream { Session { port: 0, ..session } } else { session };
+        Talk { session, origin, heard_ms: i64::MIN, ..Talk::default() }
     }
 
     /// The same exporter in another session.
     pub fn moved(self, session: Session) -> Talk {
-        Talk { session, waiting: 0, ..self }
+        Talk { session, waiting: 0, recent: Recent::default(), ..self }
     }
 
     /// Reads a datagram's times; returns whether the exporter restarted since the previous one. A restart also restarts
@@ -67,19 +70,5 @@ impl Talk {
         self.counting.restart();
         self.templates.drain().for_each(|(_, template)| forget(&template));
         true
-    }
-
-    /// Whether a datagram with this content arrived recently.
-    pub fn is_known(&self, content: u64) -> bool {
-        self.recent.contains(&content)
-    }
-
-    pub fn remember(&mut self, content: u64) {
-        if self.recent.len() < REMEMBERED {
-            self.recent.push(content);
-            return;
-        }
-        self.recent[self.oldest] = content;
-        self.oldest = (self.oldest + 1) % REMEMBERED;
     }
 }
