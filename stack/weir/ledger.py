@@ -154,6 +154,11 @@ _TAKEN = {
     "clock_off": "{name}: {count:,} messages came from a clock that is far off; their times were corrected",
     "payload_octets": "{name}: {count:,} records count the payload's bytes only, and were stored as they are",
     "repeated": "{name}: {count:,} came twice and were stored once",
+    "totals_forgotten": "{name}: {count:,} flows' running totals made room for others'",
+}
+#: Causes in `exporter_refused` of readable records that were not taken.
+_NOT_TAKEN = {
+    "may_be_repeated": "{name}: {count:,} running totals counted nothing: what came before them is unknown",
 }
 
 
@@ -169,7 +174,7 @@ def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
         for (probe, label), (row, count) in sorted(sums.items()):
             name, _, detail = label.partition(", ")
             taken = {"exporter_refused": _TAKEN, "exporter_sampling": _SAMPLING}.get(column, {}).get(detail)
-            said = (taken or text).format(name=name, count=count, detail=detail.replace("_", " "))
+            said = (taken or _NOT_TAKEN.get(detail, text)).format(name=name, count=count, detail=detail.replace("_", " "))
             found.append(Finding(row["time"], probe, row["worker"], said, loss and not taken))
     return found
 
