@@ -174,7 +174,9 @@ def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
         for (probe, label), (row, count) in sorted(sums.items()):
             name, _, detail = label.partition(", ")
             taken = {"exporter_refused": _TAKEN, "exporter_sampling": _SAMPLING}.get(column, {}).get(detail)
-            said = (taken or _NOT_TAKEN.get(detail, text)).format(name=name, count=count, detail=detail.replace("_", " "))
+            said = (taken or _NOT_TAKEN.get(detail, text)).format(
+                name=name, count=count, detail=detail.replace("_", " ")
+            )
             found.append(Finding(row["time"], probe, row["worker"], said, loss and not taken))
     return found
 

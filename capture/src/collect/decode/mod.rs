@@ -212,7 +212,7 @@ impl Decoder {
             }
         }
         let Decoder { waiting, shed, limits, .. } = self;
-        let flows = exporter.totals.len();
+        let flows = exporter.totals.flows();
         let mut message = Message { exporter, at, waiting, shed, limits, moment, take };
         let units = message.sets(sets);
         let Exporter { talks, counts, .. } = message.exporter;

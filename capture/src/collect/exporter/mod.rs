@@ -379,7 +379,7 @@ impl Exporters {
             self.hand = (self.hand + LOOKED_AT) % count;
             let gone = std::mem::replace(&mut self.slots[slot], added);
             self.by_info.remove(&gone.info);
-            let flows = gone.totals.len();
+            let flows = gone.totals.flows();
             self.flows -= flows;
             self.is_unsure |= flows > 0 || gone.is_known;
             self.forgotten.causes[Refusal::TotalsForgotten as usize] += flows as u64;
@@ -395,12 +395,12 @@ impl Exporters {
     /// After a datagram: while too many flows' totals are kept, the exporter with the most drops its older half.
     /// `before`: how many of this exporter's were kept.
     pub fn bound_flows(&mut self, slot: usize, before: usize, limits: &DecodeLimits) {
-        self.flows = self.flows + self.slots[slot].totals.len() - before;
+        self.flows = self.flows + self.slots[slot].totals.flows() - before;
         while self.flows > limits.all_flows {
-            let Some(most) = self.slots.iter_mut().max_by_key(|exporter| exporter.totals.len()) else { return };
-            let before = most.totals.len();
+            let Some(most) = self.slots.iter_mut().max_by_key(|exporter| exporter.totals.flows()) else { return };
+            let before = most.totals.flows();
             most.counts.causes[Refusal::TotalsForgotten as usize] += most.totals.drop_oldest();
-            self.flows -= before - most.totals.len();
+            self.flows -= before - most.totals.flows();
         }
     }
 

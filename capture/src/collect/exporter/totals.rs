@@ -76,14 +76,14 @@ impl Default for Totals {
 
 impl Totals {
     /// Number of flows.
-    pub fn len(&self) -> usize {
+    pub fn flows(&self) -> usize {
         self.now.len() + self.before.len()
     }
 
     /// Makes room for another flow: of `most` flows none is dropped, and half as many more are kept at most; returns the number of flows dropped that had not ended.
     #[inline]
     pub fn make_room(&mut self, most: usize) -> u64 {
-        let is_full = self.now.len() >= most / 2 && self.len() >= most;
+        let is_full = self.now.len() >= most / 2 && self.flows() >= most;
         if is_full { self.drop_oldest() } else { 0 }
     }
 
