@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use weir_probe::collect::decode::Decoder;
 use weir_probe::collect::exporter::{ExporterInfo, Protocol};
+use weir_probe::collect::limits::DecodeLimits;
 use weir_probe::collect::publish::{CollectClosing, CollectPublisher};
 use weir_probe::collect::record::Imported;
 use weir_probe::collect::table::{Table, TableOptions};
@@ -120,7 +121,8 @@ pub fn decode(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
-    let mut decoder = Decoder::default();
+    // Every round has the same datagrams: they are not to be taken for copies.
+    let mut decoder = Decoder::new(DecodeLimits { datagrams: 0, ..DecodeLimits::default() });
     let received_ns = i64::from(NOW) * 1_000_000_000;
     let decode = |data: &[u8], receiver: &mut Receiver| {
         decode_one(&mut decoder, protocol, received_ns, data, &mut |info, record| {
