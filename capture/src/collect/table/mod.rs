@@ -6,6 +6,7 @@
 
 mod cell;
 mod flows;
+mod indexed;
 mod list;
 mod route;
 
@@ -20,7 +21,7 @@ use crate::volume::Volume;
 use arrayvec::ArrayVec;
 use flows::Origin;
 use foldhash::fast::RandomState;
-use hashbrown::{HashMap, HashTable};
+use indexed::Indexed;
 use list::{Cells, FlowKey};
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -56,10 +57,9 @@ pub struct Table {
     pending: ArrayVec<Pending, TOGETHER>,
     entries: usize,
     clamped: Clamped,
-    /// The exporters of the flows in the table, each with its index.
-    origins: Vec<Origin>,
-    numbers: HashMap<Origin, u32, RandomState>,
-    routes: Routes,
+    /// The exporters of the flows in the table, and the routes.
+    origins: Indexed<Origin>,
+    routes: Indexed<Route>,
     hasher: RandomState,
     /// Emptied lists for further intervals, the largest last. Their memory stays, up to twice the bound of entries, because lists
     /// grow by doubling.
@@ -84,9 +84,8 @@ impl Table {
             pending: ArrayVec::new(),
             entries: 0,
             clamped: Clamped::default(),
-            origins: Vec::new(),
-            numbers: HashMap::default(),
-            routes: Routes::default(),
+            origins: Indexed::default(),
+            routes: Indexed::default(),
             hasher: RandomState::default(),
             spare: Vec::new(),
         }
@@ -107,7 +106,7 @@ impl Table {
 
     /// Whether flows must be published before more records come: each may state another rate or route.
     pub fn is_full(&self) -> bool {
-        self.entries().max(self.origins.len()).max(self.routes.all.len()) >= self.options.max_entries
+        self.entries().max(self.origins.len()).max(self.routes.len()) >= self.options.max_entries
     }
 
     pub fn clamped(&self) -> Clamped {
@@ -118,8 +117,7 @@ impl Table {
     pub fn take(&mut self) -> Vec<Flows> {
         self.settle();
         self.entries = 0;
-        self.numbers.clear();
-        let origins: Arc<[Origin]> = std::mem::take(&mut self.origins).into();
+        let origins: Arc<[Origin]> = self.origins.take().into();
         let routes: Arc<[Route]> = self.routes.take().into();
         let flows = self.flows.drain(..);
         flows
@@ -170,7 +168,8 @@ impl Table {
         let (key, sender) = key_of(record);
         let scale = u64::from(record.sampling.unwrap_or(1).max(1));
         let scaled = record.sent.map(|sent| (sent.packets.saturating_mul(scale), sent.octets.saturating_mul(scale)));
-        let origin = self.origin(Origin { exporter: *exporter, sub_agent, sampling: record.sampling.unwrap_or(0) });
+        let origin =
+            self.origins.index(Origin { exporter: *exporter, sub_agent, sampling: record.sampling.unwrap_or(0) });
         let key = FlowKey { key, origin };
         let hash = match key.key.version {
             4 => self.hasher.hash_one(FlowKey { key: V4::of(&key.key), origin }),
@@ -186,17 +185,6 @@ impl Table {
             whole.split(start, interval_ms, |start, part| self.put(key, hash, start, part));
         }
         Volume { packets: scaled[0].0.saturating_add(scaled[1].0), octets: scaled[0].1.saturating_add(scaled[1].1) }
-    }
-
-    /// The number of an origin.
-    fn origin(&mut self, origin: Origin) -> u32 {
-        if self.origins.last() == Some(&origin) {
-            return self.origins.len() as u32 - 1;
-        }
-        *self.numbers.entry(origin).or_insert_with(|| {
-            self.origins.push(origin);
-            self.origins.len() as u32 - 1
-        })
     }
 
     fn put(&mut self, FlowKey { key, origin }: FlowKey<Key>, hash: u64, start: i64, part: FlowPart) {
@@ -239,36 +227,6 @@ impl Table {
             };
             self.entries += usize::from(is_new);
         }
-    }
-}
-
-/// The routes of the flows in the table, each once: many flows share one.
-#[derive(Default)]
-struct Routes {
-    all: Vec<Route>,
-    places: HashTable<u32>,
-    hasher: RandomState,
-}
-
-impl Routes {
-    fn index(&mut self, route: Route) -> u32 {
-        let Routes { all, places, hasher } = self;
-        let found = places.entry(
-            hasher.hash_one(route),
-            |&place| all[place as usize] == route,
-            |&place| hasher.hash_one(all[place as usize]),
-        );
-        let next = all.len() as u32;
-        let place = *found.or_insert(next).get();
-        if place == next {
-            all.push(route);
-        }
-        place
-    }
-
-    fn take(&mut self) -> Vec<Route> {
-        self.places.clear();
-        std::mem::take(&mut self.all)
     }
 }
 
