@@ -187,13 +187,12 @@ impl<I: Input> Listening<I> {
     /// Reads the waiting messages, until something is full; true if more may be waiting.
     fn hear(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let Listening { input, inbox, decoder, table, notices, hand_over, reports, .. } = self;
-        let mut adding =
-            Adding { table, notices, hand_over, reports, last: None, now_ms: 0, was_full: false, handed_over: Ok(()) };
+        let mut adding = Adding { table, notices, hand_over, reports, last: None, now_ms: 0, handed_over: None };
         let patience = if inbox.as_ref().is_some_and(Inbox::has_more) { Duration::ZERO } else { patience };
         let heard = input.poll(patience, &mut |from: Session, now_ns: i64, data: &[u8]| {
             adding.now_ms = now_ns / 1_000_000;
             decoder.datagram_to(from, now_ns, data, &mut adding);
-            !adding.was_full
+            adding.handed_over.is_none()
         });
         let mut more = false;
         if let Some(inbox) = inbox {
@@ -201,7 +200,7 @@ impl<I: Input> Listening<I> {
             more = inbox.has_more();
         }
         adding.end();
-        adding.handed_over?;
+        adding.handed_over.transpose()?;
         Ok(more
             | heard.unwrap_or_else(|error| {
                 if self.throttle.allow(&error.to_string()) {
@@ -271,9 +270,8 @@ struct Adding<'a> {
     last: Option<(ExporterInfo, u64)>,
     /// Arrival time of the records being taken, ms.
     now_ms: i64,
-    /// Whether the table or the notices were handed over because they were full.
-    was_full: bool,
-    handed_over: anyhow::Result<()>,
+    /// Whether the table or the notices were full and handed over, and the first error of that.
+    handed_over: Option<anyhow::Result<()>>,
 }
 
 impl Take for Adding<'_> {
@@ -307,7 +305,6 @@ impl Take for Adding<'_> {
             }
         }
         if self.table.is_full() {
-            self.was_full = true;
             let handed_over = self.hand_over.full(self.table);
             self.remember(handed_over);
         }
@@ -318,16 +315,14 @@ impl Adding<'_> {
     /// Hands the notices over if they are full. The flows stay: an interval's flows are whole only together.
     fn noticed(&mut self) {
         if self.notices.is_full() {
-            self.was_full = true;
             let handed_over = self.hand_over.notices(self.table.open_ms(), self.notices);
             self.remember(handed_over);
         }
     }
 
-    /// Keeps the first error.
     fn remember(&mut self, handed_over: anyhow::Result<()>) {
-        if self.handed_over.is_ok() {
-            self.handed_over = handed_over;
+        if !matches!(self.handed_over, Some(Err(_))) {
+            self.handed_over = Some(handed_over);
         }
     }
 
