@@ -228,10 +228,7 @@ impl<T: Take> Message<'_, T> {
                                 Follows::Totals => read.first_ms.saturating_sub(self.limits.flow_ms),
                             },
                             sent_ms: moment.export_ms,
-                            ended: template.is_routed()
-                                && Routed::Record(template, record)
-                                    .read()
-                                    .is_some_and(|route| !matches!(route.end_reason, 0 | ACTIVE_TIMEOUT)),
+                            ended: !matches!(template.end_reason(record), 0 | ACTIVE_TIMEOUT),
                             since_ms: talk.since_ms.unwrap_or(i64::MIN),
                         };
                         counts.causes[Refusal::TotalsForgotten as usize] += totals.make_room(self.limits.flows);

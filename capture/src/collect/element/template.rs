@@ -3,7 +3,7 @@
 use crate::collect::cause::Refusal;
 use crate::collect::element::event::{gives_name, is_event, tells_event};
 use crate::collect::element::routed::is_routed;
-use crate::collect::element::values::{Shape, Values};
+use crate::collect::element::values::{Shape, Values, number};
 use crate::collect::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
 use crate::collect::exporter::totals::Follows;
 use crate::collect::limits::DecodeLimits;
@@ -218,6 +218,17 @@ impl Template {
                 take(id, octets);
             }
         }
+    }
+
+    /// Why the exporter ended the record (IE 136), 0 where it does not say.
+    pub fn end_reason(&self, record: &[u8]) -> u8 {
+        let mut reason = 0;
+        self.route_fields(record, |id, octets| {
+            if id == 136 {
+                reason = number(octets) as u8;
+            }
+        });
+        reason
     }
 
     /// The elements that are not read at all, for the record or its route.
