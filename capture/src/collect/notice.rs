@@ -328,6 +328,15 @@ mod tests {
         assert!(matches!(&notices.take()[..], [Notice::Counters(told)] if told.in_octets == 20));
     }
 
+    /// Takes the notices, which are all of counters.
+    fn counted<T>(notices: &mut Notices, of: impl Fn(&proto::ExporterCounters) -> T) -> Vec<T> {
+        let counters = |notice: &Notice| match notice {
+            Notice::Counters(told) => of(told),
+            _ => panic!("not counters"),
+        };
+        notices.take().iter().map(counters).collect()
+    }
+
     #[test]
     fn sub_agents_that_count_the_same_interface_are_told_apart() {
         let mut notices = Notices::default();
@@ -336,15 +345,7 @@ mod tests {
             let sample = InterfaceCounters { index: 3, octets: [octets, 0], ..Default::default() };
             notices.counters(&sub_agent, &sample, at_ms);
         }
-        let told: Vec<(u32, u64)> = notices
-            .take()
-            .iter()
-            .map(|notice| {
-                let Notice::Counters(told) = notice else { panic!() };
-                (told.domain, told.in_octets)
-            })
-            .collect();
-        assert_eq!(told, [(0, 500), (1, 20)]);
+        assert_eq!(counted(&mut notices, |told| (told.domain, told.in_octets)), [(0, 500), (1, 20)]);
     }
 
     #[test]
@@ -354,14 +355,7 @@ mod tests {
         for (octets, at_ms) in [(1000, 0), (1100, 30_000), (1300, 90_000), (1200, 90_500), (1400, 120_000)] {
             notices.counters(&exporter(), &sample(octets), at_ms);
         }
-        let told: Vec<(u64, u64)> = notices
-            .take()
-            .iter()
-            .map(|notice| {
-                let Notice::Counters(told) = notice else { panic!() };
-                (told.in_octets, told.span_ms)
-            })
-            .collect();
+        let told = counted(&mut notices, |told| (told.in_octets, told.span_ms));
         assert_eq!(told, [(100, 30_000), (200, 60_000), (100, 30_000)]);
     }
 

@@ -80,7 +80,8 @@ impl Totals {
         self.now.len() + self.before.len()
     }
 
-    /// Makes room for another flow: of `most` flows none is dropped, and half as many more are kept at most; returns the number of flows dropped that had not ended.
+    /// Makes room for another flow: none of `most` flows is dropped, and at most half as many more are kept. Returns the
+    /// number of flows dropped that had not ended.
     #[inline]
     pub fn make_room(&mut self, most: usize) -> u64 {
         let is_full = self.now.len() >= most / 2 && self.flows() >= most;

@@ -26,7 +26,7 @@ pub(super) struct Keys {
     nowhere: Vec<&'static str>,
 }
 
-/// Highest element number plus one that is looked up: no list has a higher one that Weir uses.
+/// One more than the highest element number that Weir looks up in any list.
 const NUMBERS: u16 = 1024;
 
 impl Keys {

@@ -1,7 +1,7 @@
 //! nProbe's messages to ntopng over ZeroMQ and to Kafka: records with both directions, as JSON or in nDPI's
 //! serialization.
 //!
-//! serde_json parses the JSON without building a tree: every key is looked up in place in the payload.
+//! serde_json parses the JSON as a stream: the decoder looks up each key as it comes, and builds no tree.
 
 mod header;
 mod json;
