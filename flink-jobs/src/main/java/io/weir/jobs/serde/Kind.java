@@ -15,8 +15,6 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
-import java.util.TreeSet;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.base.BooleanSerializer;
 import org.apache.flink.api.common.typeutils.base.DoubleSerializer;
@@ -117,10 +115,16 @@ abstract class Kind {
    */
   private abstract static class Made extends Kind {
     private final Class<?> type;
+
+    /** Whether the values are kept; else they are passed over. */
+    final boolean kept;
+
     private Constructor<?> constructor;
 
-    Made(Class<?> type) {
-      this.type = type;
+    /** Makes the kind for values of a type; to pass over them where that is null. */
+    Made(Type type) {
+      this.type = type == null ? null : raw(type);
+      kept = type != null;
     }
 
     final Object made() {
@@ -252,13 +256,11 @@ abstract class Kind {
   }
 
   private static final class OfObject extends Made {
-    private final Class<?> type;
     private final Field[] fields;
     private final Kind[] kinds;
 
     OfObject(Layout layout, Class<?> type) {
       super(type);
-      this.type = type;
       fields = new Field[layout.parts().size()];
       kinds = new Kind[fields.length];
       for (int i = 0; i < fields.length; i++) {
@@ -292,7 +294,7 @@ abstract class Kind {
 
     @Override
     Object read(Object known, DataInputView in) throws IOException {
-      Object value = known != null || type == null ? known : made();
+      Object value = known != null || !kept ? known : made();
       for (int i = 0; i < kinds.length; i++) {
         try {
           if (fields[i] == null) {
@@ -396,11 +398,9 @@ abstract class Kind {
   private static final class OfMap extends Made {
     private final Kind key;
     private final Kind value;
-    private final boolean kept;
 
     OfMap(Layout layout, Type type) {
-      super(type == null ? TreeMap.class : raw(type));
-      kept = type != null;
+      super(type);
       key = of(layout.parts().get(0), argument(type, 0));
       value = of(layout.parts().get(1), argument(type, 1));
     }
@@ -456,11 +456,9 @@ abstract class Kind {
 
   private static final class OfSet extends Made {
     private final Kind element;
-    private final boolean kept;
 
     OfSet(Layout layout, Type type) {
-      super(type == null ? TreeSet.class : raw(type));
-      kept = type != null;
+      super(type);
       element = of(layout.parts().get(0), argument(type, 0));
     }
 

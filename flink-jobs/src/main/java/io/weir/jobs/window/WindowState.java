@@ -135,8 +135,8 @@ final class WindowState {
   }
 
   /**
-   * The result of the last look at a window: what may be due, and when. It is not part of the
-   * state: after a start each window is looked at.
+   * The result of the last look at a window: what may be due, and when. The state does not hold it:
+   * after a start the function looks at every window.
    */
   static final class Look {
     private final int reported;
