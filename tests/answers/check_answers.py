@@ -42,6 +42,8 @@ NUMBERS = {
     for name in (words[0], words[2])
 } | {"icmpv6": 58}
 SHARED = CHECKOUT.parent / "shared/pcaps"
+#: Differences shown of each list.
+SHOWN = 5
 
 
 @dataclass
@@ -334,9 +336,6 @@ def report(verdicts: Verdicts) -> None:
     print(
         f"{sum(verdicts.windows.values())} lists of windows, {sum(verdicts.figures.values())} figures, {sum(map(len, verdicts.different.values()))} differ"
     )
-
-
-SHOWN = 5
 
 
 def main() -> int:

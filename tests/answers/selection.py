@@ -1,4 +1,4 @@
-"""The captures that `make check-answers` takes without a name: of many kinds, and some made of others."""
+"""The captures that `make check-answers` reads when it gets no CAPTURE: of many kinds, and variants of some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures made of others: thinned as by sampling, of one direction, from the middle on, and several at once."""
+"""Variants of captures: one packet in five, one direction alone, without the first third, and several merged."""
 
 from __future__ import annotations
 
