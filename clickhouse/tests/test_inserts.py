@@ -57,6 +57,28 @@ def test_a_token_counts_once(server: Server, database: str) -> None:
     assert server.sql(f"SELECT count() FROM {table}") == "2000"
 
 
+def test_an_insert_that_cannot_be_written_fails(server: Server, database: str) -> None:
+    """Memory suffices to read the rows, not to sort and write them: nothing is acknowledged, and the token is free."""
+    table = f"{database}.t"
+    server.sql(
+        f"CREATE TABLE {table} (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY (b, a)"
+        " SETTINGS non_replicated_deduplication_window = 100"
+    )
+    body = server.ask(query="SELECT number AS a, rand64() AS b FROM numbers(400000) FORMAT Native", ok=True).body
+    query = f"INSERT INTO {table} FORMAT Native"
+    one_block = {"min_insert_block_size_rows": 1 << 20, "max_insert_block_size": 1 << 20, "min_insert_block_size_bytes": 0}
+    refused = 0
+    for mebibytes in range(8, 32, 2):
+        limits: dict[str, object] = {**one_block, "insert_deduplication_token": "x", "max_memory_usage": mebibytes << 20}
+        answer = server.ask(body, query=query, **limits)  # type: ignore[arg-type]
+        stored = int(server.sql(f"SELECT count() FROM {table}"))
+        assert (answer.status, stored) == (200, 400_000) or (answer.code, stored) == (241, 0), mebibytes
+        refused += answer.code == 241
+    assert refused > 1
+    server.ask(body, query=query, ok=True, **one_block, insert_deduplication_token="x")  # type: ignore[arg-type]
+    assert server.sql(f"SELECT count() FROM {table}") == "400000"
+
+
 def test_a_token_holds_for_the_targets_of_views(server: Server, database: str) -> None:
     server.sql(
         f"CREATE TABLE {database}.t (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100"

@@ -29,10 +29,12 @@ from .access import Access, Role, users_xml
 from .errors import ServerError
 from .quotas import Spent
 from .refusals import VALUES_SETTINGS
-from .statement import Statement, with_output
+from .statement import Statement, with_input, with_output
 
 _FORMAT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: How the engine names the pipe of an insert in its messages.
+_OWN_PIPE = re.compile(r" ?\(in file/uri /proc/self/fd/\d+\):?|/proc/self/fd/\d+")
 #: Largest piece read from a pipe at once; the pipe is made as large.
 PIECE = 1 << 20
 #: How often to check dictionaries, seconds.
@@ -284,12 +286,14 @@ class Engine:
             text = connection.query(sql, "TSV").bytes().decode()
         return [[unescape(field) for field in line.split("\t")] for line in text.split("\n")[:-1]]
 
-    def kill(self, tag: str) -> None:
-        """Stop the query with this tag, if it still runs; all queries if the tag is empty."""
+    def kill(self, tag: str) -> bool:
+        """Stop the query with this tag, if it still runs; all queries if the tag is empty. Returns whether one ran."""
         with suppress(RuntimeError, ServerError), self.connection(Request(self._admin, None, {}, {}, "front")) as connection:
-            connection.query(
-                f"KILL QUERY WHERE endsWith(Settings['log_comment'], {quote(tag)}) AND query NOT LIKE 'KILL%' ASYNC", "Null"
+            stopped = connection.query(
+                f"KILL QUERY WHERE endsWith(Settings['log_comment'], {quote(tag)}) AND query NOT LIKE 'KILL%' ASYNC", "TSV"
             )
+            return bool(stopped.bytes())
+        return False
 
     # -- queries -----------------------------------------------------------------------------------------------------
 
@@ -402,38 +406,79 @@ class Engine:
 
     # -- inserts -----------------------------------------------------------------------------------------------------
 
-    def insert(self, connection: Connection, statement: Statement, data_format: str, pieces: Iterable[bytes]) -> Written:
+    def insert(
+        self, connection: Connection, statement: Statement, request: Request, data_format: str, pieces: Iterable[bytes]
+    ) -> Written:
         """Run an INSERT with its data; returns when the rows are written. Raises ServerError.
 
-        If `pieces` raises, writing stops and the error propagates: complete blocks remain, as in a clickhouse-server.
+        The engine reads the data from a pipe, as from a file: chDB's own streaming insert reports success even where the
+        last block could not be written. If `pieces` raises, the insert is stopped and the error propagates: of the
+        block being read nothing is stored, and earlier blocks remain, as in a clickhouse-server.
         """
         if not _FORMAT.fullmatch(data_format):
             raise ServerError(36, f"Unknown format {data_format}")
         if "input" in statement.names:
             raise ServerError(48, "INSERT ... SELECT ... FROM input() with data is not supported by the embedded server")
+        # This end stays open until the insert is over, so that what was written to the pipe waits for the engine.
+        held, pipe = os.pipe()
+        waker, wake = os.pipe()
+        text = with_input(statement, f"/proc/self/fd/{held}", data_format)
+        done: Future[Written] = Future()
+
+        def work() -> None:
+            try:
+                result = connection.query(text)
+                done.set_result(Written(int(result.rows_written()), int(result.bytes_written())))
+            except BaseException as error:  # for the thread that waits
+                done.set_exception(error)
+            finally:
+                os.write(wake, b"x")
+
         try:
-            inserter = connection.send_insert(statement.text, data_format)
+            os.set_blocking(pipe, False)
+            with suppress(OSError):
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIECE)
+            thread = threading.Thread(target=work, name="insert")
+            thread.start()
+            try:
+                _feed(pipe, waker, pieces)
+            except BaseException:
+                self._stop_insert(done, request.tag)
+                raise
+            finally:
+                os.close(pipe)
+                thread.join()
+            return done.result()
         except RuntimeError as error:
-            raise ServerError.from_engine(str(error)) from None
-        try:
-            for piece in pieces:
-                inserter.append(piece)
-            result = inserter.finish()
-        except RuntimeError as error:
-            # The engine's own message may be with the insert alone.
-            detail = ""
-            with suppress(Exception):
-                detail = inserter._c_inserter.error_message() or ""
-            raise ServerError.from_engine(detail if "Code:" in detail else str(error)) from None
+            raise ServerError.from_engine(_OWN_PIPE.sub("", str(error))) from None
         finally:
-            with suppress(RuntimeError):
-                inserter.cancel()
-        return Written(int(result.rows_written), int(result.bytes_written))
+            for end in (held, waker, wake):
+                os.close(end)
+
+    def _stop_insert(self, done: Future[Written], tag: str) -> None:
+        """Stop an insert whose data are cut off, before it takes their end for the end of the rows."""
+        while not done.done() and not self.kill(tag):
+            # The engine does not know the query yet.
+            wait([done], 0.05)
 
     def classify(self, connection: Connection, statement: Statement) -> dict[str, Any]:
         """The engine's own classification of a statement: query_class and statement_count."""
         report = connection._conn.classify_query(statement.text)
         return {"query_class": report["query_class"].name, "statement_count": int(report["statement_count"])}
+
+
+def _feed(pipe: int, waker: int, pieces: Iterable[bytes]) -> None:
+    """Write the pieces into the pipe, until the query that reads them has ended."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLOUT)
+    poll.register(waker, select.POLLIN)
+    for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            if waker in dict(poll.poll()):
+                return
+            with suppress(BlockingIOError):
+                rest = rest[os.write(pipe, rest) :]
 
 
 def _note(result: Any, spent: Spent) -> None:

@@ -189,7 +189,7 @@ class Query:
             if request.role.readonly and report["query_class"] not in ("READ_ONLY",) and statement.kind in READS:
                 raise ServerError(164, f"Cannot execute query in readonly mode: it is {report['query_class']}")
             if statement.kind == "INSERT" and statement.data >= 0:
-                written = engine.insert(connection, statement, self._data_format(statement), data)
+                written = engine.insert(connection, statement, request, self._data_format(statement), data)
                 metrics.inserts.labels(request.role.name).inc()
                 metrics.rows_inserted.inc(written.rows)
                 self._head("TabSeparated", {"written_rows": written.rows, "written_bytes": written.octets}, length=0)

@@ -168,3 +168,21 @@ def with_output(statement: Statement, path: str, output_format: str) -> bytes:
     if start >= 0:
         return statement.text[:start] + clause + statement.text[end:]
     return statement.text + b"\n" + clause
+
+
+def with_input(statement: Statement, path: str, data_format: str) -> bytes:
+    """The text of an INSERT with data, which the engine is to read from `path` (a pipe of the front's own making)."""
+    at = _settings(statement)
+    clause = f" FROM INFILE '{path}' COMPRESSION 'none' ".encode()
+    return statement.text[:at] + clause + statement.text[at:] + f" FORMAT {data_format}".encode()
+
+
+def _settings(insert: Statement) -> int:
+    """Where the SETTINGS clause of an INSERT begins in its text; without one, the end."""
+    depth = 0
+    for at, token in enumerate(insert.items):
+        if token.kind is Kind.SYMBOL:
+            depth += (token.value in "([{") - (token.value in ")]}")
+        if depth == 0 and token.is_word("SETTINGS") and _insert_head(list(insert.items[: at + 1])):
+            return token.start
+    return len(insert.text)
