@@ -1,15 +1,20 @@
-"""Tokens of inserts that a kill cut off.
+"""Tokens of inserts that a kill or a power cut interrupted.
 
 A MergeTree table writes an insert's block id into its deduplication log just before it puts the part in place. A process killed
 in between leaves the id without the part: the insert, never acknowledged and sent again, would be dropped as a repeat, and its
 rows would be lost. So the server, when it starts, withdraws ids without a part, with the same record that the engine itself
 writes when it drops a part.
+
+The engine does not write these logs to the disk with fsync, as it does with parts. After a power cut the rows of an acknowledged
+insert would be there and its id would not, and the same insert would count twice. So the server does it before it acknowledges.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +39,41 @@ class Blocks:
     def hold(self, other: Blocks) -> bool:
         """Whether the part is `other`, or was merged from it and others."""
         return self.partition == other.partition and self.first <= other.first and other.last <= self.last
+
+
+class OnDisk:
+    """The logs of all tables below these folders, and how much of each is on the disk."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._folders = [Path(folder) for folder in folders]
+        self._octets: dict[Path, int] = {}
+        self._lock = threading.Lock()
+
+    def sync(self) -> None:
+        """Write to the disk what has been added to any log. Raises OSError."""
+        with self._lock:
+            for folder in self._folders:
+                for log in folder.glob("store/*/*/deduplication_logs/deduplication_log_*.txt"):
+                    # A table may be dropped meanwhile.
+                    with suppress(FileNotFoundError):
+                        self._sync(log)
+
+    def _sync(self, log: Path) -> None:
+        octets = log.stat().st_size
+        if self._octets.get(log) == octets:
+            return
+        _fsync(log)
+        if log not in self._octets:
+            _fsync(log.parent)
+        self._octets[log] = octets
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def logs(table: Iterable[str]) -> list[Path]:
