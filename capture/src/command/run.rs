@@ -54,7 +54,7 @@ pub struct RunArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
+    /// Format of the summary at the end: `text` to standard error, `json` as one object to standard output
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub summary: SummaryForm,
 }

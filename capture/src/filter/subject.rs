@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-/// Something that fields have values in.
+/// Something in which fields have values.
 #[warn(missing_docs)]
 pub trait Readable {
     /// The value of the field at a precomputed position; `None` if it was not captured.

@@ -34,7 +34,7 @@ impl Pace {
         Paced { started: Instant::now(), total, over: self.over(total) }
     }
 
-    /// The time that `total` records are spread over.
+    /// The time over which `total` records are spread.
     fn over(&self, total: usize) -> Duration {
         match self {
             Pace::Unpaced => Duration::ZERO,
