@@ -70,7 +70,7 @@ def stored(stack: RunningStack, table: str = "flows") -> int:
 
 
 def accounted(stack: RunningStack) -> str:
-    """What the ledger says of the records."""
+    """The ledger's counts of the records."""
     sums = "published_records", "received_records", "missing_batches", "repeated_batches", "stored_records"
     columns = ", ".join(f"sum({column}) AS {column}" for column in sums)
     return json.dumps(

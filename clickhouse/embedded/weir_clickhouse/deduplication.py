@@ -1,4 +1,4 @@
-"""Tokens of inserts that a kill cut off.
+"""Tokens of inserts that a kill interrupted.
 
 A MergeTree table writes an insert's block id into its deduplication log just before it puts the part in place. A process killed
 in between leaves the id without the part: the insert, never acknowledged and sent again, would be dropped as a repeat, and its
