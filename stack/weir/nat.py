@@ -124,11 +124,11 @@ class Report:
 
 @dataclass(frozen=True)
 class Answer:
-    """holders: the subscribers who had it according to the stored reports; before, after: the reports next to that
-    moment, or None.
+    """holders: the subscribers who had it according to the stored reports; before, after: the nearest reports before
+    and after that time, or None.
 
-    superseded: holdings without a reported end whose port was assigned to another since, or that began too long ago.
-    complete: every report that matters was read.
+    superseded: holdings without a reported end whose port has since been assigned to another subscriber, or that began
+    too long ago. complete: all relevant reports were read.
     """
 
     holders: list[Report]

@@ -22,10 +22,10 @@ TOP, TOP_MIX, TOP_AS = 50, 50, 20
 
 @dataclass
 class Answer:
-    """What a list of a window must hold.
+    """The expected contents of a list of a window.
 
-    rows: by key, with what the columns must be; value: the column that orders them, empty for tables without order;
-    top: how many rows the table has at most, 0 for all.
+    rows: the expected columns by key; value: the column that orders them, empty for tables without order;
+    top: the maximum number of rows, 0 for all.
     """
 
     rows: dict[Any, dict[str, Any]]

@@ -180,7 +180,7 @@ def declared(folder: Path) -> Path:
 def real_records(bench: Bench) -> int:
     """Store the captures' records through agent, Kafka and jobs, into flows; returns their number."""
     if not SHARED.is_dir():
-        console.print(f"no captures in {SHARED}: made rows are not held against real ones")
+        console.print(f"no captures in {SHARED}: generated rows are not compared with real ones")
         return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

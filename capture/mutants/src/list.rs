@@ -80,7 +80,7 @@ impl Mutant {
         self.name.strip_prefix(&place).unwrap_or(&self.name)
     }
 
-    /// The same after changes elsewhere in the file.
+    /// A key that stays the same after changes elsewhere in the file.
     pub fn key(&self) -> String {
         format!("{}: {}: {}: {}", self.file, self.change(), self.line, self.nth)
     }

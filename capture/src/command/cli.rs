@@ -1,4 +1,4 @@
-//! The command line: the list of commands.
+//! The command line, with the list of commands.
 
 use super::applications::ApplicationsArgs;
 use super::collect::{self, CollectArgs};

@@ -219,8 +219,8 @@ fn needed(device: &Device, offloads_changed: bool) -> Vec<Capability> {
 
 type Parts = Vec<(Live, Box<dyn Sink>, CaptureOptions)>;
 
-/// A thread that starts the workers, in the network namespace of the interface, whose counters they read there, and
-/// without the capability that entering it required.
+/// A thread that starts the workers in the interface's network namespace, where they read its counters, and without the
+/// capability that was needed to enter it.
 struct Starter {
     parts: Sender<Parts>,
     thread: JoinHandle<anyhow::Result<Vec<CaptureWorker>>>,

@@ -102,7 +102,7 @@ pub struct Encoder {
     sequence: u32,
     /// Flow records in the message.
     flows: u64,
-    /// Length of the interval that packets and octets are counted in, ms.
+    /// Length of the interval in which packets and octets are counted, ms.
     interval_ms: u32,
     now_ms: u64,
     boot_ms: u64,

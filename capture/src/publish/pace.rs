@@ -12,7 +12,7 @@ const AT_ONCE: usize = 20_000;
 pub enum Pace {
     /// As fast as possible.
     Unpaced,
-    /// Spread over at most this time: less with few records, so that none waits longer than its share.
+    /// Maximum time over which records are spread; less with few records, so that none waits longer than its share.
     Within(Duration),
 }
 

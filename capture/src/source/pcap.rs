@@ -3,7 +3,7 @@
 use super::raw::{Broken, RawPacket};
 use crate::prefetch::prefetch_octets;
 
-/// A longer packet record cannot be a packet: the file is broken there.
+/// A longer packet record cannot be a packet: the file is damaged there.
 pub(super) const MAX_CAPTURED: u32 = 1 << 24;
 
 /// Prefetch distance ahead of the current packet, octets.

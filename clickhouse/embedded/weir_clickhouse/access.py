@@ -177,7 +177,7 @@ class Role:
                 raise ServerError(497, f"Not enough privileges: the role {self.name} may not use {name}()")
 
     def settings_for(self, asked: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
-        """The settings of one request of this role that asks for `asked`.
+        """The settings for one request of this role that requests `asked`.
 
         current: the engine's own values, so that a setting without effect passes. Raises error 164 as ClickHouse does
         for read-only users.

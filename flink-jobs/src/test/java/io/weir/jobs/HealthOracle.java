@@ -20,10 +20,10 @@ import java.util.TreeSet;
  * {@code docs/how-to/alerts.md} ; and the alerts that it must not raise.
  */
 final class HealthOracle {
-  /** Three intervals and the grace. */
+  /** The length of three intervals plus the grace. */
   private static final long SILENT_FROM_MS = 50_000;
 
-  /** Two answers of Kafka, and one second. */
+  /** The time between two answers from Kafka, plus one second. */
   private static final long NOTICED_MS = 11_000;
 
   private static final long FORGET_MS = 3_600_000;

@@ -51,7 +51,7 @@ import java.util.TreeMap;
  *   13 restart alpha/0 [interval=SECONDS]       the agent's worker begins a new run
  *   14 raw alpha/0 cause TEXT                   a message that is not one; or `raw alpha/0 major`, `probe`, `worker`, `port`
  *   15 prefix 10.0.0.0/8 [id=N] [customer=N] [site=S] [national]     is declared from now on
- *   15 declare alpha [site=S] [rank=N] [one-way]                     what is said of a probe
+ *   15 declare alpha [site=S] [rank=N] [one-way]                     declares a probe
  *   15 to alpha/0 SECONDS                       the worker's open interval begins then, whatever the clock says
  *   16 behind alpha/0 N                         N messages come to the partition, and are not read
  *   0  window-entries N                         what windows hold at most, in all

@@ -61,7 +61,7 @@ public record LedgerEvent(
     ENROLMENT
   }
 
-  /** A message about which only its position is known. */
+  /** A message with a known position and unknown content. */
   public static LedgerEvent read(String probe, int worker, long offset, long appended) {
     return new LedgerEvent(Kind.READ, probe, worker, 0, 0, 0, 0, offset, appended, 0, 0, 0, EMPTY);
   }

@@ -9,11 +9,11 @@ import java.util.List;
  * them saw it.
  *
  * <p><b>One flow, many observers.</b> If several probes saw a flow, in either direction, one of
- * them counts: preferably one that sees both directions, then the one that examined most packets
- * (least sampled), then the one nearest to the source (at its site, then at the destination's),
- * then the one with the lowest rank, then the first by name. If only probes that see one direction
- * saw it, each direction comes from the best probe that saw it. Overflow records do not name their
- * flows: all of them count.
+ * them counts: preferably one that sees both directions, then the one that sampled the most
+ * packets, then the one nearest to the source (at its site, then at the destination's), then the
+ * one with the lowest rank, then the first by name. If only probes that see one direction saw it,
+ * each direction comes from the best probe that saw it. Overflow records do not name their flows:
+ * all of them count.
  */
 public final class Flows {
   private final FlowTable table = new FlowTable();
