@@ -343,7 +343,7 @@ def start() -> None:
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit("interrupted: everything that was started has ended")
+        sys.exit("interrupted: all started processes have ended")
 
 
 if __name__ == "__main__":

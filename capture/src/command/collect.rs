@@ -153,8 +153,8 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The nProbe inputs of each worker: every topic, since Kafka distributes partitions, but only some publishers, since a
-/// publisher sends everything to every subscriber.
+/// The nProbe inputs of each worker: every topic, because Kafka distributes its partitions, but only some publishers,
+/// because a publisher sends all messages to every subscriber.
 fn sources(args: &CollectArgs) -> anyhow::Result<Vec<Sources>> {
     let mut kafka = args.nprobe_kafka.clone();
     for property in &args.nprobe_kafka_conf {

@@ -5,7 +5,7 @@
 
 /// Enterprise number of ntop's elements.
 pub const NTOP: u32 = 35632;
-/// Enterprise number of the reverse of an element of IANA's (RFC 5103).
+/// Enterprise number of the reverse of an IANA element (RFC 5103).
 pub const REVERSE: u32 = 29305;
 /// Offset that NetFlow v9 adds to the numbers of ntop's elements.
 pub const NTOP_IN_V9: u16 = 57472;

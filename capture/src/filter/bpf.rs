@@ -8,9 +8,9 @@ use anyhow::{Context as _, bail};
 pub struct RawInstruction {
     /// Class, size, mode and operation.
     pub code: u16,
-    /// Instructions to skip where a test holds.
+    /// Instructions to skip if a test holds.
     pub jt: u8,
-    /// Instructions to skip where it does not.
+    /// Instructions to skip if it does not.
     pub jf: u8,
     /// Constant.
     pub k: u32,
@@ -29,7 +29,7 @@ pub enum Instruction {
     StoreX(u8),
     /// On the accumulator.
     Compute(Operation, Operand),
-    /// Go to the first target where the test of the accumulator holds, else to the second.
+    /// If the test of the accumulator holds, go to the first target, else to the second.
     Jump(Test, Operand, u32, u32),
     /// Go on there.
     Goto(u32),

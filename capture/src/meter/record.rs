@@ -262,7 +262,7 @@ impl<K: Compact> Stored<K> {
         full
     }
 
-    /// Whether no packet was counted yet.
+    /// Whether it has counted no packet yet.
     pub fn is_new(&self) -> bool {
         self.packets == [0; 2]
     }

@@ -17,7 +17,7 @@ pub const BATCH_RECORDS: usize = 500;
 
 /// Maximum octets of a record, with a margin: 60 numbers of at most 11 octets, four addresses, a name.
 const RECORD_ROOM: usize = 60 * 11 + 4 * 18 + MAX_OCTETS + 8;
-/// Maximum octets before the records: the batch's key and length.
+/// Maximum number of octets before the records: the batch's key and length.
 const BATCH_HEAD: usize = 6;
 /// The shift of a field's number in its key, and the wire types beside it.
 const VARINT: u32 = 0;

@@ -28,7 +28,7 @@ pub fn enter(name: &str) -> anyhow::Result<Entered> {
 }
 
 impl Entered {
-    /// Stays: a thread without the capability to return remains in the namespace.
+    /// Stays in the namespace for good, as a thread must that lacks the capability to return.
     pub fn stay(mut self) {
         self.home = None;
     }

@@ -45,7 +45,7 @@ const TIMESTAMP: u32 = 1 << 4;
 const DO_NOT_PARSE: u32 = 1 << 9;
 /// `pfring_set_cluster`'s type: by the two addresses.
 const CLUSTER_TWO_TUPLE: c_int = 2;
-/// The result of functions that a kind of device lacks.
+/// The result of a function that this kind of device does not support.
 const NOT_SUPPORTED: c_int = -7;
 /// The result of `pfring_recv` at the end of a finite device.
 const AT_END: c_int = -2;

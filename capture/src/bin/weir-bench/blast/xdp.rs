@@ -34,8 +34,8 @@ const REDIRECT: i32 = 23;
 /// Here a 64-bit constant is the address of a map's first value.
 const MAP_VALUE: u8 = 2;
 
-/// Runs before frames are handed over. With more frames, their pages, which the kernel reuses, no longer fit into the
-/// processor's cache; with fewer, handing over costs more. The ring of a veth pair's end holds 256.
+/// Number of runs after which frames are handed over. With more frames, their pages, which the kernel reuses, no longer
+/// fit into the processor's cache; with fewer, handing over costs more. The ring of a veth pair's end holds 256.
 const BATCH: u32 = 32;
 /// Frames per reading of the clock, which takes a tenth of a frame's time. A power of two.
 pub const BURST: i32 = 16;
