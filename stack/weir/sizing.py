@@ -129,7 +129,7 @@ class Plan:
 
     @property
     def cores(self) -> int:
-        """The number of cores of which inserts take half."""
+        """Number of cores, half of which are for inserts."""
         return max(2, ceil(self.records_a_second / RECORDS_A_CORE.value / INSERT_SHARE))
 
     @property

@@ -32,8 +32,8 @@ final class Scans {
   private final List<List<ScanList>> lists;
 
   /**
-   * For each host, TCP and UDP, an upper bound of its distinct destination ports (the first four of
-   * them, and one for each flow to another); and those four, 16 bits each.
+   * For each host, for TCP and UDP: an upper bound of its distinct destination ports (the first
+   * four, plus one for each flow to another port), and these first four, 16 bits each.
    */
   private final int[] portBounds;
 
