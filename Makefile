@@ -1,4 +1,4 @@
-# Weir: `make demo` shows it, `make test` tests it, `make help` lists the rest.
+# Weir: `make demo` demonstrates Weir, `make test` tests it, and `make help` lists the other targets.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
@@ -26,7 +26,7 @@ CLASSES := .weir/java/flink.jsa
 demo: build ## The whole path with live traffic, on one screen (PCAP=file, IFACE=eth0, ONCE=1)
 	$(WEIR) demo $(if $(PCAP),--pcap '$(PCAP)') $(if $(IFACE),--iface '$(IFACE)') $(if $(ONCE),--once)
 
-# The names of the parts need nothing that is built.
+# Listing the parts' names requires no build.
 ifeq ($(PART),list)
 check test test-long:
 	@python3 tests/run.py $(@:test-long=long) --part list
@@ -43,7 +43,7 @@ test-long: named-long setup-tests build ## What proves something over hours: kil
 	@$(PYTHON) tests/run.py long $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 endif
 
-# A name that no part has is an error before anything is installed.
+# An unknown part name is an error before anything is installed.
 named-%:
 	@$(if $(PART),python3 tests/run.py $* --part '$(PART)' --find)
 
@@ -80,7 +80,7 @@ $(UV):
 	@python3 -m venv $(VENVS)/uv
 	@$(VENVS)/uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-# One virtual environment for each Python part: their libraries do not agree with each other.
+# One virtual environment for each Python part: their libraries conflict with each other.
 venv-stack: $(VENVS)/stack/.stamp ## Python environment of stack/ and of the tests
 venv-clickhouse: $(VENVS)/clickhouse/.stamp ## Python environment of clickhouse/embedded
 venv-superset: $(VENVS)/superset/.stamp ## Python environment of superset/

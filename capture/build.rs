@@ -25,7 +25,7 @@ fn main() -> Result<()> {
 /// The shim between the agent and nDPI.
 const SHIM: &str = "ndpi/shim.c";
 
-/// Compiles the shim and links nDPI, where there is one that it fits.
+/// Compiles the shim and links nDPI, if a version with a supported interface is installed.
 fn ndpi() {
     println!("cargo:rerun-if-changed={SHIM}");
     println!("cargo:rustc-check-cfg=cfg(ndpi)");

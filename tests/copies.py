@@ -64,7 +64,7 @@ def copies(names: list[str]) -> list[Copy]:
 
 
 def sources() -> list[str]:
-    """The files of the checkout that people write."""
+    """The hand-written files of the checkout."""
     found = []
     for folder, folders, files in os.walk(CHECKOUT):
         folders[:] = [name for name in folders if name not in ("target", "node_modules") and name[0] not in "._"]

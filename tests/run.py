@@ -3,7 +3,7 @@
 `make check`, `make test` and `make test-long` call this. Two lanes work through a list of parts, since a developer has
 at least two cores; each part's output goes to `.weir/test-logs/<part>.log`, and the end of a failed part's output is
 shown. The last lines give the number of tests that ran, the duration of each part, and each skipped test with its
-reason and count. A part of tests that runs none has failed, and so has a run whose `--only` selects none.
+reason and count. A part that runs no test has failed, and so has a run whose `--only` selects none.
 
 Example: python tests/run.py test --part e2e --only test_path
 """
@@ -44,7 +44,7 @@ class Part:
     """Commands that run one after another.
 
     select: options that take the place of `{only}` in a command, to run only tests whose name contains `{}`. A command
-    without `{only}` runs no tests of which one could be selected: it is left out if one is.
+    without `{only}` has no tests to select from, and is left out if tests are selected.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Part:
 
     @property
     def is_maven(self) -> bool:
-        """Whether Maven runs the tests, and so surefire reports on them."""
+        """Whether Maven runs the tests, so that surefire reports on them."""
         return any(command.startswith("mvn") for command in self.commands)
 
     @property
@@ -251,8 +251,9 @@ class Lanes:
 
 
 def counted(part: Part) -> tuple[int, collections.Counter[str]]:
-    """How many tests of a part ran, and the reasons why others were skipped, each with its count: from the reports of
-    pytest and surefire, and from cargo's lines `test result:` and lines `SKIPPED <count> <reason>` in the output.
+    """The number of tests of a part that ran, and the reasons why others were skipped, each with its count: from the
+    reports of pytest and surefire, and from cargo's lines `test result:` and lines `SKIPPED <count> <reason>` in the
+    output.
     """
     ran = 0
     skipped: collections.Counter[str] = collections.Counter()
@@ -295,7 +296,7 @@ def main() -> int:
     parser.add_argument("--part", help="only this part: --part list names them")
     parser.add_argument("--only", help="only tests whose name contains this")
     parser.add_argument("--lanes", type=int, default=2, help="parts at once (default 2)")
-    parser.add_argument("--find", action="store_true", help="only look whether there is such a part")
+    parser.add_argument("--find", action="store_true", help="only check whether there is such a part")
     options = parser.parse_args()
     todo = parts(options.what)
     names = [part.name for part in todo]
@@ -342,7 +343,7 @@ def start() -> None:
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit("interrupted: everything that was started has ended")
+        sys.exit("interrupted: all started processes have ended")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`make` stays within the checkout, whatever characters the checkout's path contains."""
+"""`make` changes nothing outside the checkout, whatever characters the checkout's path contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tests/run.py` notices what failed, what was skipped, and what never ran."""
+"""`tests/run.py` notices tests that failed, were skipped, or never ran."""
 
 from __future__ import annotations
 

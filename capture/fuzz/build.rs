@@ -1,4 +1,4 @@
-//! Tells the agent's sources that they are built without nDPI: that is not ours to fuzz.
+//! Compiles the agent's sources without nDPI, which we do not fuzz.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes each target (all of them, or those named) for MINUTES (20), from the seeds of tests/lib/fuzz_seeds.py and the
-# findings of earlier runs. Prints a table; logs are in LOGS (target/logs). A target ends early where something was
-# found: artifacts/TARGET/.
+# findings of earlier runs. Prints a table; logs are in LOGS (target/logs). A target ends early if it finds a failure:
+# artifacts/TARGET/.
 set -euo pipefail
 cd "$(dirname "$0")"
 minutes=${MINUTES:-20}

@@ -27,7 +27,7 @@ use std::time::Duration;
 /// The commented example, which `weir-probe config-example` prints.
 pub const EXAMPLE: &str = include_str!("../weir-probe.example.toml");
 
-/// Octets of memory that a worker needs at least, rings and queue aside.
+/// Minimum octets of memory for a worker, without rings and queue.
 const LEAST_SHARE: u64 = 1 << 20;
 
 /// The flow table keeps the low 16 bits of interval numbers: longer idle times could confuse two intervals.
@@ -49,7 +49,7 @@ pub struct Config {
     pub workers: u32,
     /// Directory for state kept across restarts.
     pub state_dir: PathBuf,
-    /// Networks that packets come *in* to.
+    /// Networks for which packets count as incoming.
     #[serde(deserialize_with = "parsed_list")]
     pub local_networks: Vec<Network>,
     /// The source of packets.
@@ -76,13 +76,13 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct PacketsConfig {
-    /// Which packet of a tunnel is metered.
+    /// Which packet of a tunnel the agent meters.
     pub tunnels: Tunnels,
-    /// Whether checksums are checked and counted.
+    /// Whether the agent verifies and counts checksums.
     pub checksums: bool,
 }
 
-/// Which packet of a tunnel is metered.
+/// Which packet of a tunnel the agent meters.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Tunnels {
@@ -111,9 +111,9 @@ pub struct ApplicationsConfig {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum UseNdpi {
-    /// On if the agent was built with it.
+    /// On if the agent was built with nDPI.
     Auto,
-    /// Yes, or the agent does not start.
+    /// On; the agent does not start if it cannot be.
     On,
     /// No.
     Off,
@@ -169,7 +169,7 @@ pub struct Limits {
     /// Memory of rings, flow tables and the queue to Kafka together.
     #[serde(deserialize_with = "octets")]
     pub memory: u64,
-    /// Flow records of one interval, of all workers together.
+    /// Maximum number of flow records in one interval, for all workers together.
     pub max_records_per_interval: usize,
     /// A flow ends when it had no packets for this time.
     #[serde(deserialize_with = "duration")]
@@ -182,7 +182,7 @@ pub struct Limits {
 pub struct SpoolConfig {
     /// The folder of all probes' spools; empty: `spool` in `state_dir`.
     pub dir: PathBuf,
-    /// Octets on disk at most; 0: no spool.
+    /// Maximum number of octets on disk; 0: no spool.
     #[serde(deserialize_with = "octets")]
     pub max: u64,
 }

@@ -69,8 +69,7 @@ fn cpu_ns(clock: libc::clockid_t) -> u64 {
 
 /// The processors that this process may run on, in order.
 ///
-/// # Errors
-/// What the system says.
+/// # Errors Those of the system.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     // SAFETY: cpu_set_t is plain old data; all zeros is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -110,8 +109,7 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
 
 /// Makes the calling thread wait for a processor (SCHED_BATCH): when it wakes, it does not preempt the running thread.
 ///
-/// # Errors
-/// What the system says.
+/// # Errors Those of the system.
 pub fn yield_to_others() -> io::Result<()> {
     let priority = libc::sched_param { sched_priority: 0 };
     // SAFETY: the call reads one sched_param.

@@ -1,4 +1,5 @@
-//! The registry of the agent's metrics, and the endpoint that Prometheus reads it from. Each part registers what it counts.
+//! The registry of the agent's metrics, and the endpoint that Prometheus reads it from. Each part registers its own
+//! metrics.
 
 use anyhow::Context as _;
 use prometheus_client::encoding::EncodeMetric;
@@ -33,7 +34,7 @@ pub struct By<M, const LABELS: usize> {
 }
 
 impl<M: Clone + Default, const LABELS: usize> By<M, LABELS> {
-    /// The metric of these values, which stand in the order of the labels.
+    /// The metric with these values, in the order of the labels.
     pub fn of(&self, values: [&dyn Display; LABELS]) -> M {
         let mut values = values.into_iter();
         let labels = self.names.map(|name| (name, values.next().map(ToString::to_string).unwrap_or_default()));
@@ -66,7 +67,7 @@ struct Registered {
     list: Vec<ListedMetric>,
 }
 
-/// The agent's metrics; clones are the same ones.
+/// The agent's metrics; clones share them.
 #[derive(Clone)]
 pub struct Metrics(Arc<Mutex<Registered>>);
 
@@ -87,7 +88,7 @@ impl Metrics {
         metrics
     }
 
-    /// The metrics of the probe of this name, served where an address is given.
+    /// The metrics of the probe of this name, served if an address is given.
     ///
     /// # Errors
     /// If the address cannot be bound.

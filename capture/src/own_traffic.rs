@@ -12,7 +12,7 @@ pub const TCP: u8 = 6;
 #[derive(Clone, Default)]
 pub struct OwnTraffic(Arc<KnownEndpoints>);
 
-/// Where a broker or a collector of flows is: address, port and protocol above IP.
+/// The endpoint of a broker or flow collector: address, port and protocol above IP.
 pub type OwnEndpoint = (Address, u16, u8);
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl OwnTraffic {
         self.0.version.load(Ordering::Acquire)
     }
 
-    /// The endpoints known by now.
+    /// The endpoints known so far.
     pub fn endpoints(&self) -> Vec<OwnEndpoint> {
         self.0.endpoints.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -7,8 +7,7 @@ use std::io;
 /// Restricts the calling thread, and threads it starts later, to these capabilities for good; returns those it keeps.
 /// Threads already running do not change.
 ///
-/// # Errors
-/// What the system says.
+/// # Errors Those of the system.
 pub fn keep_only(wanted: &[Capability]) -> anyhow::Result<CapsHashSet> {
     let what = "cannot give up capabilities";
     // SAFETY: plain call without memory of ours.

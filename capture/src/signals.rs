@@ -17,8 +17,7 @@ pub struct Asked {
 impl Asked {
     /// Begins to listen for signals.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub fn listen() -> io::Result<Asked> {
         let asked = Asked::default();
         let mut signals = Signals::new([SIGTERM, SIGINT])?;

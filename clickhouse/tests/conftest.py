@@ -91,7 +91,7 @@ class Server:
         return answer
 
     def sql(self, text: BodyLike, **params: object) -> str:
-        """Run a statement that must succeed; its text without the last line end."""
+        """Run a statement that must succeed; returns its output without the last line end."""
         return self.ask(text, ok=True, **params).text.removesuffix("\n")  # type: ignore[arg-type]
 
 
@@ -181,7 +181,7 @@ def migrated(server: Server) -> Iterator[str]:
 
 @pytest.fixture
 def weir(server: Server, migrated: str) -> Iterator[str]:
-    """The same, with no rows in it: emptied after the test, since making it takes seconds."""
+    """The same, without rows: emptied after each test, because creating it takes seconds."""
     yield migrated
     filled = f"SELECT name FROM system.tables WHERE database = '{migrated}' AND engine LIKE '%MergeTree' AND total_rows > 0"
     for table in server.sql(filled).split():

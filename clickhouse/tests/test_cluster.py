@@ -1,4 +1,5 @@
-"""The statements for a cluster, parsed by the engine. Nothing of them is run: the embedded engine has no replicas."""
+"""The statements for a cluster, parsed by the engine. The tests run none of them, because the embedded engine has no
+replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users who see only their own customer's rows: they see those, and no trick reaches others'."""
+"""Users who see only their own customer's rows: they see these rows, and no trick gives them others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHERS = ("10.2.0.1", "10.2.0.9", "Other", "secret-tag")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server with two customers' users and some rows of each kind."""
+    """A server with users of two customers, and some rows of each kind."""
     with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
         tree = yaml.safe_load((FOLDER / "access.yaml").read_text())
         tree["users"] |= {

@@ -194,7 +194,7 @@ def test_head_of_a_query_has_no_body(server: Server) -> None:
 
 
 def test_a_late_error_breaks_the_answer_off(server: Server) -> None:
-    """A client must not take half an answer for the whole."""
+    """A client must not mistake half an answer for a complete one."""
     connection = http.client.HTTPConnection(server.host, server.port, timeout=60)
     name, password = server.admin
     sql = "SELECT number, throwIf(number = 4000000) FROM numbers(10000000) SETTINGS max_block_size = 65536 FORMAT TSV"

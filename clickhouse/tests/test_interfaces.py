@@ -1,4 +1,4 @@
-"""v_interfaces: what an exporter's interface counted, beside what its flows add up to, in the same five minutes."""
+"""v_interfaces: the counters of an exporter's interface beside the sums of its flows, in the same five minutes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _shown(server: Server, weir: str, columns: str) -> list[str]:
 
 
 def test_an_hour_of_counters_is_spread_over_the_hour(server: Server, weir: str) -> None:
-    """A device that answers once an hour, and one packet each second through it, as its flows say."""
+    """A device that sends counters once an hour, while its flows show one packet per second through it."""
     _sample(server, weir, "11:02:00", 3600, [3_600_000, 3600, 1, 0, 0, 0, 0, 0])
     server.sql(
         f"INSERT INTO {weir}.flows (ts, interval_ms, probe, exporter_addr, input_interface, fwd_packets, fwd_octets)"

@@ -141,7 +141,7 @@ def test_a_client_that_goes_away_in_mid_answer_stops_its_query(server: Server) -
 
 
 def test_a_query_id_stops_no_other_query(server: Server) -> None:
-    """Clients choose the id: an id that is a prefix of another one must not stop the other query."""
+    """Clients choose the id: stopping an id that is a prefix of another one must not stop the other query."""
     with _begin(server, "SELECT 'mark-other', sum(sleepEachRow(0.2)) FROM numbers(10) SETTINGS max_block_size = 1") as raw:
         assert eventually(lambda: _running(server, "mark-other") == 1)
         connection = socket.create_connection((server.host, server.port), timeout=60)

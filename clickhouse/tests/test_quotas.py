@@ -1,4 +1,4 @@
-"""The sums of quotas, by a clock of the test's own."""
+"""The sums of quotas, with the test's own clock."""
 
 from __future__ import annotations
 

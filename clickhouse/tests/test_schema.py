@@ -1,4 +1,4 @@
-"""The files that define the store: nothing in two places, nothing forgotten, nothing edited afterwards."""
+"""The files that define the store: nothing is duplicated, forgotten, or edited afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weir_schema import files, retention
 
 
 def test_no_applied_migration_was_edited() -> None:
-    """Who adds a migration adds its line to `migrations/checksums`; who edits one makes every store refuse it."""
+    """To add a migration, add its line to `migrations/checksums`; if you edit an old one, every store refuses it."""
     noted = {line.split()[0]: line.split()[1] for line in (files.MIGRATIONS / "checksums").read_text().splitlines()}
     assert noted == {path.name: files.checksum(path) for path in files.migrations()}
     assert len(noted) > 20

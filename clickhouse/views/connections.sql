@@ -2,20 +2,20 @@
 -- formats no text.
 CREATE OR REPLACE VIEW connections
 (
-    probe LowCardinality(String) COMMENT 'Name of the probe; where several saw it, each has a row',
-    flow_start DateTime64(3, 'UTC') COMMENT 'First packet ever: give a range of it',
+    probe LowCardinality(String) COMMENT 'Name of the probe; if several saw the flow, each has a row',
+    flow_start DateTime64(3, 'UTC') COMMENT 'First packet of the flow; restrict queries to a range of it',
     last_seen DateTime64(3, 'UTC') COMMENT 'Last packet so far',
     duration_s Float64 COMMENT 'Time from the first packet to the last one so far, seconds',
     src_addr IPv6 COMMENT 'Address of the source as it is stored, IPv4 mapped: compare with toIPv6(''192.0.2.1''), which is much faster than src',
     dst_addr IPv6 COMMENT 'Address of the destination as it is stored, IPv4 mapped',
-    src String COMMENT 'Address of the source, the side that began, IPv4 as IPv4',
+    src String COMMENT 'Address of the source, the side that began the flow, IPv4 as IPv4',
     src_port UInt16 COMMENT 'Port of the source',
     dst String COMMENT 'Address of the destination, IPv4 as IPv4',
     dst_port UInt16 COMMENT 'Port of the destination; for ICMP its type * 256 + code',
-    protocol_name String COMMENT 'Name of the protocol, its number where it has none here',
+    protocol_name String COMMENT 'Name of the protocol, or its number if its name is unknown',
     vlan UInt16 COMMENT 'VLAN id, 0 for none',
     service String COMMENT 'Name of the service, by its registered port; empty where unknown',
-    application String COMMENT 'Name of the application, empty where unknown',
+    application String COMMENT 'Name of the application, empty if unknown',
     LIKE flows (server_name, dns_query),
     intervals UInt64 COMMENT 'Interval records that were added up',
     packets UInt64 COMMENT 'Packets, both directions',
@@ -25,11 +25,11 @@ CREATE OR REPLACE VIEW connections
     rev_tcp_synack UInt64 COMMENT 'SYN packets with ACK, destination to source',
     tcp_fin UInt64 COMMENT 'FIN packets, both directions',
     tcp_rst UInt64 COMMENT 'RST packets, both directions',
-    tcp_retransmissions UInt64 COMMENT 'Segments sent again, both directions',
+    tcp_retransmissions UInt64 COMMENT 'Retransmitted segments, both directions',
     tcp_handshake_rtt_us UInt32 COMMENT 'Round-trip time of the TCP handshake in microseconds, 0 where none was seen',
     icmp_errors UInt64 COMMENT 'ICMP errors among the packets',
-    site_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flow was opened, seen from the probe''s site',
-    nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flow was opened, seen from the nation',
+    site_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction in which the flow was opened, seen from the probe''s site',
+    nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction in which the flow was opened, seen from the nation',
     LIKE flows (src_as, dst_as),
     src_country String COMMENT 'Country of the source, two letters; empty where unknown',
     dst_country String COMMENT 'Country of the destination, two letters; empty where unknown',
@@ -61,4 +61,4 @@ AS SELECT
 FROM flows AS f
 WHERE f.record_kind = 'flow'
 GROUP BY f.probe, f.src_addr, f.dst_addr, f.src_port, f.dst_port, f.protocol, f.vlan, f.flow_start
-COMMENT 'Whole connections: the interval records of each flow added up. Give a range of flow_start; overflow records are left out';
+COMMENT 'Whole connections: the interval records of each flow added up. Restrict flow_start to a range; the view leaves out overflow records';

@@ -1,7 +1,7 @@
 CREATE OR REPLACE VIEW hosts
 (
     day Date COMMENT 'Day, UTC; the current day is incomplete',
-    probe LowCardinality(String) COMMENT 'Name of the probe that saw it; where several see the same flow, each counts it',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw it; if several see the same flow, each counts it',
     host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24',
     network Bool COMMENT 'True if `host` is a network: it stands for all its addresses that did not answer',
     customer UInt32 COMMENT 'Customer of the host, by number; 0 none',

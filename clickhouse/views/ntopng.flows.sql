@@ -4,7 +4,7 @@ CREATE OR REPLACE VIEW ntopng.flows
 (
     FLOW_ID UInt64 COMMENT 'Id of the flow: a hash of probe, addresses, ports, protocol, VLAN and start',
     IP_PROTOCOL_VERSION UInt8 COMMENT '4 or 6',
-    FIRST_SEEN DateTime('UTC') COMMENT 'First packet of the flow: give a range of it',
+    FIRST_SEEN DateTime('UTC') COMMENT 'First packet of the flow; restrict queries to a range of it',
     LAST_SEEN DateTime('UTC') COMMENT 'Last packet so far',
     VLAN_ID UInt16 COMMENT 'VLAN id, 0 for none',
     PACKETS UInt32 COMMENT 'Packets, both directions; at most 2^32 - 1',
@@ -39,7 +39,7 @@ CREATE OR REPLACE VIEW ntopng.flows
     DST_MAC UInt64 COMMENT 'Link-layer address of the destination as a number, as the exporter has it; 0 unknown',
     SRC_ASN UInt32 COMMENT 'Autonomous system of the source, 0 unknown',
     DST_ASN UInt32 COMMENT 'Autonomous system of the destination, 0 unknown',
-    PROBE_IP IPv6 COMMENT 'Device that exported the flow, :: where an agent captured it',
+    PROBE_IP IPv6 COMMENT 'Device that exported the flow, :: if an agent captured it',
     OBSERVATION_POINT_ID UInt16 COMMENT 'Low 16 bits of the observation point on the exporter (IE 138); 0 unknown',
     SRC2DST_TCP_FLAGS UInt8 COMMENT 'TCP flags that the source sent, of FIN 1, SYN 2, RST 4, ACK 16 (known from SYN-ACKs); others are not kept',
     DST2SRC_TCP_FLAGS UInt8 COMMENT 'TCP flags that the destination sent, of FIN 1, SYN 2, RST 4, ACK 16 (known from SYN-ACKs); others are not kept',
@@ -50,8 +50,8 @@ CREATE OR REPLACE VIEW ntopng.flows
     SERVER_LOCATION UInt8 COMMENT '1: the destination is at the probe''s site',
     SRC_NETWORK_ID UInt32 COMMENT 'Declared prefix of the source, by its id in the table prefixes; 0 none',
     DST_NETWORK_ID UInt32 COMMENT 'Declared prefix of the destination, by its id in the table prefixes; 0 none',
-    INPUT_SNMP UInt32 COMMENT 'Interface of the exporter that the packets came in by',
-    OUTPUT_SNMP UInt32 COMMENT 'Interface of the exporter that the packets left by',
+    INPUT_SNMP UInt32 COMMENT 'Interface of the exporter through which the packets came in',
+    OUTPUT_SNMP UInt32 COMMENT 'Interface of the exporter through which the packets left',
     SRC_HOST_POOL_ID UInt16 COMMENT 'Not known to Weir',
     DST_HOST_POOL_ID UInt16 COMMENT 'Not known to Weir',
     SRC_PROC_NAME String COMMENT 'Not known to Weir',
@@ -154,4 +154,4 @@ AS SELECT
 FROM flows AS f
 WHERE f.record_kind = 'flow'
 GROUP BY f.probe, f.src_addr, f.dst_addr, f.src_port, f.dst_port, f.protocol, f.vlan, f.flow_start
-COMMENT 'Whole connections with ntopng''s column names: USE ntopng, and its saved queries on flows run. Give a range of FIRST_SEEN; overflow records are left out';
+COMMENT 'Whole connections with ntopng''s column names: USE ntopng, and its saved queries on flows run. Restrict FIRST_SEEN to a range; the view leaves out overflow records';

@@ -4,10 +4,10 @@ CREATE OR REPLACE VIEW v_alerts
     open Bool COMMENT 'The condition lasts',
     LIKE alerts (severity, reason, probe, subject, opened_at),
     closed_at Nullable(DateTime64(3, 'UTC')) COMMENT 'When the condition ended; NULL while it lasts',
-    lasted_s UInt64 COMMENT 'How long the condition lasted, or has lasted by now, in seconds',
+    lasted_s UInt64 COMMENT 'How long the condition lasted, or has lasted so far, in seconds',
     updated_at DateTime64(3, 'UTC') COMMENT 'When a job last updated it',
     LIKE alerts (text, values),
-    version UInt32 COMMENT 'How often the alert was written; the newest is shown'
+    version UInt32 COMMENT 'Number of times that the alert was written; the view shows the newest version'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
@@ -18,4 +18,4 @@ AS SELECT
     a.updated_at AS updated_at, a.text AS text, a.values AS values, a.version AS version
 FROM alerts AS a FINAL
 ORDER BY open DESC, severity DESC, opened_at DESC
-COMMENT 'Alerts on probes, the newest version of each: open ones first, the gravest at the top';
+COMMENT 'Alerts on probes, the newest version of each: open ones first, the most severe at the top';

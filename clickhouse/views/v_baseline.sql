@@ -2,7 +2,7 @@
 -- median absolute deviation from it. A window without a row for a label counts as 0.
 CREATE OR REPLACE VIEW v_baseline
 (
-    scope Enum8('probe' = 1, 'all' = 2) COMMENT 'probe: what one probe counts. all: what all probes count together',
+    scope Enum8('probe' = 1, 'all' = 2) COMMENT 'probe: the counts of one probe. all: the counts of all probes together',
     probe LowCardinality(String) COMMENT 'Name of the probe, empty for all',
     counter_set LowCardinality(String) COMMENT 'Name of the set',
     label LowCardinality(String) COMMENT 'Label within the set',

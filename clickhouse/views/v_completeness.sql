@@ -5,13 +5,13 @@ CREATE OR REPLACE VIEW v_completeness
     probe LowCardinality(String) COMMENT 'Name of the probe',
     workers UInt64 COMMENT 'Workers with a row in the ledger',
     workers_incomplete UInt64 COMMENT 'Number of these workers with missing batches, without the closing record, or without any message',
-    wire_packets UInt64 COMMENT 'Packets that the interface handed to the workers, and those that passed while no agent ran',
+    wire_packets UInt64 COMMENT 'Packets that the interface delivered to the workers, and those that passed while no agent ran',
     captured_packets UInt64 COMMENT 'Packets the workers took',
     dropped_packets UInt64 COMMENT 'Packets dropped before the workers',
     not_metered_packets UInt64 COMMENT 'Packets in no record',
     stored_packets UInt64 COMMENT 'Packets in stored records',
     lost_packets Int64 COMMENT 'Published packets that are not stored',
-    completeness Float64 COMMENT 'Part of wire_packets that is stored or counted as not metered, 0 to 1; 0 where a closing record is missing, since the wire is unknown then; 1 where nothing was on the wire'
+    completeness Float64 COMMENT 'Fraction of wire_packets that is stored or counted as not metered, 0 to 1; 0 if a closing record is missing, because the packets on the wire are then unknown; 1 if nothing was on the wire'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

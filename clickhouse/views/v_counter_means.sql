@@ -6,11 +6,11 @@ CREATE OR REPLACE VIEW v_counter_means
     LIKE counter_means (scope, probe),
     counter_set LowCardinality(String) COMMENT 'Name of the set',
     label LowCardinality(String) COMMENT 'Label within the set',
-    version UInt32 COMMENT 'How often the window was written; the newest is shown',
+    version UInt32 COMMENT 'Number of times that the window was written; the view shows the newest version',
     LIKE counter_means (packets, octets, packets_per_second, octets_per_second, peak_packets_per_second,
         peak_octets_per_second, intervals_seen),
-    intervals_expected UInt32 COMMENT 'Number of intervals, of all workers, that have passed in the window',
-    coverage Float64 COMMENT 'Part of these intervals for which counters arrived, 0 to 1',
+    intervals_expected UInt32 COMMENT 'Number of intervals that have passed in the window, for all workers together',
+    coverage Float64 COMMENT 'Fraction of these intervals for which counters arrived, 0 to 1',
     LIKE counter_means (probes_reported, probes_expected)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

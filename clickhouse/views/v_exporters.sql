@@ -6,13 +6,13 @@ CREATE OR REPLACE VIEW v_exporters
     probe LowCardinality(String) COMMENT 'Name of the collector',
     worker UInt16 COMMENT 'Worker of the collector',
     protocol LowCardinality(String) COMMENT 'Protocol of the exporter: netflow5, netflow9, ipfix, sflow, nprobe; unknown for unreadable data; reports for an exporter that sent no flow record in this interval, only events, counters or names',
-    exporter String COMMENT 'Address of the exporter; empty for data of no particular exporter',
+    exporter String COMMENT 'Address of the exporter; empty for data that belongs to no particular exporter',
     domain UInt32 COMMENT 'Observation domain (IPFIX), source id (NetFlow v9), engine (v5) or sub-agent (sFlow)',
     records UInt64 COMMENT 'Records received from it',
     lost UInt64 COMMENT 'Units sent but not received, by its sequence numbers, in units of lost_unit',
     lost_unit LowCardinality(String) COMMENT 'Unit of its sequence numbers: records, datagrams, samples, messages; empty if nothing was lost',
     without_sampling_rate UInt64 COMMENT 'Records received before it announced its sampling rate: they are counted unscaled',
-    sampling LowCardinality(String) COMMENT 'Its sampling rate where that is not settled. expected: announced, and not yet received; not_understood: announced in a form that gives no rate. In both cases octets and packets of records without a rate (sampling_rate 0) are as exported. Empty: known, or never announced',
+    sampling LowCardinality(String) COMMENT 'Why its sampling rate is unknown. expected: announced, but not yet received; not_understood: announced in a form that gives no rate. In both cases octets and packets of records without a rate (sampling_rate 0) are as exported. Empty: the rate is known, or was never announced',
     nat_events UInt64 COMMENT 'Events of translators and firewalls received from it. Reports other than flow records name no domain: they are in the row of the exporter''s first domain',
     interface_counters UInt64 COMMENT 'Samples of its interfaces'' counters received from it, likewise',
     names UInt64 COMMENT 'Names of its interfaces and VRFs received from it, likewise',
@@ -29,7 +29,8 @@ AS SELECT
     sumIf(said.3, said.1 = 'lost') AS lost,
     anyIf(words[5], said.1 = 'lost') AS lost_unit,
     sumIf(said.3, said.1 = 'without_sampling_rate') AS without_sampling_rate,
-    -- If there were two runs in one interval, the graver of their states: it is also the later one in the alphabet.
+    -- If there were two runs in one interval, the more severe of their states, which is also the later one in the
+    -- alphabet.
     maxIf(words[5], said.1 = 'sampling') AS sampling,
     sumIf(said.3, said.1 = 'reports' AND words[5] = 'nat_events') AS nat_events,
     sumIf(said.3, said.1 = 'reports' AND words[5] = 'interface_counters') AS interface_counters,

@@ -5,12 +5,12 @@ CREATE OR REPLACE VIEW v_flows
     probe LowCardinality(String) COMMENT 'Name of the probe',
     worker UInt16 COMMENT 'Worker of the probe',
     record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
-    protocol_name String COMMENT 'Name of the protocol, its number where it has none here',
+    protocol_name String COMMENT 'Name of the protocol, or its number if its name is unknown',
     src String COMMENT 'Address of the source, IPv4 as IPv4',
     LIKE connections (src_port, dst, dst_port, vlan),
     first_seen DateTime64(3, 'UTC') COMMENT 'First packet in the interval',
     last_seen DateTime64(3, 'UTC') COMMENT 'Last packet in the interval',
-    flow_start DateTime64(3, 'UTC') COMMENT 'First packet of the flow ever',
+    flow_start DateTime64(3, 'UTC') COMMENT 'First packet of the flow, in any interval',
     LIKE connections (packets, octets, fwd_packets, fwd_octets, rev_packets, rev_octets, initiator_guess),
     service String COMMENT 'Service that the flow asked for, by its registered port; empty where unknown',
     LIKE connections (site_direction, nation_direction, src_country, dst_country, src_as, dst_as),
@@ -22,8 +22,8 @@ CREATE OR REPLACE VIEW v_flows
     dst_customer String COMMENT 'Customer declared for this prefix of the destination when the row was stored',
     src_site String COMMENT 'Site declared for this prefix of the source when the row was stored',
     dst_site String COMMENT 'Site declared for this prefix of the destination when the row was stored',
-    src_tags Array(String) COMMENT 'Labels that this prefix of the source had then',
-    dst_tags Array(String) COMMENT 'Labels that this prefix of the destination had then'
+    src_tags Array(String) COMMENT 'Tags of this prefix of the source when the row was stored',
+    dst_tags Array(String) COMMENT 'Tags of this prefix of the destination when the row was stored'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

@@ -1,4 +1,5 @@
--- The view hosts for one address: the address is compared as it is stored, so a row a day is read and not every host.
+-- The view hosts for one address: it compares the address in its stored form, so that a query reads one row per day
+-- instead of every host.
 CREATE OR REPLACE VIEW v_host_days
 (
     day Date COMMENT 'Day, UTC; the current day is incomplete',

@@ -3,13 +3,13 @@
 CREATE OR REPLACE VIEW v_host_peers
 (
     ts DateTime('UTC') COMMENT 'Start of the hour',
-    probe LowCardinality(String) COMMENT 'Name of the probe; where several see the same flow, each counts it',
+    probe LowCardinality(String) COMMENT 'Name of the probe; if several see the same flow, each counts it',
     addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped: addr = toIPv6(''192.0.2.1''), or BETWEEN the first and the last of a network',
     host String COMMENT 'Address of the host, IPv4 as IPv4',
     began Bool COMMENT 'True if the host began the flows, false if the peer did',
-    peer String COMMENT 'Address of the other end; a network such as 192.0.2.0/24 where nobody answered there',
+    peer String COMMENT 'Address of the other end; a network such as 192.0.2.0/24 if no host in it answered',
     protocol_name String COMMENT 'Name of the protocol',
-    port UInt16 COMMENT 'Port of the service, else of the destination; 0 for ephemeral ones. For ICMP its type * 256 + code',
+    port UInt16 COMMENT 'Port of the service, else of the destination; 0 for ephemeral ports. For ICMP its type * 256 + code',
     service String COMMENT 'Name of the service by port and protocol, empty where it has none',
     application String COMMENT 'Name of the application, empty where unknown',
     peer_as UInt32 COMMENT 'Autonomous system of the other end, 0 unknown',

@@ -1,7 +1,7 @@
 CREATE OR REPLACE VIEW v_hourly
 (
     ts DateTime('UTC') COMMENT 'Start of the hour',
-    probe LowCardinality(String) COMMENT 'Name of the probe; where several see the same flow, each counts it',
+    probe LowCardinality(String) COMMENT 'Name of the probe; if several see the same flow, each counts it',
     record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
     src String COMMENT 'Address of the source, IPv4 as IPv4',
     dst String COMMENT 'Address of the destination; if destinations were folded, their network, such as 192.0.2.0/24',
@@ -11,8 +11,8 @@ CREATE OR REPLACE VIEW v_hourly
     LIKE connections (src_customer, dst_customer),
     src_customer_name String COMMENT 'Name of the customer of the source',
     dst_customer_name String COMMENT 'Name of the customer of the destination',
-    site_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flows were opened, seen from the probe''s site',
-    nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flows were opened, seen from the nation',
+    site_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction in which the flows were opened, seen from the probe''s site',
+    nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction in which the flows were opened, seen from the nation',
     records UInt64 COMMENT 'Interval records that were added up',
     flows UInt64 COMMENT 'Flows that began in the hour',
     LIKE connections (packets, octets, fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn),
@@ -36,4 +36,4 @@ AS SELECT
     fwd_packets + rev_packets AS packets, fwd_octets + rev_octets AS octets,
     fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn, rev_tcp_rst
 FROM flows_hourly AS h
-COMMENT 'Hourly records with addresses and names to read. Add up the rows of one hour: they may not have been merged yet. For one address or prefix v_network is faster';
+COMMENT 'Hourly records with readable addresses and names. Add up the rows of one hour: they may not have been merged yet. For one address or prefix v_network is faster';

@@ -17,7 +17,7 @@ CREATE OR REPLACE VIEW v_interfaces
     LIKE interface_counters (in_octets, in_packets, in_errors, in_discards, out_octets, out_packets, out_errors, out_discards),
     flow_in_octets UInt64 COMMENT 'Layer-3 octets of flows that came in through it, scaled by their sampling rates',
     flow_in_packets UInt64 COMMENT 'Packets of those flows',
-    flow_out_octets UInt64 COMMENT 'Layer-3 octets of flows that left through it, likewise',
+    flow_out_octets UInt64 COMMENT 'Layer-3 octets of flows that left through it, scaled likewise',
     flow_out_packets UInt64 COMMENT 'Packets of those flows',
     in_difference Nullable(Float64) COMMENT 'Relative difference of the flows'' packets from the interface''s packets: -0.1 means that a tenth is missing; NULL if the interface counted none',
     out_difference Nullable(Float64) COMMENT 'The same for packets that left'
@@ -101,4 +101,4 @@ FROM
 ) AS i
 LEFT JOIN (SELECT exporter_addr, number, name, description FROM exporter_names FINAL WHERE kind = 'interface') AS n
     ON n.exporter_addr = i.exporter_addr AND n.number = i.interface
-COMMENT 'Interfaces of exporters in five minutes: their counters beside the sums of their sampled flows; give a range of ts';
+COMMENT 'Interfaces of exporters in five minutes: their counters beside the sums of their sampled flows; restrict ts to a range';

@@ -1,10 +1,10 @@
 CREATE OR REPLACE VIEW v_ledger
 (
     LIKE ledger (ts, interval_ms, probe, worker),
-    state Enum8('closed' = 1, 'batches_missing' = 2, 'closing_missing' = 3, 'missing' = 4, 'stopped' = 5) COMMENT 'closed: all batches and the closing record came. batches_missing: some batches did not. closing_missing: batches came, the closing record did not. missing: nothing came. stopped: nothing came, and the agent had said that it would stop',
-    epoch UInt64 COMMENT 'Newest run of the agent in this interval, microseconds from 1970 to its start; 0 where nothing came',
-    epochs UInt16 COMMENT 'Runs of the agent in this interval; the sums are over all of them',
-    version UInt32 COMMENT 'How often the row was written; the newest is shown',
+    state Enum8('closed' = 1, 'batches_missing' = 2, 'closing_missing' = 3, 'missing' = 4, 'stopped' = 5) COMMENT 'closed: all batches and the closing record arrived. batches_missing: some batches did not arrive. closing_missing: batches arrived, but not the closing record. missing: nothing arrived. stopped: nothing arrived, and the agent had announced its stop',
+    epoch UInt64 COMMENT 'Newest run of the agent in this interval, microseconds from 1970 to its start; 0 if nothing arrived',
+    epochs UInt16 COMMENT 'Number of runs of the agent in this interval; the sums cover all of them',
+    version UInt32 COMMENT 'Number of times that the row was written; the view shows the newest version',
     LIKE ledger (on_interface_packets, captured_packets, captured_octets),
     dropped_packets UInt64 COMMENT 'Packets dropped before the worker, all causes',
     LIKE ledger (dropped, in_ring_packets, carried_in_packets, carried_out_packets),
@@ -76,7 +76,8 @@ LEFT JOIN
 ) AS s ON s.probe = l.probe AND s.worker = l.worker AND s.ts = l.ts
 LEFT JOIN
 (
-    -- Likewise, each by the projection of its own table. A batch may bring events and counters, but no flows beside them.
+    -- The same for these, each through the projection of its own table. A batch may bring events and counters, but
+    -- no flows beside them.
     SELECT probe, worker, ts, sum(n * (of = 'nat_events')) AS nat_events, sum(n * (of = 'interface_counters')) AS interface_counters,
         groupUniqArrayArray(which) AS batches
     FROM

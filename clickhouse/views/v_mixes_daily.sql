@@ -1,11 +1,11 @@
 CREATE OR REPLACE VIEW v_mixes_daily
 (
     day Date COMMENT 'Day, UTC',
-    scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: what one probe saw. all: all probes, each flow once. customer: of these, what one customer had',
+    scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: the flows that one probe saw. all: all probes, each flow once. customer: of these flows, those of one customer',
     LIKE mixes_daily (probe, customer),
     customer_name String COMMENT 'Name of the customer',
     dimension Enum8('total' = 1, 'application' = 2, 'as' = 3, 'country' = 4, 'customer' = 5) COMMENT 'Dimension of the rows: total, application, as, country or customer',
-    direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the packets went: in is from outside to inside',
+    direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction of the packets: in is from outside to inside',
     number UInt32 COMMENT 'Application, AS, country or customer',
     name String COMMENT 'Its name',
     LIKE mixes_daily (remainder, windows, octets, packets, flows),

@@ -29,4 +29,4 @@ FROM
     WHERE dst_addr BETWEEN weir_first({network:String}) AND weir_last({network:String})
         OR (folded AND dst_addr = weir_network(weir_first({network:String}), if(weir_is_ipv4(weir_first({network:String})), 4, 6)))
 ) AS n
-COMMENT 'Hourly records of one address or prefix on either side: SELECT … FROM v_network(network = ''192.0.2.0/24''). Traffic inside of the prefix has two rows, one for each end; unanswered attempts to the /24 or /48 around it are shown with that network as host';
+COMMENT 'Hourly records of one address or prefix on either side: SELECT … FROM v_network(network = ''192.0.2.0/24''). Traffic inside the prefix has two rows, one for each end; unanswered attempts to the /24 or /48 around it are shown with that network as host';

@@ -1,15 +1,15 @@
 CREATE OR REPLACE VIEW v_observations
 (
-    window_start DateTime('UTC') COMMENT 'Start of the 30 seconds in which observations are compared: give a range of it, the query then reads no more than that',
+    window_start DateTime('UTC') COMMENT 'Start of the 30 seconds in which observations are compared; restrict it to a range, so that the query reads only that',
     ts DateTime('UTC') COMMENT 'Start of the interval',
     probe LowCardinality(String) COMMENT 'Name of the probe',
-    canonical Bool COMMENT 'This observation counts where each flow is to count once: of the probes that saw the flow in these 30 seconds, in whichever direction, the one that sees both directions, then has looked at most packets, then stands at the source''s site, then at the destination''s, then has the lowest rank, then the first name. Overflow records always count',
+    canonical Bool COMMENT 'True if this observation counts in sums that include each flow once: of the probes that saw the flow in these 30 seconds, in either direction, preferably one that sees both directions, then the one that sampled the most packets, then one at the source''s site, then one at the destination''s, then the one with the lowest rank, then the first by name. Overflow records always count',
     observers UInt64 COMMENT 'Probes that saw the flow in these 30 seconds',
     LIKE v_flows (record_kind, src, src_port, dst, dst_port),
     LIKE top_flows (protocol, fwd_packets, fwd_octets, rev_packets, rev_octets),
     sampling_rate UInt32 COMMENT 'Sampling rate: one packet in this many was examined; counts are already scaled up',
     application_id UInt16 COMMENT 'Application as nDPI numbers them, 0 unknown',
-    nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Which way the flow was opened, seen from the nation',
+    nation_direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction in which the flow was opened, seen from the nation',
     LIKE flows (src_as, dst_as),
     src_customer UInt32 COMMENT 'Customer of the source, 0 none',
     dst_customer UInt32 COMMENT 'Customer of the destination, 0 none'
@@ -40,4 +40,4 @@ FROM
     FROM flows
 )
 WINDOW observed AS (PARTITION BY window_start, record_kind, ends, protocol)
-COMMENT 'Flow records with the one observation of each flow that counts: add up WHERE canonical for sums over all probes, or choose otherwise by probe. Always give a range of window_start';
+COMMENT 'Flow records with the one observation of each flow that counts: add up WHERE canonical for sums over all probes, or choose otherwise by probe. Always restrict window_start to a range';

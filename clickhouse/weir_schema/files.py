@@ -109,8 +109,7 @@ def _read(view: str) -> set[str]:
 
 
 def renewed(folder: Path = MIGRATIONS) -> dict[str, str]:
-    """The statements applied whenever they have changed, in order, by file name without extension: lists, then views.
-    """
+    """The statements applied whenever they have changed, in order, by file name without extension: lists, then views."""
     found = {f"lists/{name}": statement for name, statement in lists(folder).items()}
     return found | {f"views/{name}": statement for name, statement in views(folder).items()}
 

@@ -12,11 +12,11 @@ FILE = Path(__file__).resolve().parent.parent / "retention.yaml"
 
 @dataclass(frozen=True)
 class Tier:
-    """Tables that are kept equally long.
+    """Tables with the same retention.
 
-    days: the key of the configuration that says so; None: for ever. share: hundredths of the budget that it keeps.
-    law: neither shorter for want of disk, nor longer.
-    columns: by table, columns of other tiers' tables that say the same, and are emptied at this tier's age.
+    days: the key of the configuration that sets it; None: for ever. share: hundredths of the budget that the tier keeps.
+    law: the law sets the retention, so it is neither shortened for lack of disk nor extended.
+    columns: by table, columns of other tiers' tables that hold the same data, and are emptied at this tier's age.
     """
 
     tables: tuple[str, ...]
@@ -27,7 +27,7 @@ class Tier:
 
 
 def tiers(file: Path = FILE) -> dict[str, Tier]:
-    """The tiers by name, in the order in which people meet them."""
+    """The tiers by name, in the order of the documents."""
     tree = yaml.safe_load(file.read_text(encoding="utf-8"))
     return {
         name: Tier(

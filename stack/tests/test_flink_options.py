@@ -32,7 +32,7 @@ _FROM_ELSEWHERE = {
 
 
 def _documented() -> dict[str, str]:
-    """The jobs' options and their defaults, from the reference that a test of the documents holds against `--help`."""
+    """The jobs' options and their defaults, from the reference, which another test compares with `--help`."""
     page = (CHECKOUT / "docs/reference/flink-jobs.md").read_text()
     options = re.split(r"^  --(?=[a-z-]+ [^ ,])", page.split("Options:")[1].split("  --help")[0], flags=re.M)[1:]
     defaults = [re.search(r"\[([^\]]+)\]\s*$", option) for option in options]

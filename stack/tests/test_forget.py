@@ -1,4 +1,4 @@
-"""What `weir forget` refuses before it removes anything."""
+"""Cases that `weir forget` refuses before it removes anything."""
 
 from __future__ import annotations
 

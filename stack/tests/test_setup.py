@@ -14,7 +14,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def commands(tmp_path: Path) -> Path:
-    """A folder of commands that go before the system's; with these, setup.sh installs nothing."""
+    """A folder of commands that precede the system's on the path, so that setup.sh installs nothing."""
     for name in ("apt-cache", "apt-get", "sudo"):
         command(tmp_path, name, "exit 1")
     return tmp_path
@@ -26,7 +26,7 @@ def command(folder: Path, name: str, script: str) -> None:
 
 
 def setup(commands: Path) -> str:
-    """The output of setup.sh."""
+    """Run setup.sh; returns its output."""
     path = f"{commands}:{os.environ['PATH']}"
     run = [str(CHECKOUT / "stack/setup.sh")]
     return subprocess.run(run, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False).stdout

@@ -1,4 +1,4 @@
-"""The partitions that go first when the store is too full, and the forecast."""
+"""The partitions that are dropped first when the store is too full, and the forecast."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_an_old_capture_that_was_read_today_stays() -> None:
 
 
 def test_what_was_rewritten_is_as_old_as_before() -> None:
-    """A removal or a merge just now, of records that are older than their tier is kept."""
+    """Records older than their tier's retention, in a part that a removal or merge has just rewritten."""
     found = [
         _partition("flows", "20261101", changed=NOW),
         _partition("flows", "19980602", written=NOW - 15 * DAY_S, changed=NOW),
@@ -154,7 +154,7 @@ FORMS = {"flows": "%Y%m%d", "nat_events": "%Y%m%d", "flows_hourly": "%Y-%m-%d"}
 
 @pytest.mark.parametrize("seed", range(300))
 def test_any_budget_and_any_calendar(seed: int) -> None:
-    """Rules that hold whatever is stored: what may go, in which order, and not more than needed."""
+    """Rules for any stored data: which partitions may be dropped, in which order, and no more than needed."""
     chance = random.Random(seed)
     found = []
     for table in TABLES:

@@ -97,7 +97,7 @@ def test_no_spans_of_time(text: str) -> None:
 
 
 def row(**changed: Any) -> dict[str, Any]:
-    """A sound row of the ledger, with changes."""
+    """A valid row of the ledger, with the given changes."""
     sound: dict[str, Any] = {
         "at": 1_700_000_000, "time": "2023-11-14T22:13:20Z", "interval_ms": 10_000, "probe": "p", "worker": 0, "state": "closed",
         "epochs": 1, "on_interface_packets": 10, "captured_packets": 10, "captured_octets": 1000, "dropped_packets": 0, "dropped": {},
@@ -158,7 +158,7 @@ class Answers:
         self.answer = answer
 
     def rows(self, _sql: str) -> list[dict[str, Any]]:
-        """The answer to any question."""
+        """Returns the same answer to any query."""
         return [self.answer]
 
 

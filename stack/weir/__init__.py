@@ -1,3 +1,3 @@
-"""The command `weir`: runs every part of Weir on one machine, as real processes on loopback."""
+"""The command `weir`: runs every part of Weir on one machine, as ordinary processes on the loopback interface."""
 
 __version__ = "0.1.0"

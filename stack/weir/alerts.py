@@ -1,4 +1,4 @@
-"""Alerts on probes: queries and the printed table."""
+"""Alerts on probes: the queries, and the printed table."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Back the store up, and restore it: `weir backup` and `weir restore`.
 
 A backup holds tables. The migrations create views, dictionaries and functions again. A backup is the engine's own
-(BACKUP … TO Disk('backups', …)), so it works on any server with such a disk. It is taken from a snapshot, clones of all
-tables that share their files, and holds one extra table: the manifest, with the rows and a checksum of every table. The
-manifest verifies a restored copy in a second database before the copy replaces the store's tables.
+(BACKUP … TO Disk('backups', …)), so it works on any server with such a disk. It reads a snapshot (clones of all tables,
+which share the tables' files) and holds one extra table: the manifest, with the row count and a checksum of every
+table. The manifest verifies a restored copy in a second database before the copy replaces the store's tables.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Entry:
 def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = None) -> list[Entry]:
     """Write a backup of every table into `directory`; only data newer than `base`, an earlier backup, is written.
 
-    The jobs go on meanwhile. `restore` refuses an interrupted backup. Raises WeirError.
+    The jobs keep running. `restore` refuses an interrupted backup. Raises WeirError.
     """
     with _store(stack, stages, quiet=False) as store:
         place = _place(store, directory)
@@ -76,8 +76,8 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
 def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = False, check: bool = False) -> list[Entry]:
     """Replace the contents of the store with the backup in `directory`; the jobs stop meanwhile.
 
-    force: the store may hold rows. check: only restore the backup into a second database, compare it with its manifest,
-    and drop it again. If anything is wrong, the store stays as it was. Raises WeirError.
+    force: replace the rows of a store that is not empty. check: only restore the backup into a second database, compare
+    it with its manifest, and drop it again. If anything is wrong, the store stays as it was. Raises WeirError.
     """
     with _store(stack, stages, quiet=not check) as store:
         held = {} if force or check else _held(store)
@@ -103,7 +103,8 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
 
 @contextmanager
 def _store(stack: Stack, stages: Stages, *, quiet: bool) -> Iterator[ClickHouse]:
-    """The store; if the stack is down, start it alone for this command. quiet: stop its writers meanwhile."""
+    """Connect to the store; if the stack is down, start the store alone for this command. quiet: stop its writers
+    meanwhile."""
     if stack.config.clickhouse.cluster:
         raise WeirError(
             "this command does not back up or restore a cluster",

@@ -15,7 +15,7 @@ from weir.errors import WeirError
 app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Run Weir on one machine, and ask it what happened on the network.\n\nExample: weir up, then weir sql 'SELECT count() FROM v_flows'",
+    help="Run Weir on one machine, and query what happened on the network.\n\nExample: weir up, then weir sql 'SELECT count() FROM v_flows'",
     pretty_exceptions_enable=False,
 )
 

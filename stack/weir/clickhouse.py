@@ -1,4 +1,4 @@
-"""Requests to ClickHouse over its HTTP interface; any server will do."""
+"""Requests to ClickHouse over its HTTP interface, to the embedded store or to any server."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class ClickHouse(_Part):
 
 
 class Storage(_Part):
-    """Retention of each tier in days, and the disk budget. Daily rows stay for ever."""
+    """Retention of each tier in days, and the disk budget. The store keeps daily rows for ever."""
 
     budget: str = ""
     raw_days: float = Field(default=14, gt=0)
@@ -127,7 +127,7 @@ class Config(_Part):
 
 
 def octets(text: str) -> int:
-    """`500GB` or `2TiB` in octets. Raises ValueError."""
+    """The octets of a size such as `500GB` or `2TiB`. Raises ValueError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(I?)B?", text.strip().upper())
     if not found:
         raise ValueError(f"'{text}' is not a size: write it as 500GB or 2TiB")
@@ -135,7 +135,7 @@ def octets(text: str) -> int:
 
 
 class Stack:
-    """A configuration and the folder it lives in: the paths of a stack, and its secrets.
+    """A configuration and its folder: the paths of a stack, and its secrets.
 
     The stack generates users' passwords once and keeps them in `secrets/`, readable only by the owner.
     """

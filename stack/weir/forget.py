@@ -1,9 +1,10 @@
-"""Remove an address, or all of a prefix, from everything in the store: `weir forget`.
+"""Remove an address, or all addresses of a prefix, from everything in the store: `weir forget`.
 
-The engine, not a list, determines which columns can hold an address: by type (IPv6, IPv4, 16 octets, texts, and arrays,
-maps and tuples of them). In texts, the command finds an address in every notation: IPv4, IPv6 short or long, mapped,
-with hyphens as in host names, reversed as in DNS names, with the length of its network. Rows are removed whole. Aggregates that identify no host are
-kept, and so are rows that the law requires (`law` in `clickhouse/retention.yaml`), unless the command names them.
+The engine, not a list, determines which columns can hold an address: by type (IPv6, IPv4, 16 octets, text, and arrays,
+maps and tuples of these). In texts, the command finds an address in every notation: IPv4, IPv6 short or long, mapped,
+with hyphens as in host names, reversed as in DNS names, or with a prefix length. Rows are removed whole. Aggregates
+that identify no host are kept, and so are rows that the law requires (`law` in `clickhouse/retention.yaml`), unless the
+command names them.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Column:
 
 @dataclass
 class Found:
-    """The matches in one table: total rows, and rows by column, columns without matches left out."""
+    """The matches in one table: the total number of rows, and the number for each column that has any."""
 
     table: str
     rows: int
@@ -126,7 +127,8 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
 
 
 def _refuse_replicas(store: ClickHouse, found: list[Found]) -> None:
-    """Raise WeirError for tables with other replicas: the range would be on this node alone, and the removal fail on theirs."""
+    """Raise WeirError for tables with replicas on other nodes: the table with the range exists on this node only, so
+    the removal would fail on those nodes."""
     rows = store.rows("SELECT database, table FROM system.replicas WHERE total_replicas > 1", database="", **_SETTINGS)
     replicated = {f"{_quoted(row['database'])}.{_quoted(row['table'])}" for row in rows}
     if names := [one.table for one in found if one.table in replicated]:
@@ -181,7 +183,7 @@ def elsewhere() -> list[str]:
 
 @contextmanager
 def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
-    """A database with the range of addresses as its table, while it is needed."""
+    """A temporary database whose table holds the range of addresses."""
     first, last = (mapped(address) for address in (wanted[0], wanted[-1]))
     end_left(store)
     for row in store.rows(
@@ -204,8 +206,8 @@ def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
 
 
 def end_left(store: ClickHouse) -> None:
-    """End the removals of runs that were interrupted: their range is gone, so they fail for ever, and with them whatever else
-    is to change their tables.
+    """Cancel the removals of interrupted runs: their range no longer exists, so they would fail for ever and block
+    every later change of their tables.
     """
     rows = store.rows(
         f"SELECT DISTINCT extract(command, '{_RANGE}[0-9]+_[0-9a-f]+') AS own FROM system.mutations"
@@ -229,7 +231,7 @@ def _drop(store: ClickHouse, own: str) -> None:
 
 
 def _check(store: ClickHouse, own: str, wanted: Network) -> None:
-    """Raise WeirError unless the statements so far, and so their removals, meant the addresses of `wanted` and no others."""
+    """Raise WeirError unless the statements so far, and thus their removals, used exactly the addresses of `wanted`."""
     held = store.rows(
         f"SELECT IPv6NumToString(first) AS first, IPv6NumToString(last) AS last FROM {own}.range",
         database="",
@@ -243,7 +245,8 @@ def _check(store: ClickHouse, own: str, wanted: Network) -> None:
 
 
 def _tables(store: ClickHouse, own: str) -> dict[str, list[Column]]:
-    """Every table that keeps rows, the system's logs included, with its columns that can hold addresses of `own`'s range."""
+    """Every table that keeps rows, including the system's logs, with its columns that can hold addresses of `own`'s
+    range."""
     store.execute("SYSTEM FLUSH LOGS", database="", **_SETTINGS)
     rows = store.rows(
         "SELECT c.database AS database, c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "
@@ -352,8 +355,8 @@ def _split(kind: str) -> tuple[str, list[str]]:
 
 
 def _in_text(text: str, depth: int) -> str:
-    """Condition that a text names an address of the range, or a prefix entirely within it. An address with the length of its
-    network (`192.0.2.7/24`, as of an interface) is an address; a network has no bits beyond its length.
+    """Condition that a text names an address of the range, or a prefix entirely within it. An address with a prefix
+    length (`192.0.2.7/24`, as on an interface) is an address; a network has no bits set beyond its length.
     """
     group, number, pair = f"g{depth}", f"i{depth}", f"p{depth}"
     # Most texts are names without anything like an address.

@@ -36,7 +36,7 @@ _AMOUNTS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One irregularity, with its place and amount; `loss` if packets are missing."""
+    """One irregularity, with its place and its amount; `loss` is true if packets are missing."""
 
     time: str
     probe: str
@@ -184,8 +184,8 @@ def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
 def staleness(clickhouse: ClickHouse) -> Finding | None:
     """A finding if probes are enrolled and the ledger has no row of the last two minutes.
 
-    The jobs write a row for every probe and interval, silent probes included; without rows it is the jobs that are
-    silent, and missing rows cannot show a loss.
+    The jobs write a row for every probe and interval, even for silent probes. If there are no rows, the jobs themselves
+    are silent, and the ledger cannot show losses.
     """
     state = clickhouse.rows(
         "SELECT (SELECT uniqExact(probe) FROM probes) AS probes, toUnixTimestamp(max(ts)) AS newest, "
@@ -223,7 +223,7 @@ def totals(rows: list[dict[str, Any]]) -> dict[str, int]:
 def show(console: Console, rows: list[dict[str, Any]], *, limit: int = 20) -> bool:
     """Print the ledger as a table with its findings; returns whether nothing is missing."""
     if not rows:
-        console.print("No interval of any probe in this span.", style="yellow")
+        console.print("The ledger has no interval of any probe in this time span.", style="yellow")
         return True
     span = rows[0]["time"] if rows[0]["time"] == rows[-1]["time"] else f"{rows[0]['time']} to {rows[-1]['time']}"
     console.print(f"Ledger: the account of every packet, {span}", style="bold", highlight=False)

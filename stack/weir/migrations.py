@@ -1,9 +1,9 @@
-"""Apply `clickhouse/migrations/NNNN_name.sql` in order, once each, to any server, and `clickhouse/lists` and
-`clickhouse/views` whenever they have changed.
+"""Apply `clickhouse/migrations/NNNN_name.sql` in order, each once, to any server, and apply `clickhouse/lists` and
+`clickhouse/views` whenever they change.
 
-A migration is idempotent: broken off half-way, it is simply applied again. `schema_migrations` keeps each applied one
-with a checksum, which reveals a file changed afterwards. Views, and `schemas/services.csv`, may change: then they are
-made, or loaded, again.
+A migration is idempotent: if it was interrupted, it is simply applied again. `schema_migrations` records each applied
+migration with a checksum, which reveals a file that was changed afterwards. Views and `schemas/services.csv` may
+change: `weir` then creates the views or loads the services again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[s
 def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "", *, all_views: bool = False) -> list[str]:
     """Apply new migrations and views, on every node if a cluster is named; returns the names of those applied.
 
-    all_views: create views again although they have not changed, as after a restore, which brings back only tables.
+    all_views: create views again even if they have not changed, because a restore brings back only tables.
     Raises WeirError if an applied migration has been edited since, or if a statement fails.
     """
     (_, first), *found = compiled(clickhouse.database, cluster, folder)
@@ -100,7 +100,7 @@ _DEFINITION = re.compile(
 
 def define(clickhouse: ClickHouse, folder: Path = FOLDER) -> None:
     """Create dictionaries and functions of the applied migrations again; tables and their rows stay. `migrate` then
-    makes all views.
+    creates all views.
     """
     applied = {row["name"] for row in clickhouse.rows("SELECT DISTINCT name FROM schema_migrations")}
     for path in files.migrations(folder):
@@ -142,10 +142,10 @@ def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
 
 
 def apply_access(stack: Stack, admin: ClickHouse) -> int:
-    """Send users, roles, grants, limits, quotas and row policies of the access file as SQL to a clickhouse-server;
+    """Send the access file's users, roles, grants, limits, quotas and row policies to a clickhouse-server as SQL;
     returns the number of statements.
 
-    The embedded front reads the file itself. This runs the front's compiler as a program.
+    The embedded store reads the file itself. This runs the embedded store's compiler as a program.
     """
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "clickhouse/embedded")} | stack.passwords
     command = [sys.executable, "-m", "weir_clickhouse", "access-sql", str(stack.access)]

@@ -1,11 +1,12 @@
-"""Who had an address and port at a moment: `weir nat`, from the table `nat_events`.
+"""Who had an address and port at a given time: `weir nat`, from the table `nat_events`.
 
-A translator reports when it gives a port, a block of ports or a whole address to a subscriber, and when it takes it
-back (RFC 8158; Cisco's NSEL). `judge` reads those reports one after the other. It names a subscriber only if the stored
-reports leave no other possibility: if two could have had the port, or the beginning is not stored, it names nobody.
+A translator reports when it gives a port, a block of ports or a whole address to a subscriber, and when it takes them
+back (RFC 8158; Cisco's NSEL). `judge` reads those reports one after the other. The answer names a subscriber only if
+the stored reports leave no other possibility: if two could have had the port, or the beginning is not stored, it names
+nobody.
 
-An address may also be mapped inwards: a connection from outside to it goes to a server within, the destination after
-translation. Reports of such connections name that server, for as long as one of them lasts.
+A translator may also map an address inwards: it passes a connection from outside on to an internal server, the
+destination after translation. Reports of such connections name that server, for as long as one of them lasts.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Who:
 
 @dataclass(frozen=True)
 class Report:
-    """One report that covers the port: row of `nat_events`."""
+    """One report that covers the port: a row of `nat_events`."""
 
     at: datetime
     event: str
@@ -95,7 +96,7 @@ class Report:
         return self.subscriber, self.vrf
 
     def ends(self, begun: Report) -> bool:
-        """Whether it ends the holding that `begun` began: a field that it leaves open matches anything."""
+        """Whether this report ends the holding that `begun` began; a field that it does not state matches any value."""
         return (
             not self.begins
             and self.inwards == begun.inwards
@@ -109,9 +110,9 @@ class Report:
         )
 
     def replaces(self, begun: Report) -> bool:
-        """Whether it assigns the same port, block or address to another subscriber: then the report of the earlier end
-        was lost. One port may be shared by several sessions to different destinations or of different protocols; the
-        owner of a block excludes all others.
+        """Whether this report assigns the same port, block or address to another subscriber; if so, the report of the
+        earlier end was lost. One port may be shared by several sessions to different destinations or of different
+        protocols; the owner of a block excludes all others.
         """
         if not self.begins or self.who == begun.who or self.inwards != begun.inwards:
             return False
@@ -123,11 +124,11 @@ class Report:
 
 @dataclass(frozen=True)
 class Answer:
-    """holders: the subscribers who had it according to the stored reports; before, after: the reports next to that
-    moment, or None.
+    """holders: the subscribers who had it according to the stored reports; before, after: the nearest reports before
+    and after that time, or None.
 
-    superseded: holdings without a reported end whose port was assigned to another since, or that began too long ago.
-    complete: every report that matters was read.
+    superseded: holdings without a reported end whose port has since been assigned to another subscriber, or that began
+    too long ago. complete: all relevant reports were read.
     """
 
     holders: list[Report]
@@ -138,7 +139,7 @@ class Answer:
 
     @property
     def known(self) -> bool:
-        """Exactly one subscriber had it."""
+        """Whether exactly one subscriber had it."""
         named = {one.who for one in self.holders}
         return self.complete and len(named) == 1 and all(one.subscriber or one.user for one in self.holders)
 
@@ -179,7 +180,7 @@ def _address(text: str) -> Address:
 
 
 def moment(text: str) -> datetime:
-    """ISO 8601, UTC where it names no zone. Raises WeirError."""
+    """A time in ISO 8601; UTC if it names no zone. Raises WeirError."""
     try:
         found = datetime.fromisoformat(text)
         found = found.replace(tzinfo=found.tzinfo or UTC).astimezone(UTC)
@@ -202,12 +203,12 @@ def protocol(text: str | None) -> int | None:
 
 
 def judge(before: list[Report], after: list[Report], at: datetime) -> Answer:
-    """Who had it at that moment, from the reports at or before it and those after it, both in the order of time."""
+    """Who had it at that time, from the reports up to it and those after it, each in order of time."""
     open_: list[Report] = []
     superseded: list[Report] = []
 
     def lasts(one: Report) -> bool:
-        """Whether its subscriber's next report states its end, so that it lasted beyond the moment."""
+        """Whether the subscriber's next report ends this holding, so that it lasted beyond that time."""
         own = (report for report in after if report.who == one.who and report.inwards == one.inwards)
         following = next((report for report in own if report.form == one.form), None)
         return following is not None and following.ends(one)
@@ -238,8 +239,8 @@ def _again(report: Report, before: Report) -> bool:
 
 
 def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
-    """Who had it. A moment without a fraction is the whole second: every subscriber who had it during a part of it
-    counts.
+    """Who had it. A time without a fraction means the whole second: every subscriber who had it during any part of that
+    second counts.
     """
     until = at if at.microsecond else at + timedelta(milliseconds=999)
     read = [_read(store, wanted, form, f"<= {_time(until)}", "DESC", at - _BACK) for form in _READS]
@@ -259,8 +260,8 @@ def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
 def _read(
     store: ClickHouse, wanted: Who, form: Literal["port", "block", "inwards"], when: str, order: str, back: datetime
 ) -> list[Report]:
-    """The nearest reports on single ports, or on blocks and addresses, that cover the port, or on connections from outside to
-    it; the nearest first. A report without a translation identifies nobody.
+    """The nearest reports that cover the port (on single ports, or on blocks and addresses), or those on connections
+    from outside to it; the nearest first. A report without a translation identifies nobody.
     """
     port = wanted.port
     ports = form == "port"
@@ -317,8 +318,8 @@ def _read(
 
 
 def _read_inwards(store: ClickHouse, wanted: Who, when: str, order: str, back: datetime) -> list[Report]:
-    """The nearest reports on connections from outside to the address and port, which a translator gave to a server within.
-    Its index on dst_addr finds them.
+    """The nearest reports on connections from outside to the address and port that a translator passed on to an
+    internal server. Its index on dst_addr finds them.
     """
     translated = "post_dst_addr != toIPv6('::') AND (post_dst_addr, post_dst_port) != (dst_addr, dst_port)"
     parts = [
@@ -385,7 +386,7 @@ def _iso(at: datetime) -> str:
 
 
 def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
-    """The answer in a sentence, with the reports on which it rests."""
+    """The answer in one sentence, with the reports that support it."""
     port = f" port {wanted.port}" if wanted.port else ""
     name = f"{wanted.address}{port} at {at:%Y-%m-%dT%H:%M:%SZ}"
     if answer.known:

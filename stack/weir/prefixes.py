@@ -134,8 +134,8 @@ def describe(customer: str, site: str, tags: Iterable[str], national: bool) -> D
 def read_file(path: Path) -> dict[str, Description]:
     """Read a CSV file with the columns of COLUMNS in any order; only `prefix` is required.
 
-    Tags are separated by spaces or semicolons. Raises WeirError, with the line's number, if any line is wrong; then no
-    line of the file takes effect.
+    Tags are separated by spaces or semicolons. Raises WeirError with the line's number if any line is wrong; no line of
+    the file then takes effect.
     """
     found: dict[str, Description] = {}
     lines: dict[str, int] = {}
@@ -214,7 +214,7 @@ def table(entries: dict[str, Entry]) -> Table:
 
 
 def declared(brokers: str) -> dict[str, Entry]:
-    """The current declarations, by prefix. Leaves out those that the jobs cannot read either."""
+    """The current declarations, by prefix. Leaves out entries that the jobs cannot read either."""
     found = {}
     for prefix, value in kafka.compacted(brokers, TOPIC).items():
         with contextlib.suppress(DecodeError, ValueError):
@@ -261,10 +261,11 @@ def apply(
     replace: bool = False,
     progress: Progress = lambda _what, _done, _all: None,
 ) -> Changes:
-    """Establish `wanted`: names into ClickHouse first, then the topic, which the jobs follow.
+    """Establish `wanted`: write the names to ClickHouse first, then the declarations to the topic, which the jobs
+    follow.
 
-    `replace` also removes prefixes that are not in `wanted`. Only one command runs at a time, because ids are counted
-    up. Raises WeirError if Kafka or ClickHouse refuses.
+    `replace` also removes prefixes that are not in `wanted`. Only one such command can run at a time, because each
+    takes the next free ids. Raises WeirError if Kafka or ClickHouse refuses.
     """
     with _alone(stack):
         kafka.create_topics(stack.brokers)

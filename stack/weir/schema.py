@@ -1,4 +1,5 @@
-"""Makes `clickhouse/weir_schema` importable: the package that knows the store's files stands beside them."""
+"""Makes `clickhouse/weir_schema` importable: the package that reads the store's files is in the same folder as they
+are."""
 
 from __future__ import annotations
 

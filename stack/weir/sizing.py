@@ -124,17 +124,17 @@ class Plan:
 
     @property
     def disk_octets(self) -> float:
-        """Octets that the disks need, with room to merge."""
+        """Octets that the disks must hold, including room for merges."""
         return self.octets / DISK_FILL.value
 
     @property
     def cores(self) -> int:
-        """Cores, so that inserts take half of them."""
+        """Number of cores, half of which are for inserts."""
         return max(2, ceil(self.records_a_second / RECORDS_A_CORE.value / INSERT_SHARE))
 
     @property
     def machines(self) -> int:
-        """Machines of 16 cores and 16 TB, one copy of everything."""
+        """The number of machines with 16 cores and 16 TB, for one copy of everything."""
         return max(ceil(self.cores / MACHINE_CORES), ceil(self.disk_octets / MACHINE_OCTETS))
 
     def as_json(self) -> dict[str, Any]:

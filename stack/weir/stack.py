@@ -103,7 +103,7 @@ def enrol(
 ) -> list[str]:
     """Create a probe's topics, declare the probe, and write its row in `probes`; returns the new topics.
 
-    `site`, `rank` and `one_way` keep their declared values if None.
+    A `site`, `rank` or `one_way` of None keeps the declared value.
     """
     kafka.create_topics(stack.brokers)
     made = kafka.create_topics(stack.brokers, name, workers)

@@ -200,7 +200,7 @@ class Supervisor:
         self.end_leftovers()
 
     def _ours(self) -> list[psutil.Process]:
-        """Processes that this stack started, by the mark in their environment."""
+        """Processes that this stack started, identified by the mark in their environment."""
         found = []
         mine = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
         for process in psutil.process_iter():

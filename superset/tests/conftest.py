@@ -29,7 +29,7 @@ MINUTES = 200
 
 
 def python_of(part: str) -> str:
-    """The interpreter of a part's virtual environment; tests that need a missing one are skipped."""
+    """The interpreter of a part's virtual environment; if it is missing, tests that need it are skipped."""
     python = VENVS / part / "bin/python"
     if not python.exists():
         pytest.skip(f"{python} is missing: make venv-{part}")
@@ -37,7 +37,7 @@ def python_of(part: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
+    """A free port."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])

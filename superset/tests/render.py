@@ -211,7 +211,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="PNG file for the picture of the whole page")
     parser.add_argument("--timeout", type=float, default=90.0, help="seconds until every chart must be drawn (90)")
     parser.add_argument("--width", type=int, default=1500, help="width of the window in pixels (1500)")
-    parser.add_argument("--dark", action="store_true", help="as for a person who prefers dark colours")
+    parser.add_argument("--dark", action="store_true", help="draw the page in dark mode")
     parser.add_argument("--chromium", help="the browser's binary (chromium)")
     given = parser.parse_args()
     with Browser(given.width, given.chromium) as browser:

@@ -1,4 +1,4 @@
-"""Superset on a store: what an anonymous viewer gets, number by number and on the screen."""
+"""Superset on a store: the numbers and pages that an anonymous viewer gets."""
 
 from __future__ import annotations
 

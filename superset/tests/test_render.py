@@ -1,4 +1,4 @@
-"""The checker itself: it must find the faults it looks for. The tests generate the pages, without Superset."""
+"""The checker itself must find the faults that it looks for. The tests generate the pages, without Superset."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A second opinion: what the tables hold of a capture, against its packets.
+"""A second opinion: compares the tables' contents for a capture with its packets.
 
 `make check-answers CAPTURE=file.pcap`, or `python tests/answers/check_answers.py CAPTURE ...`. The agent reads each
-capture into a stack of its own, the jobs compute, the store keeps; tshark reads the same capture packet by packet, and
-every list, indicator, mix, counter and filter is computed from its published definition (definitions.py, counters.py)
-and compared with the rows. Without a capture: those of ../shared/pcaps.
+capture into a stack of its own, where the jobs compute and the store keeps the tables; tshark reads the same capture
+packet by packet, and every list, indicator, mix, counter and filter is computed from its published definition
+(definitions.py, counters.py) and compared with the rows. Without a capture: those of ../shared/pcaps.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Case:
 
 @dataclass
 class Verdicts:
-    """What was compared: windows and figures by list, and the differences in words."""
+    """The extent of the comparison: windows and figures by list, and the differences in words."""
 
     windows: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
@@ -79,7 +79,7 @@ class Verdicts:
 
 
 def differences(expected: Answer, got: dict[Any, dict[str, Any]]) -> list[str]:
-    """The differences in words, none if the rows are as they must be."""
+    """The differences in words, none if the rows are correct."""
     wrong, wanted = [], expected.rows
     if expected.value and expected.top and len(wanted) > expected.top:
         order = sorted((row[expected.value] for row in wanted.values()), reverse=True)[: expected.top]
@@ -126,7 +126,7 @@ class Tables:
 
 @dataclass
 class Asked:
-    """The rows of one probe; of scope `all` those over all probes."""
+    """The rows of one probe; for scope `all`, those over all probes."""
 
     tables: Tables
     probe: str
@@ -141,7 +141,7 @@ class Asked:
 def judge(
     tables: Tables, case: Case, customers: dict[str, int], verdicts: Verdicts, scopes: Iterable[str] = ("probe",)
 ) -> None:
-    """Compare all that the tables say of a probe with its packets; of scope `all`, if there is no other probe."""
+    """Compare all rows of a probe with its packets; also the rows of scope `all` if there is no other probe."""
     for scope in scopes:
         asked = Asked(tables, case.probe, scope)
         judge_talkers(asked, case, customers, verdicts)
@@ -200,7 +200,8 @@ PORTLESS = {1: 81, 2: 82, 4: 86, 8: 83, 47: 80, 50: 79, 51: 79, 58: 102, 89: 85,
 
 
 def named(capture: Path) -> Callable[[Flow], int] | None:
-    """The application of a flow as ndpiReader says; none for a flow of ports without payload. None without ndpiReader."""
+    """The application of a flow according to ndpiReader; none for a flow with ports but without payload. None without
+    ndpiReader."""
     if not shutil.which("ndpiReader"):
         return None
     try:
@@ -342,7 +343,7 @@ def main() -> int:
     """Command-line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captures", type=Path, nargs="*")
-    parser.add_argument("--keep", action="store_true", help="leave the stack up until a line is read")
+    parser.add_argument("--keep", action="store_true", help="leave the stack running until a line is entered")
     options = parser.parse_args()
     captures = options.captures
     if not captures and not SHARED.is_dir():

@@ -37,7 +37,7 @@ def fixed(frames: Iterable[Packet]) -> dict[int, dict[str, Answer]]:
 
 
 def filters(captures: list[tuple[Path, list[Packet]]]) -> list[dict[int, dict[str, Answer]]]:
-    """For each capture by interval and set: what tcpdump matches with the shipped expressions.
+    """For each capture, by interval and set: the packets that tcpdump matches with the shipped expressions.
 
     tcpdump reads all captures as one, once for each expression.
     """

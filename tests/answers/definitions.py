@@ -1,7 +1,7 @@
 """Every list, indicator and mix of a window, from its packets, by its published definition.
 
 The definitions are those of the columns' comments in `docs/reference/tables.md`, of `docs/explanation/windows.md` and
-`docs/how-to/read-indicators.md`, and of the papers that they name. The job's code was not read for this.
+`docs/how-to/read-indicators.md`, and of the papers that they name. They were written without reading the jobs' code.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ TOP, TOP_MIX, TOP_AS = 50, 50, 20
 
 @dataclass
 class Answer:
-    """What a list of a window must hold.
+    """The expected contents of a list of a window.
 
-    rows: by key, with what the columns must be; value: the column that orders them, empty for tables without order;
-    top: how many rows the table has at most, 0 for all.
+    rows: the expected columns by key; value: the column that orders them, empty for tables without order;
+    top: the maximum number of rows, 0 for all.
     """
 
     rows: dict[Any, dict[str, Any]]
@@ -95,7 +95,7 @@ class Talkers:
     flows: defaultdict[Any, set[Any]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, key: Any, packet: Packet, way: str) -> None:
-        """Count a packet; a key of nothing is no talker."""
+        """Count a packet; ignore an empty key."""
         if key is None:
             return
         for unit, count in (("octets", packet.octets), ("packets", 1)):
@@ -117,7 +117,7 @@ class Talkers:
 
 
 def host_counts(packets: Iterable[Packet]) -> dict[str, Counter[str]]:
-    """What each host sent and what came back to it."""
+    """The packets that each host sent, and those that came back to it."""
     hosts: dict[str, Counter[str]] = defaultdict(Counter)
     for packet in packets:
         sender, receiver = hosts[packet.src], hosts[packet.dst]
@@ -275,8 +275,8 @@ def udp_work_weight(host: Counter[str]) -> int:
 
 
 def first_contacts(packets: list[Packet]) -> dict[int, dict[str, dict[str, bool]]]:
-    """By window, host and destination: whether a SYN was answered. A SYN is judged in the window in which its time for
-    an answer ends, by all that was seen up to the end of that window.
+    """By window, host and destination: whether a SYN was answered. A window judges the SYNs whose answer timeout ends
+    in it, by all packets seen up to its end.
     """
     answers: dict[tuple[str, str, int, int], list[int]] = defaultdict(list)
     for packet in packets:
@@ -318,7 +318,7 @@ def indicators(
 
 
 def direction(packet: Packet, scope: str) -> str:
-    """Which way the packet went."""
+    """The direction of the packet."""
     return {(True, False): "out", (False, True): "in", (True, True): "internal", (False, False): "transit"}[
         world.inside(packet.src, scope), world.inside(packet.dst, scope)
     ]
@@ -327,7 +327,8 @@ def direction(packet: Packet, scope: str) -> str:
 def mixes(
     packets: list[Packet], customers: dict[str, int], applications: Callable[[Flow], int] | None, scope: str
 ) -> dict[str, Answer]:
-    """Totals and shares by direction; as, country: of the end outside, customer: of the end inside, else the sender."""
+    """Totals and shares by direction; as, country: those of the outside end; customer: that of the inside end, else of
+    the sender."""
 
     def outside(packet: Packet) -> str:
         return packet.dst if direction(packet, scope) == "out" else packet.src
@@ -383,7 +384,7 @@ def by_window(packets: Iterable[Packet], length: int) -> dict[int, list[Packet]]
 
 
 def address_order(addresses: Iterable[str]) -> list[str]:
-    """Ascending, IPv4 as it is mapped."""
+    """A sort key for addresses, with IPv4 in its mapped form."""
     return sorted(addresses, key=lambda text: _mapped(text))
 
 

@@ -1,7 +1,7 @@
-"""Packets of a capture, as tshark reads them, and the flows that they are of, by the definitions in the documents.
+"""Packets of a capture, as tshark reads them, and their flows, by the definitions in the documents.
 
-Nothing here knows Weir's records: a packet's fields come from tshark, one line each, and a flow is what
-`docs/explanation/design.md` and the glossary say it is.
+Nothing here knows Weir's records: a packet's fields come from tshark, one line each, and a flow is defined by
+`docs/explanation/design.md` and the glossary.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Flow:
 
 @dataclass(eq=False)
 class Packet:
-    """One IP packet, the outermost of nested ones. `at` is the time that it counts in: late packets are moved."""
+    """One IP packet, the outermost of nested ones. `at` is the time at which it counts: late packets are moved."""
 
     time: int
     version: int
@@ -108,7 +108,7 @@ class Packet:
 
 
 def read(capture: Path) -> list[Packet]:
-    """The frames of a capture; those that hold no IP have version 0."""
+    """The frames of a capture; those without IP have version 0."""
     options = ["-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE", "-o", "tcp.desegment_tcp_streams:FALSE"]
     form = ["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=|"]
     words = [word for name in FIELDS for word in ("-e", name)]
@@ -255,7 +255,7 @@ def _same_flow(packet: Packet, first: Packet) -> None:
 
 
 def place(frames: Iterable[Packet], shift: int) -> list[Flow]:
-    """Move times by `shift`; give each frame the interval that it counts in, each packet its flow; returns the flows.
+    """Move times by `shift`, and assign each frame its interval and each packet its flow; returns the flows.
 
     An interval closes by packet time plus 200 ms of grace; an older packet counts in the open interval.
     """

@@ -1,8 +1,8 @@
-"""Ten errors in what the agent publishes, each of which the second opinion must notice.
+"""Errors in the agent's messages, each of which the second opinion must notice.
 
 `make check-answers-seeded`, or `python tests/answers/seeded.py`. The agent reads a capture; for each error its messages
 are published again as those of another probe, with one field of one record (or the time of one batch) altered, and the
-jobs and the store do the rest. A copy without an error shows what is different anyway.
+jobs and the store do the rest. A copy without an error shows the differences that exist anyway.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Change = Callable[[Any], bool]
 
 
 def one_record(condition: Callable[[Any], bool], change: Callable[[Any], None]) -> Change:
-    """Alters the first record that fits; answers whether the batch had one."""
+    """Alters the first record that fits; returns whether the batch had one."""
 
     def alter(message: Any) -> bool:
         for record in message.batch.flows:
@@ -64,13 +64,13 @@ def add(name: str, number: int) -> Callable[[Any], None]:
 
 
 def turned(record: Any) -> None:
-    """The destination as the source, the counts as they were."""
+    """Swaps source and destination, but not the counts."""
     swap(record, "src_addr", "dst_addr")
     swap(record, "src_port", "dst_port")
 
 
 def a_window_later(message: Any) -> bool:
-    """The whole batch in the next window."""
+    """Moves the whole batch to the next window."""
     message.interval_start_ms += 30_000
     return True
 
@@ -107,7 +107,7 @@ def republish(stack: RunningStack, source: str, target: str, change: Change | No
 
 
 def main() -> int:
-    """Make the capture, seed each error, compare; exit status 1 if one is not noticed."""
+    """Generate the capture, seed each error, and compare; exit status 1 if an error goes unnoticed."""
     if not SHARED.is_dir():
         print("SKIPPED 1 ../shared/pcaps is not here")
         return 0

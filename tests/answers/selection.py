@@ -1,4 +1,5 @@
-"""The captures that `make check-answers` reads when it gets no CAPTURE: of many kinds, and variants of some."""
+"""The captures that `make check-answers` reads when it gets no CAPTURE: captures of many kinds, and variants of
+some."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ SMALLEST, LARGEST = 300, 1_000_000
 
 
 def selection(shared: Path, folder: Path, rare: int = 50, others: int = 50) -> list[Path]:
-    """Captures of rare kinds, and others, both by the SHA-256 of their names; and variants, made in the folder."""
+    """Captures of rare kinds, and others, both chosen by the SHA-256 of their names; and variants, written to the
+    folder."""
     every = sorted(
         (path for path in shared.rglob("*") if path.is_file() and SMALLEST < path.stat().st_size < LARGEST),
         key=lambda path: hashlib.sha256(path.name.encode()).hexdigest(),

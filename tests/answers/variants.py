@@ -54,7 +54,7 @@ def one_way(capture: Path, folder: Path) -> Path:
 
 
 def from_the_middle(capture: Path, folder: Path) -> Path:
-    """Without the first third: flows are met in the middle."""
+    """The capture without its first third, so that it begins in the middle of flows."""
     third = len(octets_of(capture, folder)[1]) // 3
     return chosen(capture, folder, "middle", lambda at: at >= third)
 

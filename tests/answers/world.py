@@ -1,4 +1,4 @@
-"""What the test declares: prefixes with customers and sites, autonomous systems and countries of all addresses."""
+"""The test's declarations: prefixes with customers and sites, autonomous systems and countries of all addresses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def declared(address: str) -> Prefix | None:
 
 
 def inside(address: str, scope: str) -> bool:
-    """At the site for a probe, in the nation for all, of the customer for one."""
+    """Whether an address is inside: at the site for a probe, in the nation for all probes, or in the customer's
+    prefixes for a customer."""
     one = declared(address)
     if scope == "probe":
         return bool(one and one.site)
@@ -85,7 +86,7 @@ def country(address: str) -> int:
 
 
 def places() -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """The same as two address files want it: autonomous systems and countries by prefix."""
+    """The same in the form of two address files: autonomous systems and countries by prefix."""
     systems: dict[str, dict[str, Any]] = {}
     countries: dict[str, dict[str, Any]] = {}
     prefixes = [(f"{octet}.0.0.0/8", f"{octet}.0.0.1") for octet in range(256)]

@@ -408,8 +408,8 @@ class Bench:
         self.speed("the same, every record encoded", "new-flows", PLAIN, 5, names, "", 0, "--encode")
 
     def memory(self) -> None:
-        """2 million live flows. Read from standard input, so that no trace is mapped and all resident memory is the
-        agent's.
+        """2 million live flows. The agent reads from standard input, so that no trace is mapped and all resident memory
+        is its own.
         """
         for case, trace, words in (
             ("2 M live flows, peak RSS (MB)", "new-flows", ["--interval", "10s"]),
@@ -608,7 +608,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="PATTERN", default="", help="run only the groups whose names match")
     parser.add_argument(
-        "--quick", action="store_true", help="run everything once: to see that it works, not to measure"
+        "--quick", action="store_true", help="run everything once, to see that it works rather than to measure"
     )
     options = parser.parse_args()
     absent = install()

@@ -106,7 +106,7 @@ def bench_decode(form: Form, *words: str, before: tuple[str, ...] = ()) -> str:
 
 
 def instructions(form: Form, *words: str) -> float:
-    """Instructions per record: the difference that a second round of the same records makes."""
+    """Instructions per record: the difference between one and two rounds of the same records."""
     before = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
     flows = 20_000
     one, two = (
@@ -413,7 +413,9 @@ def main() -> int:
     """Measure; returns 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TEXT", default="", help="protocols whose name has this: " + names())
-    parser.add_argument("--quick", action="store_true", help="each once, fewer records, no instructions counted")
+    parser.add_argument(
+        "--quick", action="store_true", help="run each once, with fewer records and without counting instructions"
+    )
     parser.add_argument("--no-peers", action="store_true", help="in memory alone")
     options = parser.parse_args()
     forms = [form for form in FORMS if options.only in form.name]

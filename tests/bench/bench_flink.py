@@ -209,7 +209,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=8_000_000)
     parser.add_argument("--heap", default="2500m")
-    parser.add_argument("--only", default="", help="loads and jobs that contain this")
+    parser.add_argument("--only", default="", help="only loads and jobs whose names contain this")
     options = parser.parse_args()
     console = Console(width=140)
     n = options.records

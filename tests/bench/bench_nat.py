@@ -1,10 +1,10 @@
-"""Time of the query that the law requires: who had this address and port at that moment?
+"""Time of the query that the law requires: who had this address and port at that time?
 
 `make bench-nat`, or ROWS=100000000. A private store gets reports of a translator as it would make them in 90 days:
 4,096 public addresses, a session in two reports (beginning and end) some minutes apart, and blocks of 512 ports for
-each 20th address. Then the command's own question, as `weir nat` asks it: for moments at which somebody had the port,
-and for moments at which nobody had it, drawn by seed; each answer is compared with the sessions as they were made. A
-table on standard output, and all figures in `.weir/bench/nat.json`. The data is removed at the end.
+each 20th address. It then runs the query of `weir nat`, for randomly chosen times (by a seed) at which some subscriber
+had the port, and for times at which none had it, and compares each answer with the generated sessions. A table on
+standard output, and all figures in `.weir/bench/nat.json`. The data is removed at the end.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def stored(stack: RunningStack, table: str = "flows") -> int:
 
 
 def accounted(stack: RunningStack) -> str:
-    """What the ledger says of the records."""
+    """The ledger's counts of the records."""
     sums = "published_records", "received_records", "missing_batches", "repeated_batches", "stored_records"
     columns = ", ".join(f"sum({column}) AS {column}" for column in sums)
     return json.dumps(
@@ -103,9 +103,7 @@ def throughput(stack: RunningStack, records: int, probes: list[str], workers: in
             last = time.monotonic()
         seen = now
         if time.monotonic() - last > STUCK:
-            raise AssertionError(
-                f"{seen} of {total} records are stored, and none more in {STUCK} s; {accounted(stack)}"
-            )
+            raise AssertionError(f"{seen} of {total} records are stored, and no more in {STUCK} s; {accounted(stack)}")
     peaks.end()
     after = {service: usage(stack, service)[0] for service in SERVICES}
     assert seen == total, f"{seen} rows for {total} records"

@@ -1,4 +1,4 @@
-"""Cost of the store: octets per record, records stored per second, seconds of the questions that people ask.
+"""Cost of the store: octets per record, records stored per second, and seconds per query.
 
 `make bench-store`, or with ARGS='--quick' in some minutes. A private stack stores the records of real captures
 (../shared/pcaps, if present) through agent, Kafka and jobs; beside them the engine generates rows (`store_traffic.py`),
@@ -180,7 +180,7 @@ def declared(folder: Path) -> Path:
 def real_records(bench: Bench) -> int:
     """Store the captures' records through agent, Kafka and jobs, into flows; returns their number."""
     if not SHARED.is_dir():
-        console.print(f"no captures in {SHARED}: made rows are not held against real ones")
+        console.print(f"no captures in {SHARED}: generated rows are not compared with real ones")
         return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -630,7 +630,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--raw", type=int, default=20_000_000, metavar="N", help="rows of flows (20 million)")
     parser.add_argument(
-        "--insert", type=int, default=5_000_000, metavar="N", help="of these, sent as the sink does (5 million)"
+        "--insert",
+        type=int,
+        default=5_000_000,
+        metavar="N",
+        help="number of these to send as the sink does (5 million)",
     )
     parser.add_argument(
         "--hourly", type=int, nargs="*", default=[20_000_000, 200_000_000], metavar="N", help="rows of flows_hourly"

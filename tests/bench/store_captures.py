@@ -1,6 +1,4 @@
-"""Every public capture laid over the others in one pcap file, as if they had happened at once: the traffic of a busy
-probe.
-"""
+"""All public captures merged in one pcap file, as if they had happened at the same time: the traffic of a busy probe."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Row `n` is slot `n % slots` of interval `n / slots`. A slot holds one flow after the other, most of them for one
 interval, a few for an hour. Constant values of a flow are drawn from a hash of slot and turn, the others from a hash
-that includes the interval. So rows can be generated piece by piece, in any order, and are reproducible.
+that includes the interval. Rows can therefore be generated piece by piece, in any order, and are reproducible.
 
 Hosts, servers, names and ports have heavy tails. A host uses the servers it knows more often than others; an inside
 address belongs to its probe's network, an outside one has the network and country of its /20 (IPv6: /40).

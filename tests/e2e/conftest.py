@@ -2,8 +2,8 @@
 
 They run side by side (`-n 4 --dist loadfile`): the tests of a file follow each other in one process. One stack without
 dashboards serves every test that leaves it healthy: the first process that needs it starts it, the others attach to it,
-and the process that collects the results stops it. A file whose tests damage a stack, or need other settings, names the
-settings of its own in `OWN_STACK`.
+and the process that collects the results stops it. A file whose tests damage a stack, or need other settings, declares
+its own stack's settings in `OWN_STACK`.
 """
 
 from __future__ import annotations

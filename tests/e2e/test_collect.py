@@ -1,7 +1,7 @@
 """Flow records of a router, from the wire to SQL: NetFlow v9 over UDP into `weir-probe collect`, through Kafka and the
 jobs.
 
-The test implements the exporter from RFC 3954 alone.
+The test implements the exporter only from RFC 3954.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ KILLS = int(os.environ.get("WEIR_KILLS", "3"))
 class HoldingProxy:
     """A proxy between the jobs and the store that can hold back the store's answer to an insert.
 
-    While armed, it withholds the first answer to an insert: the rows are in the store, and the jobs do not know.
+    While armed, it withholds the first answer to an insert: the rows are in the store, but the jobs do not know it.
     """
 
     def __init__(self, port: int, target: int) -> None:

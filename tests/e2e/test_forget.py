@@ -348,7 +348,7 @@ def scratch(store: ClickHouse, columns: str, table: str = "scratch") -> Iterator
 
 
 def _forget(store: ClickHouse, wanted: str) -> int:
-    """Remove the address; returns the number of rows of the tables `scratch…` that went."""
+    """Remove the address; returns the number of rows removed from the tables `scratch…`."""
     with Stages(Console(quiet=True)) as stages:
         found = forget.search(store, forget.network(wanted), stages)
         forget.forget(store, forget.network(wanted), stages, found)

@@ -1,4 +1,4 @@
-"""The ledger names each loss with its place and amount."""
+"""The ledger reports each loss with its place and amount."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who had an address and port at a moment: `weir nat` over rows as the jobs write them."""
+"""Who had an address and port at a given time: `weir nat` over rows as the jobs write them."""
 
 from __future__ import annotations
 

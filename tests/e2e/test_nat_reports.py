@@ -1,7 +1,8 @@
 """Who had an address and port: incomplete or late reports, in another form or from another unit, over rows as the jobs
 write them.
 
-Every case states who really held the port. The answer may name nobody else; an answer with several names is not wrong.
+Every case states which subscriber really held the port. The answer may not name anyone else; an answer with several
+names is not wrong.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Retention and daily lists in the store alone, without the services around it: nothing that is rewritten becomes younger,
-and no list that is kept for ever is replaced by less.
+"""Retention and daily lists in the store alone, without the services around it: rewriting makes no row younger, and a
+list that is kept for ever is never replaced by a smaller one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def day(ago: int) -> str:
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[RunningStack]:
-    """Settings of a stack of which only the store runs."""
+    """Settings of a stack in which only the store runs."""
     running = RunningStack()
     running.stack.prepare()
     (clickhouse,) = [one for one in all_services(running.stack) if one.name == "clickhouse"]
@@ -83,7 +83,7 @@ def windows(store: ClickHouse, start: str, count: int, octets: int, probe: str =
 
 
 def keep(stack: RunningStack, store: ClickHouse, at: float = NOW, **settings: object) -> list[str]:
-    """One round, as if it were that time."""
+    """Run one round as if it were that time."""
     stack.stack.config.storage = stack.stack.config.storage.model_copy(update={"budget": "1TB", **settings})
     return list(service.keep(stack.stack, store, at))
 
@@ -107,7 +107,8 @@ def rewritten(store: ClickHouse, moment: float) -> bool:
 
 @pytest.mark.parametrize("how", ["removal", "emptied column", "merge"])
 def test_records_grow_no_younger_when_parts_are_rewritten(stack: RunningStack, store: ClickHouse, how: str) -> None:
-    """Of yesterday, of an old capture that was read today, and of a clock that is ahead: each is kept for its days."""
+    """Rows of yesterday, of an old capture that was read today, and of a clock that is ahead: each is kept for its
+    retention."""
     ahead, today, old = day(-40), day(0), day(300)
     began = time.time()
     for when in (ahead, today, old):
@@ -245,7 +246,8 @@ def test_nothing_new_means_nothing_to_write(store: ClickHouse) -> None:
 
 
 def test_windows_of_two_lengths_and_windows_without_records_are_rolled_up(store: ClickHouse) -> None:
-    """After the length was changed at noon a window of each begins at the same moments, in different lists."""
+    """After the window length was changed at noon, windows of both lengths begin at the same times, in different
+    lists."""
     of = day(30)
     windows(store, f"{of} 00:00:00", 144, 1000, length=300)
     windows(store, f"{of} 00:00:00", 72, 7, length=600)
@@ -270,7 +272,8 @@ def test_a_budget_that_cannot_be_met_is_reported(stack: RunningStack, store: Cli
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_list_never_lacks_a_window_that_it_had(store: ClickHouse, seed: int) -> None:
-    """Windows come, come again with a higher version, and go, in any order; rounds and rewriting by hand between them."""
+    """Windows arrive, arrive again with a higher version, and are dropped, in any order, with rounds and manual
+    rewriting in between."""
     chance = random.Random(seed)
     of = day(30)
     held: dict[tuple[str, int], int] = {}  # octets of each window: probe and place in the day

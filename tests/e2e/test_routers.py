@@ -1,7 +1,7 @@
 """Data that routers send beside flows, from the wire to SQL: translation events, interface counters and names, and
 routing data of a flow.
 
-The test makes the messages from RFC 7011, RFC 8158 and sFlow version 5 alone.
+The test builds the messages only from RFC 7011, RFC 8158 and the specification of sFlow version 5.
 """
 
 from __future__ import annotations

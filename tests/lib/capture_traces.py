@@ -1,4 +1,4 @@
-"""Captures to measure the agent with: ordinary traffic, floods, fragments, doubled segments.
+"""Captures for measuring the agent: ordinary traffic, floods, fragments, doubled segments.
 
 Every generator writes one pcap file (microseconds, Ethernet). Ordinary traffic is cut out of ../shared/pcaps if
 present; otherwise it is generated. Example: python tests/lib/capture_traces.py /tmp/traces

@@ -80,7 +80,7 @@ def live_possible() -> bool:
 
 
 def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """Ask until the answer is true and return it; fail with `what` when the time runs out."""
+    """Repeat the query until the answer is true, and return it; fail with `what` when the time runs out."""
     end = time.monotonic() + seconds
     while True:
         began = time.monotonic()
@@ -182,7 +182,7 @@ class RunningStack:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def keep_logs(self) -> None:
-        """Copy the logs to where CI and people find them: a folder for each stack."""
+        """Copy the logs to the place where CI and people look for them: a folder for each stack."""
         target = BUILT / "test-logs" / self.home.name
         target.mkdir(parents=True, exist_ok=True)
         for log in (self.home / "logs").glob("*.log"):

@@ -1,5 +1,5 @@
-"""Messages as agents would publish them, for traffic that no capture holds: observations of the same flows by several
-probes, sampled or one-way, and a flood that makes agents count flows together.
+"""Messages as agents would publish them, for traffic that no capture contains: observations of the same flows by
+several probes, sampled or one-way, and a flood that makes agents count flows together.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Seen:
     words: dict[str, Any] = field(default_factory=dict)
 
     def turned(self) -> Seen:
-        """The same flow from a probe that took the other side for the source."""
+        """The same flow from a probe that mistook the other side for the source."""
         return replace(
             self,
             src=self.dst,
@@ -357,7 +357,7 @@ def _observed(flow: Seen, probe: str, chance: random.Random) -> Seen | None:
 
 
 def registers(distinct: int, chance: random.Random) -> bytes:
-    """A HyperLogLog of 128 registers of this many items; readers do not care which."""
+    """A HyperLogLog of 128 registers with this many items, whose values do not matter."""
     found = bytearray(128)
     for _ in range(distinct):
         place, rest = chance.randrange(128), chance.getrandbits(57)

@@ -2,8 +2,8 @@
 
 Each step is a table of a database of its own, so that the next step is easy to read: `seen` is each probe's share of
 each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these, `hosts` the activity
-of each host. This module makes those tables. How the lists, indicators and mixes follow from them is declared with each
-of them in `flink-jobs`, which prints the SQL (`io.weir.jobs.Definitions json`), the columns to compare and their views.
+of each host. This module creates those tables. `flink-jobs` declares, with each list, indicator and mix, how it is
+computed from these, and prints the SQL (`io.weir.jobs.Definitions json`), the columns to compare and their views.
 """
 
 from __future__ import annotations
@@ -294,14 +294,14 @@ def work_out(
 
 
 def expected(store: ClickHouse, name: str) -> Rows:
-    """The rows of a table as plain SQL has them."""
+    """The rows of a table according to plain SQL."""
     table = definitions()["tables"][name]
     compared = ", ".join(f"{sql} AS {column}" for column, sql in table["compared"].items())
     return _by_key(store, f"SELECT w, {', '.join(table['key'])}, {compared} FROM {DATABASE}.{name}", table["key"])
 
 
 def stored(store: ClickHouse, name: str, first: int, last: int) -> Rows:
-    """The same rows as the jobs stored them."""
+    """The same rows, as the jobs stored them."""
     table = definitions()["tables"][name]
     columns = ", ".join([*table["key"], *table["compared"]])
     select = f"SELECT toUnixTimestamp(ts) AS w, {columns} FROM weir.{table['view']}"
@@ -309,7 +309,7 @@ def stored(store: ClickHouse, name: str, first: int, last: int) -> Rows:
 
 
 def rows_stored(store: ClickHouse) -> list[int]:
-    """How many rows the jobs have stored in each table, all versions of a row among them."""
+    """The number of rows that the jobs have stored in each table, including all versions of a row."""
     return [count(store, f"SELECT count() FROM weir.{name}") for name in tables()]
 
 

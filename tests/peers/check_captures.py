@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", default=CHECKOUT.parent / "shared/pcaps")
     options = parser.parse_args()
     if not options.folder.is_dir():
-        sys.exit(f"{options.folder} is not here: the public captures are only beside the developers' checkout")
+        sys.exit(f"{options.folder} is not here: the public captures exist only beside the developers' checkout")
     paths = sorted(path for path in options.folder.rglob("*") if path.is_file())
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(check, paths))

@@ -1,9 +1,9 @@
 """Compares the losses that the collector reports with the drops of a relay between exporter and collector.
 
 `python3 check_losses.py` prints a table; `test_losses.py` does the same with the installed peers. Exporters send a
-capture to the relay, which drops datagrams drawn with a fixed seed and passes the others on. Drops are counted in the
-exporter's own units: the increase of its sequence numbers from a dropped datagram to the next one. For sFlow these are
-the samples in the dropped datagrams, for nProbe the messages.
+capture to the relay, which drops random datagrams (with a fixed seed) and passes the others on. The test counts drops
+in the exporter's own units: the increase of its sequence numbers from a dropped datagram to the next one. For sFlow
+these are the samples in the dropped datagrams, for nProbe the messages.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Relay:
         self.socket.close()
 
     def run(self) -> None:
-        """Pass on, until it is ended and nothing more comes."""
+        """Pass on datagrams until it is stopped and nothing more arrives."""
         held: bytes | None = None
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
             while True:
@@ -144,7 +144,7 @@ def samples(data: bytes) -> int:
 
 
 class MessageRelay:
-    """Passes nProbe's messages over ZeroMQ on from a publisher, but for those it drops."""
+    """Passes on a publisher's nProbe messages over ZeroMQ, except those that it drops."""
 
     def __init__(self, source: int, to: int) -> None:
         self.source, self.to = source, to
@@ -167,7 +167,7 @@ class MessageRelay:
         self.context.term()
 
     def run(self) -> None:
-        """Wait for the collector, then pass on until it is ended and nothing more comes."""
+        """Wait for the collector, then pass on messages until it is stopped and nothing more arrives."""
         publisher, subscriber = self.context.socket(zmq.XPUB), self.context.socket(zmq.SUB)
         publisher.set(zmq.SNDHWM, 0)
         subscriber.set(zmq.RCVHWM, 0)

@@ -108,7 +108,7 @@ def theirs(capture: Path) -> dict[FiveTuple, list[Seen]]:
                 )
     written = sum(map(len, flows.values()))
     if written != (int(unique[1]) if unique else 0):
-        raise RuntimeError(f"ndpiReader wrote {written} flows and says that there are {unique and int(unique[1])}")
+        raise RuntimeError(f"ndpiReader wrote {written} flows but reports {unique and int(unique[1])}")
     return flows
 
 

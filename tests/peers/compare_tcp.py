@@ -196,7 +196,7 @@ def read(path: Path) -> Capture:
 
 
 def idle(side: Side, other: Side | None) -> bool:
-    """Whether the flow was silent for longer than the agent keeps it."""
+    """Whether the flow was silent for longer than the agent keeps an idle flow."""
     times = sorted(segment.time for one in (side, other) if one for segment in one.segments)
     return any(later - earlier > IDLE for earlier, later in pairwise(times))
 

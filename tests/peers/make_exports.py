@@ -1,4 +1,4 @@
-"""Writes the exports of `capture/tests/exports`: datagrams as the documents of vendors describe them, as text.
+"""Writes the exports of `capture/tests/exports`: datagrams built from vendors' documentation, in text form.
 
 `python3 make_exports.py` writes them again; the agent's tests decode them and compare the result with
 `capture/tests/golden/exports/own-*.txt`. A line `from ADDRESS PORT to PORT at MS` begins a datagram; the lines after it

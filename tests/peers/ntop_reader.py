@@ -294,7 +294,7 @@ class Reader:
     def read(self, frames: list[bytes]) -> Message:
         """One message's frames. Raises FormatError."""
         if len(frames) != 2:
-            raise FormatError(f"{len(frames)} frames, two are a message: the header and the payload")
+            raise FormatError(f"{len(frames)} frames, but a message has two: the header and the payload")
         head, body = frames
         if len(head) != HEADER.size:
             raise FormatError(f"the header has {len(head)} octets, version {VERSION} has {HEADER.size}")

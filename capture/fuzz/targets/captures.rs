@@ -1,4 +1,4 @@
-//! Capture files: read as a file, as a stream and replayed, which all come to the same packets.
+//! Capture files: reading them as a file, as a stream and as a replay must give the same packets.
 
 use super::{Bounds, Metering, NO_FILTERS, START_NS};
 use std::io::{Cursor, Read};

@@ -106,8 +106,8 @@ fn any(mut input: Input<'_>) {
     meter(&packets, bounds);
 }
 
-/// Datagrams: an octet for how many, four for each (hosts and version, source port, octets of payload, octets of a
-/// fragment's); then an octet for each step of a shuffle. Whole, fragmented and shuffled, they are the same flows.
+/// Datagrams: one octet for their number, four for each (hosts and version, source port, payload length, fragment
+/// length); then an octet for each step of a shuffle. Whole, fragmented or shuffled, they must give the same flows.
 fn whole(mut input: Input<'_>) {
     let count = usize::from(input.octet()) % DATAGRAMS + 1;
     let (mut ordinary, mut pieces) = (Vec::new(), Vec::new());

@@ -19,13 +19,13 @@ use weir_probe::meter::{Arrival, ClosedInterval, FLOW_COST, Meter, MeterOptions}
 use weir_probe::packet::{BATCH, Checksum, Frame, Packet};
 use weir_probe::volume::Volume;
 
-/// When the first packet of an input comes, ns from the Unix epoch.
+/// Time of an input's first packet, ns from the Unix epoch.
 const START_NS: i64 = 1_600_000_000_000_000_000;
 
-/// No filter sets: they are made once.
+/// Without filter sets, because they are compiled only once.
 static NO_FILTERS: LazyLock<Arc<FilterSets>> = LazyLock::new(Arc::default);
 
-/// Reads an input from its start; past its end it yields zeros.
+/// Reads an input from its start; beyond its end it returns zeros.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -33,7 +33,7 @@ impl<'a> Input<'a> {
         self.octets(1).first().copied().unwrap_or(0)
     }
 
-    /// Two octets, lower one first.
+    /// Two octets, the lower one first.
     fn number(&mut self) -> u16 {
         u16::from_le_bytes([self.octet(), self.octet()])
     }
@@ -69,7 +69,7 @@ struct Metering {
 }
 
 impl Metering {
-    /// A meter within such bounds; `inner`: of the packets within tunnels.
+    /// A meter with such bounds; `inner`: meters the packets within tunnels.
     fn new(bounds: Bounds, inner: bool, filters: Arc<FilterSets>) -> Metering {
         let meter = Meter::new(MeterOptions {
             interval: "10s".parse().expect("a length"),

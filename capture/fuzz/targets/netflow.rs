@@ -26,8 +26,8 @@ pub const LIMITS: DecodeLimits = DecodeLimits {
     flow_ms: 86_400_000,
 };
 
-/// An input is datagrams: two bits of exporter, one to save and restore, and one of port; 8 ms after the previous one, length (two octets
-/// each), then so many octets.
+/// An input consists of datagrams: two bits for the exporter, one to save and restore, and one for the port; the time
+/// since the previous one in units of 8 ms and the length (two octets each), then the content.
 pub fn check(input: &[u8]) {
     check_datagrams(input, &[]);
 }

@@ -9,7 +9,7 @@ use weir_probe::packet::Address;
 
 /// Maximum number of messages in one input.
 const MOST: usize = 16;
-/// Unknown elements counted by name, known elements, and the name for the rest.
+/// Number of unknown elements counted by name, of known elements, and the name for the others.
 const NAMES: usize = 256 + 256 + 1;
 
 /// An input is a message.
@@ -21,7 +21,7 @@ pub fn check_json(input: &[u8]) {
     agrees(&decoder, 1, records);
 }
 
-/// An input is messages: length of the header, the header, length of the payload (two octets), the payload.
+/// An input consists of messages: length of the header, the header, length of the payload (two octets), the payload.
 pub fn check_zmq(input: &[u8]) {
     let mut input = Input(input);
     let mut decoder = Decoder::new(LIMITS);

@@ -15,9 +15,9 @@ static FILTERS: LazyLock<Arc<FilterSets>> =
 /// Packets of one input at most.
 const MOST: usize = 64;
 
-/// An input is five octets (which of [`LINKS`]; flows; records; idle seconds; 1 for packets within tunnels, 2 for few
-/// datagrams) and frames: length, 8 ms after the previous one, octets not captured, VLAN id, two octets each, then so
-/// many octets.
+/// An input consists of five octets (index in [`LINKS`]; flows; records; idle seconds; 1 for packets within tunnels, 2
+/// for few datagrams) and frames: length, time since the previous one in units of 8 ms, octets not captured and VLAN id
+/// (two octets each), then the content.
 pub fn check(input: &[u8]) {
     let mut input = Input(input);
     let link = LinkType::from_number(LINKS[usize::from(input.octet()) % LINKS.len()]).unwrap_or(LinkType::Unknown);

@@ -6,7 +6,8 @@ use super::netflow::Decoding;
 /// Datagrams of one input at most.
 const MOST: usize = 16;
 
-/// An input is datagrams without their version: length (two octets), then so many octets; the last one takes the rest.
+/// An input consists of datagrams without their version: length (two octets), then the content; the last one takes the
+/// rest.
 pub fn check(input: &[u8]) {
     let mut input = Input(input);
     let mut decoding = Decoding::new();

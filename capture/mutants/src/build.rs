@@ -1,4 +1,4 @@
-//! A copy of the checkout with switches in it, and its test programs.
+//! Builds a copy of the checkout with switches in it, and its test programs.
 
 use crate::list::Mutant;
 use crate::switch;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use xxhash_rust::xxh64::Xxh64;
 
-/// Folders of `capture/` that are not copied: what is built, and this program.
+/// Folders of `capture/` that are not copied: build results, and this program.
 const NOT_COPIED: [&str; 3] = ["target", "mutants", "corpus"];
-/// Files that are written instead: where the module of the switches is declared, and the module.
+/// Files that are written instead: the one that declares the module of the switches, and the module itself.
 const LIB: &str = "src/lib.rs";
 const SWITCHES: &str = "src/mutant_switches.rs";
 
-/// The copy, and what is kept beside it.
+/// The copy, and the files kept beside it.
 pub struct Copy {
     pub folder: PathBuf,
     capture: PathBuf,
@@ -36,8 +36,8 @@ pub struct Program {
 }
 
 impl Copy {
-    /// Copies what has changed since it was last made, but for the files of the mutants; `capture` is the agent's folder in the
-    /// checkout.
+    /// Copies all files that have changed since the last copy, except the mutants' files; `capture` is the agent's
+    /// folder in the checkout.
     pub fn make(folder: PathBuf, capture: &Path, mutants: &[Mutant]) -> Result<Copy> {
         let checkout = capture.parent().context("the agent's folder is in the checkout")?;
         let copy = Copy { capture: folder.join("checkout/capture"), folder };
@@ -53,12 +53,12 @@ impl Copy {
         Ok(copy)
     }
 
-    /// The folder that test programs run in.
+    /// The folder in which test programs run.
     pub fn capture(&self) -> &Path {
         &self.capture
     }
 
-    /// Writes the switches into it and compiles it; mutants that do not compile are taken away.
+    /// Writes the switches into it and compiles it; removes mutants that do not compile.
     pub fn build(&self, capture: &Path, mutants: &mut Vec<Mutant>, unfit: &mut Vec<Mutant>) -> Result<Built> {
         let files: BTreeSet<String> = mutants.iter().map(|mutant| mutant.file.clone()).collect();
         written(&self.capture.join(SWITCHES), include_str!("switches.rs.txt"))?;
@@ -86,7 +86,7 @@ impl Copy {
         self.programs()
     }
 
-    /// Of the tests that run anywhere: those of tests/live need root, and depend on what else the host does.
+    /// Only of the tests that run anywhere: those of tests/live need root, and depend on the host's other activity.
     fn programs(&self) -> Result<Built> {
         let messages = self.cargo(&["test", "--no-run", "--lib", "--test", "it"])?;
         let mut programs = Vec::new();
@@ -104,7 +104,7 @@ impl Copy {
         Ok(Built { programs, fingerprint: all.digest() })
     }
 
-    /// What cargo says of the copy.
+    /// Cargo's messages about the copy.
     fn cargo(&self, words: &[&str]) -> Result<Vec<Value>> {
         let output = Command::new("cargo")
             .args(words)
@@ -157,7 +157,7 @@ fn linked(to: &Path, at: &Path) -> Result<()> {
     }
 }
 
-/// Writes a file if it is another one, so that cargo builds only what has changed.
+/// Writes a file if its content differs, so that cargo builds only changed files.
 fn written(path: &Path, text: &str) -> Result<()> {
     if fs::read(path).ok().as_deref() != Some(text.as_bytes()) {
         fs::write(path, text)?;
@@ -165,7 +165,7 @@ fn written(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Copies a folder but for these files, and deletes what the original lacks.
+/// Copies a folder except these files, and deletes files that the original lacks.
 fn copied(from: &Path, to: &Path, except: &BTreeSet<PathBuf>) -> Result<()> {
     fs::create_dir_all(to)?;
     let mut names = BTreeSet::new();

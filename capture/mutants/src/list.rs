@@ -1,4 +1,4 @@
-//! The mutants that cargo-mutants lists, and the draw among them.
+//! The mutants that cargo-mutants lists, and the random choice among them.
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
@@ -33,7 +33,7 @@ pub enum Genre {
 /// A mutant as cargo-mutants lists it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Mutant {
-    /// Its number among those drawn, from 1.
+    /// Its number among the chosen mutants, from 1.
     #[serde(skip)]
     pub number: u32,
     pub file: String,
@@ -45,7 +45,7 @@ pub struct Mutant {
     /// The line that it begins in, without blanks around it.
     #[serde(skip)]
     pub line: String,
-    /// Which one it is among those of the same file, change and line.
+    /// Its number among the mutants with the same file, change and line.
     #[serde(skip)]
     nth: usize,
 }
@@ -69,7 +69,7 @@ struct Equivalents {
 }
 
 impl Mutant {
-    /// Where it is, and its change.
+    /// Its place and its change.
     pub fn says(&self) -> String {
         self.name.replace('\n', " ")
     }
@@ -80,7 +80,7 @@ impl Mutant {
         self.name.strip_prefix(&place).unwrap_or(&self.name)
     }
 
-    /// The same after changes elsewhere in the file.
+    /// A key that stays the same after changes elsewhere in the file.
     pub fn key(&self) -> String {
         format!("{}: {}: {}: {}", self.file, self.change(), self.line, self.nth)
     }
@@ -122,8 +122,8 @@ pub fn all(capture: &Path, folder: &str) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// Draws `count` of them: those whose keys have the least hashes, so that a change of the sources leaves the rest of the draw
-/// as it was.
+/// Chooses `count` of them: those whose keys have the smallest hashes, so that a change of the sources does not affect
+/// the choice of the others.
 pub fn drawn(mut mutants: Vec<Mutant>, count: usize, seed: u64) -> Vec<Mutant> {
     mutants.sort_by_cached_key(|mutant| xxh64(mutant.key().as_bytes(), seed));
     mutants.truncate(count);
@@ -135,7 +135,7 @@ pub fn drawn(mut mutants: Vec<Mutant>, count: usize, seed: u64) -> Vec<Mutant> {
     mutants
 }
 
-/// What the list of equivalent mutants says.
+/// The content of the list of equivalent mutants.
 pub fn equivalents(path: &Path) -> Result<Vec<Equivalent>> {
     let text = std::fs::read_to_string(path)?;
     Ok(toml::from_str::<Equivalents>(&text).with_context(|| path.display().to_string())?.mutant)

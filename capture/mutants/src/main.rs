@@ -1,7 +1,7 @@
-//! `make mutants PART=capture`: which changes of the agent its tests would not notice.
+//! `make mutants PART=capture`: finds changes of the agent that its tests would not detect.
 //!
-//! cargo-mutants lists the changes, a seed draws among them ([`list`]); all that are drawn are compiled into one build, each
-//! behind a switch ([`switch`], [`build`]); then each is switched on for the tests that reach it ([`run`]).
+//! cargo-mutants lists the changes, and a seed chooses some of them ([`list`]); all of these are compiled into one
+//! build, each behind a switch ([`switch`], [`build`]); then each is switched on for the tests that reach it ([`run`]).
 
 mod build;
 mod list;
@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Tests the agent's tests with mutants drawn by lot
+/// Tests the agent's tests with randomly chosen mutants
 #[derive(Parser)]
 struct Options {
     /// Only files below this folder of `src`, or of this name: `collect/`
     #[arg(long, default_value = "")]
     only: String,
-    /// Only tests whose names hold this
+    /// Only tests whose names contain this
     #[arg(long, default_value = "")]
     tests: String,
     /// How many to draw
@@ -33,7 +33,7 @@ struct Options {
     drawn: usize,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Trust what an earlier run found killed, and run the others again
+    /// Trust an earlier run on the mutants that it killed, and run the others again
     #[arg(long)]
     again: bool,
     /// Tests at once [default: one for each core]
@@ -44,22 +44,22 @@ struct Options {
     capture: PathBuf,
 }
 
-/// What is known of one mutant, as the JSON file states it.
+/// The result for one mutant, as in the JSON file.
 #[derive(Clone, Serialize, Deserialize)]
 struct Outcome {
     key: String,
     mutant: String,
     folder: String,
     fate: Fate,
-    /// The test that noticed it.
+    /// The test that detected it.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
 }
 
-/// What is kept between runs.
+/// The data kept between runs.
 #[derive(Default, Serialize, Deserialize)]
 struct Results {
-    /// Of the build that the fates are of.
+    /// Identifies the build that the fates belong to.
     fingerprint: u64,
     outcomes: Vec<Outcome>,
     /// Keys of mutants that do not compile behind a switch.
@@ -67,7 +67,7 @@ struct Results {
     equivalent: BTreeMap<String, usize>,
 }
 
-/// Which tests reach what, of one build.
+/// The mutants that each test reaches, for one build.
 #[derive(Serialize, Deserialize)]
 struct Reached {
     fingerprint: u64,
@@ -89,7 +89,7 @@ fn main() -> Result<()> {
     let all = list::all(&capture, &options.only)?;
     if options.only.is_empty() {
         for stale in equivalents.iter().filter(|one| !all.iter().any(|mutant| one.is(mutant))) {
-            println!("equivalent.toml lists what is no mutant: {}", stale.says());
+            println!("equivalent.toml lists changes that are not mutants: {}", stale.says());
         }
     }
     println!("{} mutants; {} drawn with seed {}", all.len(), options.drawn.min(all.len()), options.seed);
@@ -204,7 +204,7 @@ fn report(results: &Results, unfit: usize, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Says how far a stage has come, every few seconds.
+/// Prints the progress of a stage every few seconds.
 struct Progress {
     what: &'static str,
     began: Instant,
@@ -231,7 +231,7 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file completely or not at all.
 fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let beside = path.with_extension("new");
     std::fs::write(&beside, serde_json::to_vec_pretty(value)?)?;

@@ -20,7 +20,7 @@ const SLOWER: u32 = 5;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Tests that take less than this together are run in one process.
 const AT_ONCE: Duration = Duration::from_millis(500);
-/// What a test may take of memory: a mutant may ask for all there is.
+/// Memory limit of a test, because a mutant may request all memory.
 const MEMORY: u64 = 8 << 30;
 
 /// A test that passes without mutants.
@@ -44,7 +44,7 @@ pub enum Fate {
 }
 
 struct Ended {
-    /// `None` where the time limit ended it.
+    /// `None` if the time limit ended it.
     status: Option<ExitStatus>,
     said: String,
 }
@@ -62,7 +62,7 @@ impl Ended {
     }
 }
 
-/// The tests of all programs whose names hold `only` and that pass, and the names of those that do not pass.
+/// Of all programs' tests whose names contain `only`: those that pass, and the names of those that do not.
 pub fn tests(
     built: &Built,
     only: &str,
@@ -110,7 +110,7 @@ pub fn tests(
     Ok((tests, failed))
 }
 
-/// Runs the mutant with the tests that reach it, the quick ones first; and the test that failed.
+/// Runs the mutant with the tests that reach it, the quick ones first; returns the test that failed.
 pub fn fate(built: &Built, tests: &[Test], mutant: u32, cwd: &Path) -> Result<(Fate, Option<String>)> {
     let mut left: Vec<&Test> = tests.iter().filter(|test| test.reaches.contains(&mutant)).collect();
     if left.is_empty() {
@@ -138,7 +138,7 @@ fn at_once(tests: &[&Test]) -> usize {
     tests.iter().take_while(fits).count().max(1)
 }
 
-/// The test among these, of one program, that notices the mutant.
+/// Of these tests of one program, the one that detects the mutant.
 fn failure(built: &Built, tests: &[&Test], mutant: u32, cwd: &Path) -> Result<Option<String>> {
     let program = &built.programs[tests[0].program];
     let run = |names: &[&str], time: Duration| {
@@ -172,7 +172,7 @@ fn command(program: &Program, names: &[&str], cwd: &Path) -> Command {
     command
 }
 
-/// Runs a program to its end or the time limit, and then ends what it began.
+/// Runs a program to its end or the time limit, and then ends the processes that it started.
 fn ended(mut command: Command, limit: Duration) -> Result<Ended> {
     let folder = tempfile::tempdir()?;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777))?;
@@ -208,7 +208,7 @@ fn limited(resource: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
     if unsafe { libc::setrlimit(resource, &raw const limit) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The next of what several lanes share.
+/// The next item that several lanes share.
 pub fn next<T>(todo: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
     todo.lock().expect("no lane panics").next()
 }

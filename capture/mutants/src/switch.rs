@@ -1,6 +1,7 @@
-//! Writes a file anew with a switch at each mutated place: `(if on(7) { a - b } else { a + b })`.
+//! Rewrites a file with a switch at each mutated place: `(if on(7) { a - b } else { a + b })`.
 //!
-//! A mark around each piece says whose it is, so that an error of the compiler names the mutant that does not compile.
+//! A mark around each piece identifies its mutant, so that a compiler error can be traced to the mutant that does not
+//! compile.
 
 use crate::list::{Genre, Mutant, Place};
 use anyhow::{Context as _, Result};
@@ -21,7 +22,7 @@ struct Choice {
     variants: Vec<(u32, Vec<Piece>)>,
 }
 
-/// Where the parts of expressions are that mutants change, by the octet at which cargo-mutants' span begins.
+/// The parts of expressions that mutants change, by the octet at which cargo-mutants' span begins.
 #[derive(Default)]
 struct Nodes {
     binary: BTreeMap<usize, (Range<usize>, Range<usize>, Range<usize>)>,
@@ -193,8 +194,8 @@ fn outside(place: &Range<usize>, except: Option<&Range<usize>>) -> bool {
     except.is_some_and(|except| place.start <= except.start && place.end >= except.end)
 }
 
-/// The mutants whose pieces hold an octet of a switched source, the innermost ones only: within the part of an expression
-/// that is not mutated, all mutants of the expression.
+/// The mutants whose pieces contain an octet of a switched source, only the innermost ones; in the unmutated part of an
+/// expression, all mutants of the expression.
 pub fn blamed(switched: &str, octet: usize) -> Vec<u32> {
     // Those open, and whether the mark before is adjacent.
     let mut open: Vec<(u32, bool)> = Vec::new();
@@ -219,8 +220,8 @@ pub fn blamed(switched: &str, octet: usize) -> Vec<u32> {
     innermost
 }
 
-/// For an error in a function's signature, or in the value that a `match` looks at: the next mutant after this octet of a
-/// switched source that returns another value, or that passes an arm over.
+/// For an error in a function's signature, or in the value of a `match`: the next mutant after this octet of a switched
+/// source that returns another value or skips an arm.
 pub fn blamed_after(switched: &str, octet: usize) -> Option<u32> {
     let marks = switched.get(octet..)?.split("/*<").skip(1).filter_map(|mark| {
         let (number, rest) = mark.split_once("*/")?;

@@ -1,4 +1,4 @@
-//! Overload: inspecting a packet costs a hundred times what counting it does, so that only some can be inspected.
+//! Overload: inspecting a packet costs a hundred times as much as counting it, so the agent can inspect only some.
 
 /// Packets in the window over which shares are computed.
 pub const WINDOW: u32 = 4096;

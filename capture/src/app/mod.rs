@@ -1,6 +1,6 @@
 //! Application detection, from a flow's first packets.
 //!
-//! Each worker owns one [`Apps`]. A flow keeps an [`AppSlot`] of 16 octets and shows every packet to [`Apps::packet`],
+//! Each worker owns one [`Apps`]. A flow keeps an [`AppSlot`] of 16 octets and passes every packet to [`Apps::packet`],
 //! which soon needs no more of them. Two detectors work independently: [`names`] reads server and DNS names; nDPI, if
 //! the agent was built with it, detects the application. A flow is inspected from its first payload on, for a budget of
 //! packets; its state in nDPI lives in a pool of fixed size meanwhile.
@@ -103,7 +103,7 @@ impl NotInspected {
     }
 }
 
-/// nDPI's verdict on a flow, as nDPI's numbers; 0 if unknown.
+/// nDPI's result for a flow, as nDPI's numbers; 0 if unknown.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct NdpiVerdict {
@@ -312,9 +312,9 @@ impl Apps {
         };
     }
 
-    /// Looks at a packet of the flow that `slot` belongs to. `l3` holds its captured octets from the IP header on, `l4`
-    /// is the offset of the transport header in them, `time_ms` its time from the Unix epoch. Show it every metered IP
-    /// packet, even when nothing is left to learn: overload is measured over all packets.
+    /// Processes a packet of the flow to which `slot` belongs. `l3` holds its captured octets from the IP header on,
+    /// `l4` is the offset of the transport header in them, `time_ms` its time from the Unix epoch. Call it for every
+    /// metered IP packet, even when detection is complete, because overload is measured over all packets.
     ///
     /// True if `slot` changed, so the flow's record must be updated.
     #[inline]
@@ -431,7 +431,7 @@ impl Apps {
         name.is_some_and(|name| self.keep(slot, name))
     }
 
-    /// Keeps the name of a flow that has none, where there is room.
+    /// Keeps the name of a flow that has none, if there is room.
     fn keep(&mut self, slot: &mut AppSlot, name: Name) -> bool {
         slot.settle_name();
         let octets = self.name_octets + name.heap_octets();
@@ -445,7 +445,7 @@ impl Apps {
         true
     }
 
-    /// Gives a flow a state in nDPI, if nDPI runs, there is no overload and a state is free.
+    /// Assigns a state in nDPI to a flow, if nDPI runs, there is no overload and a state is free.
     fn begin(&mut self, slot: &mut AppSlot, time_ms: u64) -> bool {
         if !self.options.ndpi {
             slot.inspection = Inspection::Done;

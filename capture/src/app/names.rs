@@ -20,7 +20,7 @@ const HTTP_METHOD: usize = 17;
 /// Octets of a domain name in a message (RFC 1035, section 2.3.4).
 const DNS_NAME: usize = 255;
 
-/// Questions of a DNS message: one, except in mDNS. A message with more is not taken for DNS.
+/// Questions of a DNS message: one, except in mDNS. A message with more is not treated as DNS.
 const DNS_QUESTIONS: u16 = 64;
 
 /// The kind of a name.
@@ -249,7 +249,7 @@ pub fn dns_query(tcp: bool, payload: &[u8]) -> Option<Name> {
     draft.finish(Kind::Query)
 }
 
-/// Takes values apart that TLS's presentation language (RFC 8446, section 3) concatenates.
+/// Splits values that TLS's presentation language (RFC 8446, section 3) concatenates.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -74,7 +74,7 @@ impl Module {
         // SAFETY: the lock keeps other threads from making modules meanwhile.
         match NonNull::new(unsafe { weir_ndpi_new() }) {
             Some(module) => Ok(Module(module)),
-            None => anyhow::bail!("nDPI could not be started: is there memory?"),
+            None => anyhow::bail!("nDPI could not be started: is there enough memory?"),
         }
     }
 }
@@ -121,7 +121,7 @@ struct Pool {
     stride: usize,
     entries: Vec<NdpiEntry>,
     free: Vec<u16>,
-    /// Where the search for an idle state goes on.
+    /// Where the search for an idle state continues.
     hand: usize,
 }
 
@@ -144,7 +144,7 @@ impl Pool {
             Layout::from_size_align(stride * usize::from(flows.max(1)), ALIGNMENT).expect("65,535 flow states");
         // SAFETY: the layout is not empty.
         let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
-            anyhow::bail!("nDPI could not be started: there is no memory for {flows} flows");
+            anyhow::bail!("nDPI could not be started: there is not enough memory for {flows} flows");
         };
         Ok(Pool {
             memory,
@@ -295,7 +295,7 @@ impl Ndpi {
         unsafe { weir_ndpi_give_up(module, flow) }
     }
 
-    /// Gives `take` the server that a QUIC client asks for, where nDPI read it.
+    /// Passes to `take` the server that a QUIC client asks for, if nDPI read it.
     pub fn quic_server<T>(&mut self, handle: Handle, verdict: NdpiVerdict, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let mut length = 0;
         let flow = self.pool.state(handle.entry);

@@ -1,4 +1,4 @@
-//! The command line: which commands there are.
+//! The command line, with the list of commands.
 
 use super::applications::ApplicationsArgs;
 use super::collect::{self, CollectArgs};
@@ -9,7 +9,7 @@ use super::read::{self, ReadArgs};
 use super::run::{self, RunArgs};
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// The capture agent of Weir: packets in, flow and counter records out.
+/// The capture agent of Weir: reads packets, publishes flow and counter records.
 #[derive(Debug, Parser)]
 #[command(name = "weir-probe", version = VERSION, max_term_width = 110, after_help = EXIT)]
 pub struct Cli {
@@ -32,7 +32,7 @@ pub enum Command {
     /// Capture on a live interface until SIGTERM or Ctrl-C
     #[command(after_help = run::HELP)]
     Run(RunArgs),
-    /// Read capture files (pcap, pcapng, both also compressed with gzip)
+    /// Read capture files (pcap or pcapng, optionally compressed with gzip)
     #[command(after_help = read::HELP)]
     Read(ReadArgs),
     /// Collect flow records from other exporters: NetFlow v5 and v9, IPFIX, sFlow v5, nProbe over ZeroMQ or Kafka

@@ -51,10 +51,10 @@ pub struct CollectArgs {
     /// Listen for sFlow over UDP; may be repeated
     #[arg(long, value_name = "[ADDRESS]:PORT")]
     pub sflow: Vec<Listen>,
-    /// Topic that an nProbe writes JSON to, in the form of its --kafka; may be repeated
+    /// Topic to which an nProbe writes JSON, in the form of nProbe's --kafka; may be repeated
     #[arg(long, value_name = "BROKERS;TOPIC")]
     pub nprobe_kafka: Vec<FromTopic>,
-    /// Property of librdkafka for these topics, such as one of TLS; may be repeated
+    /// Property of librdkafka for these topics, for example for TLS; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub nprobe_kafka_conf: Vec<String>,
     /// nProbe to subscribe to, by the endpoint of its --zmq: `tcp://192.0.2.1:5556`; `tcp://*:5556c` listens for nProbes in
@@ -73,10 +73,10 @@ pub struct CollectArgs {
     /// Threads; the system distributes exporters among them
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: u32,
-    /// Folder where templates and sampling rates are kept [default: state_dir of the configuration]
+    /// Folder for templates and sampling rates [default: state_dir of the configuration]
     #[arg(long, value_name = "FOLDER")]
     pub state_dir: Option<PathBuf>,
-    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
+    /// Format of the summary at the end: `text` to standard error, `json` as one object to standard output
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub summary: SummaryForm,
 }
@@ -153,8 +153,8 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The nProbe inputs of each worker: every topic, since Kafka distributes partitions, but only some publishers, since a
-/// publisher sends everything to every subscriber.
+/// The nProbe inputs of each worker: every topic, because Kafka distributes its partitions, but only some publishers,
+/// because a publisher sends all messages to every subscriber.
 fn sources(args: &CollectArgs) -> anyhow::Result<Vec<Sources>> {
     let mut kafka = args.nprobe_kafka.clone();
     for property in &args.nprobe_kafka_conf {

@@ -20,7 +20,7 @@ pub struct DecodeArgs {
     /// Capture files
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// UDP ports that exports are sent to, separated by commas [default: those of custom]
+    /// UDP ports to which exporters send, separated by commas [default: the customary ports]
     #[arg(long, value_name = "PORT", value_delimiter = ',')]
     ports: Vec<u16>,
 }

@@ -28,7 +28,7 @@ pub fn log() {
         .init();
 }
 
-/// Prints why `program` ends early, if it does, and returns its exit status.
+/// If `program` ends early, prints the reason; returns its exit status.
 pub fn end(program: &str, done: Result<Exit, Failure>) -> ExitCode {
     match done {
         Ok(exit) => ExitCode::from(exit as u8),

@@ -51,7 +51,7 @@ long old capture, read at full speed, would end in the future: give --keep-time 
 /// Options of `read`.
 #[derive(Args, Debug)]
 pub struct ReadArgs {
-    /// Capture files; `-`, alone, is the standard input
+    /// Capture files; a single `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Where records go
@@ -80,11 +80,11 @@ pub struct ReadArgs {
     /// Pace of the replay
     #[arg(long, default_value = "max")]
     pub speed: Speed,
-    /// Leave packet times as they are
+    /// Do not shift packet times
     #[arg(long)]
     pub keep_time: bool,
-    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard
-    /// output (with `--to jsonl` to the standard error)
+    /// Format of the summary at the end: `text` to standard error, `json` as one object to standard output (with `--to
+    /// jsonl` to standard error)
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub summary: SummaryForm,
     /// Configuration file, for everything that has no option here
@@ -95,8 +95,8 @@ pub struct ReadArgs {
 /// Reads files, or the standard input, from the first to the last packet.
 ///
 /// # Errors
-/// [`Exit::CannotStart`] if a file cannot be read at all, before anything is metered; [`Exit::Failed`] if records
-/// could not be brought to their target. A file that breaks off is none: [`Exit::BrokenFile`].
+/// [`Exit::CannotStart`] if a file cannot be read at all, before anything is metered; [`Exit::Failed`] if records could
+/// not be delivered to their target. A truncated file is not such a failure: [`Exit::BrokenFile`].
 pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     args.instead.put_into(&mut config).map_err(Failure::start)?;
@@ -274,7 +274,7 @@ struct Feed<'a, S> {
     shift_ms: i64,
     /// The first packet's time, ns.
     begin_ns: i64,
-    /// Octets in all, where known.
+    /// Total octets, if known.
     octets: Option<u64>,
     /// Octets read.
     progress: &'a AtomicU64,
@@ -339,7 +339,7 @@ impl Replaying<'_> {
     }
 }
 
-/// Small files finish immediately, and must not wait for the next check.
+/// Small files finish immediately and must not wait for the next check.
 fn started_recently(bar: &ProgressBar) -> bool {
     bar.elapsed() < Duration::from_millis(100)
 }

@@ -54,7 +54,7 @@ pub struct RunArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// How the summary at the end is written: `text` to the standard error, `json` as one object to the standard output
+    /// Format of the summary at the end: `text` to standard error, `json` as one object to standard output
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub summary: SummaryForm,
 }
@@ -219,8 +219,8 @@ fn needed(device: &Device, offloads_changed: bool) -> Vec<Capability> {
 
 type Parts = Vec<(Live, Box<dyn Sink>, CaptureOptions)>;
 
-/// A thread that starts the workers, in the network namespace of the interface, whose counters they read there, and
-/// without the capability that entering it required.
+/// A thread that starts the workers in the interface's network namespace, where they read its counters, and without the
+/// capability that was needed to enter it.
 struct Starter {
     parts: Sender<Parts>,
     thread: JoinHandle<anyhow::Result<Vec<CaptureWorker>>>,

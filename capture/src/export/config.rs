@@ -47,7 +47,7 @@ impl ExportConfig {
         }
     }
 
-    /// Checks whatever needs no connection.
+    /// Checks everything that needs no connection.
     ///
     /// # Errors
     /// If an address or template is wrong.

@@ -5,7 +5,7 @@
 
 /// Enterprise number of ntop's elements.
 pub const NTOP: u32 = 35632;
-/// Enterprise number of the reverse of an element of IANA's (RFC 5103).
+/// Enterprise number of the reverse of an IANA element (RFC 5103).
 pub const REVERSE: u32 = 29305;
 /// Offset that NetFlow v9 adds to the numbers of ntop's elements.
 pub const NTOP_IN_V9: u16 = 57472;
@@ -19,7 +19,7 @@ pub enum Width {
     Text(u16),
 }
 
-/// The value that an element states; see [`Element::value`].
+/// The value of an element; see [`Element::value`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// IPv4 address of the source (0) or destination (1).
@@ -65,7 +65,7 @@ pub enum What {
     ExporterV6,
     /// Who began the flow.
     Initiator,
-    /// Why the record ends: the active timeout (2), for it goes on in the next interval or was idle.
+    /// Why the record ends: always active timeout (2), because the flow continues in the next interval or was idle.
     EndReason,
     Retransmissions(usize),
     /// Overtaken segments.

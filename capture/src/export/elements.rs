@@ -86,7 +86,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The forward direction, where it had packets, and the reverse one, where that had.
+    /// The forward direction and the reverse one, each only if it had packets.
     pub fn one_way(&self) -> impl Iterator<Item = View<'a>> {
         let there = View {
             packets: [self.packets[0], 0],
@@ -315,14 +315,14 @@ impl ExportTemplate {
     }
 }
 
-/// The name that takes the fewest changes from another one.
+/// The name with the smallest edit distance from the given one.
 fn nearest(name: &str) -> &'static str {
     let upper = name.to_uppercase();
     let known = ELEMENTS.iter().map(|element| element.name);
     known.min_by_key(|known| distance(known, &upper)).unwrap_or_default()
 }
 
-/// Letters to put in, take out or change until one text is the other (Levenshtein).
+/// Number of letters to insert, remove or change to turn one text into the other (Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -337,7 +337,7 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// A flow of tests: the ends of an HTTPS connection, and no packets yet.
+/// A flow for tests: the ends of an HTTPS connection, without packets.
 #[cfg(test)]
 pub(super) fn https() -> proto::Flow {
     proto::Flow {

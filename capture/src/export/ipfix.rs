@@ -1,6 +1,6 @@
 //! Records as messages of IPFIX (RFC 7011, RFC 5103) and NetFlow v9 (RFC 3954).
 //!
-//! An [`Encoder`] fills messages up to a size and hands out each that is full. Records of IPv4 and IPv6 have separate
+//! An [`Encoder`] fills messages up to a size and emits each full one. Records of IPv4 and IPv6 have separate
 //! templates; an options template with one record states the sampling rate (every packet) and the length of intervals.
 //!
 //! The time of a message is the end of the newest interval that it reports: a replay that keeps its packets' times
@@ -102,7 +102,7 @@ pub struct Encoder {
     sequence: u32,
     /// Flow records in the message.
     flows: u64,
-    /// Length of the interval that packets and octets are counted in, ms.
+    /// Length of the interval in which packets and octets are counted, ms.
     interval_ms: u32,
     now_ms: u64,
     boot_ms: u64,
@@ -170,7 +170,7 @@ impl Encoder {
         self.templates_due = true;
     }
 
-    /// Adds a record: as it is, or as one of each direction that had packets.
+    /// Adds a record unchanged, or as one record for each direction that had packets.
     pub fn record(&mut self, view: &View<'_>, out: &mut impl FnMut(Ready<'_>)) {
         if self.biflow {
             self.add(view, out);
@@ -199,7 +199,7 @@ impl Encoder {
         }
     }
 
-    /// Hands the message out, if there is one.
+    /// Emits the message, if there is one.
     pub fn finish(&mut self, out: &mut impl FnMut(Ready<'_>)) {
         if self.message.is_empty() {
             return;

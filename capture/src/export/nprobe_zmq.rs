@@ -3,13 +3,13 @@
 //! A message is two frames: a header of 24 octets (topic in 16, version 2, source, length of the payload, number of the
 //! message), then JSON, or a 0 and JSON compressed with zlib. Messages of all topics are numbered together without gaps:
 //! ntopng counts a gap as lost messages. Topics: `flow` (an array of records), `event` (sums of the agent, each
-//! interval), `counter` (counters of interfaces), `template` (what records say).
+//! interval), `counter` (counters of interfaces), `template` (the elements of records).
 //!
 //! The agent leaves out two topics of nProbe, for reasons that ntopng's receiver shows. `hello` comes from an nProbe
-//! that blocks traffic: ntopng ignores its content and answers with blocking rules. An agent that accepts
-//! no rules has nothing to ask for, and an ntopng that does not subscribe to `hello` would count each one as a gap.
-//! `option` gives names to values of a field, one value a message, for applications that an exporter numbered itself.
-//! Applications here have nDPI's numbers, which ntopng names by itself.
+//! that blocks traffic: ntopng ignores its content and answers with blocking rules. An agent that accepts no rules need
+//! not send it, and an ntopng that does not subscribe to `hello` would count each such message as a gap. `option` gives
+//! names to values of a field, one value a message, for applications that an exporter numbered itself. Applications
+//! here have nDPI's numbers, which ntopng names by itself.
 
 use super::elements::{ExportTemplate, View};
 
@@ -28,7 +28,7 @@ use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Octets of JSON that ntopng always has room for: it expands a compressed payload into the larger of this and five
+/// Octets of JSON for which ntopng always has room: it expands a compressed payload into the larger of this and five
 /// times the payload, and drops longer ones. Records compress by more than that.
 pub const ROOM: usize = 8192;
 /// Octets of an interface's name that ntopng keeps.
@@ -37,10 +37,10 @@ const NAME: usize = 31;
 const TEMPLATE_EVERY: Duration = Duration::from_secs(60);
 /// How long a replay waits for someone to subscribe.
 const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(30);
-/// Time after a subscriber's first subscription by which its others have arrived.
+/// Time after a subscriber's first subscription within which its others arrive.
 const ALL_TOPICS_WITHIN: Duration = Duration::from_millis(100);
-/// Messages that wait for a subscriber that is slow, 80 MiB at most. Past them a live capture drops for that subscriber
-/// alone, and ntopng sees the gap; a replay waits.
+/// Maximum number of messages that wait for a slow subscriber, at most 80 MiB. Beyond that, a live capture drops
+/// messages for that subscriber alone, and ntopng sees the gap; a replay waits.
 const WAITING: i32 = 10_000;
 /// How long messages of a live capture may take to leave at the end.
 const LINGER: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ pub struct ToNtopng {
     /// Compress with zlib.
     #[serde(default)]
     pub compress: bool,
-    /// Tells agents apart that connect to one ntopng, which numbers the messages of each by itself.
+    /// Distinguishes agents that connect to one ntopng, which counts the messages of each separately.
     #[serde(default)]
     pub source: u8,
     /// Template; empty: `@NTOPNG@`.
@@ -135,7 +135,7 @@ impl Ntopng {
         })
     }
 
-    /// Updates the subscribers that came or left.
+    /// Updates the list of subscribers.
     fn listen(&mut self) {
         let Some(socket) = &self.socket else { return };
         while let Ok(message) = socket.recv_bytes(zmq::DONTWAIT) {
@@ -263,8 +263,8 @@ impl WorkerSums {
     }
 }
 
-/// Makes sending fail, instead of dropping, when a subscriber's queue is full: an option that the library's wrapper
-/// lacks.
+/// Makes sending fail, instead of dropping the message, when a subscriber's queue is full; the library's wrapper lacks
+/// this option.
 fn never_drop(socket: &mut zmq::Socket) -> anyhow::Result<()> {
     let on: c_int = 1;
     let option = zmq_sys::ZMQ_XPUB_NODROP as c_int;

@@ -54,7 +54,7 @@ impl Row {
         field.anchor == Anchor::Transport && (self.breaks_off() || self.later_fragment && !ports)
     }
 
-    /// Whether the protocol is an extension header of IPv6, which is so only where a packet breaks off before its
+    /// Whether the protocol is an extension header of IPv6; this happens only if a packet is truncated before its
     /// transport header.
     pub fn breaks_off(self) -> bool {
         self.version == 6 && matches!(self.protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140)
@@ -221,7 +221,7 @@ impl MachineState {
     }
 }
 
-/// Explores a program; `states` is scratch memory to be used again.
+/// Explores a program; `states` is reusable scratch memory.
 #[derive(Default)]
 pub struct Explorer {
     states: Vec<Option<MachineState>>,

@@ -8,9 +8,9 @@ use anyhow::{Context as _, bail};
 pub struct RawInstruction {
     /// Class, size, mode and operation.
     pub code: u16,
-    /// Instructions to skip where a test holds.
+    /// Instructions to skip if a test holds.
     pub jt: u8,
-    /// Instructions to skip where it does not.
+    /// Instructions to skip if it does not.
     pub jf: u8,
     /// Constant.
     pub k: u32,
@@ -29,7 +29,7 @@ pub enum Instruction {
     StoreX(u8),
     /// On the accumulator.
     Compute(Operation, Operand),
-    /// Go to the first target where the test of the accumulator holds, else to the second.
+    /// If the test of the accumulator holds, go to the first target, else to the second.
     Jump(Test, Operand, u32, u32),
     /// Go on there.
     Goto(u32),
@@ -141,8 +141,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Checks a program, and assumes yes where it asks "not a later fragment?" before it reads ports, because the meter
-    /// gives all fragments the ports of their datagram.
+    /// Checks a program. Where it asks "not a later fragment?" before it reads ports, it is made to assume yes, because
+    /// the meter gives all fragments the ports of their datagram.
     ///
     /// # Errors
     /// If an instruction is unknown, jumps out of the program or asks for data outside the packet.
@@ -305,8 +305,8 @@ fn decode(raw: RawInstruction, at: usize) -> Option<Instruction> {
     })
 }
 
-/// A test of IPv4's fragment offset just before a read of a port becomes "not a later fragment". A test for its own
-/// sake, or before another read of the transport header, stays.
+/// A test of IPv4's fragment offset just before a read of a port becomes "not a later fragment". A test without such a
+/// read, or before another read of the transport header, stays.
 fn admit_fragments(instructions: &mut [Instruction]) {
     for at in 1..instructions.len() {
         let Instruction::Jump(Test::AnyBit, Operand::Constant(0x1fff), _, no) = instructions[at] else { continue };

@@ -3,7 +3,8 @@
 //! For each [`Row`] a [`Decider`] knows which programs can match at all and which fields these look at. Programs that
 //! have fields in common make up a [`DecisionPlan`], and several such groups share one as long as it stays small. The
 //! classes of its fields' values are the coordinates of a cell, and packets and flows in the same cell get the same
-//! [`Verdict`], worked out when the first one does. Programs that read more must run each time; the verdict names them.
+//! [`Verdict`], which is computed for the first of them. Programs that read more must run each time; the verdict names
+//! them.
 
 use super::analysis::{Explorer, Field, Oracle, Predicate, Row};
 use super::bpf::Program;

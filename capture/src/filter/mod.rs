@@ -123,7 +123,7 @@ impl Default for FilterSets {
 }
 
 impl FilterSets {
-    /// Compiles the sets of a configuration. Without libpcap, it leaves out the shipped sets alone, with a warning.
+    /// Compiles the sets of a configuration. Without libpcap, it leaves out only the shipped sets, with a warning.
     ///
     /// # Errors
     /// One line: an invalid name or expression, with its line; libpcap missing ([`pcap::NoLibpcap`]).

@@ -36,7 +36,7 @@ pub struct Compiler {
     geterr: GetErr,
     freecode: FreeCode,
     close: Close,
-    /// Keeps the functions where they are.
+    /// Keeps the library loaded.
     _library: Library,
 }
 
@@ -95,7 +95,7 @@ impl Compiler {
 
     fn with_compiled<T>(&self, expression: &str, then: impl FnOnce(&BpfProgram) -> T) -> anyhow::Result<T> {
         if expression.trim().is_empty() {
-            bail!("it is empty; everything is \"ip or ip6\"");
+            bail!("it is empty; to match everything, use \"ip or ip6\"");
         }
         let text = CString::new(expression).map_err(|_| anyhow!("it holds a NUL character"))?;
         let mut raw = BpfProgram { count: 0, instructions: std::ptr::null_mut() };
@@ -134,7 +134,7 @@ fn hint(expression: &str) -> &'static str {
 
 #[cfg(test)]
 pub mod oracle {
-    //! libpcap's own verdict, with which tests compare ours.
+    //! libpcap's own result, with which tests compare ours.
 
     use super::*;
 

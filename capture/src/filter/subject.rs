@@ -1,8 +1,8 @@
 //! The packets that programs see.
 //!
 //! Programs see a packet as if nothing stood between the fixed header of IPv6 and its transport header, and a later
-//! fragment as if it held its datagram's ports and nothing else of the transport header. A flow is a packet of which
-//! programs may read only constant fields.
+//! fragment as if it held its datagram's ports and nothing else of the transport header. To programs, a flow looks like
+//! a packet in which they may read only the fields that are constant in the flow.
 
 use super::analysis::{Anchor, Field, Row};
 use super::bpf;
@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-/// Something that fields have values in.
+/// Something in which fields have values.
 #[warn(missing_docs)]
 pub trait Readable {
     /// The value of the field at a precomputed position; `None` if it was not captured.

@@ -354,7 +354,7 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-/// An IP packet without extension headers that is no later fragment: we and libpcap see the same.
+/// An IP packet without extension headers that is not a later fragment, so that we and libpcap see the same.
 fn packet() -> impl Strategy<Value = Vec<u8>> {
     let protocol = prop::sample::select(&[6_u8, 6, 6, 17, 17, 1, 58, 132, 2, 47, 33, 99][..]);
     let octets = prop::collection::vec(any::<u8>(), 20..90);
@@ -395,7 +395,7 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 60 } else { 300 }))]
 
-    /// By classes and memory, per flow and per packet: libpcap's own verdict.
+    /// The result by classes and memory, per flow and per packet, equals libpcap's own.
     #[test]
     fn every_label_counts_what_libpcap_matches(
         expressions in prop::collection::vec(expression(), 1..40),

@@ -42,7 +42,7 @@ pub struct CaptureOptions {
     pub pace: Pace,
     /// Keeps only its share of packets, by a hash of the two addresses: for sources that give every worker everything.
     pub share: bool,
-    /// Opens the interval of this time at the start, ns; else the first packet does.
+    /// Opens the interval of this time at the start, ns; if absent, the first packet opens one.
     pub open_at_ns: Option<i64>,
     /// The processor that capture is pinned to.
     pub cpu: Option<usize>,
@@ -78,11 +78,11 @@ pub struct Outcome {
     pub published: Published,
     /// The source's count.
     pub witness: Witness,
-    /// Whether it ended because its interface did.
+    /// Whether it ended because its interface disappeared.
     pub gone: bool,
 }
 
-/// A running worker: whether its interface went, and the outcome.
+/// A running worker, which returns whether its interface disappeared, and the outcome.
 pub type CaptureWorker = Worker<bool, Outcome>;
 
 /// Starts a worker.

@@ -63,7 +63,7 @@ impl<T: Send + 'static, P: Send + 'static> Worker<T, P> {
 }
 
 /// Waits until one of the workers has ended, then ends the others: half a capture must not look like a whole one.
-/// Meanwhile calls `look` ten times a second.
+/// Meanwhile it calls `look` ten times a second.
 pub fn watch<T: Send + 'static, P: Send + 'static>(
     workers: &[Worker<T, P>],
     stop: &AtomicBool,

@@ -1,8 +1,8 @@
-//! Which flow a fragment belongs to.
+//! Determines the flow of a fragment.
 //!
-//! Only a datagram's first fragment has ports. The cache keeps them for the others; fragments that arrive earlier wait
-//! for it, as sums. The cache returns fragments that waited too long, or had to make room, without ports, so that the
-//! meter still counts them between their two hosts.
+//! Only a datagram's first fragment has ports. The cache keeps these for the other fragments; fragments that arrive
+//! before the first one wait for it, as sums. The cache returns fragments that waited too long, or had to make room,
+//! without ports, so that the meter still counts them between their two hosts.
 
 use super::index::Index;
 use crate::packet::{Address, IcmpRole, IpPacket};
@@ -56,7 +56,7 @@ pub struct Waiting {
     pub first_ms: i64,
     /// When the last came, ms.
     pub last_ms: i64,
-    /// Number of the newest interval that one of them came in.
+    /// Number of the newest interval in which one of them came.
     pub interval: i64,
 }
 
@@ -73,7 +73,7 @@ struct Entry {
     hash: u64,
 }
 
-/// How a fragment is to be metered.
+/// How to meter a fragment.
 #[derive(Debug)]
 pub enum FragmentPlace {
     /// Now, with the ports filled in, together with those that waited for it.
@@ -89,7 +89,7 @@ pub struct FragmentCounts {
     pub joined: Volume,
     /// Of these, those that waited for their first fragment.
     pub waited: Volume,
-    /// Metered without ports because their first fragment did not come in time.
+    /// Metered without ports because their first fragment did not arrive in time.
     pub timed_out: Volume,
     /// Metered without ports because too many waited.
     pub shed: Volume,

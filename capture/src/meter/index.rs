@@ -24,7 +24,7 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Octets that one entry may cost, right after the index grew.
+    /// Maximum octets per entry, reached right after the index grew.
     pub const COST: usize = size_of::<u64>() * 2 * FULLEST.1 / FULLEST.0 + 1;
 
     pub fn len(&self) -> usize {
@@ -70,7 +70,7 @@ impl Index {
         }
     }
 
-    /// Adds the number of a new entry, which must not be in the index yet.
+    /// Adds the number of a new entry that is not in the index yet.
     #[inline]
     pub fn insert(&mut self, hash: u64, number: u32) {
         if (self.len + 1) * FULLEST.1 > self.slots.len() * FULLEST.0 {

@@ -40,8 +40,8 @@ pub fn advise_huge<T>(begins: *const T, capacity: usize) {
 /// Tables up to this size never return memory.
 const LARGE: usize = 32 << 20;
 
-/// Gives back the memory of a large vector's first `passed` elements except `given` octets, which were returned
-/// already; gives the new number. Those elements become invalid: write them before reading them.
+/// Returns the memory of a large vector's first `passed` elements to the system, except `given` octets that were
+/// returned before; returns the new number of octets. Those elements become invalid: write them before reading them.
 pub fn give_back<T: Copy>(vector: &mut Vec<T>, passed: usize, given: usize) -> usize {
     let octets = passed.min(vector.len()) * size_of::<T>();
     if vector.len() * size_of::<T>() <= LARGE || octets < given + SMALL {

@@ -33,7 +33,8 @@ pub use tally::Tally;
 /// How long an interval waits for packets of its own after its end, ns.
 pub const GRACE_NS: i64 = 200_000_000;
 
-/// Empty intervals that get closing records of their own; after a larger jump in time they are skipped.
+/// Maximum number of consecutive empty intervals that get closing records; after a larger jump in time they are
+/// skipped.
 pub const MAX_EMPTY: i64 = 60;
 
 /// Octets that an IPv4 flow may cost; an IPv6 flow costs a third more.
@@ -42,7 +43,7 @@ pub const FLOW_COST: usize = flow_cost::<V4>();
 #[derive(Clone, Debug)]
 pub struct MeterOptions {
     pub interval: IntervalLength,
-    /// Octets for flows alive at once and their records; see [`FLOW_COST`].
+    /// Octets for live flows and their records; see [`FLOW_COST`].
     pub flow_memory: usize,
     /// Flow records of one interval.
     pub max_records: usize,
@@ -50,7 +51,7 @@ pub struct MeterOptions {
     pub idle_ms: i64,
     /// Fragmented datagrams known at once.
     pub datagrams: usize,
-    /// The networks that packets come *in* to.
+    /// The networks for which packets count as incoming.
     pub local_networks: Vec<Network>,
     /// Filter sets that count packets beside flows.
     pub filters: Arc<FilterSets>,
@@ -59,7 +60,7 @@ pub struct MeterOptions {
 }
 
 impl MeterOptions {
-    /// Room for the flows of one IP version and their records, beside those of the other version.
+    /// Memory for the flows of one IP version and their records, beside those of the other version.
     #[inline]
     fn room_beside<K: Compact>(&self, other: &FlowTable<K>, records: usize) -> Room<impl Fn() -> usize> {
         let flow_memory = self.flow_memory;
@@ -117,7 +118,7 @@ struct OpenInterval {
     fragments: FragmentCounts,
     checksums: [Volume; Checksum::NAMES.len()],
     filters: FilterCounts,
-    /// Fragments that came in this interval and had to wait, and those that waited and were counted in it.
+    /// Fragments that arrived in this interval and had to wait, and those that had waited and were counted in it.
     held: Volume,
     released: Volume,
     /// The version of the meter's options that this interval uses.
@@ -136,7 +137,7 @@ impl OpenInterval {
 /// Meters the packets of one worker.
 pub struct Meter {
     options: MeterOptions,
-    /// How often it was reconfigured.
+    /// Number of times that it was reconfigured.
     configured: u32,
     v4: FlowTable<V4>,
     v6: FlowTable<V6>,
@@ -249,15 +250,15 @@ impl Meter {
         }
     }
 
-    /// Opens the interval that holds `now_ns`, where none is open yet.
+    /// Opens the interval that contains `now_ns`, if none is open yet.
     pub fn open_at(&mut self, now_ns: i64) {
         if self.current.is_none() {
             self.set_current(self.options.interval.number(now_ns));
         }
     }
 
-    /// Advances the time to `now_ns`; every older packet must have been passed in. Closes intervals that are over;
-    /// returns whether it closed any.
+    /// Advances the time to `now_ns`; the caller must have passed in every older packet. Closes intervals that are
+    /// over; returns whether it closed any.
     pub fn clock(&mut self, now_ns: i64) -> bool {
         if !self.is_over(now_ns) {
             return false;
@@ -285,7 +286,7 @@ impl Meter {
         !self.closed.is_empty()
     }
 
-    /// Whether something closes at this time.
+    /// Whether an interval closes at this time.
     #[inline]
     pub fn is_over(&self, now_ns: i64) -> bool {
         now_ns >= self.closes_ns
@@ -310,8 +311,7 @@ impl Meter {
         }
     }
 
-    /// Counts packets, in order of arrival. None of their times may be one at which something closes
-    /// ([`Meter::is_over`]).
+    /// Counts packets, in order of arrival. No interval may close at any of their times ([`Meter::is_over`]).
     pub fn packets(&mut self, arrivals: &mut [Arrival<'_>]) {
         for batch in arrivals.chunks_mut(BATCH) {
             if let Some(last) = batch.last() {
@@ -348,7 +348,7 @@ impl Meter {
         }
     }
 
-    /// Takes in a packet: updates the counters of all packets, and finds its flow.
+    /// Processes a packet: updates the counters of all packets, and finds its flow.
     #[inline]
     fn receive(&mut self, arrival: &mut Arrival<'_>, step: &mut Step) {
         let packet = &mut *arrival.packet;
@@ -419,7 +419,7 @@ impl Meter {
         }
     }
 
-    /// Meters fragments whose first one did not come: between their hosts, without ports.
+    /// Meters fragments whose first fragment did not arrive: between their hosts, without ports.
     #[cold]
     fn give_up(&mut self, waiting: &Waiting, interval: i64) {
         let interval = interval.max(waiting.interval);

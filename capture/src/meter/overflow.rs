@@ -1,10 +1,10 @@
-//! Records of flows that find no room: coarser, one-way, in a table of fixed size.
+//! Coarser, one-way records for flows that do not fit, in a table of fixed size.
 //!
-//! Every packet climbs a ladder. It counts towards (source, destination port) and towards (destination, destination
-//! port), whichever has gathered more packets in this interval, once that is a fair share of all; else towards
-//! (protocol, direction), of which there are so few that they always fit. Two count-min sketches estimate the packets
-//! of a key (Cormode and Muthukrishnan 2005), which never estimate too low: an estimate decides which record a packet
-//! is counted in, never how much is counted.
+//! Every packet climbs a ladder. A packet counts in the record of (source, destination port) or of (destination,
+//! destination port), whichever key has more packets in this interval, provided that these are a fair share of all
+//! packets; otherwise it counts in the record of (protocol, direction), a key with so few values that they always fit.
+//! Two count-min sketches estimate the packets of a key (Cormode and Muthukrishnan 2005), which never estimate too low:
+//! an estimate decides which record a packet is counted in, never how much is counted.
 
 use super::sketch::Sketch;
 use crate::packet::{Address, IpPacket, tcp};
@@ -25,7 +25,7 @@ pub enum OverflowKey {
     Direction(OverflowKind, bool),
 }
 
-/// Fields of every rung of the ladder.
+/// Fields that records of every rung of the ladder have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OverflowKind {
     /// Protocol above IP.
@@ -53,7 +53,7 @@ pub struct OverflowRecord {
 
 /// Maximum records with an address per worker and interval.
 const MAX_ADDRESSED: usize = 4096;
-/// A key earns a record of its own once it has gathered this part of all overflow packets of the interval.
+/// A key gets a record of its own once it has this fraction of all overflow packets of the interval.
 const SHARE: u64 = 1024;
 /// Minimum packets of such a key.
 const LEAST: u64 = 2;
@@ -160,7 +160,7 @@ impl Overflow {
     }
 }
 
-/// Upper estimates of packets per key: two rows of counters, of which the smaller one counts.
+/// Upper estimates of packets per key: two rows of counters, of which the smaller value counts.
 #[derive(Default)]
 struct Gathered {
     rows: Vec<[u32; 2]>,

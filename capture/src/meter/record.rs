@@ -31,7 +31,7 @@ impl Sent {
     }
 }
 
-/// Packets of one end with a meaning beyond their volume.
+/// Packets of one end that are also counted by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// TCP segments with SYN and without ACK.
@@ -66,7 +66,7 @@ pub struct Record<'a> {
     pub sent: [Sent; 2],
     /// From SYN to the ACK of its SYN-ACK, microseconds; 0 if not seen in this interval.
     pub handshake_rtt_us: u32,
-    /// The flow that the first of the ICMP errors quotes.
+    /// The flow that the first ICMP error quotes.
     pub quoted: Option<Quoted>,
     /// The application, as nDPI's number; 0 if unknown.
     pub application_id: u16,
@@ -95,7 +95,8 @@ impl Record<'_> {
 /// No number.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Octets per end beyond which a record accepts no more, with margin for a packet and the fragments that waited for it.
+/// Octets per end beyond which a record accepts no more packets, with a margin for one packet and the fragments that
+/// waited for it.
 const MOST_OCTETS: u32 = u32::MAX - (1 << 22);
 
 /// A record as it is kept.
@@ -261,7 +262,7 @@ impl<K: Compact> Stored<K> {
         full
     }
 
-    /// Whether no packet was counted yet.
+    /// Whether it has counted no packet yet.
     pub fn is_new(&self) -> bool {
         self.packets == [0; 2]
     }
@@ -317,7 +318,7 @@ impl Events {
     }
 }
 
-/// Whether a packet is one that [`Events`] counts by itself.
+/// Whether [`Events`] counts this packet individually.
 #[inline]
 pub(super) fn is_event(ip: &IpPacket) -> bool {
     ip.tcp.is_some_and(|tcp| tcp.flags & (tcp::SYN | tcp::FIN | tcp::RST) != 0) || ip.icmp == IcmpRole::Error

@@ -1,4 +1,4 @@
-//! Counts distinct items in 128 octets: HyperLogLog (Flajolet et al. 2007) as `flow.proto` fixes it.
+//! Counts distinct items in 128 octets: HyperLogLog (Flajolet et al. 2007) as `flow.proto` defines it.
 
 use xxhash_rust::xxh64::xxh64;
 

@@ -2,8 +2,8 @@
 //! [`super::record::Record`].
 //!
 //! Records of an interval lie densely in the order of their flows' first packets, so that closing an interval hands
-//! over one vector and touches no flow. A flow knows its record of the two intervals that can be open at once (the
-//! older one waits for its grace to pass).
+//! over one vector and does not touch any flow. A flow knows its record of the two intervals that can be open at once
+//! (the older one waits for its grace to pass).
 
 use super::index::Index;
 use super::key::{Compact, End, Initiator};
@@ -74,7 +74,7 @@ pub struct FlowTable<K> {
     owed: i64,
 }
 
-/// A packet as its flow and its record count it; or fragments that waited together.
+/// The data of a packet that its flow and its record count; or of fragments that waited together.
 pub struct Arriving<'a> {
     pub ip: &'a IpPacket,
     /// Which end sent it.
@@ -88,7 +88,7 @@ pub struct Arriving<'a> {
     pub last_ns: i64,
     /// Fragments that waited for it, and the time of the first.
     pub more: Option<(Volume, i64)>,
-    /// Number of the interval that it is counted in.
+    /// Number of the interval in which it is counted.
     pub interval: i64,
     /// The interval's start, ms from the Unix epoch.
     pub start_ms: i64,
@@ -101,7 +101,7 @@ pub struct Arriving<'a> {
 pub enum Counted {
     /// It is in a flow's record. True if it began the flow.
     Flow(bool),
-    /// There was no room for a record. True if it began the flow all the same.
+    /// There was no room for a record. True if it nevertheless began a flow.
     NoRoom(bool),
 }
 
@@ -114,7 +114,7 @@ pub struct Room<F> {
 }
 
 impl<K: Compact> FlowTable<K> {
-    /// A table for at most `capacity` flows, each of them forgotten after `idle_ms` without a packet.
+    /// A table for at most `capacity` flows; it forgets a flow after `idle_ms` without a packet.
     pub fn new(capacity: usize, idle_ms: i64) -> FlowTable<K> {
         FlowTable {
             // This only reserves memory: pages are committed as flows come, and nothing ever moves.
@@ -323,7 +323,8 @@ impl<K: Compact> Flow<K> {
         i64::from(self.start[1]) << 32 | i64::from(self.start[0])
     }
 
-    /// Follows a segment; a connection is kept from its second one on, so that a flood of first ones costs nothing.
+    /// Processes a segment; the table keeps a connection only from its second segment on, so that a flood of first
+    /// segments costs nothing.
     fn follow(
         &mut self,
         segment: &crate::packet::Tcp,

@@ -5,12 +5,12 @@ use crate::volume::Volume;
 use std::ops::AddAssign;
 
 /// A worker's input over some time. The encoder sums its records separately, so that the two can be compared. Adding a
-/// later tally keeps the first `carried_in` and takes the last `carried_out`.
+/// later tally keeps the first `carried_in` and the last `carried_out`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Taken from the source.
     pub captured: Volume,
-    /// Older than the open interval, counted in it all the same.
+    /// Packets older than the open interval but counted in it.
     pub late: Volume,
     /// Packets in no record, by [`Cause`].
     pub not_metered: [Volume; Cause::ALL.len()],

@@ -1,17 +1,17 @@
 //! State of a TCP connection: its handshake, and which segments were retransmitted or out of order.
 //!
-//! For each direction it keeps the highest sequence number seen, and the holes before it. A segment that begins before
-//! that end was *retransmitted*, unless it fills a hole soon after the hole appeared: then it was *overtaken* on its
-//! way. Soon means within the handshake's round trip, or 3 ms if unknown, as in Wireshark; a hole that is filled later
-//! was a loss before the probe.
+//! For each direction it keeps the highest sequence number seen, and the holes below it. A segment that begins before
+//! that point was *retransmitted*, unless it fills a hole soon after the hole appeared: then later segments had
+//! *overtaken* it. "Soon" means within the handshake's round trip, or 3 ms if that is unknown, as in Wireshark; a hole
+//! that is filled later was a loss upstream of the probe.
 
 use super::key::{End, SYN_ACK};
 use crate::packet::{Tcp, tcp};
 use arrayvec::ArrayVec;
 
-/// Holes remembered in each direction; the oldest is forgotten for a further one.
+/// Holes remembered in each direction; a further one replaces the oldest.
 const HOLES: usize = 4;
-/// How soon a hole must be filled where no round trip is known, µs.
+/// How soon a hole must be filled if no round trip is known, µs.
 const SOON_US: u32 = 3_000;
 
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ struct Hole {
     since_us: u32,
 }
 
-/// How far the three-way handshake (RFC 9293, section 3.5) was seen to come.
+/// How much of the three-way handshake (RFC 9293, section 3.5) was seen.
 #[derive(Clone, Copy, Debug)]
 enum Handshake {
     None,
@@ -81,7 +81,7 @@ pub(super) fn end(segment: &Tcp) -> u32 {
 }
 
 impl Connection {
-    /// A connection of which one segment was seen.
+    /// A connection with one observed segment.
     pub fn new(first: First) -> Connection {
         let mut streams = <[SegmentStream; 2]>::default();
         streams[usize::from(first.sender)] =
@@ -160,7 +160,7 @@ impl Connection {
     }
 }
 
-/// Where a segment belongs in its stream.
+/// The position of a segment in its stream.
 enum SegmentPlace {
     New,
     Again,

@@ -3,8 +3,8 @@
 use super::transport;
 use super::{Address, Cast, Cause, Fragment, IpPacket, be16, be32};
 
-/// Maximum number of IPv6 extension headers followed; a packet with more is likely malicious and is metered as it
-/// stands.
+/// Maximum number of IPv6 extension headers followed; a packet with more is likely malicious, and the agent meters it
+/// without following the others.
 const MAX_EXTENSIONS: usize = 16;
 
 /// Reads an IP packet, of which `available` octets were on the wire and `data` was captured, into a fresh `ip`.

@@ -1,4 +1,4 @@
-//! Link layers: how long the header is, which VLAN, and whether IP follows.
+//! Link layers: finds the length of the header, the VLAN, and whether IP follows.
 
 use super::{Cast, Cause, be16, be32};
 
@@ -86,7 +86,7 @@ impl LinkType {
 pub(super) enum Payload {
     /// IP of either version.
     Ip,
-    /// Nothing that can be metered.
+    /// No protocol that can be metered.
     Other(Cause),
 }
 

@@ -38,7 +38,7 @@ pub fn stated(address: &Address) -> Vec<u8> {
     if *address == Address::default() { Vec::new() } else { shortest(address).to_vec() }
 }
 
-/// An address as people write it.
+/// An address as text.
 pub fn readable(address: &Address) -> IpAddr {
     Ipv6Addr::from(*address).to_canonical()
 }
@@ -141,11 +141,11 @@ pub enum IcmpRole {
     /// Not ICMP, or a message without a counterpart.
     #[default]
     None,
-    /// Asks, as an echo request does.
+    /// A request, such as an echo request.
     Request,
-    /// Answers, as an echo reply does.
+    /// A reply, such as an echo reply.
     Reply,
-    /// Reports an error about another packet.
+    /// An error about another packet.
     Error,
 }
 
@@ -175,7 +175,7 @@ pub struct IpPacket {
     pub version: u8,
     /// IPv4's type of service or IPv6's traffic class: DSCP and ECN (RFC 2474, RFC 3168).
     pub class_of_service: u8,
-    /// TCP's header, where it was captured and is no later fragment.
+    /// TCP's header, if it was captured and the packet is not a later fragment.
     pub tcp: Option<Tcp>,
     pub icmp: IcmpRole,
     /// Its place among the fragments of its datagram; `None` for a whole one.

@@ -55,7 +55,8 @@ fn icmp(version: u8, data: &[u8], ip: &mut IpPacket) {
     }
 }
 
-/// Whether a message of this ICMP type asks, answers or reports, and the type of the request it belongs to.
+/// Whether a message of this ICMP type is a request, a reply or an error, and the type of the request that it belongs
+/// to.
 fn icmp_role(version: u8, kind: u8) -> (IcmpRole, u8) {
     use IcmpRole::{Error, None, Reply, Request};
     match (version, kind) {

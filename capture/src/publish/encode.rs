@@ -17,7 +17,7 @@ pub const BATCH_RECORDS: usize = 500;
 
 /// Maximum octets of a record, with a margin: 60 numbers of at most 11 octets, four addresses, a name.
 const RECORD_ROOM: usize = 60 * 11 + 4 * 18 + MAX_OCTETS + 8;
-/// Maximum octets before the records: the batch's key and length.
+/// Maximum number of octets before the records: the batch's key and length.
 const BATCH_HEAD: usize = 6;
 /// The shift of a field's number in its key, and the wire types beside it.
 const VARINT: u32 = 0;
@@ -56,7 +56,7 @@ impl BatchEncoder {
         self.records + self.reports == 0
     }
 
-    /// Whether it has no room for another record.
+    /// Whether the batch has no room for another record.
     pub fn is_full(&self) -> bool {
         self.records + self.reports >= BATCH_RECORDS
     }
@@ -102,7 +102,7 @@ impl BatchEncoder {
         self.reports += 1;
     }
 
-    /// The whole message, its other fields being those of `header`, which has no body. The next batch begins.
+    /// The whole message; its other fields come from `header`, which has no body. The next batch begins.
     pub fn message(&mut self, header: &proto::FlowMessage) -> &[u8] {
         // The key and the length of FlowMessage.batch stand right before the records, and the header's fields, which
         // may come in any order, after them.
@@ -230,7 +230,7 @@ impl BatchEncoder {
         self.bytes::<42>(&message.encode_to_vec());
     }
 
-    /// An address, in 4 octets where it is one of IPv4.
+    /// An address, in 4 octets if it is IPv4.
     #[inline]
     pub fn address<const FIELD: u32>(&mut self, address: &Address, version: u8) {
         if version == 4 {
@@ -240,7 +240,7 @@ impl BatchEncoder {
         }
     }
 
-    /// A number, left out where it is 0.
+    /// A number, left out if it is 0.
     #[inline]
     pub fn number<const FIELD: u32>(&mut self, value: u64) {
         if value != 0 {
@@ -249,7 +249,7 @@ impl BatchEncoder {
         }
     }
 
-    /// A sint64, left out where it is 0: the sign is the lowest bit.
+    /// A sint64, left out if it is 0: the sign is the lowest bit.
     #[inline]
     pub fn signed<const FIELD: u32>(&mut self, value: i64) {
         self.number::<FIELD>((value << 1 ^ value >> 63) as u64);

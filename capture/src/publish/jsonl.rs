@@ -24,8 +24,7 @@ impl JsonlSink {
 
     /// Writes what is buffered.
     ///
-    /// # Errors
-    /// What the stream says.
+    /// # Errors Those of the stream.
     pub fn flush(&self) -> std::io::Result<()> {
         self.0.lock().map_err(|_| std::io::Error::other("a worker failed while writing"))?.flush()
     }

@@ -30,7 +30,7 @@ pub struct Closing {
     pub drained: bool,
 }
 
-/// Makes messages of the intervals of one worker.
+/// Turns the intervals of one worker into messages.
 pub struct Publisher {
     messages: Messages,
     tally: Tally,
@@ -61,12 +61,12 @@ impl Publisher {
         &self.published
     }
 
-    /// Sums taken in since the epoch's start, in closed intervals.
+    /// Sums received since the epoch's start, in closed intervals.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The last count of the source, where it has one.
+    /// The last count of the source, if it has one.
     pub fn witness(&self) -> &Witness {
         &self.witness
     }
@@ -128,8 +128,8 @@ impl Publisher {
         self.messages.close(start_ms, stated, counters, sink)
     }
 
-    /// Packets that the interface offered in this interval, and whether all of them are captured, dropped or still to
-    /// come. Those still to come wait in the ring, or were taken already and belong to a later interval.
+    /// Packets that the interface offered in this interval, and whether all of them are captured, dropped or still
+    /// expected. Those still expected wait in the ring, or were taken already and belong to a later interval.
     fn arrived(&mut self, closing: &Closing) -> (u64, bool) {
         let captured = self.tally.captured.packets;
         let before = self.witness;
@@ -144,7 +144,7 @@ impl Publisher {
         self.in_ring = offered.saturating_sub(dropped + captured);
         let lost = closing.drained && self.in_ring > 0;
         if lost {
-            tracing::error!(offered, dropped, captured, "packets were let in and never came out: this is a bug");
+            tracing::error!(offered, dropped, captured, "packets were admitted and never came out: this is a bug");
         }
         (offered - before.offered, balanced && !lost)
     }

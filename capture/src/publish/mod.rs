@@ -32,13 +32,12 @@ pub struct Encoded<'a> {
 /// Where messages go.
 #[warn(missing_docs)]
 pub trait Sink: Send {
-    /// Takes a batch or a closing record.
+    /// Accepts a batch or a closing record.
     ///
-    /// # Errors
-    /// If the sink cannot go on at all.
+    /// # Errors If the sink cannot continue at all.
     fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()>;
 
-    /// Takes the counters of an interval.
+    /// Accepts the counters of an interval.
     ///
     /// # Errors
     /// As above.

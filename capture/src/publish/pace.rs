@@ -12,7 +12,7 @@ const AT_ONCE: usize = 20_000;
 pub enum Pace {
     /// As fast as possible.
     Unpaced,
-    /// Spread over at most this time: less with few records, so that none waits longer than its share.
+    /// Maximum time over which records are spread; less with few records, so that none waits longer than its share.
     Within(Duration),
 }
 
@@ -34,7 +34,7 @@ impl Pace {
         Paced { started: Instant::now(), total, over: self.over(total) }
     }
 
-    /// The time that `total` records are spread over.
+    /// The time over which `total` records are spread.
     fn over(&self, total: usize) -> Duration {
         match self {
             Pace::Unpaced => Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Messages on disk, in order, while Kafka does not take them.
+//! Messages on disk, in order, while Kafka does not accept them.
 //!
 //! A spool is a folder of segments: files named by rising numbers, each of a header and of frames. A frame is the
 //! length of its body and the CRC-32 (ISO 3309) of it, both 32 bits, little endian; the body is the topic (8 bits), the
@@ -29,7 +29,7 @@ const FRAME_HEADER: usize = 8;
 const BODY_HEADER: usize = 5;
 /// Maximum length of a body: Kafka accepts no longer message either.
 const MAX_BODY: usize = 64 << 20;
-/// Octets after which a new segment begins, at most.
+/// Maximum octets of a segment; then a new one begins.
 const SEGMENT_OCTETS: u64 = 16 << 20;
 /// Minimum number of segments in a full spool, so that it drops little at a time.
 const LEAST_SEGMENTS: u64 = 8;
@@ -277,8 +277,8 @@ impl Spool {
         self.sync_folder()
     }
 
-    /// The oldest message not read yet; `None` if all were. Drops the rest of a segment that it cannot read, adds it to
-    /// `shed`, and goes on with the next segment.
+    /// The oldest unread message; `None` if all were read. Drops the rest of a segment that it cannot read, adds it to
+    /// `shed`, and continues with the next segment.
     pub(super) fn next(&mut self, shed: &mut Amount) -> Option<(SpoolPlace, TopicMessage)> {
         while let Some(at) = self.segments.iter().position(|segment| segment.read < segment.messages) {
             match self.read(at) {
@@ -372,7 +372,7 @@ impl Spool {
         }
     }
 
-    /// Finds where the next message to be read begins.
+    /// Finds the start of the next message to read.
     fn skip(&mut self, at: usize) -> io::Result<()> {
         let file = File::open(self.path(self.segments[at].number))?;
         let segment = &mut self.segments[at];
@@ -386,8 +386,7 @@ impl Spool {
 
     /// Makes the system write all messages to the disk.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.dirty) {
             if let Some(file) = &self.writer {
@@ -412,7 +411,7 @@ fn number_of(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.parse().ok()
 }
 
-/// Reads a segment as far as it is whole; also returns its length.
+/// Reads a segment's whole frames; also returns their length.
 fn scan(path: &Path, number: u64) -> io::Result<(Segment, u64)> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -513,7 +512,7 @@ mod tests {
         u64::from_le_bytes(message.payload[..8].try_into().unwrap())
     }
 
-    /// Reads all that is left.
+    /// Reads all remaining messages.
     fn drain(spool: &mut Spool) -> Vec<(SpoolPlace, TopicMessage)> {
         std::iter::from_fn(|| spool.next(&mut Amount::default())).collect()
     }

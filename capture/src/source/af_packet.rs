@@ -1,7 +1,7 @@
 //! A live interface by AF_PACKET with a TPACKET_V3 ring (Linux, `Documentation/networking/packet_mmap.rst`).
 //!
 //! The kernel fills blocks of a ring that is mapped into this process and passes each one over when it is full or
-//! after [`RETIRE_MS`]. Workers share an interface by PACKET_FANOUT, which asks the program of [`super::fanout`].
+//! after [`RETIRE_MS`]. Workers share an interface through PACKET_FANOUT with the program of [`super::fanout`].
 
 use super::fanout::{PACKET_TYPE, by_address_pair, instruction};
 use super::interface::Interface;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Octets of a block of the ring. A ring of many small blocks bridges a longer absence of its worker, since at a low
-/// rate each block takes up to [`RETIRE_MS`]; a gigabit per second fills some hundred blocks a second.
+/// rate each block takes up to [`RETIRE_MS`]; traffic of a gigabit per second fills some hundred blocks per second.
 pub const BLOCK_OCTETS: usize = 256 << 10;
 /// The kernel passes on a partly filled block after this time, ms: well below the interval's grace.
 const RETIRE_MS: u32 = 20;
@@ -113,8 +113,7 @@ impl AfPacket {
 
     /// Lets packets in.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub fn admit(ClosedPacketRing(ring): ClosedPacketRing) -> io::Result<AfPacket> {
         let everything = [keep(SNAPLEN)];
         // Everything sent on the loopback is received there too: once is enough.
@@ -249,8 +248,7 @@ impl AfPacket {
 impl ClosedPacketRing {
     /// Joins the fanout group `group`, or a new one that no other program has; returns its number.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub fn join(&self, group: Option<u16>) -> io::Result<u16> {
         let ClosedPacketRing(AfPacket { socket, link, .. }) = self;
         // Not PACKET_FANOUT_FLAG_DEFRAG: three fragments are three packets.
@@ -340,8 +338,7 @@ fn add_promiscuous(socket: &OwnedFd, interface: &Interface) -> io::Result<()> {
 
 /// A socket that only keeps the interface in promiscuous mode until it is closed.
 ///
-/// # Errors
-/// What the system says.
+/// # Errors Those of the system.
 pub(super) fn join_promiscuous(interface: &Interface) -> io::Result<OwnedFd> {
     let socket = packet_socket()?;
     add_promiscuous(&socket, interface)?;

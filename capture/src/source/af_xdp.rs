@@ -36,7 +36,7 @@ const FAIR: u32 = 256;
 const SNAPLEN: usize = 512;
 /// How often to check, while no packets arrive, that the interface still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long packets may be on their way to the ring when nothing new is sent there.
+/// How long packets may still be in transit to the ring after no new ones are sent there.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a start waits for a predecessor that has just ended, since the kernel releases its sockets and program
 /// later.

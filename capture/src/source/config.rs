@@ -8,7 +8,7 @@ use anyhow::bail;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// Octets of a worker's ring of AF_PACKET at least, and of all workers' rings at most.
+/// Minimum octets of one worker's AF_PACKET ring, and maximum octets of all workers' rings.
 const LEAST_RING: u64 = 4 << 20;
 const MOST_RING: u64 = 1 << 30;
 
@@ -18,15 +18,15 @@ const MOST_RING: u64 = 1 << 30;
 pub struct SourceConfig {
     /// Name of the interface, or of a device of PF_RING.
     pub interface: String,
-    /// Network namespace the interface is in; empty: the agent's own.
+    /// Network namespace of the interface; empty: the agent's own.
     pub netns: String,
-    /// Also see packets that are addressed to other hosts.
+    /// Also capture packets that are addressed to other hosts.
     pub promiscuous: bool,
     /// GRO and LRO.
     pub receive_offloads: ReceiveOffloads,
     /// Processors to pin the capture threads to, one each; empty: the system chooses.
     pub cpus: Vec<usize>,
-    /// Octets of the rings of AF_PACKET, of all workers together.
+    /// Octets of the AF_PACKET rings of all workers together.
     #[serde(deserialize_with = "octets")]
     pub ring: u64,
     /// Path of libpfring; empty: wherever it is installed.

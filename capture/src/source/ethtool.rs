@@ -12,7 +12,7 @@ const GET_FLAGS: u32 = 0x25;
 const GET_GRO: u32 = 0x2b;
 const GET_CHANNELS: u32 = 0x3c;
 const FLAG_LRO: u32 = 1 << 15;
-/// A speed that is not known.
+/// An unknown speed.
 const UNKNOWN_SPEED: u32 = u32::MAX;
 
 /// The words that a command fills, the command first.

@@ -61,7 +61,7 @@ impl Assembler {
         self.push(libc::BPF_JMP | libc::BPF_JA, 0);
     }
 
-    /// Jumps where the accumulator is `value`. The leap is an unconditional one, whose reach is not limited to 255.
+    /// Jumps if the accumulator is `value`. The leap is an unconditional one, whose reach is not limited to 255.
     fn jump_if(&mut self, value: u32, to: JumpLabel) {
         self.code.push(instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, 0, 1));
         self.jump(to);

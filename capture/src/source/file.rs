@@ -99,7 +99,7 @@ impl Reader {
         }
     }
 
-    /// Says that the next call gets the octets without the first `read` ones.
+    /// Announces that the next call gets the octets without the first `read` ones.
     pub(super) fn rewind(&mut self, octets: usize) {
         match self {
             Reader::Pcap(reader) => reader.rewind(octets),

@@ -35,8 +35,7 @@ impl InterfaceCounters {
     /// The counters of the interface of this name in the calling thread's network namespace: `/proc` follows it as
     /// `/sys` does not. They stay bound to that namespace, whichever thread reads them.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors Those of the system.
     pub fn open(name: &str) -> io::Result<InterfaceCounters> {
         Ok(InterfaceCounters {
             name: name.to_owned(),
@@ -128,8 +127,7 @@ pub struct Listed {
 
 /// Every interface of the calling thread's network namespace, in the system's order.
 ///
-/// # Errors
-/// What the system says.
+/// # Errors Those of the system.
 pub fn list() -> io::Result<Vec<Listed>> {
     let table = fs::read_to_string("/proc/thread-self/net/dev")?;
     let names = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));

@@ -62,7 +62,7 @@ impl Device {
         }
     }
 
-    /// The kernel's interfaces that packets come from.
+    /// The kernel's interfaces from which packets come.
     pub fn interfaces(&self) -> Vec<&str> {
         match self {
             Device::AfPacket(name) | Device::AfXdp(name) => vec![name],
@@ -206,11 +206,11 @@ impl Source for Live {
     }
 }
 
-/// Workers to start, and the processor of each where they are pinned to `cpus`. If no number is `configured`, the
-/// device's default applies, or else `otherwise`.
+/// Number of workers to start, and the processor of each if they are pinned to `cpus`. If no number is `configured`,
+/// the device's default applies, or else `otherwise`.
 ///
 /// # Errors
-/// If the configuration's two numbers do not agree, or a processor is not there.
+/// If the configuration's two numbers do not agree, or a processor does not exist.
 pub fn placement(
     device: &Device,
     configured: u32,

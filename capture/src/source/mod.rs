@@ -87,12 +87,11 @@ pub struct Witness {
 /// A worker's packets.
 #[warn(missing_docs)]
 pub trait Source {
-    /// Passes waiting packets to `take`, at most [`BATCH`] at a time, up to a fair number or until `take` pauses. Waits
-    /// up to `patience` for the first one.
+    /// Passes waiting packets to `take`, at most [`BATCH`] at a time, up to a limit per call or until `take` pauses.
+    /// Waits up to `patience` for the first one.
     ///
-    /// # Errors
-    /// If the source failed in a way that may pass; the caller logs it and calls again. `ENODEV`: if its interface is
-    /// gone for good; the caller stops it.
+    /// # Errors If the source failed, perhaps temporarily; the caller logs it and calls again. `ENODEV`: if its
+    /// interface is gone for good; the caller stops it.
     fn poll(&mut self, patience: Duration, take: &mut impl FnMut(&[Frame<'_>]) -> Next) -> std::io::Result<Polled>;
 
     /// The time up to which every packet had been passed on at the last [`Polled::Idle`], ns from the Unix epoch;
@@ -102,7 +101,7 @@ pub trait Source {
     /// The source's own counters; `None` if it has none, because it passes on all packets.
     fn witness(&mut self) -> Option<Witness>;
 
-    /// Admits no new packets from now on; passes on those that wait, then returns [`Polled::Idle`] or [`Polled::End`].
-    /// False if new packets may still come.
+    /// Admits no new packets from now on; `poll` then passes on the waiting ones and returns [`Polled::Idle`] or
+    /// [`Polled::End`]. False if new packets may still come.
     fn stop(&mut self) -> bool;
 }

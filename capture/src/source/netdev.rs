@@ -14,7 +14,7 @@ const ZERO_COPY: u64 = 1 << 3;
 /// The mode of AF_XDP on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpSupport {
-    /// Packets are read where the network card puts them.
+    /// The agent reads packets where the network card puts them.
     ZeroCopy,
     /// The driver runs XDP programs; packets are copied.
     Copy,

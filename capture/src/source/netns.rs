@@ -1,4 +1,4 @@
-//! Capturing in another network namespace than the one Kafka is reached from.
+//! Capturing in a network namespace other than the one from which the agent reaches Kafka.
 
 use anyhow::{Context as _, anyhow};
 use std::fs::File;
@@ -10,7 +10,8 @@ pub struct Entered {
     home: Option<File>,
 }
 
-/// Enters the namespace of this name (as `ip netns` knows it) or path; an empty name stays where it is.
+/// Enters the namespace of this name (as `ip netns` knows it) or path; with an empty name, the thread stays where it
+/// is.
 ///
 /// # Errors
 /// If there is none, or entering is not allowed: it needs CAP_SYS_ADMIN.
@@ -27,7 +28,7 @@ pub fn enter(name: &str) -> anyhow::Result<Entered> {
 }
 
 impl Entered {
-    /// Stays: a thread without the capability to return remains in the namespace.
+    /// Stays in the namespace for good, as a thread must that lacks the capability to return.
     pub fn stay(mut self) {
         self.home = None;
     }

@@ -3,7 +3,7 @@
 use super::raw::{Broken, RawPacket};
 use crate::prefetch::prefetch_octets;
 
-/// A longer packet record cannot be a packet: the file is broken there.
+/// A longer packet record cannot be a packet: the file is damaged there.
 pub(super) const MAX_CAPTURED: u32 = 1 << 24;
 
 /// Prefetch distance ahead of the current packet, octets.
@@ -107,7 +107,7 @@ impl PcapReader {
         self.offset
     }
 
-    /// Says that the next call gets the octets without the first `read` ones.
+    /// Announces that the next call gets the octets without the first `read` ones.
     pub(super) fn rewind(&mut self, octets: usize) {
         self.offset -= octets;
     }

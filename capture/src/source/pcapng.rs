@@ -100,7 +100,7 @@ impl PcapngReader {
         self.offset
     }
 
-    /// Says that the next call gets the octets without the first `read` ones.
+    /// Announces that the next call gets the octets without the first `read` ones.
     pub(super) fn rewind(&mut self, octets: usize) {
         self.offset -= octets;
     }

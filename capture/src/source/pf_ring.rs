@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Names that libpfring goes by.
+/// File names of libpfring.
 const NAMES: [&str; 3] = ["libpfring.so", "libpfring.so.8", "libpfring.so.1"];
 /// Names of libpcap, whose functions libpfring calls without being linked to it.
 const PCAP_NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
@@ -28,11 +28,11 @@ const SNAPLEN: u32 = 512;
 const FAIR: usize = 1024;
 /// Shortest and longest pause between polls of a quiet ring, if the library cannot wait for it.
 const NAP: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(4));
-/// A wait that ends without packets before this time did not really wait.
+/// If a wait ends before this time without packets, the library did not really wait.
 const NO_WAIT: Duration = Duration::from_millis(1);
 /// How often to check, while no packets arrive, that the interfaces still exist.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long to go on taking packets when capture stops, since PF_RING cannot block new ones.
+/// How long to keep taking packets when capture stops, because PF_RING cannot block new ones.
 const DRAIN: Duration = Duration::from_secs(1);
 /// A packet's own time is ignored if it differs from the wall clock by more than this: nobody may have set the network
 /// card's clock.
@@ -45,7 +45,7 @@ const TIMESTAMP: u32 = 1 << 4;
 const DO_NOT_PARSE: u32 = 1 << 9;
 /// `pfring_set_cluster`'s type: by the two addresses.
 const CLUSTER_TWO_TUPLE: c_int = 2;
-/// The result of functions that a kind of device lacks.
+/// The result of a function that this kind of device does not support.
 const NOT_SUPPORTED: c_int = -7;
 /// The result of `pfring_recv` at the end of a finite device.
 const AT_END: c_int = -2;
@@ -94,7 +94,7 @@ pub struct Library {
     enable: Enable,
     poll: Poll,
     close: CloseRing,
-    /// Keeps the functions above where they are.
+    /// Keeps the library of the functions above loaded.
     _handle: Handle,
 }
 
@@ -191,7 +191,7 @@ impl PfRingDevice {
         Ok(PfRingDevice { name: name.to_owned(), queue })
     }
 
-    /// Whether the name says which queue to take, and so how many workers there are by default: one.
+    /// Whether the name selects a queue, so that the default is one worker.
     pub fn has_queue(&self) -> bool {
         self.queue.is_some()
     }
@@ -217,7 +217,7 @@ impl PfRingDevice {
         }
     }
 
-    /// Opens the rings of all workers. Those that have no queue of their own share the packets by their addresses.
+    /// Opens the rings of all workers. Workers without a queue of their own divide the packets by address.
     ///
     /// # Errors
     /// If PF_RING refuses: the error says in one line what to do.
@@ -395,8 +395,8 @@ impl PfRing {
     }
 }
 
-/// A packet's time: the device's in ns, else in µs, else and where that cannot be right the wall clock's. Whether the
-/// device's was taken, or there was none.
+/// A packet's time: the device's in ns, else its time in µs; the wall clock's if there is neither or they cannot be
+/// right. Also whether the device's time was used, or there was none.
 fn stamp(header: &PfRingHeader, now_ns: i64) -> (i64, bool) {
     let in_us = header.seconds.saturating_mul(1_000_000_000).saturating_add(header.microseconds.saturating_mul(1000));
     let time_ns = i64::try_from(header.timestamp_ns).ok().filter(|&time_ns| time_ns > 0).unwrap_or(in_us);
@@ -419,7 +419,7 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
         }
         Some(libc::ENODEV | libc::ENXIO) => anyhow!("PF_RING has no device {name:?}"),
         None | Some(0) => anyhow!(
-            "PF_RING cannot open {name}, and does not say why: is that the name of a device, and is its driver loaded?"
+            "PF_RING cannot open {name}, and gives no reason: is that the name of a device, and is its driver loaded?"
         ),
         Some(_) => anyhow!("PF_RING cannot open {name}: {error}"),
     }

@@ -3,7 +3,7 @@
 use crate::packet::{Frame, LinkType};
 use thiserror::Error;
 
-/// A packet as it stands in a file.
+/// A packet as it is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawPacket<'a> {
     /// Time, ns from the Unix epoch.
@@ -56,7 +56,7 @@ pub enum Broken {
         /// What the system says.
         kind: std::io::ErrorKind,
     },
-    /// The compressed file holds more than is read.
+    /// The compressed file contains more than the agent reads.
     #[error("it holds more than the {at} octets that a compressed file may")]
     TooLong {
         /// Octets decompressed.

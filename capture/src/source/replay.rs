@@ -90,7 +90,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A reading from the first packet; `progress` is set to the octets read, and reading ends early once `stop` is set.
+    /// Starts at the first packet; `progress` is set to the octets read, and reading ends early once `stop` is set.
     pub fn new(plan: Arc<Plan>, progress: Arc<AtomicU64>, stop: Arc<AtomicBool>) -> Replay {
         let reader = plan.files.first().map(CaptureFile::reader);
         Replay { plan, file: 0, reader, done_octets: 0, progress, stop, stopped: false, started: Instant::now() }

@@ -1,4 +1,4 @@
-//! A capture that is read once, as it comes: the standard input. Memory is bounded, however long it is.
+//! A capture that is read once, as it arrives: standard input. Memory is bounded, however long it is.
 //!
 //! One thread reads and cuts the input at packet boundaries; every worker gets every piece, and keeps its share.
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Octets that are read in one go.
 const READ: usize = 256 << 10;
-/// Pieces that may wait for a worker before reading waits, too.
+/// Number of pieces that may wait for a worker before reading waits, too.
 const WAITING: usize = 4;
 /// Octets that suffice to detect the format of a capture.
 const ENOUGH: usize = 32;
@@ -174,7 +174,7 @@ impl Stream {
     }
 
     /// The shift of packets' times, and the shifted start, ns: a multiple of 30 s, so that the *first* packet is at
-    /// most 30 s before `now_ns`; the last one is not known yet. With `keep_time` nothing is moved.
+    /// most 30 s before `now_ns`; the last one is not known yet. With `keep_time` nothing is shifted.
     pub fn moved(&self, keep_time: bool, now_ns: i64) -> (i64, i64) {
         let begin = self.first_ns.unwrap_or(now_ns);
         let shift = if keep_time { 0 } else { shift_ns(now_ns, begin) };
@@ -327,7 +327,7 @@ mod tests {
     use crate::testing as t;
     use std::io::Write as _;
 
-    /// Gives so many octets at a time.
+    /// Returns this many octets at a time.
     struct Dribble(Cursor<Vec<u8>>, usize);
 
     impl Read for Dribble {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Two namespaces that exist as long as the test.
+/// Two namespaces that exist for the duration of the test.
 pub struct Net {
     pub names: [String; 2],
 }
@@ -22,12 +22,12 @@ pub fn ip(arguments: &[&str]) -> bool {
 }
 
 impl Net {
-    /// Makes the namespaces, and a veth pair between them.
+    /// Creates the namespaces, and a veth pair between them.
     pub fn new(tag: &str) -> Net {
         Net::make(tag).expect("network namespaces can be made")
     }
 
-    /// `None` if namespaces cannot be made: without root, or without iproute2.
+    /// `None` if they cannot be created: without root, or without iproute2.
     pub fn make(tag: &str) -> Option<Net> {
         let names = ["a", "b"].map(|side| format!("weir-{tag}-{}-{side}", std::process::id()));
         let net = Net { names };
@@ -116,12 +116,12 @@ impl Agent {
         panic!("it did not say {needle:?} but:\n{said}");
     }
 
-    /// Asks it to stop and not to wait for Kafka; its summary.
+    /// Asks it to stop and not to wait for Kafka; returns its summary.
     pub fn stop(self) -> Value {
         self.end(true)
     }
 
-    /// Asks it to stop once Kafka has everything; its summary.
+    /// Asks it to stop once Kafka has everything; returns its summary.
     pub fn finish(self) -> Value {
         self.end(false)
     }

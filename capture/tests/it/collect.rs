@@ -1,4 +1,4 @@
-//! `weir-probe collect` as a whole: what routers and nProbes send, in its records, its metrics and its summary.
+//! `weir-probe collect` as a whole: the data of routers and nProbes, in its records, its metrics and its summary.
 
 use crate::common::cluster::PATIENCE;
 use crate::probe;
@@ -44,12 +44,12 @@ impl Collector {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Waits until it says this.
+    /// Waits until it logs this.
     fn until(&self, needle: &str) {
         until(|| self.log().contains(needle), || format!("it does not say {needle:?} but:\n{}", self.log()));
     }
 
-    /// The word after this in its log.
+    /// The word that follows this text in its log.
     fn said_after(&self, needle: &str) -> String {
         let log = self.log();
         let rest = log.split_once(needle).unwrap_or_else(|| panic!("no {needle:?} in:\n{log}")).1;
@@ -71,7 +71,7 @@ impl Collector {
         until(has, || format!("no {line:?} in:\n{}", self.metrics()));
     }
 
-    /// Asks it to end; its records, and the end of its log: the summary.
+    /// Asks it to end; returns its records, and the end of its log, the summary.
     fn stop(mut self) -> (Vec<Value>, String) {
         let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());
@@ -103,7 +103,7 @@ fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
 
-/// NetFlow v5 with records of three packets and 300 octets, from ports that go on with its number.
+/// NetFlow v5 with records of three packets and 300 octets, from ports numbered after its own number.
 fn v5(records: u32, number: u32) -> Vec<u8> {
     let mut data = words(&[5 << 16 | records, 90_000, now_s(), 0, number, 0]);
     for port in 1000 + number..1000 + number + records {
@@ -197,7 +197,7 @@ fn connections_that_carry_ipfix_are_heard_like_datagrams() {
     assert_eq!(summary(&log)["lost"]["records_or_datagrams"], 0);
 }
 
-/// A record of nProbe's from this port.
+/// An nProbe record from this port.
 fn nprobe(port: u16) -> String {
     let now = now_s();
     format!(

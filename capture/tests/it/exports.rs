@@ -14,7 +14,7 @@ use std::time::Instant;
 
 const FLOWS: u32 = 700;
 
-/// A capture of so many flows: two packets there and one back each.
+/// A capture of this many flows, each with two packets forward and one back.
 fn capture(folder: &Path) -> PathBuf {
     let packet = |number: u32, from: [u8; 4], to: [u8; 4], ports, flags| {
         let data = t::frame(0x0800, &t::ipv4(from, to, 6, &t::tcp(ports, flags, 1, 1, b"abc")));

@@ -1,4 +1,4 @@
-//! Captures that this file makes, and the records they become: `tests/golden/<name>.jsonl`, one record a line.
+//! Captures that this file generates, and the resulting records: `tests/golden/<name>.jsonl`, one record a line.
 //!
 //! `WEIR_BLESS=1 cargo test golden` writes them again; read the difference before you commit it.
 

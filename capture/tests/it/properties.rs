@@ -20,7 +20,7 @@ use weir_probe::volume::Volume;
 
 const LINKS: [u32; 12] = [1, 101, 0, 113, 276, 9, 104, 107, 105, 127, 10, 239];
 
-/// Beginnings that lead the parser on, so that random octets do not all end as unknown EtherTypes.
+/// Valid beginnings, so that random octets do not all end as unknown EtherTypes.
 fn beginnings() -> impl Strategy<Value = Vec<u8>> {
     let tcp = t::tcp((1, 2), t::SYN, 1, 2, b"x");
     let v4 = t::ipv4([1, 2, 3, 4], [5, 6, 7, 8], 6, &tcp);
@@ -63,7 +63,7 @@ fn octets() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// Keeps published messages, and checks what every reader relies on.
+/// Keeps published messages, and checks the properties on which every reader relies.
 #[derive(Default)]
 struct Ledger {
     next: u64,

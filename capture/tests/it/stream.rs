@@ -59,7 +59,7 @@ fn a_stream_is_metered_as_its_file_is() {
     }
 }
 
-/// Kills the program under test where a test fails, and ends its wait for more.
+/// Kills the program under test if a test fails, and ends its wait for more input.
 struct Guarded(Child);
 
 impl Drop for Guarded {

@@ -62,7 +62,7 @@ fn transport(l3: &[u8]) -> usize {
     at
 }
 
-/// The packets of a capture, as far as it is whole.
+/// The packets of a capture, up to the point where it is damaged.
 fn packets(path: &Path) -> Vec<Shown> {
     let Ok(file) = CaptureFile::open(path) else { return Vec::new() };
     let (mut reader, mut packets) = (file.reader(), Vec::new());
@@ -109,7 +109,7 @@ fn record(key: &Key, flow: &Flow) -> serde_json::Value {
     })
 }
 
-/// Where nDPI's captures are; `WEIR_APPS_CAPTURES=FOLDER` says where else.
+/// The folder of nDPI's captures; `WEIR_APPS_CAPTURES=FOLDER` names another.
 pub fn folder() -> PathBuf {
     let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/pcaps/ndpi");
     std::env::var_os("WEIR_APPS_CAPTURES").map_or_else(usual, PathBuf::from)
@@ -126,7 +126,7 @@ fn number(variable: &str, default: u8) -> u8 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// nDPI's captures, each as a probe of its own would see it. `WEIR_APPS_RECORDS=FOLDER` keeps what was found, for
+/// nDPI's captures, each as a probe of its own would see it. `WEIR_APPS_RECORDS=FOLDER` keeps the results, for
 /// `tests/compare_ndpi.py --records`; `WEIR_APPS_TCP` and `WEIR_APPS_UDP` set the budgets.
 fn applications_and_names_of_shared_captures() {
     let files = shared_captures();

@@ -48,7 +48,7 @@ impl Sender {
     }
 }
 
-/// Number of the pair that a frame is of, from its addresses.
+/// Number of the pair to which a frame belongs, from its addresses.
 fn pair(frame: &Frame<'_>) -> Option<Vec<[u8; 16]>> {
     let ip = parse(frame).ip.ok()?;
     let mut pair = vec![ip.src, ip.dst];

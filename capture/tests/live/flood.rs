@@ -29,7 +29,7 @@ const MOST_OVERFLOW: u64 = 4096 + 16;
 /// Of these, (0.75 * 128 MiB - 32 MiB of ring) = 64 MiB are the flow table's.
 const MEMORY: &str = "128MiB";
 
-/// Every message of the flows topic, as it comes, until the agent says that it is the last.
+/// Every message of the flows topic, as it arrives, until the agent marks one as the last.
 fn messages(brokers: &str) -> Vec<FlowMessage> {
     let consumer: BaseConsumer =
         ClientConfig::new().set("bootstrap.servers", brokers).set("group.id", "test").create().unwrap();

@@ -1,5 +1,5 @@
 //! Tests that need root, network namespaces, kernel modules or captures beside the checkout. Without them they are
-//! reported as ignored, and `SKIPPED <number> <reason>: <tests>` lines on the standard output say why.
+//! reported as ignored, and `SKIPPED <number> <reason>: <tests>` lines on standard output give the reason.
 
 mod apps;
 #[path = "../../src/bin/weir-bench/blast/mod.rs"]
@@ -24,7 +24,7 @@ use needs::{Live, Need};
 use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
 
-/// A measurement, which is run by its name and `--ignored`, and proves nothing.
+/// A measurement, which runs only by name with `--ignored`, and is not a test.
 const MEASUREMENT: &str = "apps::what_applications_cost";
 
 fn main() -> ExitCode {

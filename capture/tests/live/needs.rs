@@ -72,7 +72,7 @@ fn none_in(folder: &Path) -> Option<String> {
     files.is_empty().then(|| format!("no captures in {}", folder.display()))
 }
 
-/// Loads a program that lets everything pass, and forgets it.
+/// Loads a program that lets everything pass, and discards it.
 fn load_xdp_program() -> std::io::Result<()> {
     let step = |code, value| XdpInstruction { code, registers: 0, offset: 0, value };
     let (code, license) = ([step(0xb7, XDP_PASS), step(0x95, 0)], c"Apache-2.0");

@@ -11,7 +11,7 @@ live! {
     [Need::SharedCaptures] => every_shared_capture_is_read;
 }
 
-/// Far more than any of them takes.
+/// Far longer than any of them takes.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// Where they are.
@@ -41,7 +41,7 @@ fn every_shared_capture_is_read() {
     assert!(count(0) > files.len() * 9 / 10, "most are of a kind that is understood");
 }
 
-/// Reads one capture and gives the exit status.
+/// Reads one capture and returns the exit status.
 fn read(path: &Path) -> usize {
     let name = path.display();
     let mut child = probe()

@@ -75,7 +75,7 @@ impl Bench {
     }
 }
 
-/// It could not start, and printed one line about it.
+/// Asserts that it could not start, and printed one line about it.
 fn one_line(output: &Output) -> String {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{error}");

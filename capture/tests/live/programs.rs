@@ -23,7 +23,7 @@ fn arguments(words: &str) -> BlastArgs {
     Parsed::parse_from(["blast", "lo"].into_iter().chain(words.split_whitespace())).args
 }
 
-/// Runs it once on a copy of the template, which goes nowhere; gives its result, and the frame as it left it.
+/// Runs it once on a copy of the template, which is not sent; returns its result, and the frame as it left it.
 fn try_out(program: &XdpProgram, template: &[u8]) -> (u32, Vec<u8>) {
     let mut frame = vec![0; template.len()];
     let size = template.len() as u32;

@@ -1,4 +1,4 @@
-//! AF_XDP on a veth pair, where it copies: packets, drops, and that nothing is left behind.
+//! AF_XDP on a veth pair, in copy mode: packets, drops, and that it leaves nothing behind.
 
 use crate::common::agent::{Agent, Net};
 use crate::common::probe;

@@ -50,17 +50,23 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory of the data; one process at a time")
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="directory of the data; only one process can use it"
+    )
     parser.add_argument(
         "--listen", default="127.0.0.1:8123", metavar="HOST:PORT", help="default 127.0.0.1:8123; port 0: any free"
     )
     parser.add_argument("--access", type=Path, required=True, metavar="FILE", help="access.yaml: roles and users")
     parser.add_argument("--config", type=Path, metavar="FILE", help="further ClickHouse configuration (XML)")
-    parser.add_argument("--memory", type=_octets, default=2 << 30, metavar="SIZE", help="bound of the engine's memory (2GiB)")
+    parser.add_argument("--memory", type=_octets, default=2 << 30, metavar="SIZE", help="limit of the engine's memory (2GiB)")
     parser.add_argument("--max-queries", type=_positive, default=32, metavar="N", help="statements at once (32)")
     parser.add_argument("--max-body", type=_octets, default=16 << 30, metavar="SIZE", help="largest request body (16GiB)")
     parser.add_argument(
-        "--stop-timeout", type=float, default=20.0, metavar="S", help="time that running statements have to end at SIGTERM (20)"
+        "--stop-timeout",
+        type=float,
+        default=20.0,
+        metavar="S",
+        help="seconds that running statements have to end after SIGTERM (20)",
     )
     return parser
 
@@ -92,7 +98,7 @@ _DESCRIPTOR = "WEIR_PASSWORDS_FD"
 def _passwords() -> dict[str, str]:
     """The variables WEIR_PASSWORD_<USER>; afterwards the environment holds no secrets.
 
-    If it holds some, this process executes itself again without them: `/proc/self/environ` shows the environment that a
+    If it holds any, this process executes itself again without them: `/proc/self/environ` shows the environment that a
     process began with, whatever it removed since. The passwords pass through an unnamed file.
     """
     secrets = {name: value for name, value in os.environ.items() if _SECRET.search(name) and name != _DESCRIPTOR}

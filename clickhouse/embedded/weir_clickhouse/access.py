@@ -1,4 +1,4 @@
-"""access.yaml: who may do what, compiled for the embedded engine and for a clickhouse-server.
+"""access.yaml: users and their rights, compiled for the embedded engine and for a clickhouse-server.
 
 The engine itself enforces grants and row policies: each role becomes a role of its users.xml, each user of a role with
 `rows` one of its own, and every request's connection assumes exactly one (`SET ROLE`). The rules that the engine cannot
@@ -148,7 +148,7 @@ class Role:
         return " OR ".join(f"{column} IN ({names})" for column in self.rows[view])
 
     def check(self, statement: Statement) -> None:
-        """Raise if this role may not send statements of this kind; the engine itself checks tables."""
+        """Raise an error if this role may not send statements of this kind; the engine itself checks tables."""
         if self.is_admin:
             return
         kind = statement.kind
@@ -177,7 +177,7 @@ class Role:
                 raise ServerError(497, f"Not enough privileges: the role {self.name} may not use {name}()")
 
     def settings_for(self, asked: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
-        """The settings of one request of this role that asks for `asked`.
+        """The settings for one request of this role that requests `asked`.
 
         current: the engine's own values, so that a setting without effect passes. Raises error 164 as ClickHouse does
         for read-only users.
@@ -347,7 +347,7 @@ def users_xml(access: Access) -> str:
 
     Every connection assumes one role before it sees a client's statement, so `default` itself has no rights. Row
     policies belong to that user, and test which role the connection has. Views read their tables, and dictionaries
-    their source, with all roles, that of the administrator included: there no policy holds.
+    their source, with all roles, including the administrator's, to which no policy applies.
     """
     held = {role.engine_role: role for role in access.roles.values() if not role.rows}
     bound = {user.role.engine_role: user.role for user in access.users.values() if user.role.rows}
@@ -393,7 +393,7 @@ def access_sql(access: Access) -> str:
     """The same for a clickhouse-server: idempotent statements, each ending with `;` at the end of a line.
 
     Passwords appear only as SHA-256; a user without one is created but cannot log in. Read-only roles get readonly = 2
-    (clients may choose formats), with their limits as maxima that nobody can raise. Row policies belong to users: a
+    (clients may choose formats), with their limits as maxima that they cannot raise. Row policies belong to users: a
     view with row policies shows all rows to everybody else.
     """
     lines = ["-- Made from access.yaml by `python -m weir_clickhouse access-sql`. Run as a user with ACCESS MANAGEMENT."]

@@ -1,4 +1,4 @@
-"""The body of a request, as it was sent."""
+"""The body of a request, undecoded."""
 
 from __future__ import annotations
 

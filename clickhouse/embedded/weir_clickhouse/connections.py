@@ -1,4 +1,4 @@
-"""Connections that no worker has: those with an incomplete request, idle ones, and closing ones.
+"""Connections that no worker is handling: those with an incomplete request, idle ones, and closing ones.
 
 A worker gets a connection when the head of a request (its line and headers) is complete, so that no client keeps a worker waiting
 before its request. One thread reads all heads. Each has a time limit; their number and their memory are bounded: at the bound the
@@ -78,7 +78,8 @@ class Stream:
         return bool(self._buffer)
 
     def fill(self) -> bool:
-        """Take the received octets, without waiting; False if the client has closed. Raises OSError."""
+        """Read the received octets, without waiting; returns False if the client has closed the connection. Raises
+        OSError."""
         with suppress(BlockingIOError):
             piece = os.read(self._fd, _PIECE)
             self._buffer += piece
@@ -96,13 +97,12 @@ class Stream:
         return self._buffer.count(b"\n", 0, self._searched)
 
     def allow(self, seconds: float, pace: int = 0) -> None:
-        """Let the client keep the reader waiting for this long; each `pace` octets buy back a second."""
+        """Let the client keep the reader waiting for this long; each `pace` octets received extend that by a second."""
         self._seconds = self._most = seconds
         self._pace = pace
 
     def read1(self, size: int) -> bytes:
-        """The available octets, at most `size`; waits for at least one. Empty at the end. Raises TimeoutError, OSError.
-        """
+        """The available octets, at most `size`; waits for at least one. Empty at the end. Raises TimeoutError, OSError."""
         if self._buffer:
             out = bytes(self._buffer[:size])
             self._take(len(out))
@@ -156,8 +156,8 @@ def _make_file(sock: socket.socket, mode: str = "r", _size: int = 0) -> Any:
 
 
 class Connection(cheroot.server.HTTPConnection):
-    """A connection. known: a user has logged in on it, most recently `user`. answered: it has had a request. lingers:
-    close it only when its answer has arrived. until, since: while no worker has it.
+    """A connection. known: a user has logged in on it, most recently `user`. answered: a request on it has been
+    answered. lingers: close it only when its answer has arrived. until, since: valid while no worker has it.
     """
 
     rfile: Stream
@@ -185,7 +185,7 @@ class Connection(cheroot.server.HTTPConnection):
 
 
 class Waiting(cheroot.connections.ConnectionManager):
-    """All connections that no worker has."""
+    """All connections that no worker is handling."""
 
     # Of the class that this one changes; its types do not name them.
     _selector: Any
@@ -287,8 +287,7 @@ class Waiting(cheroot.connections.ConnectionManager):
                 self._drop(conn, "head_too_slow" if begun and not conn.lingers else "")
 
     def _drop_oldest(self, cause: str) -> None:
-        """Drop the oldest stranger; if users hold most of the room, the oldest connection of the user who holds most.
-        """
+        """Drop the oldest stranger; if users hold most of the room, the oldest connection of the user who holds most."""
         held = self._held()
         strangers = [conn for conn in held if not conn.known]
         users = collections.Counter(conn.user for conn in held if conn.known)

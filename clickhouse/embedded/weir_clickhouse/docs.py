@@ -29,7 +29,7 @@ def statements_of(path: Path) -> list[str]:
 
 
 def tables(folder: Path) -> str:
-    """The reference of the tables that a folder of migrations makes, by applying them to an engine in memory."""
+    """The reference of the tables that a folder of migrations creates; applies these to an engine in memory."""
     connection = Connection(":memory:")
     try:
         connection.query("CREATE DATABASE weir ENGINE = Atomic")

@@ -42,7 +42,7 @@ _REFRESH_S = 2
 
 
 class EngineBusy(Exception):
-    """Another process has the directory; the message names it."""
+    """Another process uses the directory; the message names it."""
 
 
 class Cancelled(Exception):
@@ -263,7 +263,7 @@ class Engine:
         return name in self._databases
 
     def prepare(self, connection: Connection, request: Request) -> None:
-        """Take on the request's role, database and settings."""
+        """Apply the request's role, database and settings."""
         settings = request.role.settings_for(request.settings, self._current)
         settings["log_comment"] = f"{request.comment} {request.tag}"
         settings |= dict.fromkeys(VALUES_SETTINGS, str(int(request.expressions)))
@@ -286,7 +286,7 @@ class Engine:
             raise ServerError.from_engine(str(error)) from None
 
     def admin_rows(self, sql: str) -> list[list[str]]:
-        """The rows of a query of the front's own, as text."""
+        """The rows of an internal query, as text."""
         with self.connection(Request(self._admin, None, {}, {}, "front")) as connection:
             text = connection.query(sql, "TSV").bytes().decode()
         return [[unescape(field) for field in line.split("\t")] for line in text.split("\n")[:-1]]
@@ -368,7 +368,7 @@ class Engine:
             path.unlink(missing_ok=True)
 
     def _end(self, done: Future[None], pipe: int, tag: str) -> None:
-        """Stop a query that nobody waits for any more, and wait until it has ended.
+        """Stop a query whose client has gone away, and wait until it has ended.
 
         This repeats the request, because the engine may not know the query yet. Meanwhile it empties the pipe rather
         than closing it: otherwise a writer that has not opened it yet would wait for a reader forever.

@@ -1,4 +1,4 @@
-"""State shared by all requests: the engine, the users, and the places of running statements."""
+"""State shared by all requests: the engine, the users, and the slots for running statements."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Front:
 
     @contextmanager
     def place(self, user: User) -> Iterator[None]:
-        """A place among the running statements; raises error 202 if this user has none left."""
+        """A slot for a running statement; raises error 202 if this user has none left."""
         self._enter(user)
         try:
             yield

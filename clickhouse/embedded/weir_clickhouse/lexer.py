@@ -4,9 +4,9 @@ This module interprets nothing. `refusals.py` decides on these tokens which stat
 comment is never mistaken for SQL, nor SQL for a comment. Where the text ends inside a string, a comment or an identifier, or
 contains a byte that ClickHouse does not accept, it raises `LexicalError`: a doubtful text is refused, not passed on.
 
-The rules are those of the engine (property tests compare both): comments `--`, `//`, `# `, `#!` and `/* */`, one in another too;
-strings in '…' with `\\` and `''` escapes; identifiers in `…` and "…" likewise; the typographic quotes ‘…’ and “…”; heredocs
-$tag$…$tag$; the white space of Unicode.
+The rules are those of the engine (property tests compare both): comments `--`, `//`, `# `, `#!` and `/* */`, also
+nested; strings in '…' with `\\` and `''` escapes; identifiers in `…` and "…" likewise; the typographic quotes ‘…’ and
+“…”; heredocs $tag$…$tag$; the white space of Unicode.
 
 Time is linear in the length of the text, whatever it contains: its sender may be hostile, and all other requests wait for the
 Python interpreter meanwhile.
@@ -54,9 +54,9 @@ class Token(NamedTuple):
 
 
 class LexicalError(ValueError):
-    """The text is not ClickHouse's lexis; `position` is the byte where the token that fails begins.
+    """The text is not lexically valid for ClickHouse; `position` is the byte at which the invalid token begins.
 
-    `cut` is true where the text merely ended too early.
+    `cut` is true if the text merely ended too early.
     """
 
     def __init__(self, message: str, position: int, *, cut: bool = False) -> None:
@@ -166,14 +166,14 @@ def _comment(text: bytes, at: int) -> int:
 
 
 class _Heredocs:
-    """Which of a text's dollars begin a heredoc: found in one pass for all of them, and looked up one by one."""
+    """The dollars of a text that begin a heredoc: found in one pass for all of them, then looked up one by one."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._last = {found[1]: found.start() for found in _TAG.finditer(text)}
 
     def end(self, at: int) -> int:
-        """The end of the heredoc whose first dollar is at `at`; 0 if the dollar stands for itself."""
+        """The end of the heredoc whose first dollar is at `at`; 0 if the dollar begins none."""
         found = _TAG.match(self._text, at)
         if found is None or self._last[found[1]] < at + len(found[1]):
             return 0

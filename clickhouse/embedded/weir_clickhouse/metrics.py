@@ -1,4 +1,4 @@
-"""The front's metrics, for Prometheus: `GET /metrics`."""
+"""The front end's metrics, for Prometheus: `GET /metrics`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _process = psutil.Process(os.getpid())
 
 
 class Sizes:
-    """The stored sizes by database, queried at most every few seconds, since anybody may read the metrics."""
+    """The stored sizes by database, queried at most every few seconds, because any client may read the metrics."""
 
     def __init__(self, ask: Callable[[], Iterable[Sequence[str]]], *, seconds: float = 10) -> None:
         """ask: returns database, octets on disk, rows."""
@@ -60,7 +60,7 @@ class Sizes:
         self._lock = threading.Lock()
 
     def refresh(self) -> None:
-        """Query, if it is time and no other thread does."""
+        """Query, if it is due and no other thread is doing so."""
         if self._lock.acquire(blocking=False):
             try:
                 if time.monotonic() - self._asked >= self._seconds:

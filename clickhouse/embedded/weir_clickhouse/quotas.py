@@ -1,8 +1,8 @@
-"""Quotas: how much one user may query in an interval of time, as ClickHouse counts it.
+"""Quotas: the amount that one user may query in a time interval, as ClickHouse counts it.
 
 The engine inside this process knows only one user, so the front keeps the sums itself: before a statement it checks
 that no quota is used up, and afterwards adds the statement's cost. It lets a running statement finish; a
-clickhouse-server breaks it off.
+clickhouse-server interrupts it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Quotas:
                     used["execution_time"] += took
 
     def _of(self, user: str, quota: Quota) -> _Usage:
-        """The sums of the interval that now is in."""
+        """The sums of the current interval."""
         begun = int(self._clock()) // quota.seconds * quota.seconds
         usage = self._usage.get((user, quota.seconds))
         if usage is None or usage.begun != begun:

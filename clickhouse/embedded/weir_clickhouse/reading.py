@@ -77,7 +77,7 @@ def _parse(text: bytes, longest: int, *, complete: bool) -> Statement:
 
 
 def looked_through(data: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
-    """The same data, and whether they were few enough to be searched; raises if they must not be accepted."""
+    """The same data, and whether they were small enough to search; raises an error if they must not be accepted."""
     held = bytearray()
     for piece in data:
         held += piece

@@ -1,6 +1,7 @@
 """ClickHouse's HTTP interface, in front of `Engine`: the server that listens.
 
-The way of a request: `connections.Waiting` until its head is there → `gateway.Gateway.respond` → its path → `query.Query`.
+The way of a request: `connections.Waiting` until its head is complete → `gateway.Gateway.respond` → its path →
+`query.Query`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,6 @@ class Server(cheroot.server.HTTPServer):
         return bool(self.ready)
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
-        """Nothing for a client that hangs up; the rest to stderr."""
+        """Logs errors to stderr, except for clients that disconnect."""
         if level > 20 and "Broken pipe" not in msg:
             super().error_log(msg, level, traceback)

@@ -1,7 +1,7 @@
 """Sessions: the state that `session_id` carries from one request to the next.
 
 This module keeps settings (SET) and the database (USE) and applies them to each request's own connection. Only a
-session that has made a temporary table keeps a connection, because the table lives in it.
+session that has created a temporary table keeps a connection, because the table exists only in it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Sessions:
 
     @contextmanager
     def use(self, user: str, params: Mapping[str, str]) -> Iterator[Session]:
-        """The session of a request, for this request alone.
+        """The session of a request, reserved for this request.
 
         Raises error 373 while another request has it, 372 if session_check=1 and there is none, 374 for a bad timeout.
         """

@@ -1,5 +1,5 @@
-"""Parses a statement: its kind, where an INSERT's data begin, its FORMAT clause. `refusals` decides which ones nobody
-may send.
+"""Parses a statement: its kind, where an INSERT's data begin, its FORMAT clause. `refusals` decides which statements no
+user may send.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ def excerpt(text: bytes, position: int) -> str:
 
 
 def with_output(statement: Statement, path: str, output_format: str) -> bytes:
-    """The statement's text, its result written to `path` (a pipe of the front's own making) in `output_format`."""
+    """The statement's text, changed to write its result to `path` (a pipe that the front end creates) in
+    `output_format`."""
     clause = f" INTO OUTFILE '{path}' APPEND COMPRESSION 'none' FORMAT {output_format} ".encode()
     start, end = statement.format_at
     if start >= 0:

@@ -22,14 +22,15 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * Writes the classes that follow from {@code schemas/flow.proto} and its options: the columns of
- * the tables that batches fill, the code that writes a record into them, and the code that refuses
- * a record that they cannot hold. Maven runs it before it compiles, with the schemas' descriptor
- * set and the folder to write to.
+ * Generates the classes from {@code schemas/flow.proto} and its options: the columns of the tables
+ * that batches fill, the code that writes a record into them, and the code that refuses a record
+ * that they cannot hold. Maven runs it before it compiles, with the schemas' descriptor set and the
+ * folder to write to.
  *
- * <p>Each of some fifty fields of each record passes through this code, so it is spelt out: a loop
- * over fields would make a call for each that the JVM cannot inline, and method handles put
- * together at the start run slowly until they are compiled, for the first million records or so.
+ * <p>Each of some fifty fields of each record passes through this code, so the generated code is
+ * unrolled: a loop over fields would make a call for each that the JVM cannot inline, and method
+ * handles composed at the start run slowly until they are compiled, for the first million records
+ * or so.
  */
 public final class FlowCode {
   /** Enums of columns are numbered from 0 without gaps. */
@@ -42,7 +43,7 @@ public final class FlowCode {
   private final Descriptor known;
   private final Descriptor kept;
 
-  /** What a batch holds, and the constant of Table that names the table of it. */
+  /** The content of a batch, and the constant of Table for its table. */
   private enum Filled {
     FLOWS("Flow"),
     NAT_EVENTS("NatEvent"),

@@ -1,4 +1,4 @@
--- One statement of each kind that migrations hold; what they are on a cluster is in sample.golden.sql.
+-- One statement of each kind that migrations hold; sample.golden.sql has their cluster form.
 CREATE TABLE IF NOT EXISTS flows
 (
     ts    DateTime('UTC') COMMENT 'Start of the interval; and more' CODEC(Delta, ZSTD(1)),

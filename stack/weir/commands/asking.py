@@ -38,7 +38,7 @@ def ledger(
     since: Annotated[str, typer.Option(help="How far back: 90s, 10min, 1h, 2d.")] = "10min",
     until: Annotated[
         str,
-        typer.Option(help="Leave out intervals younger than this; the newest are still in transit."),
+        typer.Option(help="Leave out intervals more recent than this; their records are still in transit."),
     ] = "20s",
     probe: Annotated[str | None, typer.Option(help="One probe alone.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the rows, the sums, the findings.")] = False,
@@ -89,13 +89,13 @@ def nat(
     who: Annotated[str, typer.Argument(metavar="ADDRESS:PORT", help="The address and port that others saw.")],
     at: Annotated[str, typer.Option(metavar="TIME", help="The moment, ISO 8601, UTC: 2026-11-22T18:30:05Z.")],
     protocol: Annotated[str | None, typer.Option(help="tcp, udp, icmp, sctp or a number.")] = None,
-    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The destination that saw it.")] = None,
+    to: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The destination that saw the address.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Find who had an address and port at a moment, from the reports of translators (NAT) and firewalls.
+    """Find who had an address and port at a given time, from the reports of translators (NAT) and firewalls.
 
-    Where a translator maps the address and port inwards, the answer is the server behind it. One answer or "not known",
-    with the reports before and after. The exit status is 1 if it is unknown.
+    If a translator maps the address and port inwards, the answer is the server behind it. Prints one answer or "not
+    known", with the reports before and after that time. The exit status is 1 if the answer is not known.
 
     Example: weir nat 192.0.2.7:4711 --at 2026-11-22T18:30:05Z --protocol tcp
     """

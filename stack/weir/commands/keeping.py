@@ -18,7 +18,9 @@ from weir.storage.service import alone
 
 
 def backup(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Created if absent; each backup has its own.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Directory for this backup alone; created if absent.")
+    ],
     base: Annotated[Path | None, typer.Option(help="An earlier backup; only newer data is written. Keep both.")] = None,
 ) -> None:
     """Back up every table of the store, with a manifest that verifies the backup. Nothing stops for it.

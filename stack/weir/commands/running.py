@@ -28,7 +28,8 @@ def up(
 ) -> None:
     """Start Kafka, ClickHouse, Flink, Superset and the agents, and wait until each is healthy.
 
-    It stays until Ctrl-C, which stops everything again; with --detach it returns, and `weir down` stops the stack.
+    The command runs until Ctrl-C, which stops everything again; with --detach it returns, and `weir down` stops the
+    stack.
 
     Example: weir up --detach
     """

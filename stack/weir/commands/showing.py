@@ -17,7 +17,8 @@ def demo(
     once: Annotated[bool, typer.Option(help="Run the demo, check the result, and stop.")] = False,
     seconds: Annotated[int, typer.Option(min=5, help="Seconds of traffic before the report.")] = 25,
 ) -> None:
-    """Show the whole path with live traffic: two network namespaces, an HTTP and a DNS server, clients.
+    """Demonstrate the whole path with live traffic: two network namespaces with an HTTP server, a DNS server and
+    clients.
 
     Example: weir demo --pcap capture.pcap
     """

@@ -30,8 +30,8 @@ def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json",
 def keep(
     every: Annotated[float, typer.Option(min=0, help="Keep running, and repeat after this many minutes.")] = 0,
 ) -> None:
-    """Make room: drop partitions beyond their tier's age, and, if the budget is spent, of tiers beyond their share; write
-    the daily lists.
+    """Make room: drop partitions that exceed their tier's age and, if the budget is spent, partitions of tiers that
+    exceed their share. Also write the daily lists.
 
     `weir up` runs it as a service (storage.every_minutes).
 

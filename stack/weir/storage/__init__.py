@@ -1,1 +1,2 @@
-"""The store's size and age: partitions that go first, the forecast, daily lists, and the service that keeps all of it."""
+"""The store's size and age: partitions to drop first, the forecast, daily lists, and the service that maintains
+them."""

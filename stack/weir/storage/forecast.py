@@ -18,8 +18,8 @@ from weir.storage.times import DAY_S, iso
 
 @dataclass(frozen=True)
 class TierSize:
-    """A tier: its size, its first moment (seconds, 0 for an empty one), its growth per day, its retention in days
-    (None: for ever), and whether the law sets it.
+    """A tier: its size, the time of its oldest row (seconds, 0 if it is empty), its growth per day, its retention in
+    days (None: for ever), and whether the law sets that retention.
     """
 
     tier: str
@@ -32,14 +32,14 @@ class TierSize:
 
     @property
     def octets_at_age(self) -> float:
-        """Octets that the tier will have when its oldest rows reach their full age, at today's rate."""
+        """Octets that the tier will take when its oldest rows reach their full age, at today's rate."""
         return self.octets if self.days is None else max(self.octets, self.octets_per_day * self.days)
 
 
 @dataclass(frozen=True)
 class Law:
-    """Disk use of the tiers that the law requires, at their full age and today's rate, and the budget left for the
-    other tiers, which would need `asked` at their full age. All in octets.
+    """Disk use of the legally required tiers at their full age and today's rate, and the budget left for the other
+    tiers, which would need `asked` at their full age. All in octets.
     """
 
     octets: int
@@ -70,8 +70,8 @@ def law_first(tiers: list[TierSize], allowed: int) -> Law:
 
 
 def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[TierSize]:
-    """The sizes of each tier. A day's growth is the average of the last week, or of the store's age if shorter: a
-    month's partition of a store that is a day old holds one day.
+    """The sizes of each tier. The daily growth is the average over the last week, or over the store's age if that is
+    shorter: in a store that is a day old, a month's partition holds one day.
     """
     since = min((one.begin for one in found if one.table == "flows" and one.begin > now - 40 * DAY_S), default=0)
     out = []
@@ -133,12 +133,12 @@ class Survey:
 
     @property
     def part(self) -> float:
-        """Used part of the budget."""
+        """The fraction of the budget that is used."""
         return self.used / max(self.budget, 1)
 
     @property
     def law(self) -> Law:
-        """The disk use that the law requires, and the rest of the budget."""
+        """The disk use of legally required data, and the rest of the budget."""
         return law_first(self.tiers, self.budget)
 
     def law_says(self) -> str:
@@ -146,7 +146,7 @@ class Survey:
         return self.law.says(next((tier.days for tier in self.tiers if tier.tier == "raw"), None))
 
     def beyond_says(self) -> str:
-        """One sentence if the store stays beyond its budget, whatever may be dropped; else empty."""
+        """One sentence if the store exceeds its budget even after all possible drops; else empty."""
         if not self.beyond:
             return ""
         return (

@@ -1,4 +1,4 @@
-"""Partitions of the store's tables, the disk they are on, and which of them go first."""
+"""Partitions of the store's tables, their disk, and the order in which to drop them."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Partition:
 
     @property
     def law(self) -> bool:
-        """Whether the law fixes how long it is kept."""
+        """Whether the law fixes its retention."""
         return self.tier in TIERS and TIERS[self.tier].law
 
     def ended(self, now: float) -> int:
-        """Its end; of a partition of the future, which a wrong clock may have made, the time it was first seen."""
+        """Its end; for a partition in the future, which a wrong clock may have caused, the time it was first seen."""
         return self.end if self.begin <= now else self.first_seen
 
     def age_s(self, now: float) -> float:
         """Seconds since its end or since it was first seen, whichever is less; for legally required data, since its end.
 
-        Its last change does not count: merges and removals rewrite parts without making records younger.
+        Its last change does not count, because merges and removals rewrite parts without making records younger.
         """
         return now - (self.ended(now) if self.law else max(self.ended(now), self.first_seen))
 
@@ -73,7 +73,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Emptied:
-    """Columns of a partition whose retention has ended, although that of its rows has not."""
+    """Columns of a partition whose own retention has ended before that of the rows."""
 
     partition: Partition
     columns: tuple[str, ...]
@@ -113,7 +113,7 @@ def note_partitions(admin: ClickHouse) -> None:
 
 
 def forget_partitions(admin: ClickHouse, gone: Collection[tuple[str, str]]) -> None:
-    """Forget when these partitions, (table, name), were first seen: should they come again, they are new."""
+    """Forget when these partitions, (table, name), were first seen; if they appear again, they count as new."""
     if gone:
         pairs = ", ".join(f"('{table}', '{name}')" for table, name in sorted(gone))
         admin.execute(f"ALTER TABLE partitions_seen DELETE WHERE (name, partition) IN ({pairs})", mutations_sync="2")
@@ -157,20 +157,21 @@ def kept_days(stack: Stack) -> dict[str, float]:
 
 
 def shortage(space: Disk) -> int:
-    """Octets that must go, whatever the tiers' shares, so that a twentieth of the disk is free."""
+    """Octets to drop, regardless of the tiers' shares, so that a twentieth of the disk is free."""
     return max(space.total // 20 - space.free, 0)
 
 
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float, short: int = 0) -> list[Dropped]:
     """The partitions to drop: first by age, then until the rest fits into `allowed` octets.
 
-    What the law keeps and the tiers kept for ever have their room first, and the others share what is left. A tier that takes
-    more than its share loses its oldest partitions, raw records before rows of windows and hours. The present and the last
-    day stay, so that too small a budget does not stop the present: if they are why the rest does not fit, tiers lose of their
-    share, too.
+    Legally required tiers and those kept for ever take their room first; the others share the rest. A tier that
+    exceeds its share loses its oldest partitions, raw records before window and hourly rows. Today's and yesterday's
+    partitions stay, so that too small a budget does not remove current data; if these are the reason why the rest does
+    not fit, tiers shrink below their shares as well.
 
-    Where what has to stay exceeds `allowed` by itself, no loss would make it fit: each tier then keeps its share of all of
-    `allowed`, and loses of it only if the disk runs full: while `short` octets (`shortage`) are not free.
+    If the partitions that must stay exceed `allowed` by themselves, no drop would make them fit: each tier then keeps
+    its share of the whole of `allowed`, and loses part of it only if the disk runs full, that is, until `short` octets
+    (`shortage`) are free.
     """
     out, left = [], []
     for one in found:
@@ -205,7 +206,7 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
 def due_columns(
     found: list[Partition], held: dict[tuple[str, str], set[str]], days: dict[str, float], now: float
 ) -> list[Emptied]:
-    """Columns whose legal retention has ended before that of their rows; `held`: by `columns_held`."""
+    """Columns whose legal retention has ended before that of their rows; `held` comes from `columns_held`."""
     out = []
     for name, tier in TIERS.items():
         for one in found:
@@ -217,7 +218,7 @@ def due_columns(
 
 
 def columns_held(admin: ClickHouse) -> dict[tuple[str, str], set[str]]:
-    """Those columns that `due_columns` may ask for, by table and partition, where a part holds values of them."""
+    """Of the columns that `due_columns` may request, those that still hold values, by table and partition."""
     wanted = {(table, column) for tier in TIERS.values() for table, own in tier.columns.items() for column in own}
     pairs = ", ".join(f"('{table}', '{column}')" for table, column in sorted(wanted))
     rows = admin.rows(
@@ -228,7 +229,7 @@ def columns_held(admin: ClickHouse) -> dict[tuple[str, str], set[str]]:
 
 
 def empty(admin: ClickHouse, due: Emptied) -> None:
-    """Empty columns of a partition. The engine links the files of the others, and rewrites small parts alone."""
+    """Empty columns of a partition. The engine links the files of the other columns, and rewrites only small parts."""
     name = _literal(due.partition)
     commands = ", ".join(f"CLEAR COLUMN {column} IN PARTITION {name}" for column in due.columns)
     admin.execute(f"ALTER TABLE {due.partition.table} {commands}", mutations_sync="2")

@@ -61,7 +61,7 @@ GROUP BY scope, probe, customer, dimension, direction, number, remainder
 
 
 def _of_day(day: str) -> str:
-    """Condition on windows that begin on the day, UTC."""
+    """A condition that selects windows that begin on the day, UTC."""
     return f"ts >= toDateTime('{day} 00:00:00', 'UTC') AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY"
 
 
@@ -85,8 +85,8 @@ class _RollUp:
         return int(admin.rows(f"SELECT sum(cityHash64(list, ts, newest)) AS it FROM ({newest})")[0]["it"])
 
     def shrunk(self, admin: ClickHouse, day: str) -> bool:
-        """Whether the source has lost rows of the day: by age or for want of disk. The list, which is kept for ever, then stays
-        as it is.
+        """Whether the source has lost rows of the day, because of their age or for lack of disk. If so, the list, which
+        is kept for ever, stays as it is.
         """
         if not any(_there(admin, table, day) for table in self.lists):
             return False
@@ -109,8 +109,8 @@ class _RollUp:
         return bool(admin.rows(missing))
 
     def begin(self, admin: ClickHouse, day: str) -> None:
-        """Note that the lists of the day are being written, and from which windows: a day that breaks off is written again,
-        but never from fewer.
+        """Record that the lists of the day are being written, and from which windows: an interrupted day is written
+        again, but never from fewer windows.
         """
         windows = "[]"
         if self.source != "hosts_daily":
@@ -125,7 +125,7 @@ class _RollUp:
         )
 
     def done(self, admin: ClickHouse, day: str, fingerprint: int, rows: int) -> None:
-        """Note that the lists of the day are written."""
+        """Record that the lists of the day are complete."""
         admin.execute(
             "INSERT INTO roll_ups (day, source, fingerprint, rows, done_at, windows)"
             f" SELECT day, source, {fingerprint}, {rows}, now64(3), windows FROM roll_ups FINAL WHERE {self._noted(day)}"
@@ -135,7 +135,7 @@ class _RollUp:
         return f"day = '{day}' AND source = '{self.source}'"
 
     def written(self, admin: ClickHouse, day: str) -> bool:
-        """Whether the lists add up to their source: after a removal that never adds up to the raw records."""
+        """Whether the lists add up to their source; after a removal they never add up to the raw records."""
         if self.source != "hosts_daily":
             return False
         columns = "sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received"
@@ -145,7 +145,7 @@ class _RollUp:
 
     def complete(self, admin: ClickHouse, day: str) -> bool:
         """Whether the daily rows include all raw records of the day: a block is in `flows` before the views have filled
-        the other tables, and after a crash much earlier.
+        the other tables, after a crash even long before.
         """
         if self.source != "hosts_daily":
             return True
@@ -171,12 +171,12 @@ _ROLL_UPS = (
 
 
 def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None) -> Iterator[tuple[str, str, int]]:
-    """Write the daily lists of every finished day that changed since they were written, or of one day in any case.
+    """Write the daily lists of every finished day that changed since they were written, or of one given day.
 
-    A day changes as long as its raw records are kept: they have one partition per day. Windows without raw records are
-    added up once. Yields the day, the table and the number of rows, as each is done. A day interrupted half-way is not
-    marked as done, and is written again; so is a day whose raw records are newer than the rows that views derived from
-    them. A list whose source has lost rows of the day stays; raises WeirError where that day was asked for.
+    A day can change as long as its raw records exist, in one partition per day. Windows without raw records are
+    added up once. Yields the day, the table and the number of rows, as each is done. An interrupted day is not marked
+    as done and is written again; so is a day whose raw records are newer than the rows that views derived from them. A
+    list whose source has lost rows of the day stays unchanged; if that day was requested, this raises WeirError.
     """
     moment = time.time() if now is None else now
     today = datetime.fromtimestamp(moment, UTC).date()
@@ -212,7 +212,7 @@ def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None
 
 
 def _days_of_windows(admin: ClickHouse) -> set[date]:
-    """Days with windows that were never added up. The engine skips granules of other days."""
+    """Days with windows that are not in any daily list yet. The engine skips granules of other days."""
     rows = admin.rows(
         "SELECT DISTINCT toString(toDate(ts)) AS day FROM mixes"
         " WHERE toDate(ts) NOT IN (SELECT day FROM roll_ups FINAL WHERE source = 'mixes' AND fingerprint != 0)"

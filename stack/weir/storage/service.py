@@ -36,7 +36,7 @@ from weir.storage.times import iso, seconds
 
 @contextmanager
 def alone(stack: Stack) -> Iterator[None]:
-    """Hold the lock that lets only one process of this stack change the store's tiers; waits for it."""
+    """Wait for and hold the lock that lets only one process of this stack change the store's tiers."""
     stack.prepare()
     with (stack.run / "storage.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -44,7 +44,8 @@ def alone(stack: Stack) -> Iterator[None]:
 
 
 def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[str]:
-    """One round: write due daily lists, drop partitions that are too old or too much. Yields one line per action."""
+    """One round: write the daily lists that are due, and drop partitions that are too old or exceed the budget. Yields
+    one line per action."""
     moment = time.time() if now is None else now
     failed: WeirError | None = None
     with alone(stack):

@@ -1,4 +1,4 @@
-"""Moments and days, as the store's tables and people write them."""
+"""Conversion of times and days between the store's format and a readable one."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ pub struct BenchDecodeArgs {
     /// Number of flows; an interval has two records of each, one for each direction
     #[arg(long, value_name = "N", default_value_t = 12_000, value_parser = clap::value_parser!(u32).range(12..=10_000_000))]
     pub flows: u32,
-    /// How long the flows of records lasted, ms; more than 9000 reaches into further intervals
+    /// How long the flows of records lasted, ms; more than 9000 spans further intervals
     #[arg(long, value_name = "MS", default_value_t = 8000, value_parser = clap::value_parser!(u32).range(..=86_000_000))]
     pub lasting: u32,
     /// Leave next hop, autonomous systems and prefix lengths out of the templates of NetFlow v9 and IPFIX
@@ -51,7 +51,7 @@ pub struct BenchDecodeArgs {
     /// Also add up the records and encode the batches to publish
     #[arg(long)]
     pub metered: bool,
-    /// Write the datagrams to a file instead, each after its length in two octets, higher one first
+    /// Write the datagrams to a file instead, each after its length in two octets, the higher one first
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
 }

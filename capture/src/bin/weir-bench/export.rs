@@ -1,6 +1,6 @@
 //! `weir-bench export`: the cost of exporting, measured over generated records in memory.
 //!
-//! It does what an export's thread does with a batch: decodes it and writes each record in the export's form. It does
+//! Like an export's thread, it decodes a batch and writes each record in the export's format. It does
 //! not send.
 
 use anyhow::bail;

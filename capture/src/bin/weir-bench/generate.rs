@@ -49,19 +49,19 @@ pub struct GenerateArgs {
     /// Workers, and so partitions, of each probe
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: u32,
-    /// Records a second in all, or `max`
+    /// Records per second in total, or `max`
     #[arg(long, value_name = "RATE", default_value = "max")]
     pub rate: String,
     /// Flow records of one probe in one interval
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub per_interval: u64,
-    /// Different sources of all probes in 30 s, about
+    /// Approximate number of different sources of all probes in 30 s
     #[arg(long, value_name = "N", default_value_t = 96_000)]
     pub sources: u32,
     /// Number of distinct flows per worker, through which records cycle; without it each record is a flow of its own
     #[arg(long, value_name = "N")]
     pub flows: Option<u64>,
-    /// Percentage of records that are a flood: a SYN each, from any address to one
+    /// Percentage of records that belong to a flood: each a SYN from any address to a single one
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub flood: u32,
     /// Length of the intervals
@@ -75,7 +75,7 @@ pub struct GenerateArgs {
     pub end_now: bool,
 }
 
-/// Octets that may wait for Kafka, over all probes.
+/// Octets that may wait for Kafka, for all probes together.
 const QUEUE_OCTETS: u64 = 256 << 20;
 
 /// Services with their protocol and their share of flows, in percent.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long a failed client may take to return its messages.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
-/// Takes librdkafka's answers: deliveries, errors, log lines.
+/// Handles librdkafka's answers: deliveries, errors, log lines.
 pub(super) struct Answers(Arc<KafkaShared>);
 
 impl ClientContext for Answers {
@@ -60,7 +60,7 @@ impl ProducerContext for Answers {
                     self.0.metrics.error(&format!("{code:?}"));
                 }
                 if !asked_back && self.0.throttle.allow(&format!("delivery {code:?}")) {
-                    tracing::warn!("Kafka did not take a message for {} ({error}): trying again", message.topic());
+                    tracing::warn!("Kafka did not accept a message for {} ({error}): trying again", message.topic());
                 }
                 if matches!(
                     code,

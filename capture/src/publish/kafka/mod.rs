@@ -5,9 +5,9 @@
 //! Kafka has acknowledged it. No message expires: a live capture sheds one only when the queue is full (a replay waits
 //! instead), and the gap in the sequence numbers shows it.
 //!
-//! A live capture has a [`spool`](super::spool) on disk behind that queue. While Kafka is away it holds all messages;
-//! while Kafka is slow, those that came after the queue was half full. One order holds for all: librdkafka's messages are
-//! older than the spool's, and new ones go behind the spool's.
+//! A live capture has a [`spool`](super::spool) on disk behind that queue. While Kafka is away the spool holds all
+//! messages; while Kafka is slow, it holds those that arrived after the queue was half full. All messages stay in one
+//! order: librdkafka's are older than the spool's, and new ones go behind the spool's.
 
 mod client;
 pub mod metrics;
@@ -116,7 +116,7 @@ fn open_spool(options: SpoolOptions, shared: &KafkaShared) -> Option<Spool> {
     let spool = Spool::open(options)
         .inspect_err(|error| {
             shared.metrics.spool_error();
-            tracing::error!("{error:#}: what Kafka does not take waits in memory alone");
+            tracing::error!("{error:#}: messages that Kafka does not accept wait only in memory");
         })
         .ok()?;
     if !spool.is_empty() {
@@ -139,8 +139,8 @@ impl KafkaSink {
                 shared.metrics.shed(cause, 1, octets);
                 if shared.throttle.allow("shed") {
                     tracing::error!(
-                        "Kafka does not take messages and the queue of {bound} octets is full ({cause}): messages are \
-                         shed (weir_probe_messages_shed_total counts them, gaps in their sequence tell which)"
+                        "Kafka does not accept messages and the queue of {bound} octets is full ({cause}): messages are \
+                         shed (weir_probe_messages_shed_total counts them, gaps in their sequence show which)"
                     );
                 }
                 return Ok(());

@@ -15,8 +15,8 @@ pub struct KafkaOptions {
     pub workers: u32,
     /// Bound of the queue in memory.
     pub queue_octets: u64,
-    /// Whether a full queue holds its workers up (replays) or sheds (live captures).
+    /// Whether a full queue blocks its workers (replays) or sheds messages (live captures).
     pub wait: bool,
-    /// Where messages go that Kafka does not accept; `None`: they wait only in memory.
+    /// Where to keep messages that Kafka does not accept; `None`: only in memory.
     pub spool: Option<SpoolOptions>,
 }

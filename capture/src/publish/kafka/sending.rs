@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const REFRESH: Duration = Duration::from_secs(60);
 /// Kafka is away when it acknowledges nothing for this time although messages wait for it.
 const AWAY: Duration = Duration::from_secs(5);
-/// How long to wait at the queue, with messages under way and without.
+/// How long to wait at the queue, with messages in flight and without.
 const BUSY: Duration = Duration::from_millis(5);
 const QUIET: Duration = Duration::from_millis(100);
 /// Maximum messages of the spool in flight: the others stay on disk, where they take no memory.
@@ -35,7 +35,7 @@ pub(super) struct Sending {
     pending: VecDeque<Outgoing>,
     incoming: VecDeque<TopicMessage>,
     next_number: u64,
-    /// A message came back: until all are answered, nothing new may overtake it.
+    /// A message came back: until Kafka has answered all others, no new message may overtake it.
     held: bool,
     /// Kafka is away, or a topic is missing.
     away: bool,
@@ -173,7 +173,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends new messages the way that keeps the order: behind what is in the spool, if anything is.
+    /// Sends new messages so that the order is kept: behind those in the spool, if there are any.
     fn sort_incoming(&mut self) {
         if self.away {
             self.keep_pending();
@@ -236,7 +236,7 @@ impl Sending {
                     self.say_failed();
                     renew(&mut self.producer, &self.shared)?;
                 } else if self.shared.throttle.allow("send") {
-                    tracing::warn!("Kafka's client does not take a message ({error}): trying again");
+                    tracing::warn!("Kafka's client does not accept a message ({error}): trying again");
                 }
                 break;
             }
@@ -363,7 +363,7 @@ impl Sending {
     }
 }
 
-/// Puts messages that came back to their places before those that were not sent yet.
+/// Puts messages that came back to their places, ahead of those not sent yet.
 fn take_back(pending: &mut VecDeque<Outgoing>, returned: Vec<Outgoing>) {
     pending.extend(returned);
     pending.make_contiguous().sort_by_key(|outgoing| outgoing.ticket.number);

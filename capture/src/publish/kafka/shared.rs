@@ -30,7 +30,7 @@ pub(super) struct Outgoing {
     pub(super) message: TopicMessage,
 }
 
-/// Kafka does not let this client write: a replay ends, a live capture goes on trying.
+/// Kafka does not let this client write: a replay ends, a live capture keeps trying.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("Kafka refuses this client for {topic} ({error}): run `weir probe add {probe}`, and see [kafka] properties")]
 pub struct Refused {
@@ -55,11 +55,11 @@ pub(super) struct KafkaShared {
     pub(super) spool_fails: AtomicBool,
     pub(super) metrics: KafkaMetrics,
     pub(super) throttle: Throttle,
-    /// Set when nothing may wait any more.
+    /// Set when no message may wait any longer.
     pub(super) give_up: Arc<AtomicBool>,
     /// The reason why Kafka will never accept a message, if it gave one.
     pub(super) refused: Mutex<Option<Refused>>,
-    /// The topics exist; librdkafka gets no message before.
+    /// Whether the topics exist; librdkafka gets no messages before they do.
     pub(super) ready: AtomicBool,
     pub(super) brokers: OwnTraffic,
 }
@@ -121,7 +121,7 @@ impl KafkaShared {
         if self.throttle.allow(cause) {
             tracing::error!(
                 "the spool gave up {messages} messages ({cause}; weir_probe_messages_shed_total counts them, gaps in \
-                 their sequence tell which)"
+                 their sequence show which)"
             );
         }
     }

@@ -2,7 +2,7 @@
 //! measure capture.
 //!
 //! Frames go to a MAC address that no station has, so the receiver's own stack answers none of them. An XDP program
-//! makes them in the kernel where that works (`blast/xdp.rs`); elsewhere they go through a socket (`blast/socket.rs`).
+//! generates them in the kernel if that works (`blast/xdp.rs`); otherwise they go through a socket (`blast/socket.rs`).
 
 mod socket;
 pub mod xdp;
@@ -30,7 +30,7 @@ pub struct BlastArgs {
     /// Network namespace it is in, as `ip netns` names it
     #[arg(long, value_name = "NAME", default_value = "")]
     pub netns: String,
-    /// Other end of a veth pair, which is made to take frames from an XDP program as long as this runs
+    /// Other end of a veth pair, which must accept frames from an XDP program while this runs
     #[arg(long, value_name = "NETNS/INTERFACE")]
     pub peer: Option<String>,
     /// Octets of a frame, with its frame check sequence
@@ -45,13 +45,13 @@ pub struct BlastArgs {
     /// TCP SYNs, not UDP
     #[arg(long)]
     pub syn: bool,
-    /// Packets a second at most [default: as many as one thread sends]
+    /// Maximum packets per second [default: as many as one thread sends]
     #[arg(long, value_name = "RATE")]
     pub rate: Option<f64>,
     /// Ends after this time, s
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub seconds: f64,
-    /// Ends after this many packets
+    /// End after this many packets
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     pub packets: u64,
 }

@@ -3,7 +3,7 @@
 //! them to the interface.
 //!
 //! The interface's driver must take redirected frames. One end of a veth pair does so while the other end receives by
-//! NAPI, for which an XDP program there sees that lets everything pass.
+//! NAPI; an XDP program there, which lets everything pass, ensures that.
 
 use super::BlastArgs;
 use super::{BlastSent, DESTINATION, DESTINATIONS, Frames, SOURCE, SOURCE_PORT, SOURCES, SPREAD};
@@ -31,11 +31,11 @@ const LIVE_FRAMES: u32 = 1 << 1;
 pub const XDP_DROP: i32 = 1;
 const KTIME_GET_NS: i32 = 5;
 const REDIRECT: i32 = 23;
-/// A constant of 64 bits is the address of a map's first value.
+/// Here a 64-bit constant is the address of a map's first value.
 const MAP_VALUE: u8 = 2;
 
-/// Runs before frames are handed over. With more, their pages, which the kernel reuses, leave the processor's cache;
-/// with fewer, handing over costs more. The ring of a veth pair's end holds 256.
+/// Number of runs after which frames are handed over. With more frames, their pages, which the kernel reuses, no longer
+/// fit into the processor's cache; with fewer, handing over costs more. The ring of a veth pair's end holds 256.
 const BATCH: u32 = 32;
 /// Frames per reading of the clock, which takes a tenth of a frame's time. A power of two.
 pub const BURST: i32 = 16;
@@ -43,7 +43,7 @@ pub const BURST: i32 = 16;
 pub const FRACTION: i32 = 16;
 /// How often to check whether all frames are sent.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How long an interface may take until it has counted the first frame, and the last.
+/// How long an interface may take to count the first frame, and the last.
 const FIRST_COUNTED: Duration = Duration::from_millis(50);
 const LAST_COUNTED: Duration = Duration::from_secs(1);
 
@@ -107,7 +107,7 @@ impl Generator {
         args: &BlastArgs,
     ) -> anyhow::Result<Generator> {
         if let Some(Peer { name, link: Err(error) }) = &peer {
-            bail!("{name} takes no XDP program: {error}");
+            bail!("{name} accepts no XDP program: {error}");
         }
         let period = args.rate.map_or(0, |rate| (1e9 / rate * f64::from(1 << FRACTION)) as u64);
         let length = Duration::from_secs_f64(args.seconds).as_nanos() as u64;
@@ -207,7 +207,7 @@ fn monotonic_ns() -> u64 {
 pub struct ProgramState {
     /// Index of the next frame.
     pub number: u64,
-    /// Time of the second burst, before it of the first, ns of the monotonic clock.
+    /// Time of the second burst (until then, of the first), ns of the monotonic clock.
     start: u64,
 }
 
@@ -259,8 +259,8 @@ fn constant(register: u8, value: u64) -> [XdpInstruction; 2] {
     [step(0x18, register, 0, value as i32), step(0, 0, 0, (value >> 32) as i32)]
 }
 
-/// The program: redirects the next frame if it is due, and else drops the one it was run with. Registers: r6 the context,
-/// r7 its state, r8 the number, r2 the frame.
+/// The program: redirects the next frame if it is due; otherwise drops the frame with which it was run. Registers: r6
+/// the context, r7 its state, r8 the number, r2 the frame.
 fn code(map: c_int, interface: i32, frames: &Frames, plan: BlastPlan) -> Vec<XdpInstruction> {
     let mut code = vec![step(0xbf, 0x16, 0, 0)]; // r6 = r1
     let mut to_drop = Vec::new();

@@ -9,9 +9,9 @@ import io.weir.jobs.mixes.Mixes;
 import io.weir.jobs.topn.Topn;
 import java.util.List;
 
-/** The registry of jobs: a new one is a class and a line here. */
+/** The registry of jobs; a new job is a class and a line here. */
 public final class Jobs {
-  /** All jobs, in the order that they are described in. */
+  /** All jobs, in the order in which the documents describe them. */
   public static final List<Job> ALL =
       List.of(new Ingest(), new Topn(), new Indicators(), new Mixes(), new Filters(), new Health());
 

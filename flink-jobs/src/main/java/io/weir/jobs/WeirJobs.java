@@ -26,8 +26,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Runs Weir's jobs: by {@code java -jar} in a small cluster of its own, by {@code flink run} on the
- * given one.
+ * Runs Weir's jobs: with {@code java -jar} in a small embedded cluster, with {@code flink run} on
+ * an existing one.
  */
 public final class WeirJobs {
   private static final Logger LOG = LoggerFactory.getLogger(WeirJobs.class);

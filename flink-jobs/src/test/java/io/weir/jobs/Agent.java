@@ -11,10 +11,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 
-/**
- * A worker of an agent that makes its records up: sequences, closing records and their sums are as
- * they should be.
- */
+/** A worker of an agent with made-up records, but correct sequences, closing records and sums. */
 public final class Agent {
   private final String probe;
   private final int worker;
@@ -27,7 +24,7 @@ public final class Agent {
   private long totalOctets;
   private boolean first = true;
 
-  /** Distinct sources, destinations and ports are drawn from about this many flows. */
+  /** Sources, destinations and ports are chosen at random from about this many flows. */
   private int distinct = 10_000;
 
   public Agent(String probe, int worker, int workers, long epoch, int intervalMs) {

@@ -29,15 +29,15 @@ import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.junit.jupiter.api.Test;
 
 /**
- * What bookkeeping costs at 1,000 probes of 4 workers: CPU seconds of each operator in 30 s of live
- * reading, and the state of an idle probe. {@code make bench-bookkeeping}. The operators run in
- * Flink's test harness, one thread; what they send on is thrown away.
+ * The cost of bookkeeping at 1,000 probes of 4 workers: CPU seconds of each operator in 30 s of
+ * live reading, and the state of an idle probe. {@code make bench-bookkeeping}. The operators run
+ * in Flink's test harness, in one thread; their output is discarded.
  */
 public final class BookkeepingBench {
   private static final int PROBES = Integer.getInteger("weir.probes", 1_000);
   private static final int WORKERS = 4;
 
-  /** Probes of operators that keep each probe apart; the result is multiplied. */
+  /** Number of probes for operators that keep each probe separately; the result is scaled up. */
   private static final int DRAWN = Math.min(PROBES, 40);
 
   private static final int INTERVAL_MS = 10_000;
@@ -45,7 +45,7 @@ public final class BookkeepingBench {
   private static final int ROUND_MS = 30_000;
   private static final long BASE_MS = 1_767_225_600_000L;
 
-  /** Rounds before the measured one: as many windows are kept for late data. */
+  /** Rounds before the measured one: the number of windows that are kept for late data. */
   private static final int ROUNDS = 13;
 
   /** Intervals before the measured ones: more than the ledger keeps in detail. */
@@ -53,7 +53,7 @@ public final class BookkeepingBench {
 
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
 
-  /** CPU seconds of 30 s, by what they were spent on. */
+  /** CPU seconds in 30 s, by purpose. */
   private final Map<String, Double> cpu = new TreeMap<>();
 
   /** Octets of state of one probe, by operator. */
@@ -91,7 +91,7 @@ public final class BookkeepingBench {
     return "site-%04d".formatted(number);
   }
 
-  /** Agents of so many probes, each worker one. */
+  /** Agents of this many probes, one for each worker. */
   private static List<Agent> agents(int probes) {
     List<Agent> agents = new ArrayList<>();
     for (int number = 0; number < probes * WORKERS; number++) {
@@ -145,7 +145,7 @@ public final class BookkeepingBench {
     }
   }
 
-  /** Ledger and health, which keep each probe apart: some probes, for a long time. */
+  /** Ledger and health, which keep each probe separately: some probes, for a long time. */
   private void byProbe() throws Exception {
     List<Agent> agents = agents(DRAWN);
     try (Stage<RawMessage, Accepted> accept =

@@ -13,8 +13,9 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * What {@code counters} and {@code counter_means} must hold: each counter of a message that came is
- * a row, and means of half a minute and of five minutes are of all that came in time.
+ * The expected rows of {@code counters} and {@code counter_means}: each counter of a received
+ * message is a row, and means over half a minute and five minutes cover all messages that came in
+ * time.
  */
 final class CounterOracle {
   private static final long[] SPANS_S = {30, 300};
@@ -25,7 +26,7 @@ final class CounterOracle {
   /** Packets and octets by the key of the row. */
   private final Map<String, long[]> means = new TreeMap<>();
 
-  /** Windows that something came too late for, with their scope. */
+  /** Windows for which some data came too late, with their scope. */
   private final Set<String> late = new HashSet<>();
 
   void message(Event event) throws InvalidProtocolBufferException {

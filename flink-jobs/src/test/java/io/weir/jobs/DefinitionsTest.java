@@ -37,7 +37,7 @@ class DefinitionsTest {
     return WindowTables.all();
   }
 
-  /** {@code mvn test -Dweir.golden=write} writes the files anew. */
+  /** {@code mvn test -Dweir.golden=write} writes the files again. */
   @Test
   void theCommittedStatementsAreThoseOfTheDeclarations() throws IOException {
     if ("write".equals(System.getProperty("weir.golden"))) {
@@ -58,8 +58,8 @@ class DefinitionsTest {
 
   /**
    * Whether columns are the same in name, type, comment and order. An enumeration of lists may have
-   * become longer since the migration, which the file in {@code clickhouse/lists} brings about:
-   * what it had must be as it was.
+   * grown since the migration, through the file in {@code clickhouse/lists}; its earlier names must
+   * be unchanged.
    */
   private static void assertSame(List<String> migrated, List<String> declared) {
     assertEquals(

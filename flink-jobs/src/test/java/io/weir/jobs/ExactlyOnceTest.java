@@ -38,7 +38,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** The sink in a running job that fails, before a server that fails too: every row once. */
+/** The sink in a running job that fails, with a server that fails too: every row is stored once. */
 @Timeout(120)
 @Tag("engine")
 @Execution(ExecutionMode.SAME_THREAD)

@@ -15,8 +15,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Rows as lines that a person can read, held against a file. {@code mvn test -Dweir.golden=write}
- * writes the files anew: look at what has changed before it is committed.
+ * Rows as readable lines, compared with a file. {@code mvn test -Dweir.golden=write} writes the
+ * files again: review the changes before you commit them.
  */
 final class Golden {
   private Golden() {}

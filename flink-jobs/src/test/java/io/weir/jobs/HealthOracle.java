@@ -16,32 +16,32 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * Which alerts {@code health} must raise and end, and when at the latest, from what {@code
- * docs/how-to/alerts.md} says; and which it must not raise.
+ * The alerts that {@code health} must raise and close, and the latest times for it, according to
+ * {@code docs/how-to/alerts.md} ; and the alerts that it must not raise.
  */
 final class HealthOracle {
-  /** Three intervals and the grace. */
+  /** The length of three intervals plus the grace. */
   private static final long SILENT_FROM_MS = 50_000;
 
-  /** Two answers of Kafka, and one second. */
+  /** The time between two answers from Kafka, plus one second. */
   private static final long NOTICED_MS = 11_000;
 
   private static final long FORGET_MS = 3_600_000;
 
-  /** More than jobs are away. */
+  /** Longer than any downtime of the jobs. */
   private static final long QUIET_MS = 3_600_000;
 
-  /** What is known of one worker. */
+  /** The data known about one worker. */
   private static final class Worker {
     long epoch;
 
-    /** Sequences of the newest run that came. */
+    /** Received sequences of the newest run. */
     final Set<Long> came = new HashSet<>();
 
     long first;
     long closed = -1;
 
-    /** When closing records came, and whether each said that the agent stops. */
+    /** When closing records came, and whether each announced the agent's stop. */
     final TreeMap<Long, Boolean> closings = new TreeMap<>();
 
     boolean isSilent(long at, long enrolled) {
@@ -52,7 +52,7 @@ final class HealthOracle {
     }
   }
 
-  /** An alert: when it was first told of, and when it was said to be closed. */
+  /** An alert: when it was first reported, and when its closing was reported. */
   private static final class Told {
     long opened = Long.MAX_VALUE;
     long closed = Long.MAX_VALUE;
@@ -60,13 +60,13 @@ final class HealthOracle {
 
   private final Map<String, TreeMap<Integer, Worker>> probes = new TreeMap<>();
 
-  /** When packets were first told of as dropped, by probe. */
+  /** When drops were first reported, by probe. */
   private final Map<String, Long> drops = new HashMap<>();
 
-  /** When a gap in the sequences or sums that do not add up were first to be seen, by probe. */
+  /** When a gap in the sequences, or sums that do not add up, first became visible, by probe. */
   private final Map<String, Long> gaps = new HashMap<>();
 
-  /** Probes of which something came twice, late, or of which an agent was killed. */
+  /** Probes with a repeated or late message, or with a killed agent. */
   private final Set<String> uneven = new TreeSet<>();
 
   private final Map<String, Long> enrolled = new HashMap<>();
@@ -89,7 +89,7 @@ final class HealthOracle {
     }
   }
 
-  /** A message that came for the first time. */
+  /** Processes a message that came for the first time. */
   void message(Event event, FlowMessage message) {
     Worker worker =
         probes
@@ -132,7 +132,7 @@ final class HealthOracle {
     }
   }
 
-  /** Whether all that came in has gone somewhere, in packets and in octets. */
+  /** Whether all input is accounted for, in packets and in octets. */
   private static boolean adds(Conservation sums) {
     Volume in = sums.getCaptured();
     Volume before = sums.getCarriedIn();
@@ -196,7 +196,9 @@ final class HealthOracle {
     return alerts.values().stream().anyMatch(told -> told.opened <= at && told.closed > at);
   }
 
-  /** An alert is open while and only while some worker is silent, a few seconds later. */
+  /**
+   * Checks that an alert is open exactly while some worker is silent, with a few seconds' delay.
+   */
   private void silence(Oracle oracle, String probe, TreeMap<String, Told> alerts) {
     if (!uneven.contains(probe)) {
       boolean wanted = isSilent(probe, end) && !isRetired(probe);
@@ -224,7 +226,7 @@ final class HealthOracle {
     }
   }
 
-  /** That what was first to be seen at a time was told of soon. */
+  /** Checks that an alert followed soon after its cause first became visible. */
   private void toldBy(
       Oracle oracle,
       String probe,

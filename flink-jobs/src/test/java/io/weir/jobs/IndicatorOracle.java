@@ -12,8 +12,8 @@ import java.util.function.ToLongFunction;
 
 /**
  * The expected rows of {@code top_indicators}: the senders of SYNs, and the hosts whose first
- * contacts failed. A SYN is judged in the window in which the time for its answer ends; the answer
- * may come until the end of that window ({@code docs/explanation/windows.md}, Unanswered SYNs).
+ * contacts failed. A window judges the SYNs whose answer timeout ends in it; the answer may come
+ * until the end of that window ({@code docs/explanation/windows.md}, Unanswered SYNs).
  */
 final class IndicatorOracle {
   private static final long ANSWER_MS = 10_000;
@@ -82,7 +82,7 @@ final class IndicatorOracle {
     dst.tcpPackets += sum.packets();
   }
 
-  /** Counts the destinations that were tried, and are judged in this window. */
+  /** Counts the attempted destinations that this window judges. */
   private void judge(long window, Scope scope, Map<String, Host> hosts) {
     Map<String, Map<String, Boolean>> contacts = new HashMap<>();
     for (long tried : new long[] {window - Oracle.WINDOW_MS, window}) {

@@ -18,9 +18,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Every job on every trace in its folder of {@code src/test/resources}: what comes out is the
- * golden file of the same name, and the same comes out where every operator is stopped and started
- * again from its state in mid-stream.
+ * Every job on every trace in its folder of {@code src/test/resources}: the output must equal the
+ * golden file of the same name, even if every operator is stopped and started again from its state
+ * in mid-stream.
  */
 class JobTraceTest {
   private static final Path RESOURCES = Path.of("src/test/resources");
@@ -64,7 +64,7 @@ class JobTraceTest {
     assertEquals(lines, run(events, factory, all), "with a restart before every event");
   }
 
-  /** The rows in the order of their text: Flink promises none between keys. */
+  /** The rows in the order of their text: Flink guarantees no order between keys. */
   private static String run(List<String> trace, TraceJobs.Factory factory, Set<Integer> restarts)
       throws Exception {
     List<String> lines = new ArrayList<>(TraceJobs.run(trace, factory, restarts).lines());

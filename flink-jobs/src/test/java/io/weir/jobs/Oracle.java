@@ -25,25 +25,25 @@ import java.util.function.Function;
 import java.util.function.ToLongFunction;
 
 /**
- * What the tables must hold when all is quiet, by plain sums over the messages that came: written
- * from what the documents promise ({@code docs/explanation/windows.md}, {@code design.md}), with
- * nothing of the jobs' own code.
+ * The expected contents of the tables once all input is processed, computed by plain sums over the
+ * received messages: written from the promises in the documents ({@code
+ * docs/explanation/windows.md}, {@code design.md}), without any of the jobs' own code.
  *
- * <p>A record that came within {@link #LATE_MS} of its window's end is in the window's rows. One
- * that came later may be, or not: rows of its window lie between the two sums.
+ * <p>A record that came within {@link #LATE_MS} after its window's end is in the window's rows. A
+ * record that came later may or may not be in them: rows of its window lie between the two sums.
  */
 final class Oracle {
   static final long WINDOW_MS = 30_000;
   static final long MIX_MS = 60_000;
   static final int TOP = 3;
 
-  /** For how long after its end a window takes in what comes late. */
+  /** How long after its end a window accepts late data. */
   static final long LATE_MS = 300_000;
 
   private static final String NATION = "";
 
   record FlowKey(String src, int srcPort, String dst, int dstPort, int protocol) {
-    /** The same for both directions. */
+    /** A key that is the same for both directions. */
     String eitherWay() {
       String one = src + ":" + srcPort;
       String other = dst + ":" + dstPort;
@@ -85,13 +85,13 @@ final class Oracle {
     }
   }
 
-  /** What one probe saw in one window. */
+  /** The flows that one probe saw in one window. */
   static final class Seen {
     final Map<FlowKey, Sum> flows = new LinkedHashMap<>();
     long overflowPackets;
     long overflowOctets;
 
-    /** Of all, what came later than windows promise to take. */
+    /** Of all data, the part that came too late for windows to guarantee it. */
     long lateOctets;
 
     boolean isLate;
@@ -99,7 +99,7 @@ final class Oracle {
     /** Messages that came after the window's end. */
     long afterEnd;
 
-    /** The number of the event that brought the last one. */
+    /** The number of the event with the last message. */
     int lastEvent;
 
     long octets() {
@@ -116,7 +116,7 @@ final class Oracle {
     final Set<FlowKey> flows = new HashSet<>();
   }
 
-  /** What came of one interval of one worker. */
+  /** The data received for one interval of one worker. */
   private static final class Part {
     long batches;
     long records;
@@ -127,10 +127,10 @@ final class Oracle {
     boolean several;
   }
 
-  /** A closing record: when it came, and until when its worker has closed windows. */
+  /** A closing record: when it came, and up to which time its worker has closed windows. */
   private record Mark(long at, int event, long epoch, long until) {}
 
-  /** Of the event that is read. */
+  /** The number of the event being read. */
   private int number;
 
   /** Whether the jobs stopped. */
@@ -172,7 +172,7 @@ final class Oracle {
     }
   }
 
-  /** What each probe saw in each window. */
+  /** The flows that each probe saw in each window. */
   TreeMap<Long, TreeMap<String, Seen>> windows() {
     return windows;
   }
@@ -318,7 +318,7 @@ final class Oracle {
 
   // ---- comparing ----
 
-  /** Where the rows of a job are not what they must be. */
+  /** The differences between a job's rows and the expected ones. */
   List<String> differences(String job, TraceJobs.Outcome outcome) {
     differences.clear();
     same(job + ": states kept in the end", outcome.kept(), 0);
@@ -342,7 +342,7 @@ final class Oracle {
     return List.copyOf(differences);
   }
 
-  /** A row as names and values; null where it is of another table. */
+  /** A row as names and values; null if it belongs to another table. */
   static Map<String, String> row(String line, String table) {
     if (!line.startsWith(table + " ")) {
       return null;
@@ -367,7 +367,7 @@ final class Oracle {
     return text.toString();
   }
 
-  /** The newest version of each row of a table, by key; of equal ones the first. */
+  /** The newest version of each row of a table, by key; among equal versions, the first. */
   static Map<String, Map<String, String>> newest(List<String> lines, String table, String... key) {
     Map<String, Map<String, String>> newest = new TreeMap<>();
     for (String line : lines) {
@@ -460,7 +460,10 @@ final class Oracle {
 
   // ---- windows ----
 
-  /** The scopes of a window: name to flows, with the overflow and what was left out. */
+  /**
+   * The scopes of a window: their flows by name, with overflow records and the omitted
+   * observations.
+   */
   record Scope(
       int kind, String probe, int customer, Map<FlowKey, Sum> flows, long[] overflow, long twice) {
     String key(long window) {
@@ -506,7 +509,7 @@ final class Oracle {
     return scopes;
   }
 
-  /** Each flow from the probe that is preferred. */
+  /** Each flow, as the preferred probe saw it. */
   private Map<FlowKey, Sum> nation(Map<String, Seen> probes) {
     record Observation(String probe, FlowKey key, long rate) {}
     Map<String, List<Observation>> observed = new LinkedHashMap<>();
@@ -573,8 +576,8 @@ final class Oracle {
   }
 
   /**
-   * That a probe's rows say that all of its workers have closed the window, if they have; and that
-   * a window's rows are not written again and again.
+   * Checks that a probe's rows show that all of its workers have closed the window, if they have,
+   * and that a window's rows are not rewritten needlessly.
    */
   private void reported(long window, Scope scope, Map<String, Map<String, String>> rows, Seen own) {
     Map<String, String> first = rows.get(scope.key(window) + " 1 1");
@@ -607,8 +610,8 @@ final class Oracle {
   }
 
   /**
-   * Whether a probe's window and the one before were closed in time, after all that came of them:
-   * then there is one version, which has it all.
+   * Whether a probe's window and the previous one were closed in time, after all of their data:
+   * then there is a single version, with all of the data.
    */
   private boolean isSaidOnce(long window, String probe) {
     if (stops) {
@@ -645,7 +648,7 @@ final class Oracle {
         .sum();
   }
 
-  /** Whether all workers of a probe closed the window; null where the schedule leaves it open. */
+  /** Whether all workers of a probe closed the window; null if the schedule leaves it open. */
   private Boolean complete(String probe, long end) {
     Boolean complete = true;
     for (int worker = 0; worker < workersOfProbe.getOrDefault(probe, 1); worker++) {
@@ -664,15 +667,15 @@ final class Oracle {
     return complete;
   }
 
-  /** Whether the rows say that they are not exact, because memory did not suffice. */
+  /** Whether the rows state that they are inexact, because memory was insufficient. */
   private static boolean isCoarse(Map<String, Map<String, String>> rows, String scope) {
     Map<String, String> first = rows.get(scope + " 1 1");
     return first != null && number(first, "error_octets") > 0;
   }
 
   /**
-   * Rows of a window that something came too late for, or that are not exact: between what had to
-   * be there and all.
+   * Checks rows of a window with late data, or inexact rows: their values must lie between the
+   * required minimum and the total.
    */
   private void bounds(
       long window,
@@ -713,16 +716,16 @@ final class Oracle {
     };
   }
 
-  /** The rest of a row that stands in its place. */
+  /** The rest of a row that is at its expected rank. */
   interface Rest<K> {
     void check(String where, K key, Map<String, String> row);
   }
 
   /**
-   * That the places of a list hold the largest values, each of another key.
+   * Checks that the ranks of a list hold the largest values, each with a different key.
    *
    * @param place of the list in {@code rows}: window, scope, probe, customer and list
-   * @param values of all that may be listed; 0 is not
+   * @param values of everything that may be listed, except 0
    */
   <K> void list(
       String table,

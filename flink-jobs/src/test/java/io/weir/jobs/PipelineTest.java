@@ -18,7 +18,7 @@ import org.apache.flink.streaming.api.graph.StreamNode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The graph of each choice of jobs. */
+/** The graph for each selection of jobs. */
 class PipelineTest {
   private static StreamGraph graph(String jobs) throws Exception {
     String[] arguments = {"--checkpoints", "/nowhere", "--jobs", jobs};

@@ -8,23 +8,23 @@ import java.util.Random;
 import java.util.TreeMap;
 
 /**
- * What several agents, Kafka and a person with a hand on the switch may do to the jobs in some
- * minutes, drawn from a seed and written as a {@link Trace}: probes of one or two workers, one flow
- * seen by several of them, batches and closing records lost, late, repeated, workers held up for
- * minutes and heard all at once, agents restarted or stopped, clocks that step, floods beyond what
- * an agent keeps, messages that are none, and jobs stopped and started from their state at any
- * moment. After it {@link #QUIET_S} pass in which nothing comes.
+ * Random events over some minutes, chosen by a seed and written as a {@link Trace}, of several
+ * agents, Kafka, and a person who stops and starts the jobs: probes of one or two workers, one flow
+ * seen by several of them, batches and closing records that are lost, late or repeated, workers
+ * whose messages are delayed for minutes and then arrive all at once, agents restarted or stopped,
+ * clocks that step, floods beyond an agent's bounds, malformed messages, and jobs stopped and
+ * started from their state at any time. After it come {@link #QUIET_S} seconds without messages.
  */
 final class Schedule {
-  /** For how long nothing comes at the end: longer than anything waits. */
+  /** Length of the silence at the end: longer than any wait. */
   static final int QUIET_S = 900;
 
-  /** For how long a probe that is not listed any more is remembered. */
+  /** How long the jobs remember a probe that is no longer listed. */
   private static final int FORGET_S = 3_600;
 
   private static final int INTERVAL_S = 10;
 
-  /** A line of the trace. {@code order} keeps what one worker sends in its order. */
+  /** A line of the trace. {@code order} keeps one worker's messages in their order. */
   private record Line(double at, long order, String text) {
     @Override
     public String toString() {
@@ -34,14 +34,14 @@ final class Schedule {
 
   private final Random random;
 
-  /** Draws how the jobs start again, apart from all else. */
+  /** Chooses how the jobs restart, independently of everything else. */
   private final Random restarts;
 
   private final List<Line> lines = new ArrayList<>();
   private final List<String> flows = new ArrayList<>();
   private long order;
 
-  /** The first interval in which nothing is on any wire, and for how long, seconds. */
+  /** The first interval in which no wire has packets, and the length of that silence in seconds. */
   private int silentFrom;
 
   private int silentS;
@@ -138,7 +138,7 @@ final class Schedule {
     add(Math.max(last, end + down) + quiet, "now");
   }
 
-  /** With how many subtasks the jobs start again: often with one. */
+  /** The number of subtasks with which the jobs restart, often one. */
   private String parallelism() {
     return restarts.nextInt(3) == 0 ? " " + (2 + restarts.nextInt(3)) : "";
   }
@@ -159,7 +159,7 @@ final class Schedule {
         : "192.0.2." + (1 + random.nextInt(4));
   }
 
-  /** What one worker sends. Its clock is the agent's; what is held up comes later. */
+  /** What one worker sends. It follows the agent's clock; delayed messages arrive later. */
   private void worker(String name, int rate, int intervals) {
     double held = 0; // until then, nothing of this worker comes
     boolean calm = chance(0.3);
@@ -232,7 +232,7 @@ final class Schedule {
     }
   }
 
-  /** What a closing record says of packets that are in no record; seldom what does not add up. */
+  /** A closing record's counts of packets that are in no record; rarely, these do not add up. */
   private String sums(boolean calm) {
     StringBuilder sums = new StringBuilder();
     for (String name : List.of("carried", "ring", "not-metered")) {
@@ -284,7 +284,7 @@ final class Schedule {
     return records.toString();
   }
 
-  /** What a record of TCP says more. */
+  /** The additional fields of a TCP record. */
   private String tcp() {
     StringBuilder more = new StringBuilder();
     more.append(chance(0.3) ? ";syn=" + random.nextInt(4) + ",0" : "");
@@ -296,7 +296,7 @@ final class Schedule {
     return more.toString();
   }
 
-  /** Counters of an interval; a label that counted nothing is absent. */
+  /** Counters of an interval, without labels that counted nothing. */
   private String counters() {
     StringBuilder counters = new StringBuilder();
     for (String label : List.of("web/in", "web/out", "mail/in", "size/64")) {

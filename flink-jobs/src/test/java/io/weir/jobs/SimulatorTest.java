@@ -11,15 +11,15 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * The jobs on schedules that nobody wrote ({@link Schedule}), held against plain sums ({@link
- * Oracle}): one process, no clock, no sleep. {@code make simulate SEEDS=1000} runs more of them; a
- * seed that fails is made smaller and printed as a trace.
+ * The jobs on random schedules ({@link Schedule}), compared with plain sums ({@link Oracle}): one
+ * process, no clock, no sleep. {@code make simulate SEEDS=1000} runs more of them; a seed that
+ * fails is made smaller and printed as a trace.
  */
 class SimulatorTest {
   private static final List<String> JOBS =
       List.of("ingest", "topn", "indicators", "mixes", "filters", "health");
 
-  /** Lines that a schedule is not made smaller by. */
+  /** Lines that reducing a schedule never removes. */
   private static final String KEPT =
       "\\S+ (probe|retire|declare|prefix|to|now|checkpoint|crash|window-entries|seldom-barriers)\\b.*";
 
@@ -37,7 +37,7 @@ class SimulatorTest {
     assertEquals("", String.join("\n", failed));
   }
 
-  /** What is wrong with the rows of a seed's schedule, and the schedule made smaller. */
+  /** The errors in the rows of a seed's schedule, and the reduced schedule. */
   private static List<String> failures(long seed) {
     List<String> lines = Schedule.of(seed);
     List<String> failed = new ArrayList<>();
@@ -60,7 +60,7 @@ class SimulatorTest {
     }
   }
 
-  /** The fewest lines, about, that still fail: halves are left out, then quarters, and so on. */
+  /** About the fewest lines that still fail: leaves out halves, then quarters, and so on. */
   private static List<String> smaller(String job, List<String> lines) {
     List<String> smallest = lines;
     for (int length = lines.size() / 2; length >= 1; length /= 2) {

@@ -31,8 +31,8 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * A job's input, in a form that a person can read. Each line is a time (seconds after {@link
- * #BASE_MS}), what happens then, and to which worker:
+ * A job's input, in readable form. Each line is a time (seconds after {@link #BASE_MS}), what
+ * happens then, and to which worker:
  *
  * <pre>
  *   0  probe alpha partitions=2 workers=2       enrols a probe; its list is polled every 5 s from then on
@@ -51,7 +51,7 @@ import java.util.TreeMap;
  *   13 restart alpha/0 [interval=SECONDS]       the agent's worker begins a new run
  *   14 raw alpha/0 cause TEXT                   a message that is not one; or `raw alpha/0 major`, `probe`, `worker`, `port`
  *   15 prefix 10.0.0.0/8 [id=N] [customer=N] [site=S] [national]     is declared from now on
- *   15 declare alpha [site=S] [rank=N] [one-way]                     what is said of a probe
+ *   15 declare alpha [site=S] [rank=N] [one-way]                     declares a probe
  *   15 to alpha/0 SECONDS                       the worker's open interval begins then, whatever the clock says
  *   16 behind alpha/0 N                         N messages come to the partition, and are not read
  *   0  window-entries N                         what windows hold at most, in all
@@ -64,7 +64,7 @@ import java.util.TreeMap;
  *
  * A line whose action begins with {@code lost-} counts for the agent, but its message does not
  * come; {@code late} N brings the Nth lost message of the partition. The agent's sequences, sums
- * and closing records follow by themselves.
+ * and closing records are computed automatically.
  */
 final class Trace {
   /** 2026-01-01T00:00:00Z. */
@@ -84,8 +84,8 @@ final class Trace {
   }
 
   /**
-   * Something that happens: a message, a list of probes or a stop of the jobs, with the time until
-   * they are back and the number of subtasks from then on; where none of them, only time passes.
+   * An event: a message, a list of probes or a stop of the jobs, with the time until they are back
+   * and the number of subtasks from then on; if it is none of these, only time passes.
    */
   record Event(
       long at, RawMessage message, Enrolment enrolment, Stop stop, long downMs, int parallelism) {
@@ -108,7 +108,7 @@ final class Trace {
     boolean opened = true;
     Conservation.Builder total = Conservation.newBuilder();
 
-    /** Of the last interval: what waited in the agent, and before it. */
+    /** Packets of the last interval that waited in the agent, and before it. */
     long carried;
 
     long ring;
@@ -140,12 +140,12 @@ final class Trace {
     return 1_000_000;
   }
 
-  /** Whether barriers come only now and then. */
+  /** Whether barriers come only occasionally. */
   static boolean seldomBarriers(List<String> lines) {
     return lines.stream().anyMatch(line -> line.endsWith(" seldom-barriers"));
   }
 
-  /** The events of lines; {@code name} says in errors where they are from. */
+  /** The events of the lines; {@code name} identifies their origin in errors. */
   static List<Event> read(String name, List<String> lines) throws IOException {
     Trace trace = new Trace();
     for (String line : lines) {
@@ -464,7 +464,10 @@ final class Trace {
     return message;
   }
 
-  /** What waits across the close, and what waited before: fragments that end without a flow. */
+  /**
+   * Packets that wait beyond the close, and those that waited before: fragments that end without a
+   * flow.
+   */
   private static void waiting(Conservation.Builder sums, Worker worker, List<String> words) {
     long carried = Long.parseLong(option(words, "carried", "0"));
     long ring = Long.parseLong(option(words, "ring", "0"));

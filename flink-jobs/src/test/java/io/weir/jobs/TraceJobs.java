@@ -36,30 +36,26 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.apache.flink.streaming.api.operators.StreamFlatMap;
 
-/**
- * The jobs as traces and schedules run them: their operators one behind the other, rows as lines.
- */
+/** The jobs for traces and schedules: their operators in sequence, and rows as lines. */
 final class TraceJobs {
   private TraceJobs() {}
 
-  /** A job: takes events, gives lines. */
+  /** A job: takes events, returns lines. */
   abstract static class Job implements AutoCloseable {
-    /** Timers of jobs are looked at so often while nothing comes. */
+    /** Interval at which the jobs' timers are checked while no message comes. */
     private static final long STEP_MS = 5_000;
 
     boolean seldomBarriers;
     private long now;
 
-    /** Rows that are put in order in the end. */
+    /** Rows that are sorted at the end. */
     final List<String> rows = new ArrayList<>();
 
     abstract List<Stage<?, ?>> stages();
 
     abstract void event(Event event, List<String> out) throws Exception;
 
-    /**
-     * Lets time pass until the event, as timers of running jobs notice it, and then has it happen.
-     */
+    /** Lets time pass until the event, firing timers as in running jobs, and then applies it. */
     final void happen(Event event, List<String> out) throws Exception {
       for (long at = now + STEP_MS; now != 0 && at < event.at(); at += STEP_MS) {
         event(new Event(at, null, null), out);
@@ -68,10 +64,10 @@ final class TraceJobs {
       event(event, out);
     }
 
-    /** What a checkpoint's barrier drives out. */
+    /** The output that a checkpoint's barrier triggers. */
     void barrier(List<String> out) throws Exception {}
 
-    /** States that are to be released in the end. */
+    /** States that must be released in the end. */
     int kept() {
       return 0;
     }
@@ -107,7 +103,7 @@ final class TraceJobs {
     }
   }
 
-  /** The lines that came out, and how many states were left that are to be released. */
+  /** The output lines, and the number of states that were not released but should have been. */
   record Outcome(List<String> lines, int kept) {}
 
   /** The jobs by the folders of their traces. */
@@ -127,12 +123,12 @@ final class TraceJobs {
           entries -> new Health());
 
   interface Factory {
-    /** Makes the job; its windows hold at most so many entries. */
+    /** Creates the job; its windows hold at most this many entries. */
     Job make(int windowEntries) throws Exception;
   }
 
   /**
-   * What comes of a trace, with a restart before the events of these numbers and where the trace
+   * The output of a trace, with restarts before the events with these numbers and where the trace
    * has one.
    */
   static Outcome run(List<String> trace, Factory factory, Set<Integer> restarts) throws Exception {
@@ -158,9 +154,10 @@ final class TraceJobs {
   }
 
   /**
-   * From a checkpoint on to the next crash; what came out since is not stored. Then the jobs start
-   * from the checkpoint and read at once what has come meanwhile: each partition in its order, one
-   * ahead of another. Returns the number of the last event that was read so.
+   * Runs from a checkpoint to the next crash; output since the checkpoint is not stored. The jobs
+   * then start from the checkpoint and read all messages that came meanwhile at once: each
+   * partition in its order, some partitions ahead of others. Returns the number of the last event
+   * read in this way.
    */
   private static int crash(Job job, List<Event> events, int checkpoint, List<String> lines)
       throws Exception {

@@ -41,7 +41,7 @@ final class AddressFile {
   /**
    * Reads the file whole.
    *
-   * @throws IOException if it is unreadable or of the wrong kind; the message is one line
+   * @throws IOException if the file is unreadable or of the wrong kind; the message is one line
    */
   static Content read(Path path, Kind kind) throws IOException {
     // Into memory: a file that is written over while it is mapped would end the process.
@@ -110,7 +110,7 @@ final class AddressFile {
         : 0;
   }
 
-  /** A record of a file of autonomous systems. The reader makes it, so it is public. */
+  /** A record of a file of autonomous systems. Public, because the reader creates it. */
   public static final class Origin {
     final Long number;
     final String name;

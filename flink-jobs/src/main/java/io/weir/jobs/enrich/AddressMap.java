@@ -26,17 +26,20 @@ public final class AddressMap {
     this.six = six.trimmed();
   }
 
-  /** Ranges of both families, those without a value included. */
+  /** Number of ranges of both families, including those without a value. */
   int ranges() {
     return four.size + six.size;
   }
 
-  /** Collects prefixes in any order; of equal ones the last counts. */
+  /** Collects prefixes in any order; if two are equal, the last one counts. */
   public static final class Builder {
     private final List<Entry> four = new ArrayList<>();
     private final List<Entry> six = new ArrayList<>();
 
-    /** Addresses whose first {@code length} bits are those of {@code address} have this value. */
+    /**
+     * Assigns this value to the addresses whose first {@code length} bits are those of {@code
+     * address}.
+     */
     public void add(InetAddress address, int length, int value) {
       byte[] bytes = address.getAddress();
       if (address instanceof Inet4Address) {
@@ -97,7 +100,7 @@ public final class AddressMap {
   }
 
   private record Entry(long high, long low, long endHigh, long endLow, int value) {
-    /** Sorted by start; of equal starts the wider first. The sort is stable. */
+    /** Sorted by start; with equal starts, the wider prefix comes first. The sort is stable. */
     static int compare(Entry a, Entry b) {
       int order = Long.compareUnsigned(a.high, b.high);
       order = order != 0 ? order : Long.compareUnsigned(a.low, b.low);

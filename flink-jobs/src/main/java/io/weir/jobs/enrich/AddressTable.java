@@ -4,8 +4,8 @@ import io.weir.jobs.enrich.AddressMap.Ranges;
 import java.util.Arrays;
 
 /**
- * Several {@link AddressMap}s as one, so that one search finds the values of all of them: the cost
- * of a look-up is waiting for memory, and here it waits once. A search covers the starts of the
+ * Several {@link AddressMap}s combined, so that one search finds the values of all of them: a
+ * look-up mostly waits for memory, and here it waits only once. A search covers the starts of the
  * ranges that begin with the address's first 16 bits. Immutable, so any thread may read it.
  */
 public final class AddressTable {
@@ -106,7 +106,7 @@ public final class AddressTable {
     return values[place + map];
   }
 
-  /** Ranges that begin wherever one of several begins. */
+  /** Ranges that begin wherever a range of any of the maps begins. */
   private static final class Joined {
     final long[] high;
     final long[] low;

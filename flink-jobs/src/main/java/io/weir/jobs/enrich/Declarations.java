@@ -17,7 +17,7 @@ final class Declarations {
   static final String PREFIXES = "weir.prefixes";
   static final String PROBES = "weir.probes";
 
-  /** Further ones are refused, so that memory is bounded. */
+  /** Further declarations are refused, so that memory is bounded. */
   static final int MAX_PREFIXES = 1_000_000;
 
   private static final int MAX_PROBES = 100_000;
@@ -27,7 +27,7 @@ final class Declarations {
   enum Cause {
     /** The payload is not the expected protobuf message. */
     MALFORMED,
-    /** The schema is newer, or not stated. */
+    /** The schema version is newer than this program's, or missing. */
     MAJOR,
     /** The message does not match its key. */
     WRONG_KEY,
@@ -56,7 +56,7 @@ final class Declarations {
   private final Map<String, Prefix> prefixes = new LinkedHashMap<>();
   private final Map<String, Known.Probe> probes = new HashMap<>();
 
-  /** Takes one message; a null or empty value removes what the key names. */
+  /** Processes one message; a null or empty value removes the declaration of that key. */
   void apply(String topic, String key, byte[] value) throws Refused {
     boolean prefix = topic.equals(PREFIXES);
     if (value == null || value.length == 0) {

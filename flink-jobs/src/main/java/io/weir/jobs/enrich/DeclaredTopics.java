@@ -17,13 +17,13 @@ import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Follows the topics {@code weir.prefixes} and {@code weir.probes}: reads them whole, then what is
- * new, until its thread is interrupted. After a failure, and when a topic comes or goes, it reads
- * all of them again; until it has, the previous data stays in use. A missing topic counts as an
- * empty one.
+ * Follows the topics {@code weir.prefixes} and {@code weir.probes}: reads them from the beginning,
+ * then new messages as they arrive, until its thread is interrupted. After a failure, and when a
+ * topic appears or disappears, it reads all topics again; until it has finished, the previous data
+ * stays in use. A missing topic counts as an empty one.
  */
 final class DeclaredTopics implements Runnable {
-  /** Changes within this time make one new table. */
+  /** Changes within this time are combined in one new table. */
   private static final long COALESCE_MS = 300;
 
   private static final long POLL_MS = 500;
@@ -61,7 +61,7 @@ final class DeclaredTopics implements Runnable {
         properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
   }
 
-  /** Opens when the topics, as they were at the start, have been read. */
+  /** Opens once all messages that were in the topics at the start have been read. */
   CountDownLatch whole() {
     return whole;
   }

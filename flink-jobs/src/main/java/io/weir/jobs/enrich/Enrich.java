@@ -16,8 +16,8 @@ import org.apache.flink.util.Collector;
 import org.apache.flink.util.OutputTag;
 
 /**
- * Adds to each record of each batch the data known about its two ends. Everything else passes as it
- * is. Keeps no state: what is known comes from {@link Lookups}.
+ * Adds the data known about both ends to each record of each batch. All other messages pass
+ * unchanged. Keeps no state: the data comes from {@link Lookups}.
  */
 public final class Enrich extends ProcessFunction<Accepted, Accepted> {
   private static final long serialVersionUID = 1;

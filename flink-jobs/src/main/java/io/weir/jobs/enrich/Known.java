@@ -4,7 +4,10 @@ import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
 
-/** All data that enriches records, as of one moment. Immutable: each update creates a new one. */
+/**
+ * All data that enriches records, as of one point in time. Immutable: each update creates a new
+ * one.
+ */
 public final class Known {
   /** Nothing known. */
   public static final Known NOTHING =
@@ -13,7 +16,7 @@ public final class Known {
   /** Of {@code weir.prefixes}. */
   final Prefixes prefixes;
 
-  /** Of {@code weir.probes}, by name. */
+  /** Declared probes ({@code weir.probes}), by name. */
   final Map<String, Probe> probes;
 
   /** AS numbers (unsigned) by address. */
@@ -51,7 +54,7 @@ public final class Known {
     return addresses.find(high, low);
   }
 
-  /** Index in {@link #prefixes} of the prefix found. */
+  /** Index in {@link #prefixes} of the longest prefix that contains the address. */
   int prefix(int found) {
     return addresses.value(found, 0);
   }
@@ -67,9 +70,9 @@ public final class Known {
   /**
    * The declaration of a probe.
    *
-   * @param site where it stands, empty for nowhere
-   * @param rank among the probes that see the same flow: the lower comes first
-   * @param oneWay it sees one direction of each flow only
+   * @param site where the probe is, empty if it has none
+   * @param rank among the probes that see the same flow: the lowest comes first
+   * @param oneWay whether it sees only one direction of each flow
    */
   public record Probe(String site, int rank, boolean oneWay) {
     /** The default declaration, for probes without one. */
@@ -79,7 +82,7 @@ public final class Known {
   /**
    * Names by number.
    *
-   * @param builtAt when the file was built that they are from, seconds from 1970
+   * @param builtAt when their file was built, seconds from 1970
    */
   public record Names(SortedMap<Integer, String> byNumber, long builtAt) {
     static final Names NONE = new Names(new TreeMap<>(), 0);

@@ -3,7 +3,7 @@ package io.weir.jobs.enrich;
 import java.io.Serializable;
 import org.apache.flink.metrics.MetricGroup;
 
-/** Where {@link Enrich} looks things up. */
+/** The look-ups that {@link Enrich} uses. */
 public interface Lookups extends AutoCloseable {
   /** The current data; call again for each batch. */
   Known now();

@@ -10,8 +10,8 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * The declared prefixes as they were at one moment. The data of a prefix are found by its index,
- * which {@link #places} gives; index 0 is that of addresses without a prefix. Never changes.
+ * The declared prefixes at one point in time. The index of a prefix, which {@link #places} returns,
+ * gives access to its data; index 0 stands for addresses without a prefix. Never changes.
  */
 public final class Prefixes {
   private static final Pattern ADDRESS = Pattern.compile("[0-9]+(\\.[0-9]+){3}|[0-9a-fA-F:.]*:.*");
@@ -56,7 +56,7 @@ public final class Prefixes {
   }
 
   /**
-   * Built from prefixes that {@link #check} lets through.
+   * Built from prefixes that {@link #check} accepts.
    *
    * @throws IllegalArgumentException if a text is not a prefix
    */

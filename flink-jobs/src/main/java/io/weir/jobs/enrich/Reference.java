@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
 /**
  * The data with which all subtasks of a process enrich records, read once for all of them and kept
  * up to date by two threads: one follows the declarations in Kafka, the other watches the files of
- * autonomous systems and countries. A reader sees a finished {@link Known} or the next one, and
+ * autonomous systems and countries. A reader always sees a complete {@link Known}, old or new, and
  * never waits.
  */
 public final class Reference {
@@ -41,13 +41,13 @@ public final class Reference {
 
   private static final Logger LOG = LoggerFactory.getLogger(Reference.class);
 
-  /** How long a start waits for the first complete read. */
+  /** How long the start of a subtask waits for the first complete read. */
   private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   private static final long FILES_EVERY_MS = 2_000;
 
   /**
-   * The inputs.
+   * Paths and addresses of the inputs.
    *
    * @param brokers Kafka's
    * @param systems path of the file of autonomous systems, empty for none
@@ -83,8 +83,8 @@ public final class Reference {
   }
 
   /**
-   * Look-ups of one subtask. The first of a process starts the threads, the last to be closed stops
-   * them. Returns when the declarations and both files have been read, or after 30 s.
+   * Look-ups of one subtask. The first subtask of a process starts the threads; the last one to
+   * close stops them. Returns when the declarations and both files have been read, or after 30 s.
    */
   public static Lookups open(Sources sources) throws InterruptedException {
     Reference reference;

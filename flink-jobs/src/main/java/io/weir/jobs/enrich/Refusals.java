@@ -7,7 +7,10 @@ import java.util.concurrent.atomic.LongAdder;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Counts what is left out by cause, and logs one of each cause a minute. Any thread may call. */
+/**
+ * Counts refused input by cause, and logs at most one refusal per cause and minute. Any thread may
+ * call.
+ */
 final class Refusals {
   private static final Logger LOG = LoggerFactory.getLogger(Refusals.class);
   private static final long LOG_EVERY_MS = 60_000;
@@ -15,7 +18,7 @@ final class Refusals {
   /** A file that is unreadable, or of the wrong kind. */
   static final String BROKEN_FILE = "broken_file";
 
-  /** Kafka does not answer; nothing is left out, but nothing new comes. */
+  /** Kafka does not answer; no input is lost, but no new declarations arrive. */
   static final String UNREACHABLE = "unreachable";
 
   private final Map<String, LongAdder> counts = new TreeMap<>();

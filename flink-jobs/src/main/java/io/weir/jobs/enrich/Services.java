@@ -49,7 +49,7 @@ final class Services {
   }
 
   /**
-   * The port that names the record's service: the destination's if it is registered; else the
+   * The port that identifies the record's service: the destination's if it is registered; else the
    * source's if that is registered and the initiator is unknown; else 0.
    */
   static int of(Flow flow) {

@@ -11,8 +11,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A file of {@link AddressFile} that may change. It reads a new file once two looks find it
- * unchanged, never one half written; it ignores a broken file and keeps the previous data.
+ * A file of {@link AddressFile} that may change. It reads a new file once two checks find it
+ * unchanged, so that it never reads a half-written file; it ignores a broken file and keeps the
+ * previous data.
  */
 final class WatchedFile {
   private static final Logger LOG = LoggerFactory.getLogger(WatchedFile.class);
@@ -31,7 +32,7 @@ final class WatchedFile {
     this.refusals = refusals;
   }
 
-  /** Looks at the file, and reads it if it is new; the first look reads it immediately. */
+  /** Checks the file, and reads it if it is new; the first check reads it immediately. */
   void look() {
     String state = state();
     boolean steady = seen.isEmpty() || seen.equals(state);

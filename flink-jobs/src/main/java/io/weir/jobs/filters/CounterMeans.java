@@ -23,8 +23,8 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * The means of the job {@code filters}: from counters to rows of {@code counter_means}, per probe
- * and over all. See {@link Means} for when a window is whole.
+ * The means of the job {@code filters}: turns counters into rows of {@code counter_means}, per
+ * probe and over all probes. See {@link Means} for when a window is complete.
  */
 public final class CounterMeans extends KeyedProcessFunction<String, MeansMessage, TableRow> {
   private static final long serialVersionUID = 1;
@@ -49,7 +49,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   }
 
   /**
-   * From counters and the list of probes to rows of {@code counter_means}.
+   * Turns counters and the list of probes into rows of {@code counter_means}.
    *
    * @param delay how long after its end a window waits for missing counters
    */

@@ -9,7 +9,7 @@ import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * The raw part of the job {@code filters}: every counter of every message becomes a row of {@code
+ * The first part of the job {@code filters}: every counter of every message becomes a row of {@code
  * counters}.
  */
 public final class CounterRows implements FlatMapFunction<Accepted, TableRow> {

@@ -9,7 +9,7 @@ import io.weir.jobs.source.TopicKind;
 import io.weir.jobs.table.TableRow;
 import java.util.List;
 
-/** The job {@code filters}: every counter a row, and the means of counters. */
+/** The job {@code filters}: writes every counter as a row, and the means of counters. */
 public final class Filters extends Job {
   /** Declares the job. */
   public Filters() {

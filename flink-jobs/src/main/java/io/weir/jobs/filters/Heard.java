@@ -11,7 +11,7 @@ import org.apache.flink.core.memory.DataOutputView;
 /** The newest interval for which each worker of one probe has sent counters. */
 final class Heard {
   /**
-   * A worker this far behind the newest one is no longer expected: the agent now runs fewer
+   * A worker this far behind the newest one is no longer expected, because the agent now runs fewer
    * workers.
    */
   static final long ACTIVE_MS = 300_000;
@@ -31,8 +31,8 @@ final class Heard {
   }
 
   /**
-   * Records that a worker's counters of an interval arrived; those of an older run are ignored.
-   * Returns the worker.
+   * Notes that a worker's counters of an interval arrived; ignores those of an older run. Returns
+   * the worker.
    */
   long[] mark(int worker, long epoch, long end, int intervalMs) {
     length = intervalMs;
@@ -59,7 +59,7 @@ final class Heard {
     return (int) workers.values().stream().filter(worker -> worker[1] > from).count();
   }
 
-  /** Whether every worker that is expected to has counted until {@code end}. */
+  /** Whether every expected worker has sent counters up to {@code end}. */
   boolean complete(long end) {
     long from = newest() - ACTIVE_MS;
     return workers.values().stream().allMatch(worker -> worker[1] >= end || worker[1] <= from);

@@ -24,20 +24,21 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * The means of one scope: a probe, or a share of the sets over all probes. Each counter is added to
- * the window of every {@link Span} that its interval lies in. A window is whole when every probe of
- * the scope has counted to its end, or {@code delay} after its end with the counters received (for
- * windows of the past: after their first part arrived). Later counters produce its rows again,
- * until {@link #KEEP_MS} after the window's end, or after its last part if that arrived later, or
- * until it makes room for others. The time is that of {@link StreamClock}.
+ * The means of one scope: a probe, or one share of the counter sets over all probes. Each counter
+ * is added to the window of every {@link Span} that contains its interval. A window is complete
+ * when every probe of the scope has sent counters up to its end, or {@code delay} after its end
+ * with the counters received so far (for windows of the past, {@code delay} after their first part
+ * arrived). If more counters arrive, its rows are written again, until {@link #KEEP_MS} after the
+ * window's end or after its last part, whichever is later, or until the window makes room for
+ * others. The time is that of {@link StreamClock}.
  */
 final class Means {
   /** For how long a window accepts late counters. */
   static final long KEEP_MS = StreamClock.KEEP_MS;
 
   /**
-   * Maximum number of sums that a scope keeps, over all windows; the windows unchanged for longest
-   * are dropped first.
+   * Maximum number of sums that a scope keeps, over all windows; it drops the windows that have
+   * been unchanged for longest first.
    */
   static final int MAX_CELLS = 1_000_000;
 
@@ -55,13 +56,13 @@ final class Means {
   /**
    * A window.
    *
-   * @param since from when on it is kept for what comes late
+   * @param since time from which it is kept for late counters
    */
   private record Place(Span span, long start, MeansWindow window, long since) {}
 
   private final EnumMap<Span, TreeMap<Long, MeansWindow>> windows = new EnumMap<>(Span.class);
 
-  /** Windows (by number) that are dropped: counters for them come too late. */
+  /** Numbers of dropped windows, for which counters arrive too late. */
   private final EnumMap<Span, RangeSet> over = new EnumMap<>(Span.class);
 
   private final TreeMap<String, Heard> probes = new TreeMap<>();
@@ -84,7 +85,7 @@ final class Means {
     return windows.values().stream().allMatch(Map::isEmpty);
   }
 
-  /** How much memory the windows take, in entries. */
+  /** Memory that the windows take, in entries. */
   int size() {
     return windows.values().stream()
         .flatMap(span -> span.values().stream())
@@ -195,7 +196,7 @@ final class Means {
     return now - tickedAt >= TICK_MS || count > 2 * MAX_WINDOWS;
   }
 
-  /** Writes the rows that are due, and drops windows that are over. */
+  /** Writes the rows that are due, and drops finished windows. */
   void tick(String scope, long now, long delay, Consumer<TableRow> out) {
     tickedAt = now;
     long clockNow = advance(now);

@@ -9,14 +9,14 @@ import java.util.List;
  * enrolled probes.
  *
  * @param scope a probe's name, or one of {@link Scopes#ALL}
- * @param enrolled number of probes; -1 where this is a message of counters
- * @param probe whose counters; empty with {@code enrolled}, as everything after it
+ * @param enrolled number of probes; -1 if this is a message of counters
+ * @param probe that sent the counters; empty with {@code enrolled}, like all components after it
  * @param worker that counted
  * @param epoch run of the agent
  * @param start of the interval, ms from 1970
  * @param length of the interval, ms
- * @param appended when the broker took the message in, see {@link RawMessage#appended}
- * @param counters of the interval; labels that counted nothing may be absent
+ * @param appended when the broker received the message, see {@link RawMessage#appended}
+ * @param counters of the interval; labels with a count of 0 may be absent
  */
 record MeansMessage(
     String scope,

@@ -10,7 +10,8 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * One window of one scope: the sums of every label, the time that they cover, and the last rows.
+ * One window of one scope: the sums of every label, the time that they cover, and data on the rows
+ * written last.
  */
 final class MeansWindow {
   /** Maximum labels of a window; further ones are dropped. */
@@ -33,7 +34,7 @@ final class MeansWindow {
 
   final Map<Label, Cell> cells = new HashMap<>();
 
-  /** Half minutes of a probe: the sums of each interval over its workers, for the peaks. */
+  /** Half minutes of a probe, with the sums of each interval over its workers, for peak rates. */
   final TreeMap<Long, Map<Label, Cell>> intervals = new TreeMap<>();
 
   /** By probe and worker: the seconds covered by received counters. */
@@ -44,7 +45,7 @@ final class MeansWindow {
 
   long touched;
 
-  /** Version of the last rows, 0 if none; and when they were written. */
+  /** Version of the rows written last, 0 if there are none; and the time when they were written. */
   int version;
 
   long saidAt;
@@ -110,7 +111,7 @@ final class MeansWindow {
     changed = false;
   }
 
-  /** How much memory it takes, in entries. */
+  /** Memory that it takes, in entries. */
   int size() {
     int size = cells.size() + 1;
     for (Map<Label, Cell> interval : intervals.values()) {

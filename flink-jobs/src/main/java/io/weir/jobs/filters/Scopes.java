@@ -10,12 +10,12 @@ import java.util.List;
 import org.apache.flink.util.Collector;
 
 /**
- * Where counters are added up: for each probe, and over all probes in {@link #ALL} shares of the
- * sets. Every share receives every message, so that each knows which intervals the probes have
- * completed.
+ * The scopes in which counters are added up: each probe, and all probes together, divided into
+ * {@link #ALL} shares of the counter sets. Every share receives every message, so that each knows
+ * which intervals the probes have completed.
  */
 final class Scopes {
-  /** Keys of the shares of the scope over all; no name of a probe has a slash. */
+  /** Keys of the shares of the scope over all probes; no probe's name contains a slash. */
   static final List<String> ALL = List.of("/0", "/1", "/2", "/3");
 
   private Scopes() {}

@@ -4,9 +4,9 @@ package io.weir.jobs.filters;
 enum Span {
   HALF_MINUTE(30, 5),
   FIVE_MINUTES(300, 5),
-  /** Shown every five minutes while it lasts. */
+  /** Its rows are written every five minutes while it lasts. */
   HOUR(3_600, 300),
-  /** Shown every hour while it lasts. */
+  /** Its rows are written every hour while it lasts. */
   DAY(86_400, 3_600);
 
   final int seconds;
@@ -21,7 +21,7 @@ enum Span {
     againMs = againSeconds * 1000L;
   }
 
-  /** Whether a window is shown before it is over. */
+  /** Whether rows of a window are written before it is over. */
   boolean shownWhileItLasts() {
     return seconds >= 3_600;
   }

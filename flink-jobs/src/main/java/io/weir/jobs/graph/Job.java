@@ -30,12 +30,12 @@ public abstract class Job {
     return what;
   }
 
-  /** The topics that it reads. */
+  /** The topics that the job reads. */
   public TopicKind reads() {
     return TopicKind.FLOWS;
   }
 
-  /** Joins the job to the streams that all share, and its rows to the store. */
+  /** Connects the job to the shared streams, and its rows to the store. */
   public abstract void attach(Streams streams);
 
   /** The metrics of its operators. */

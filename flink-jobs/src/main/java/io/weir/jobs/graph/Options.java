@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 import java.util.stream.Collectors;
 
-/** The parsed command line. Every option has a default, but for {@code --checkpoints}. */
+/** The parsed command line. Every option except {@code --checkpoints} has a default. */
 public final class Options {
   /**
    * Environment variable that holds the password of {@code --user}: this and the user's name in
@@ -202,7 +202,7 @@ public final class Options {
     retryFor = duration("retry-for", values);
   }
 
-  /** The options that there are, where these are the jobs that there are. */
+  /** All options, given all jobs. */
   public static List<Option> all(List<Job> jobs) {
     List<Option> options = new ArrayList<>();
     String names = jobs.stream().map(Job::name).collect(Collectors.joining(","));
@@ -215,7 +215,7 @@ public final class Options {
    * Reads arguments.
    *
    * @param environment for the password
-   * @param all the jobs that there are
+   * @param all all jobs of the registry
    */
   public static Options parse(String[] arguments, Map<String, String> environment, List<Job> all)
       throws BadOption {

@@ -45,7 +45,7 @@ public final class Streams {
   private final List<WindowJob> windowJobs = new ArrayList<>();
   private boolean setsAside;
 
-  /** Joins source, checks and enrichment. */
+  /** Connects the source, the checks and the enrichment. */
   public Streams(Options options, StreamExecutionEnvironment environment) {
     this.options = options;
     DataStream<RawMessage> messages =
@@ -101,7 +101,7 @@ public final class Streams {
     return received.getSideOutput(Accept.LEDGER);
   }
 
-  /** The probes that are enrolled, every few seconds. */
+  /** The list of enrolled probes, every few seconds. */
   public DataStream<Enrolment> enrolments() {
     return enrolments;
   }
@@ -111,7 +111,7 @@ public final class Streams {
     return options.nationalDelay.plus(options.discoveryInterval);
   }
 
-  /** Sends unreadable messages to Kafka: once, however many jobs call this. */
+  /** Sends unreadable messages to Kafka; sends each once, even if several jobs call this. */
   public void setAside() {
     if (!setsAside) {
       setsAside = true;
@@ -123,12 +123,12 @@ public final class Streams {
     }
   }
 
-  /** Has a job look at windows of flows, which all such jobs share. */
+  /** Connects a job to the windows of flows, which all such jobs share. */
   public void window(WindowJob job) {
     windowJobs.add(job);
   }
 
-  /** Stores rows of tables that get few of them. */
+  /** Stores rows of tables that get few rows. */
   public void storeRows(String name, DataStream<TableRow> rows) {
     String uid = name + "-rows";
     store(name, rows.transform(uid, NativeBlock.TYPE, new RowBlocks()).uid(uid));

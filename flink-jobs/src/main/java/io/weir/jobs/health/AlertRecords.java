@@ -6,7 +6,10 @@ import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
 import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
-/** Alerts as Kafka records: the key is the alert's id, so that one alert's stay in order. */
+/**
+ * Alerts as Kafka records: the key is the alert's id, so that the messages of one alert stay in
+ * order.
+ */
 public final class AlertRecords implements KafkaRecordSerializationSchema<HealthAlert> {
   private static final long serialVersionUID = 1;
 

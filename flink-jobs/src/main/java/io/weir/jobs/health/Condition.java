@@ -10,18 +10,21 @@ import java.util.HexFormat;
 import java.util.Map;
 import java.util.function.Consumer;
 
-/** One reason's condition of one probe: for how many checks it has held or not, and its alert. */
+/**
+ * The condition behind one reason, for one probe: the number of checks for which it has held or not
+ * held, and its alert.
+ */
 final class Condition {
-  /** Least time between two messages on an alert that stays open and gets no graver. */
+  /** Minimum time between two messages on an alert that stays open without a rise in severity. */
   static final long UPDATE_MS = 300_000;
 
   /**
-   * What a check found.
+   * The result of a check.
    *
-   * @param began since when that has been so, ms from 1970
-   * @param severity how much it matters
-   * @param text one sentence, ended by a full stop
-   * @param values what was measured, units in the names
+   * @param began when the condition began to hold, ms from 1970
+   * @param severity of the alert
+   * @param text one sentence that ends with a full stop
+   * @param values the measured values, with units in their names
    */
   record Finding(long began, Severity severity, String text, Map<String, Long> values) {}
 
@@ -40,7 +43,7 @@ final class Condition {
 
   private int version;
 
-  /** The newest state of the open alert if it is not published yet, else null. */
+  /** The newest state of the open alert if it has not been published, else null. */
   private Alert newest;
 
   Condition(Reason reason) {
@@ -51,7 +54,7 @@ final class Condition {
     return alert != null;
   }
 
-  /** A check found that the condition holds. */
+  /** Applies a check that found the condition true. */
   void holds(String probe, Finding finding, long now, Consumer<HealthAlert> out) {
     since = held == 0 ? finding.began : since;
     held++;
@@ -79,7 +82,7 @@ final class Condition {
     }
   }
 
-  /** A check found that the condition does not hold. */
+  /** Applies a check that found the condition false. */
   void holdsNot(long now, Consumer<HealthAlert> out) {
     since = clear == 0 ? now : since;
     clear++;
@@ -89,7 +92,7 @@ final class Condition {
     }
   }
 
-  /** Closes the alert, where one is open. */
+  /** Closes the alert, if one is open. */
   void close(long at, long now, Consumer<HealthAlert> out) {
     if (alert == null) {
       return;
@@ -124,7 +127,7 @@ final class Condition {
     out.accept(new HealthAlert(next, version));
   }
 
-  /** What all messages on one alert have in common. */
+  /** The fields that all messages on one alert share. */
   static String id(String reason, String probe, String subject, long openedMs) {
     String text = String.join("\n", reason, probe, subject, Long.toString(openedMs));
     try {

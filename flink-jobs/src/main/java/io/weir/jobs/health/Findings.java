@@ -9,14 +9,14 @@ import io.weir.proto.DropCount;
 final class Findings {
   /**
    * A closing record is late if it arrives later than two intervals and this time after its
-   * interval's end. A paced agent publishes during the first of the two intervals; the second is a
-   * margin.
+   * interval's end. An agent that spreads its messages publishes during the first of the two
+   * intervals; the second is a margin.
    */
   static final long LATE_MS = 5_000;
 
   long closings;
 
-  /** Number of these closing records by whose arrival times the agent's clock can be checked. */
+  /** Number of these closing records whose arrival times can be used to check the agent's clock. */
   long clocked;
 
   long onInterface;
@@ -27,8 +27,8 @@ final class Findings {
   long unbalancedOctets;
 
   /**
-   * The largest delay of a record that had waited in the agent's queue or spool, and what waited
-   * there.
+   * The largest delay of a record that had waited in the agent's queue or spool, and the number of
+   * messages waiting there.
    */
   long late;
 
@@ -78,7 +78,9 @@ final class Findings {
     }
   }
 
-  /** Whether the record's times are those of the agent's clock: not those of files, or made up. */
+  /**
+   * Whether the record's times come from the agent's clock, rather than from a file or a generator.
+   */
   static boolean followsTheClock(ClosingRecord record) {
     return record.getTimeShiftMs() == 0
         && !record.getSource().startsWith("file:")

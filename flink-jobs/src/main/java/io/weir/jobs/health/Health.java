@@ -7,7 +7,7 @@ import io.weir.jobs.table.TableRow;
 import java.util.List;
 import org.apache.flink.streaming.api.datastream.DataStream;
 
-/** The job {@code health}: alerts on probes, to the store and to Kafka. */
+/** The job {@code health}: sends alerts on probes to the store and to Kafka. */
 public final class Health extends Job {
   /** Declares the job. */
   public Health() {

@@ -11,12 +11,12 @@ import java.util.TreeMap;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** An alert when opened, updated or closed, with the number of this message, from 1. */
+/** One opening, update or closing of an alert, with the number of this message, from 1. */
 public record HealthAlert(Alert alert, int version) {
   public static final WireType<HealthAlert> TYPE =
       new WireType<>(HealthAlert.class, new Serializer());
 
-  /** As a row of {@code alerts}; values are whole numbers there. */
+  /** Converts it to a row of {@code alerts}, which holds values as whole numbers. */
   public TableRow row() {
     Map<String, Long> values = new TreeMap<>();
     alert.getValuesMap().forEach((name, value) -> values.put(name, Math.round(value)));

@@ -17,14 +17,14 @@ import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
 import org.apache.flink.util.Collector;
 
 /**
- * The job {@code health}: from the ledger's events of each probe to alerts opened, updated and
- * closed. A probe that Kafka has not listed for {@link #FORGET_MS} is forgotten, and its alerts are
- * closed.
+ * The job {@code health}: turns each probe's ledger events into alerts that it opens, updates and
+ * closes. When Kafka has not listed a probe for {@link #FORGET_MS}, the job closes its alerts and
+ * forgets it.
  */
 public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, HealthAlert> {
   private static final long serialVersionUID = 1;
 
-  /** How long after Kafka last listed it a probe counts as enrolled. */
+  /** How long a probe counts as enrolled after Kafka last listed it. */
   static final long FORGET_MS = 3_600_000;
 
   private static final Metric TOLD =
@@ -37,7 +37,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   /** When to check again whether the probe is still enrolled. */
   private transient ValueState<Long> timer;
 
-  /** When this attempt began, since no list of probes arrives while the jobs are down. */
+  /** When this attempt began: while the jobs are down, no list of probes arrives. */
   private transient long began;
 
   private transient Counter told;
@@ -47,7 +47,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   }
 
   /**
-   * From events and the list of probes to alerts.
+   * Turns events and the list of probes into alerts.
    *
    * @param grace how long after its end an interval may still close
    */

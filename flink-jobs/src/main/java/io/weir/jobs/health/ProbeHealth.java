@@ -13,10 +13,9 @@ import java.util.TreeMap;
 import java.util.function.Consumer;
 
 /**
- * The health of one probe. Closing records gather findings; each answer of Kafka on the end offsets
- * of the probe's partitions is a check, which judges them. Therefore no probe counts as silent
- * while Kafka does not answer, and messages that Kafka holds but the jobs have not read yet count
- * as received.
+ * The health of one probe. Closing records add findings; whenever Kafka reports the end offsets of
+ * the probe's partitions, a check evaluates them. Therefore no probe counts as silent while Kafka
+ * does not answer, and messages that Kafka holds but the jobs have not read yet count as received.
  */
 final class ProbeHealth {
   /**
@@ -28,10 +27,10 @@ final class ProbeHealth {
   /** Number of unread messages below which growth raises no alert. */
   static final long LAG_FLOOR = 500;
 
-  /** Part of the packets on the interface, in thousandths, from which drops are a warning. */
+  /** Drops, in thousandths of the packets on the interface, from which the severity is warning. */
   static final long DROPS_WARNING = 1;
 
-  /** Part of the packets on the interface, in thousandths, from which drops are critical. */
+  /** Drops, in thousandths of the packets on the interface, from which the severity is critical. */
   static final long DROPS_CRITICAL = 50;
 
   private final TreeMap<Integer, WorkerHealth> workers = new TreeMap<>();
@@ -47,7 +46,7 @@ final class ProbeHealth {
 
   private long unread;
 
-  /** Packets dropped since the alert on drops was opened. */
+  /** Packets dropped since the alert on drops opened. */
   private long droppedInAll;
 
   ProbeHealth() {

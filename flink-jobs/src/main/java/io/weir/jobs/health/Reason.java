@@ -3,15 +3,18 @@ package io.weir.jobs.health;
 import java.util.Locale;
 
 /**
- * Why an alert is opened. A check is made at every answer of Kafka to the question how far its
- * partitions reach (every few seconds) that has something new to judge.
+ * The reason why an alert opens. The job makes a check whenever Kafka reports end offsets (every
+ * few seconds) and there is something new to check.
  */
 enum Reason {
-  /** No closing record for three intervals and the grace, though all in Kafka was read. */
+  /**
+   * No closing record for three intervals and the grace, although the jobs have read everything in
+   * Kafka.
+   */
   PROBE_SILENT(2, 2),
   /** Closing records arrive late, and the agent reports that they had to wait. */
   PROBE_LATE(3, 3),
-  /** Packets were dropped before the agent. */
+  /** Packets were dropped before they reached the agent. */
   PROBE_DROPS(1, 6),
   /**
    * Closing records arrive too early, or late without a queue that explains it: the clock is wrong.
@@ -19,7 +22,7 @@ enum Reason {
   CLOCK_OFF(3, 3),
   /** Batches or closing records are missing, or an interval's sums do not balance. */
   LEDGER_INCOMPLETE(1, 6),
-  /** More messages of the probe are unread at every check. */
+  /** The number of the probe's unread messages grows from check to check. */
   LAG_GROWING(5, 5);
 
   /** Number of consecutive checks at which the condition must hold before an alert opens. */

@@ -6,9 +6,12 @@ import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
 import io.weir.proto.DropCount;
 
-/** The state of one worker: how far its partition was read, and when it last closed an interval. */
+/**
+ * The state of one worker: how far the jobs have read its partition, and when it last closed an
+ * interval.
+ */
 final class WorkerHealth {
-  /** Offset of the last message read, -1 where none was. */
+  /** Offset of the last message read, -1 if none was read. */
   long offset = -1;
 
   /**
@@ -20,12 +23,12 @@ final class WorkerHealth {
   /** Whether any closing record has arrived. */
   boolean reported;
 
-  /** Whether the agent announced that it stops. */
+  /** Whether the agent announced its stop. */
   boolean stopped;
 
   /**
-   * End offset of the partition while none of its messages was read, and the time since when it is
-   * that.
+   * End offset of the partition while none of its messages has been read, and the time since when
+   * it has had that value.
    */
   private long idleEnd = -1;
 
@@ -39,7 +42,7 @@ final class WorkerHealth {
   /** Number of batches received since that closing record. */
   private long received;
 
-  /** End of the last closed interval of the run, 0 where none is known. */
+  /** End of the last closed interval of the run, 0 if none is known. */
   private long closedUntil;
 
   /** Number of packets that waited in the ring at the last close, -1 if unknown. */
@@ -47,7 +50,7 @@ final class WorkerHealth {
 
   /**
    * Number of unread messages of the partition. It is 0 if no message was read and none was added
-   * for longer than {@code grace}: an earlier job, whose state is gone, has then read the
+   * for longer than {@code grace}: then an earlier job, whose state is lost, has read the
    * partition.
    */
   long unread(long begin, long end, long at, long grace) {
@@ -63,14 +66,14 @@ final class WorkerHealth {
     return Math.max(0, end - Math.max(offset + 1, begin));
   }
 
-  /** Processes a batch that was not received before. */
+  /** Processes a batch that has not been received before. */
   void batch(LedgerEvent event, Findings found) {
     if (run(event, found) && event.sequence() >= next) {
       received++;
     }
   }
 
-  /** Processes a closing record that was not received before. */
+  /** Processes a closing record that has not been received before. */
   void closing(LedgerEvent event, ClosingRecord record, long now, Findings found) {
     heard = now;
     reported = true;

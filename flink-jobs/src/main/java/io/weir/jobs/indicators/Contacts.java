@@ -6,9 +6,10 @@ import io.weir.jobs.window.Sums;
 import java.util.function.IntPredicate;
 
 /**
- * Judges first contacts: the hosts that each host could not reach, and those that answered it. A
- * destination answers where it answered any of the host's SYNs in time (Jung and others, "Fast
- * portscan detection using sequential hypothesis testing", 2004, within one window).
+ * Judges first contacts: counts, for each host, the hosts that it could not reach and those that
+ * answered it. A destination counts as answering if it answered any of the host's SYNs in time
+ * (Jung and others, "Fast portscan detection using sequential hypothesis testing", 2004, within one
+ * window).
  */
 final class Contacts {
   private final Attempts attempts;
@@ -21,7 +22,7 @@ final class Contacts {
     hosts = counts.hosts();
   }
 
-  /** Judges those hosts that failed to reach someone, and those in {@code more}. */
+  /** Judges the hosts with a failed contact, and those in {@code more}. */
   void judge(IntPredicate more) {
     Sums judged = judged(more);
     if (judged.size() == 0) {

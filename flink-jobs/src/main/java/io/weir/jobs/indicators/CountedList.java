@@ -2,7 +2,7 @@ package io.weir.jobs.indicators;
 
 import io.weir.jobs.window.FlowCursor;
 
-/** A list by a count that no other keeps: each end of each flow adds to its host's. */
+/** A list sorted by a count of its own: each end of each flow adds to the count of its host. */
 abstract class CountedList extends HostList {
   private int place;
 

@@ -5,7 +5,7 @@ import static io.weir.jobs.table.ColumnType.*;
 import io.weir.jobs.window.WindowTable.Figure;
 import java.util.Locale;
 
-/** Columns of tables of hosts: what {@link HostStats} says of the host of a row. */
+/** Columns of tables of hosts: the numbers that {@link HostStats} has for the host of a row. */
 final class HostColumns {
   static final Figure<HostStats> LOCAL =
       new Figure<>(

@@ -6,8 +6,8 @@ import io.weir.jobs.window.Hosts;
 import io.weir.jobs.window.Sections;
 
 /**
- * Counts of each host of a bucket in the window. All of a host's traffic is in one bucket, so its
- * counts here are complete.
+ * The counts of each host of a bucket in the window. All of a host's traffic is in one bucket, so
+ * its counts here are complete.
  */
 final class HostCounts {
   private final Flows flows;
@@ -88,13 +88,13 @@ final class HostCounts {
     }
   }
 
-  /** Sets the numbers of hosts that a host could not reach, and that answered it. */
+  /** Sets the number of hosts that a host could not reach, and the number that answered it. */
   void contacts(int host, long failed, long answered) {
     stats[host * HostLists.STRIDE + HostStats.FAILED] = failed;
     stats[host * HostLists.STRIDE + HostStats.ANSWERED] = answered;
   }
 
-  /** Whether the window is over all probes. */
+  /** Whether the window covers all probes. */
   boolean national() {
     return flows.national();
   }

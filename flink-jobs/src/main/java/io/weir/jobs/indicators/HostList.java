@@ -3,7 +3,7 @@ package io.weir.jobs.indicators;
 import io.weir.jobs.window.Listed;
 
 /**
- * A list of {@code top_indicators}: the hosts with the largest value. {@link HostLists} names them
+ * A list in {@code top_indicators}: the hosts with the largest values. {@link HostLists} names them
  * all.
  */
 abstract class HostList extends Listed {
@@ -18,10 +18,10 @@ abstract class HostList extends Listed {
     this(id, name, name, comment, source);
   }
 
-  /** The value by which the list is sorted; a host with 0 or less is not in the list. */
+  /** The value by which the list is sorted; a host with 0 or less is left out. */
   abstract long value(HostStats host);
 
-  /** The same over {@code hosts} in plain SQL. */
+  /** The same value in plain SQL over {@code hosts}. */
   abstract String sql();
 
   /** The rows of {@code values} in plain SQL. */

@@ -4,11 +4,11 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * The lists of {@code top_indicators}: a new one is an entry here; one that counts something of
- * each flow is a class as well, see {@link CountedList}.
+ * The lists of {@code top_indicators}: a new list is an entry here; one that counts something new
+ * in each flow is also a class, see {@link CountedList}.
  */
 final class HostLists {
-  /** Hosts by UDP packets sent times the ICMP errors that came back for them. */
+  /** Hosts by UDP packets sent, times the ICMP errors that came back for these packets. */
   static final HostList UDP_WORK_WEIGHT =
       new StatsList(
           10,
@@ -58,10 +58,10 @@ final class HostLists {
           UDP_WORK_WEIGHT,
           new UdpUnanswered());
 
-  /** Lists that count something for themselves. */
+  /** Lists with a count of their own. */
   static final CountedList[] COUNTED = counted();
 
-  /** Lists whose value is known for every host once its flows are counted. */
+  /** Lists whose value is known for every host as soon as its flows are counted. */
   static final HostList[] BY_STATS =
       ALL.stream().filter(list -> !(list instanceof ScanList)).toArray(HostList[]::new);
 

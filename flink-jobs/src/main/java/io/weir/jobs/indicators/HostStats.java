@@ -1,8 +1,8 @@
 package io.weir.jobs.indicators;
 
 /**
- * The counts of one host in a window: a cursor over rows of numbers. The first {@link #SIZE} of a
- * row are also in digests; the counts that lists add come after them.
+ * The counts of one host in a window: a cursor over rows of numbers. Digests also have the first
+ * {@link #SIZE} numbers of a row; the counts that lists add come after these.
  */
 final class HostStats {
   static final int SYN_SENT = 0;
@@ -17,21 +17,24 @@ final class HostStats {
   static final int TCP_RECV = 9;
   static final int UDP_SENT = 10;
 
-  /** ICMP errors: sent, sent to the host, and those of them that quote a UDP packet. */
+  /** ICMP errors: sent by the host, sent to it, and those sent to it that quote a UDP packet. */
   static final int ICMP_SENT = 11;
 
   static final int ICMP_RECV = 12;
   static final int ICMP_RECV_UDP = 13;
 
-  /** Packets that came in overflow records; and those of them included in the TCP packets above. */
+  /** Packets in overflow records, and the number of those that the TCP packets above include. */
   static final int OVERFLOW = 14;
 
   static final int OVERFLOW_TCP = 15;
 
-  /** Flows that the host began, and overflow records of such, by {@link Kind}. */
+  /** Flows that the host began, and overflow records of such flows, by {@link Kind}. */
   static final int BEGAN = 16;
 
-  /** Destinations that answered none of its SYNs in time, and that answered one. */
+  /**
+   * Destinations that answered none of the host's SYNs in time, and those that answered at least
+   * one.
+   */
   static final int FAILED = 19;
 
   static final int ANSWERED = 20;
@@ -39,7 +42,7 @@ final class HostStats {
   static final int LOCAL = 22;
   static final int SIZE = 23;
 
-  /** Least work weight and SYNs of Ourmon's worm. */
+  /** Minimum work weight and number of SYNs of a worm by Ourmon's definition. */
   private static final int WORM_WEIGHT = 40;
 
   private static final int WORM_SYNS = 10;
@@ -91,7 +94,9 @@ final class HostStats {
     return syns == 0 ? 0 : 100 * stats[at + SYNACK_SENT] / syns;
   }
 
-  /** UDP packets sent * ICMP errors that came back for UDP packets; cut at the largest number. */
+  /**
+   * UDP packets sent * ICMP errors that came back for UDP packets, limited to the largest number.
+   */
   long udpWorkWeight() {
     long high = Math.multiplyHigh(stats[at + UDP_SENT], stats[at + ICMP_RECV_UDP]);
     return high != 0 ? Long.MAX_VALUE : stats[at + UDP_SENT] * stats[at + ICMP_RECV_UDP];
@@ -102,7 +107,7 @@ final class HostStats {
     return stats[at + FAILED] - stats[at + ANSWERED];
   }
 
-  /** Ourmon's worm: a work weight of 40 or more, and at least 10 SYNs sent. */
+  /** A worm by Ourmon's definition: a work weight of 40 or more, and at least 10 SYNs sent. */
   boolean isWorm() {
     return stats[at + SYN_SENT] >= WORM_SYNS && workWeight() >= WORM_WEIGHT;
   }

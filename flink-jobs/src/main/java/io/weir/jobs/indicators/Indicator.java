@@ -8,8 +8,8 @@ import java.util.function.ToLongFunction;
 import java.util.stream.Collectors;
 
 /**
- * A sum over the hosts of a scope, a column of {@code indicators}: a new one is a constant here and
- * a line in {@link #ALL}; a migration adds its column.
+ * A sum over the hosts of a scope, and a column of {@code indicators}; a new one is a constant
+ * here, a line in {@link #ALL}, and a migration for its column.
  */
 final class Indicator extends Listed {
   static final Indicator HOSTS =
@@ -127,7 +127,7 @@ final class Indicator extends Listed {
           OVERFLOW_PACKETS,
           ONE_WAY_PACKETS);
 
-  /** Those that are counted by flows, over all hosts. */
+  /** The indicators that are counted by flow, over all hosts. */
   static final Indicator[] BY_FLOWS =
       ALL.stream().filter(one -> one.ofFlow != null).toArray(Indicator[]::new);
 
@@ -139,7 +139,7 @@ final class Indicator extends Listed {
   /**
    * Declares an indicator.
    *
-   * @param place in digests, which state holds: never that of another
+   * @param place in digests, which are part of the state: never reuse a place
    * @param ofHost what a host adds
    * @param ofHostSql the same in plain SQL, an aggregate over {@code hosts}
    */
@@ -177,10 +177,10 @@ final class Indicator extends Listed {
   }
 
   /**
-   * What a host adds to a scope, 0: all hosts.
+   * The amount that a host adds to a scope; scope 0 stands for all hosts.
    *
-   * @param inFlows whether it is an end of a flow of this window; others only failed to reach
-   *     someone before
+   * @param inFlows whether the host is an end of a flow in this window; other hosts only have
+   *     failed contacts from before
    */
   long of(HostStats host, int scope, boolean inFlows) {
     if (scope == 0 && ofFlow != null) {
@@ -189,7 +189,7 @@ final class Indicator extends Listed {
     return this == HOSTS && !inFlows ? 0 : ofHost.applyAsLong(host);
   }
 
-  /** What a flow adds over all hosts. */
+  /** The amount that a flow adds over all hosts. */
   long of(FlowCursor flow) {
     return ofFlow.applyAsLong(flow);
   }

@@ -87,7 +87,7 @@ record IndicatorDigester(int top, int report) implements Digester {
       return sections.toArray();
     }
 
-    /** Counts the flows: for both of their hosts, and over all hosts. */
+    /** Counts the flows, for both of their hosts and over all hosts. */
     private void flows() {
       long[] sums = new long[Indicator.ALL.size()];
       FlowCursor flow = flows.cursor();
@@ -124,8 +124,9 @@ record IndicatorDigester(int top, int report) implements Digester {
     }
 
     /**
-     * Rows of the report that one bucket gives: more than twice its share of a full one. If a
-     * bucket has more, the report ends before the first row left out, see {@link IndicatorRows}.
+     * Maximum number of rows that one bucket contributes to the report: more than twice its share
+     * of a full report. If a bucket has more rows, the report ends before the first row that it
+     * left out, see {@link IndicatorRows}.
      */
     private int shareOfReport() {
       return Math.min(report, 32 + 2 * report / Buckets.COUNT);

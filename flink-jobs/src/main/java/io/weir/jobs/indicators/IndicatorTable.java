@@ -9,9 +9,9 @@ import java.util.stream.Collectors;
 /** The table {@code indicators}: a row of sums for each window and scope. */
 final class IndicatorTable {
   /**
-   * A row.
+   * Adds a row.
    *
-   * @param sums where they begin at {@code at}
+   * @param sums the sums, from index {@code at} on
    * @param weight highest UDP work weight, null if there is none
    * @param address of the host that had it
    */

@@ -16,9 +16,9 @@ import java.util.Map;
  */
 public final class Indicators extends Job {
   /**
-   * Failed first contacts more than answered ones that call a scanner: the least n with (1 -
-   * theta1) / (1 - theta0) to the power of n at least beta / alpha, for theta0 0.8, theta1 0.2,
-   * alpha 0.01, beta 0.99 (Jung and others, 2004).
+   * The excess of failed over answered first contacts that makes a host a scanner: the smallest n
+   * with (1 - theta1) / (1 - theta0) to the power of n at least beta / alpha, for theta0 0.8,
+   * theta1 0.2, alpha 0.01, beta 0.99 (Jung and others, 2004).
    */
   public static final int SCANNER = 4;
 

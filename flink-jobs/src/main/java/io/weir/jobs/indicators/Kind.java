@@ -2,7 +2,7 @@ package io.weir.jobs.indicators;
 
 import io.weir.jobs.window.FlowCursor;
 
-/** The protocols that hosts are counted by: TCP, UDP, ICMP of both versions. */
+/** The protocols by which hosts are counted: TCP, UDP, ICMP of both versions. */
 final class Kind {
   static final int TCP = 0;
   static final int UDP = 1;
@@ -21,7 +21,7 @@ final class Kind {
     };
   }
 
-  /** Whether the flow's source is known to be the initiator, as far as the protocol shows it. */
+  /** Whether the protocol shows that the flow's source is the initiator. */
   static boolean begins(FlowCursor flow, int kind) {
     return !flow.isBack()
         && switch (kind) {

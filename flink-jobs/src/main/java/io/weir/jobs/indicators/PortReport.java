@@ -15,7 +15,7 @@ import java.util.Arrays;
 
 /**
  * Ourmon's TCP port report (Binkley and Massey, "Ourmon and network monitoring performance", 2005):
- * the table {@code port_report}, and a bucket's data on a host for it.
+ * the table {@code port_report}, and the data on a host that a bucket contributes to it.
  */
 final class PortReport {
   /**
@@ -51,7 +51,7 @@ final class PortReport {
     }
 
     /**
-     * Ports with their packets, or with their share of {@code all} in permille where that is not 0.
+     * Ports with their packets, or, if {@code all} is not 0, with their share of it in permille.
      */
     String ports(int from, long all) {
       StringBuilder text = new StringBuilder();
@@ -223,7 +223,7 @@ final class PortReport {
     into[at + 1] = ports.size() > before ? first : Math.min(into[at + 1], first);
   }
 
-  /** The ports seen first, by time, then by number; in the order of their numbers. */
+  /** The ports seen first (by time, then by number), in ascending order. */
   private static void ports(Sums ports, Sections sections) {
     long[] from = ports.cells();
     Best best =

@@ -12,12 +12,12 @@ import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 
 /**
- * Distinct destinations and destination ports of the flows that hosts began. They are counted
- * exactly, and only for hosts that may enter a list; overflow records add the estimates of their
+ * Distinct destinations and destination ports of the flows that hosts began. The counts are exact,
+ * and made only for hosts that may enter a list; overflow records add the estimates of their
  * sketches.
  */
 final class Scans {
-  /** The kinds below this have ports. */
+  /** Kinds of protocol below this number have ports. */
   static final int WITH_PORTS = Kind.ICMP;
 
   private static final int ADDRESSES = Sums.KEY;
@@ -32,8 +32,8 @@ final class Scans {
   private final List<List<ScanList>> lists;
 
   /**
-   * For each host, TCP and UDP, an upper bound of its distinct destination ports (the first four of
-   * them, and one for each flow to another); and those four, 16 bits each.
+   * For each host, for TCP and UDP: an upper bound of its distinct destination ports (the first
+   * four, plus one for each flow to another port), and these first four, 16 bits each.
    */
   private final int[] portBounds;
 
@@ -45,7 +45,9 @@ final class Scans {
   private final Sums peers = new Sums(0);
   private final Sums dstPorts = new Sums(0);
 
-  /** Sums of hosts whose distinct addresses and ports were counted: kind is the second key. */
+  /**
+   * Sums of the hosts whose distinct addresses and ports were counted; the kind is the second key.
+   */
   private final Sums distinct = new Sums(3);
 
   Scans(Flows flows, HostCounts counts) {
@@ -95,11 +97,11 @@ final class Scans {
   }
 
   /**
-   * Offers hosts to the lists by distinct destinations and ports. No host has more of either than
-   * it began flows, overflow records and what their sketches say added: hosts with most are counted
-   * first, and hosts that can no longer enter a list are not counted.
+   * Offers hosts to the lists by distinct destinations and ports. A host's number of either is
+   * bounded by the flows that it began plus the estimates from its overflow records: hosts with the
+   * highest bound are counted first, and hosts that can no longer enter a list are not counted.
    *
-   * @param listsOf the lists of a scope by their ids; 0: all hosts'
+   * @param listsOf returns a scope's lists by their ids; scope 0 stands for all hosts
    */
   void offer(IntFunction<Best[]> listsOf) {
     for (int kind = 0; kind < Kind.COUNT; kind++) {
@@ -179,7 +181,10 @@ final class Scans {
     return at;
   }
 
-  /** Three standard errors of the estimate, plus those that may also have been counted exactly. */
+  /**
+   * Three standard errors of the estimate, plus the number of destinations that may also have been
+   * counted exactly.
+   */
   static long error(long estimate, long exact) {
     return (long) Math.ceil(3 * Sketches.STANDARD_ERROR * estimate) + Math.min(estimate, exact);
   }
@@ -194,7 +199,7 @@ final class Scans {
     return distinct.get(host, kind, PORTS - Sums.KEY);
   }
 
-  /** By how much {@link #addresses} may be off. */
+  /** The error bound of {@link #addresses}. */
   long error(int host, int kind) {
     return distinct.get(host, kind, ERROR - Sums.KEY);
   }

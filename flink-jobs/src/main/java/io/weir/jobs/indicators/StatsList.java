@@ -2,7 +2,7 @@ package io.weir.jobs.indicators;
 
 import java.util.function.ToLongFunction;
 
-/** A list by a count that every host has. */
+/** A list sorted by a count that every host has. */
 final class StatsList extends HostList {
   private final ToLongFunction<HostStats> value;
   private final String sql;
@@ -10,7 +10,7 @@ final class StatsList extends HostList {
   /**
    * Declares a list.
    *
-   * @param value by which the host is sorted
+   * @param value by which hosts are sorted
    * @param sql the same over {@code hosts} in plain SQL
    */
   StatsList(

@@ -2,7 +2,7 @@ package io.weir.jobs.indicators;
 
 import io.weir.jobs.window.FlowCursor;
 
-/** Hosts by UDP packets sent in flows that nobody answered: scanners, floods. */
+/** Hosts by UDP packets sent in unanswered flows, as scanners and floods send them. */
 final class UdpUnanswered extends CountedList {
   UdpUnanswered() {
     super(

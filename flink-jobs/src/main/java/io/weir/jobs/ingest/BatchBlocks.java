@@ -16,8 +16,8 @@ import java.nio.charset.StandardCharsets;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
- * The job {@code ingest}: every record of every batch becomes a row, of {@code flows} or of the
- * table of what exporters reported beside their flows.
+ * The job {@code ingest}: every record of every batch becomes a row in {@code flows}, or in the
+ * table for that kind of exporter report.
  */
 public final class BatchBlocks extends BlockOperator<Accepted> {
   private static final long serialVersionUID = 1;
@@ -42,12 +42,12 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
   private static final int KEPT_FROM = Table.NAT_EVENTS.index("kept_from");
 
   /**
-   * How late after its interval a report is still accepted, seconds: Kafka keeps messages for three
-   * days.
+   * How long after its interval a report is still accepted, in seconds: Kafka keeps messages for
+   * three days.
    */
   private static final long BELIEVED_S = 3 * 86_400;
 
-  /** Positions of the columns whose value a batch gives to all of its records. */
+  /** Positions of the columns whose value is the same for all records of a batch. */
   private record Header(
       Table table, int ts, int intervalMs, int probe, int worker, int epoch, int sequence) {
     static Header of(Table table) {
@@ -109,7 +109,7 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
     return row(header, message, probe, message.getIntervalStartMs() / 1000);
   }
 
-  /** A row in the partition of {@code day}, a moment in seconds. */
+  /** Begins a row in the partition of {@code day}, a time in seconds. */
   private BlockBuilder row(Header header, FlowMessage message, byte[] probe, long day) {
     BlockBuilder row = builder(header.table, day);
     row.addRow();

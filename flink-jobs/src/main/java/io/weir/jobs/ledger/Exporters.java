@@ -12,8 +12,8 @@ final class Exporters {
   final Map<String, Long> records = new TreeMap<>();
 
   /**
-   * Entries that count something other than packets have it in their name: {@code netflow9
-   * 192.0.2.1 domain 7, datagrams}.
+   * The names of entries that do not count packets state the unit: {@code netflow9 192.0.2.1 domain
+   * 7, datagrams}.
    */
   final Map<String, Long> lost = new TreeMap<>();
 
@@ -23,19 +23,19 @@ final class Exporters {
   final Map<String, Long> refused = new TreeMap<>();
 
   /**
-   * Records that arrived while the sampling rate was not settled, 0 among them; named with the
-   * state: {@code netflow9 192.0.2.1 domain 7, expected}.
+   * Records that arrived while the sampling rate was unknown, possibly 0; the name states why:
+   * {@code netflow9 192.0.2.1 domain 7, expected}.
    */
   final Map<String, Long> sampling = new TreeMap<>();
 
   /**
-   * Rows received beside flow records, named with the table: {@code ipfix 192.0.2.1 domain 7,
+   * Rows received beside flow records; the name states the table: {@code ipfix 192.0.2.1 domain 7,
    * nat_events}. Batches name no domain: they are assigned to the first entry of that address in
    * the closing records; if there is none, the name is {@code reports 192.0.2.1 domain 0}.
    */
   final Map<String, Long> reports = new TreeMap<>();
 
-  /** The first name of an address in closing records. */
+  /** The first name that closing records have for an address. */
   private final Map<String, String> named = new HashMap<>();
 
   long natEvents;

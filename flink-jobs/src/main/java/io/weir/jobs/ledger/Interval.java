@@ -15,7 +15,7 @@ final class Interval {
     long octets;
     long repeated;
 
-    /** Rows that batches contained beside flow records. */
+    /** Number of rows that batches contained beside flow records. */
     final Reports reports = new Reports();
 
     /** Highest sequence number of a batch, -1 if none arrived. */
@@ -40,7 +40,10 @@ final class Interval {
 
     long interfaceOctets;
 
-    /** Whether the agent's run is known to have gone on, or ended, without the closing record. */
+    /**
+     * Whether the agent's run is known to have continued, or ended, without sending the closing
+     * record.
+     */
     boolean abandoned;
 
     /**
@@ -53,15 +56,17 @@ final class Interval {
     long latePackets;
     long lateOctets;
 
-    /** The run began after the interval, which therefore gets no closing record of its own. */
+    /**
+     * Whether the run began after the interval, which therefore gets no closing record of its own.
+     */
     boolean beforeRun;
 
-    /** Whether a closing record is missing or still to come. */
+    /** Whether a closing record is missing or still expected. */
     boolean unclosed() {
       return closing == null && !beforeRun;
     }
 
-    /** Whether it is closed, and nothing was on the interface, published or received. */
+    /** Whether the interval is closed, and nothing was on the interface, published or received. */
     boolean isEmpty() {
       return closing != null
           && (batches | repeated | missing | interfacePackets | interfaceOctets | lateBatches) == 0
@@ -97,12 +102,12 @@ final class Interval {
     return parts.computeIfAbsent(epoch, key -> new Part());
   }
 
-  /** Whether a run of the agent is in the interval and may yet close it. */
+  /** Whether a run of the agent has begun the interval and may still close it. */
   boolean running() {
     return parts.values().stream().anyMatch(part -> part.unclosed() && !part.abandoned);
   }
 
-  /** Whether its only row, which is written, says that it was closed and empty. */
+  /** Whether its only row has been written and shows a closed, empty interval. */
   boolean isEmpty() {
     return !changed && version == 1 && parts.size() == 1 && parts.firstEntry().getValue().isEmpty();
   }

@@ -13,8 +13,8 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * The ledger's part of the job {@code ingest}: from received and expected messages to rows of
- * {@code ledger}.
+ * The ledger's part of the job {@code ingest}: compares received with expected messages, and writes
+ * rows of {@code ledger}.
  */
 public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEvent, TableRow> {
   private static final long serialVersionUID = 1;
@@ -24,7 +24,7 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
   private transient ValueState<ProbeLedger> state;
 
   /**
-   * Makes the function.
+   * Creates the function.
    *
    * @param grace how long after its end an interval may still close
    * @param fromLatest whether an unread partition is read from its end
@@ -34,7 +34,7 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
     this.fromLatest = fromLatest;
   }
 
-  /** From events and the list of probes to rows of {@code ledger}. */
+  /** Turns events and the list of probes into rows of {@code ledger}. */
   public static DataStream<TableRow> rows(
       DataStream<LedgerEvent> events,
       DataStream<Enrolment> enrolments,

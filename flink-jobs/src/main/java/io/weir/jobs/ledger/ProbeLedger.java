@@ -15,13 +15,13 @@ import java.util.TreeMap;
 import java.util.function.Consumer;
 
 /**
- * The ledger of one probe. It processes every message on the probe's topic, and every few seconds
- * the end offsets of its partitions as Kafka states them. It writes rows of {@code ledger}, and
+ * The ledger of one probe. It processes every message on the probe's topic and, every few seconds,
+ * the end offsets that Kafka reports for its partitions. It writes rows of {@code ledger}, and
  * writes an interval's row again with the next version when more is known.
  *
- * <p>An interval without any message is {@code missing} once it is over by the clock and no message
- * in the worker's partition is unread. Packets that an agent reads from a file have their own
- * times, which say nothing about the clock.
+ * <p>An interval without any message is {@code missing} once it is over by the clock and the jobs
+ * have read all messages in the worker's partition. Packets that an agent reads from a file have
+ * their own times, which are independent of the clock.
  */
 final class ProbeLedger {
   private static final long KEEP_DECLARED_MS = 30L * 86_400_000;

@@ -7,7 +7,10 @@ import java.util.TreeMap;
 
 /** One run of an agent's worker (an epoch): the messages received, and its last closing records. */
 final class Run {
-  /** Closing records kept: enough to find what lies between two of them when one comes late. */
+  /**
+   * Number of closing records kept, so that the difference between neighbours can be computed when
+   * one arrives late.
+   */
   static final int MAX_CLOSINGS = 16;
 
   private static final int MAX_RANGES = 10_000;
@@ -31,7 +34,7 @@ final class Run {
     }
   }
 
-  /** Whether the ledger has seen the run from its first message on. */
+  /** Whether the ledger has received this run's messages from the first one on. */
   final boolean fromStart;
 
   final RangeSet seen = new RangeSet(MAX_RANGES);

@@ -7,7 +7,7 @@ import io.weir.proto.Volume;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** The conservation law's terms, to be added and subtracted. Packets, or layer-3 octets. */
+/** The terms of the conservation law, with addition and subtraction. Packets, or layer-3 octets. */
 final class Sums {
   long onInterface;
   long capturedPackets;
@@ -54,8 +54,8 @@ final class Sums {
   }
 
   /**
-   * Adds {@code sign} times the terms that grow over an epoch: all except those that wait somewhere
-   * at the close.
+   * Adds {@code sign} times the terms that grow over an epoch: all except the packets that wait
+   * somewhere at the close.
    */
   void addFlowing(Conservation c, int sign) {
     onInterface += sign * c.getOnInterface().getPackets();
@@ -84,7 +84,10 @@ final class Sums {
     onInterface -= packets;
   }
 
-  /** No term is below 0: rounding in an agent must not become a row of 2^64. */
+  /**
+   * Raises negative terms to 0: an agent's rounding error must not become a value near 2^64 in a
+   * row.
+   */
   void clamp() {
     onInterface = Math.max(0, onInterface);
     capturedPackets = Math.max(0, capturedPackets);

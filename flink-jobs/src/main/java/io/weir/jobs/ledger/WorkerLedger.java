@@ -17,20 +17,20 @@ import java.util.TreeSet;
 /**
  * The ledger of one worker: the messages received of each of its intervals. Times are ms from 1970.
  *
- * <p>Bounded: {@link #MAX_FINISHED} intervals of which all came and {@link #MAX_UNFINISHED} others
- * are kept in detail, {@link #MAX_RUNS} runs of the agent; intervals of which nothing came, or that
- * were closed and empty, are ranges.
+ * <p>Bounded: {@link #MAX_FINISHED} complete intervals and {@link #MAX_UNFINISHED} other intervals
+ * are kept in detail, and {@link #MAX_RUNS} runs of the agent; intervals without any message, and
+ * intervals closed empty, are kept as ranges.
  */
 final class WorkerLedger {
   static final int MAX_FINISHED = 500;
   static final int MAX_UNFINISHED = 5_000;
 
-  /** How many more there may be before those that go are sought. */
+  /** By how many the bounds may be exceeded before it looks for intervals to drop. */
   private static final int SLACK = 50;
 
   static final int MAX_RUNS = 16;
 
-  /** Sequence numbers that a row names. */
+  /** Maximum number of sequence numbers that a row lists. */
   static final int MAX_NAMED = 100;
 
   private static final int MAX_RANGES = 10_000;
@@ -39,19 +39,19 @@ final class WorkerLedger {
   /** Offset of the last message read, -1 where none was. */
   long offset = -1;
 
-  /** Epoch of the newest run, 0 if none was seen. */
+  /** Epoch of the newest run, 0 if there was none. */
   long epoch;
 
-  /** Whether the newest run announced that it stops. */
+  /** Whether the newest run announced its stop. */
   boolean stopped;
 
-  /** The interval to be checked by the clock next; 0 before the first check. */
+  /** The next interval to check by the clock; 0 before the first check. */
   long nextDue;
 
   /**
    * End offset of the partition while none of its messages was read, and the time since when it is
-   * that, in ms since the Unix epoch. They are not part of the state: after a start, both are
-   * determined again.
+   * that, in ms since the Unix epoch. They are not part of the state: both are determined again
+   * after a start.
    */
   transient long idleEnd = -1;
 
@@ -67,8 +67,8 @@ final class WorkerLedger {
   final RangeSet declared = new RangeSet(MAX_RANGES);
 
   /**
-   * Seconds of intervals whose first row stated that they were closed and empty, and of which
-   * nothing else is kept. If such a row is written again, it lacks the agent's load and clock.
+   * Seconds of intervals whose first row stated that they were closed and empty, and about which
+   * nothing else is kept. A later version of such a row lacks the agent's load and clock.
    */
   private final RangeSet empty = new RangeSet(MAX_RANGES);
 
@@ -112,8 +112,8 @@ final class WorkerLedger {
   }
 
   /**
-   * Adds a batch, when it arrives for the first time. Returns intervals whose rows are to be
-   * written at once.
+   * Adds a batch that arrives for the first time. Returns the intervals whose rows must be written
+   * immediately.
    */
   Collection<Long> batch(LedgerEvent event, long now) {
     TreeSet<Long> due = new TreeSet<>();
@@ -149,7 +149,7 @@ final class WorkerLedger {
     }
   }
 
-  /** A closing record came. Returns intervals whose rows are to be written at once. */
+  /** A closing record came. Returns the intervals whose rows must be written immediately. */
   Collection<Long> closing(LedgerEvent event, long now) throws InvalidProtocolBufferException {
     TreeSet<Long> due = new TreeSet<>();
     Run run = run(event, due);
@@ -265,8 +265,8 @@ final class WorkerLedger {
   }
 
   /**
-   * The run of a message; when it is a new one, the open intervals of older runs get no closing
-   * record any more.
+   * The run of a message; if it is a new run, the open intervals of older runs will not get a
+   * closing record any more.
    */
   private Run run(LedgerEvent event, Collection<Long> due) {
     Run run = runs.get(event.epoch());
@@ -330,7 +330,9 @@ final class WorkerLedger {
     return interval;
   }
 
-  /** Restores the part of the run that closed an empty interval: the first one that got as far. */
+  /**
+   * Restores the part of the run that closed an empty interval: of the first run that reached it.
+   */
   private void closeEmpty(long start, Interval interval) {
     long by = epoch;
     ClosingRecord.Builder closing = ClosingRecord.newBuilder();

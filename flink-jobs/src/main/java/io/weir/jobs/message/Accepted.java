@@ -10,10 +10,10 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * A message that was understood and not seen before.
+ * A readable message that is not a repeat.
  *
- * @param flow of a flows topic, else null
- * @param counter of a counters topic, else null
+ * @param flow the message, if from a flows topic, else null
+ * @param counter the message, if from a counters topic, else null
  * @param enrichment of the records of a batch, else null
  * @param appended when the broker received the message, see {@link RawMessage#appended}
  */

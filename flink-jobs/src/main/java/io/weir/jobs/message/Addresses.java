@@ -24,7 +24,7 @@ public final class Addresses {
     };
   }
 
-  /** Whether the halves are those of an IPv4 address, which then is the low 32 bits. */
+  /** Whether the halves hold an IPv4 address, which then is in the low 32 bits. */
   public static boolean isIpv4(long high, long low) {
     return high == 0 && low >>> 32 == IPV4_MAPPED;
   }

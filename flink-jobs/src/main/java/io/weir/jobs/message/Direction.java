@@ -2,11 +2,11 @@ package io.weir.jobs.message;
 
 /**
  * A flow's direction, seen from its probe's site or from the nation. It is the initiator's
- * direction: a connection that was opened from inside is {@link #OUT}, even where most packets then
- * come back.
+ * direction: a connection opened from inside is {@link #OUT}, even if most packets then come back
+ * in.
  */
 public enum Direction {
-  /** An end is unknown, or nobody has declared which prefixes are inside. */
+  /** An end is unknown, or no prefix is declared as inside. */
   UNKNOWN,
   /** From inside to outside. */
   OUT,

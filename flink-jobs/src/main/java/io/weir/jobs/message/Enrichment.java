@@ -26,9 +26,9 @@ public final class Enrichment {
   public static final int DST_NATIONAL = 8;
 
   /**
-   * Bits of {@link #ends}: both ends are known, and somebody has declared prefixes at the probe's
-   * site or inside the nation. Without them the bits above may be missing for want of knowledge;
-   * see {@link Direction}.
+   * Bits of {@link #ends}: both ends are known, and prefixes at the probe's site, or inside the
+   * nation, are declared. Without these, the bits above may be unset only because the data is
+   * unknown; see {@link Direction}.
    */
   public static final int SITE_KNOWN = 16;
 
@@ -63,7 +63,7 @@ public final class Enrichment {
   /** Rank of the probe among those that see the same flow: the lower comes first. */
   public int rank;
 
-  /** The probe is declared to see one direction of each flow only. */
+  /** Whether the probe is declared to see only one direction of each flow. */
   public boolean oneWay;
 
   /** An empty enrichment for a batch with this many records. */

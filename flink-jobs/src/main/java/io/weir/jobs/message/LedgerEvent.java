@@ -12,16 +12,15 @@ import org.apache.flink.util.Collector;
 /**
  * An event for the ledger, about one message on a flows topic or about Kafka as a whole.
  *
- * @param kind what came
+ * @param kind of event
  * @param probe the topic's probe, even if the message names another
  * @param worker the partition
  * @param epoch run of the agent
  * @param sequence of the message
  * @param interval start of its interval, ms from 1970
  * @param length of its interval, ms
- * @param offset in Kafka; {@link #NO_OFFSET} where it is unknown
- * @param appended when the broker took it in, ms from 1970; {@link RawMessage#NO_TIME} where that
- *     is unknown
+ * @param offset in Kafka; {@link #NO_OFFSET} if unknown
+ * @param appended when the broker received it, ms from 1970; {@link RawMessage#NO_TIME} if unknown
  * @param records of a batch
  * @param packets of a batch, both directions
  * @param octets of a batch, both directions
@@ -56,18 +55,18 @@ public record LedgerEvent(
     REPEAT,
     /** A closing record. */
     CLOSING,
-    /** An event that only shows how far the partition was read: a dead letter. */
+    /** An event that only shows how far the partition has been read: a dead letter. */
     READ,
-    /** The probe is enrolled; where its partitions end. */
+    /** The probe is enrolled; the event states the end offsets of its partitions. */
     ENROLMENT
   }
 
-  /** A message of which only the position is known. */
+  /** A message with a known position and unknown content. */
   public static LedgerEvent read(String probe, int worker, long offset, long appended) {
     return new LedgerEvent(Kind.READ, probe, worker, 0, 0, 0, 0, offset, appended, 0, 0, 0, EMPTY);
   }
 
-  /** One event for each probe; the body is begin and end of each partition. */
+  /** One event for each probe; the body holds the begin and end offsets of each partition. */
   public static void enrolled(Enrolment enrolment, Collector<LedgerEvent> out) {
     for (Enrolment.Probe probe : enrolment.probes()) {
       ByteBuffer body = ByteBuffer.allocate(probe.begin().length * 16);
@@ -93,9 +92,10 @@ public record LedgerEvent(
   }
 
   /**
-   * Events and what Kafka listed, by probe.
+   * Events and Kafka's lists of probes, keyed by probe.
    *
-   * @param job whose stream it is: the name of the operator and of its state begins with it
+   * @param job that the stream is for: the names of the operator and of its state begin with its
+   *     name
    */
   public static KeyedStream<LedgerEvent, String> byProbe(
       DataStream<LedgerEvent> events, DataStream<Enrolment> enrolments, String job) {

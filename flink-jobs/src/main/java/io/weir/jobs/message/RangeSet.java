@@ -3,11 +3,11 @@ package io.weir.jobs.message;
 import java.util.Arrays;
 
 /**
- * A set of unsigned 64-bit numbers kept as closed ranges in ascending order: what arrives without
- * gaps is one range, however long. Numbers compare as signed longs; sequences start at 0, so that
- * makes no difference before 2^63.
+ * A set of unsigned 64-bit numbers, kept as closed ranges in ascending order: numbers without gaps
+ * form one range, however many there are. Numbers are compared as signed longs, which makes no
+ * difference below 2^63, and sequences start at 0.
  *
- * <p>Bounded: past {@code maxRanges} the lowest range is forgotten, and what was in it counts as
+ * <p>Bounded: beyond {@code maxRanges} the set forgets the lowest range, and its numbers count as
  * not seen.
  */
 public final class RangeSet {
@@ -26,7 +26,7 @@ public final class RangeSet {
     this.maxRanges = maxRanges;
   }
 
-  /** Adds {@code n}; false where it was in the set. */
+  /** Adds {@code n}; returns false if it was already in the set. */
   public boolean add(long n) {
     return addRange(n, n) > 0;
   }
@@ -129,17 +129,17 @@ public final class RangeSet {
     return ranges == 0;
   }
 
-  /** The lowest number; only where the set is not empty. */
+  /** The lowest number; only if the set is not empty. */
   public long min() {
     return bounds[0];
   }
 
-  /** The highest number; only where the set is not empty. */
+  /** The highest number; only if the set is not empty. */
   public long max() {
     return bounds[2 * ranges - 1];
   }
 
-  /** How many ranges were forgotten because of the bound. */
+  /** Number of ranges forgotten because of the bound. */
   public long forgotten() {
     return forgotten;
   }

@@ -3,13 +3,13 @@ package io.weir.jobs.message;
 import io.weir.jobs.serde.WireType;
 
 /**
- * One Kafka message as it came.
+ * One Kafka message, unparsed.
  *
- * @param appended when the broker took it in (ms from 1970, LogAppendTime); {@link #NO_TIME} where
- *     it is unknown
+ * @param appended when the broker received it (ms from 1970, LogAppendTime); {@link #NO_TIME} if
+ *     unknown
  */
 public record RawMessage(String topic, int partition, long offset, long appended, byte[] value) {
-  /** Kafka's word for a time that is unknown. */
+  /** Kafka's value for an unknown time. */
   public static final long NO_TIME = -1;
 
   public static final WireType<RawMessage> TYPE = WireType.ofRecord(RawMessage.class);

@@ -16,7 +16,7 @@ import java.util.function.BiConsumer;
 /**
  * Number of rows that batches contain beside flow records, by the exporter that reported them.
  *
- * <p>Bounded: exporters beyond {@link #MAX_EXPORTERS} count as one of unknown address.
+ * <p>Bounded: exporters beyond {@link #MAX_EXPORTERS} count as one exporter of unknown address.
  */
 public final class Reports {
   static final int MAX_EXPORTERS = 10_000;
@@ -41,7 +41,7 @@ public final class Reports {
 
   private final Map<String, Counts> byExporter = new TreeMap<>();
 
-  /** The reports of a batch, for {@link #add(byte[])}; empty where it holds flows alone. */
+  /** The reports of a batch, for {@link #add(byte[])}; empty if it holds only flows. */
   public static byte[] of(FlowBatch batch) {
     if (batch.getNatEventsCount() + batch.getInterfaceCountersCount() + batch.getNamesCount()
         == 0) {

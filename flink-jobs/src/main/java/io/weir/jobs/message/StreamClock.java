@@ -8,55 +8,54 @@ import java.util.function.Supplier;
 import java.util.stream.Stream;
 
 /**
- * The time that windows go by: the clock on the wall, but while records are read later than they
- * came, the time at which they came; of several workers, that of the one furthest behind. So a
- * backlog makes the windows that live reading would have made. Times are ms from 1970.
+ * The time that windows follow: the wall clock, or, while the jobs read records later than the
+ * broker received them, the time at which it received them, taken from the worker that is furthest
+ * behind. A backlog therefore produces the same windows as live reading would have produced. Times
+ * are ms from 1970.
  *
- * <p>After the jobs were away, the time stands still until all known workers were heard, or some
- * seconds have passed since the first was; a worker that is silent for as long is not waited for.
- * It never goes back.
+ * <p>After a downtime of the jobs, the time stands still until messages of all known workers have
+ * been read, or some seconds have passed since the first; it does not wait longer for silent
+ * workers. It never goes backwards.
  *
- * <p>A worker is an array of numbers, of which {@link #CAME} and {@link #READ} are this class's, 0
- * before the worker is heard. A known worker keeps its array. The workers are searched only when
- * the one furthest behind was heard or has fallen silent, so that a message costs about the same
- * whatever their number.
+ * <p>A worker is an array of numbers; this class uses {@link #CAME} and {@link #READ}, which are 0
+ * until a message of the worker is read. A known worker must keep its array. It searches the
+ * workers only when a message of the one furthest behind was read, or that worker has fallen
+ * silent, so that a message costs about the same for any number of workers.
  */
 public final class StreamClock {
-  /** Of a worker: when the broker took in the newest message, and when that was read. */
+  /** Of a worker: when the broker received the newest message, and when the jobs read it. */
   public static final int CAME = 2;
 
   public static final int READ = 3;
 
-  /** What is read so much later than it came is of a backlog. */
+  /** A message that is read this much later than the broker received it belongs to a backlog. */
   private static final long BEHIND_MS = 15_000;
 
-  /** For how long a worker is waited for that is not heard, while others are. */
+  /** How long to wait for a silent worker while others send. */
   private static final long SILENT_MS = 15_000;
 
-  /** For how long the first worker is waited for after the jobs were away. */
+  /** How long to wait for the first worker after a downtime of the jobs. */
   private static final long START_MS = 120_000;
 
   /**
-   * For how long a window takes in what comes late: five minutes after its end, and what may pass
-   * before it is noticed that records are read later than they came.
+   * How long a window accepts late data: five minutes after its end, plus the time that may pass
+   * before a backlog is detected.
    */
   public static final long KEEP_MS = 300_000 + BEHIND_MS + SILENT_MS;
 
-  /** Of {@link #furthest}: no worker is behind. */
+  /** Value of {@link #furthest}: no worker is behind. */
   private static final long NONE = Long.MAX_VALUE;
 
-  /** Of a number that is derived from all workers: it must be derived again. */
+  /** Value of a number derived from all workers: it must be derived again. */
   private static final long UNKNOWN = -1;
 
-  /** The time; 0 before the first look. */
+  /** The time; 0 before the first call. */
   private long time;
 
-  /** The last look, by the clock on the wall. */
+  /** The last call, by the wall clock. */
   private long looked;
 
-  /**
-   * Since when and until when, by the clock on the wall, workers that are not heard are waited for.
-   */
+  /** From when and until when, by the wall clock, to wait for silent workers. */
   private long waitingSince;
 
   private long waitingUntil;
@@ -67,16 +66,16 @@ public final class StreamClock {
    */
   private transient long furthest = UNKNOWN;
 
-  /** Until when, by the clock on the wall, that worker is waited for. */
+  /** Until when, by the wall clock, to wait for that worker. */
   private transient long furthestUntil;
 
   /**
-   * Number of workers that are waited for and were not heard; {@link #UNKNOWN} if they must be
+   * Number of workers to wait for that have sent nothing yet; {@link #UNKNOWN} if they must be
    * counted.
    */
   private transient long unheard = UNKNOWN;
 
-  /** Records that a message of a worker was read, which the broker took in at {@code appended}. */
+  /** Notes that a message of a worker was read, which the broker received at {@code appended}. */
   public void heard(long[] worker, long appended, long now) {
     long came = appended == RawMessage.NO_TIME ? now : appended;
     waitingUntil = Math.min(waitingUntil, now + SILENT_MS);
@@ -95,11 +94,11 @@ public final class StreamClock {
   }
 
   /**
-   * Moves the time, and returns it. Call it before {@link #heard}, too: a first word of a backlog
-   * would hide that the jobs were away.
+   * Advances the time, and returns it. Call it before {@link #heard} as well: otherwise the first
+   * message of a backlog would hide the downtime.
    *
-   * @param workers all that are known
-   * @param unknown whether there are workers that are not known
+   * @param workers all known workers
+   * @param unknown whether there are other, unknown workers
    */
   public long advance(long now, Supplier<Stream<long[]>> workers, BooleanSupplier unknown) {
     if (time == 0) {
@@ -144,9 +143,9 @@ public final class StreamClock {
   }
 
   /**
-   * When a window that ends at {@code end} began to be filled: the time, but where that stands
-   * still or lags, no earlier than records of the window can have come. Only a window that is ahead
-   * of the clock on the wall is ahead.
+   * When the first data of a window that ends at {@code end} arrived: the time or, if that stands
+   * still or lags, at the earliest when records of the window can have arrived. A window counts as
+   * ahead only if it is ahead of the wall clock.
    */
   public static long began(long time, long now, long end) {
     return Math.max(time, Math.min(now, end));
@@ -157,8 +156,8 @@ public final class StreamClock {
   }
 
   /**
-   * Takes over the state that a subtask kept; of several subtasks the earliest time, lest a window
-   * ends too early.
+   * Restores the state that a subtask kept; with several subtasks the earliest time, so that no
+   * window ends too early.
    */
   public void restore(StreamClock kept) {
     time = earlier(time, kept.time);

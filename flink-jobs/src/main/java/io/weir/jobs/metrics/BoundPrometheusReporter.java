@@ -13,8 +13,9 @@ import org.apache.flink.metrics.reporter.MetricReporter;
 import org.apache.flink.metrics.reporter.MetricReporterFactory;
 
 /**
- * Flink's Prometheus reporter on one address: Flink's own listens on all of them. Keys {@code host}
- * and {@code port}; only for {@code java -jar}, a cluster has reporters of its own.
+ * Flink's Prometheus reporter on one address: Flink's own reporter listens on all addresses. Its
+ * keys are {@code host} and {@code port}; only for {@code java -jar}, because a cluster has its own
+ * reporters.
  */
 public final class BoundPrometheusReporter extends AbstractPrometheusReporter {
   private HTTPServer server;
@@ -31,7 +32,7 @@ public final class BoundPrometheusReporter extends AbstractPrometheusReporter {
     }
   }
 
-  /** The reporter's registry, which Flink shows to its own package only. */
+  /** The reporter's registry, which Flink exposes only to its own package. */
   private CollectorRegistry registry() {
     try {
       Field field = AbstractPrometheusReporter.class.getDeclaredField("registry");

@@ -5,10 +5,10 @@ import org.apache.flink.metrics.Gauge;
 import org.apache.flink.metrics.MetricGroup;
 
 /**
- * A metric that the jobs add to Flink's own. It is declared beside what it counts, and registered
- * by its declaration alone, so that the reference names all there are.
+ * A metric that the jobs add to Flink's own. It is declared beside the code that counts, and
+ * registered only through its declaration, so that the reference lists all metrics.
  *
- * @param name without the scope that the reporter puts before it
+ * @param name without the scope that the reporter prepends
  * @param operator name of the operator that has it
  */
 public record Metric(String name, Kind kind, String operator, String what) {

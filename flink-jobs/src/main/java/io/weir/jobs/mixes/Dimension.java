@@ -6,7 +6,7 @@ import java.util.function.ToLongFunction;
 
 /** The dimensions by which a mix divides packets; each is one constant here. */
 final class Dimension extends Listed {
-  /** How many values of a dimension a mix shows; the rest is one row. */
+  /** Number of values of a dimension that a mix shows; the others form one row. */
   enum Shown {
     /** {@code --mix-top}. */
     TOP("{mix_top}"),
@@ -32,7 +32,7 @@ final class Dimension extends Listed {
 
   private static final String APPFLOW = "UNINETT's Appflow";
 
-  /** All packets: every mix is a share of these. */
+  /** All packets, of which every mix shows shares. */
   static final Dimension TOTAL =
       new Dimension(1, "total", "total", "", Shown.TOP, way -> 0, "toUInt32(0)", "'all'");
 
@@ -87,7 +87,7 @@ final class Dimension extends Listed {
    *
    * @param number of the value that the packets belong to
    * @param numberSql the same over {@code ways} in plain SQL
-   * @param nameSql name of the number of {@code t}, the table
+   * @param nameSql name for the number in {@code t}, the table
    */
   private Dimension(
       int id,
@@ -110,7 +110,7 @@ final class Dimension extends Listed {
     return ALL.stream().filter(dimension -> dimension.id() == id).findFirst().orElseThrow();
   }
 
-  /** The value that the packets of one direction belong to. */
+  /** The value to which the packets of one direction belong. */
   long number(Way way) {
     return number.applyAsLong(way);
   }

@@ -13,8 +13,8 @@ import java.util.TreeMap;
  * country and customer, for each way that packets went. Each packet is counted once in every
  * dimension, so the values of each dimension add up to the total.
  *
- * <p>Inside is the probe's site for what one probe saw, the nation over all probes, and the
- * customer for each customer. Each flow is counted in two directions: the packets that its source
+ * <p>"Inside" means the probe's site for a single probe, the nation for all probes, and the
+ * customer for a customer. Each flow is counted in two directions: the packets that its source
  * sent, and those that it received. The flow's beginning is counted with the packets that its
  * source sent, or, if the source has not sent yet, with those that it received.
  */
@@ -56,7 +56,7 @@ final class MixDigester implements Digester {
     return sums.toArray();
   }
 
-  /** The flows of each customer, seen from there. */
+  /** The flows of each customer, seen from the customer. */
   private static void customers(Flows flows, Sums sums) {
     FlowCursor flow = flows.cursor();
     Map<Integer, Sums> ways = new TreeMap<>();

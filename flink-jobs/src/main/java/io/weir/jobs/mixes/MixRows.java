@@ -12,10 +12,10 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Rows of {@code mixes}: the largest of each dimension and direction, and the remainder.
+ * Rows of {@code mixes}: the largest values of each dimension and direction, and the remainder.
  *
- * @param applications rows of a mix, but for those of AS
- * @param systems rows of a mix of AS
+ * @param applications number of rows of a mix other than of AS
+ * @param systems number of rows of a mix of AS
  */
 record MixRows(int applications, int systems) implements RowMaker {
   @Override

@@ -18,8 +18,8 @@ final class Way {
   /**
    * Sets the direction of one end's packets.
    *
-   * @param source whose packets
-   * @param direction that they went
+   * @param source whether these are the source's packets
+   * @param direction in which they went
    */
   void set(FlowCursor flow, boolean source, Direction direction) {
     // AS and country of the end outside, the sender's but for what goes out; the customer of the
@@ -53,17 +53,17 @@ final class Way {
     return high >>> 32;
   }
 
-  /** Country of the end outside, else of the sender; 0 unknown. */
+  /** Country of the outside end, else of the sender; 0 unknown. */
   long country() {
     return high >>> 16 & 0xffff;
   }
 
-  /** AS of the end outside, else of the sender; 0 unknown. */
+  /** AS of the outside end, else of the sender; 0 unknown. */
   long system() {
     return low >>> 32;
   }
 
-  /** Customer of the end inside, else of the sender; 0 for none. */
+  /** Customer of the inside end, else of the sender; 0 for none. */
   long customer() {
     return low & LOW;
   }

@@ -20,7 +20,7 @@ public final class KeyedValue<S> {
     state = runtime.getState(new ValueStateDescriptor<>(name, serializer));
   }
 
-  /** The value; {@code first} where there is none, which is then kept. */
+  /** The value; if there is none, keeps and returns {@code first}. */
   public S get(Supplier<S> first) throws IOException {
     S value = get();
     if (value == null) {
@@ -35,7 +35,7 @@ public final class KeyedValue<S> {
     return state.value();
   }
 
-  /** Keeps a value, also one that has changed. */
+  /** Keeps a new or changed value. */
   public void keep(S value) throws IOException {
     state.update(value);
   }

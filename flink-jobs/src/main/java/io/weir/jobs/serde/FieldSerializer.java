@@ -10,8 +10,8 @@ import org.apache.flink.core.memory.DataOutputView;
  * enums, records, messages, maps, sets, and other objects with a constructor without arguments.
  *
  * <p>State keeps the fields' names and kinds (a {@link Layout}), so that a later version of the
- * class reads it: a field it does not have is passed over, a new one is left as the constructor
- * made it. A field whose kind has changed is refused.
+ * class can read it: it skips a field that the class no longer has, and leaves a new field as the
+ * constructor set it. It refuses state in which a field's kind has changed.
  *
  * <p>A {@code transient} field is copied with its object and is not part of the state.
  */

@@ -5,8 +5,8 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * Goes over the fields of a value in their order, to write them or to read them: {@code a =
- * fields.of(a)}. One list of fields serves both, so that reading and writing always agree.
+ * Visits the fields of a value in order, to write or to read them: {@code a = fields.of(a)}. One
+ * list of fields serves both, so that reading and writing always agree.
  */
 public abstract class Fields {
   private Fields() {}
@@ -54,12 +54,12 @@ public abstract class Fields {
     };
   }
 
-  /** The field as it is from now on. */
+  /** Returns the field's new value. */
   public abstract long of(long field) throws IOException;
 
-  /** The field as it is from now on. */
+  /** Returns the field's new value. */
   public abstract int of(int field) throws IOException;
 
-  /** The field as it is from now on. */
+  /** Returns the field's new value. */
   public abstract boolean of(boolean field) throws IOException;
 }

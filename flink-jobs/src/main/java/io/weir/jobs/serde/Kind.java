@@ -26,11 +26,11 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * Writes, reads and copies values of one {@link Layout}. Only messages may be null. Records and the
- * keys of maps never change, arrays within them neither.
+ * Writes, reads and copies values of one {@link Layout}. Only messages may be null. Records and map
+ * keys never change, nor do arrays within them.
  */
 abstract class Kind {
-  /** The values that are written as a whole, by the simple name of their class. */
+  /** The types whose values are written as a whole, by the simple name of their class. */
   static final Map<String, TypeSerializer<?>> PLAIN =
       Map.of(
           "int", IntSerializer.INSTANCE,
@@ -46,14 +46,14 @@ abstract class Kind {
   abstract void write(Object value, DataOutputView out) throws IOException;
 
   /**
-   * Reads a value; an object that is {@code known} already is filled, and a container holds what is
-   * read alone.
+   * Reads a value; fills an existing object ({@code known}), and leaves in a container only what
+   * was read.
    */
   abstract Object read(Object known, DataInputView in) throws IOException;
 
   /**
-   * A value that changes apart from {@code value}; an object that is {@code known} already is
-   * filled, and a container holds what {@code value} holds alone.
+   * An independent copy of {@code value}; fills an existing object ({@code known}), and leaves in a
+   * container only what {@code value} holds.
    */
   Object copy(Object known, Object value) {
     return value;
@@ -81,7 +81,7 @@ abstract class Kind {
     }
   }
 
-  /** For values of {@code type}; to pass over them where that is null. */
+  /** For values of {@code type}; if that is null, skips them. */
   static Kind of(Layout layout, Type type) {
     return switch (layout.what()) {
       case Layout.OBJECT -> new OfObject(layout, type == null ? null : raw(type));
@@ -96,7 +96,8 @@ abstract class Kind {
   }
 
   /**
-   * @throws IllegalArgumentException if the type is none of a class, such as a type variable
+   * @throws IllegalArgumentException if the type is not that of a class, but a type variable, for
+   *     example
    */
   static Class<?> raw(Type type) {
     if (!((type instanceof ParameterizedType of ? of.getRawType() : type)
@@ -111,17 +112,18 @@ abstract class Kind {
   }
 
   /**
-   * An object or container that a constructor without arguments makes before its contents are read.
+   * An object or container that its constructor without arguments creates before its contents are
+   * read.
    */
   private abstract static class Made extends Kind {
     private final Class<?> type;
 
-    /** Whether the values are kept; else they are passed over. */
+    /** Whether values are kept; otherwise they are skipped. */
     final boolean kept;
 
     private Constructor<?> constructor;
 
-    /** Makes the kind for values of a type; to pass over them where that is null. */
+    /** Creates the kind for values of a type; if that is null, one that skips them. */
     Made(Type type) {
       this.type = type == null ? null : raw(type);
       kept = type != null;
@@ -443,7 +445,7 @@ abstract class Kind {
       return (Map<Object, Object>) (known == null ? made() : known);
     }
 
-    /** Empties a map; what its constructor put in is filled again where the key comes back. */
+    /** Empties a map; objects that its constructor put in are filled again if their key returns. */
     private static Map<Object, Object> emptied(Map<Object, Object> map) {
       if (map.isEmpty()) {
         return Map.of();

@@ -17,9 +17,10 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * How a value of state is written: what it is and, of an object or a record, its fields in their
- * order, of a map, its key and its value, of a set, its element, of a message, its class, of an
- * enum, its constants. Names and kinds tell a later version of the jobs what it reads.
+ * The format of a value of state: its kind and the parts of that kind, which are the fields of an
+ * object or record (in order), the key and value of a map, the element of a set, the class of a
+ * message, or the constants of an enum. By names and kinds, a later version of the jobs recognises
+ * what it reads.
  *
  * @param name of the field that holds it; empty elsewhere
  * @param what {@code object}, {@code record}, {@code map}, {@code set}, or what is written whole
@@ -35,7 +36,7 @@ record Layout(String name, String what, List<Layout> parts) implements Serializa
   private static final String CONSTANT = "constant";
 
   /**
-   * The layout of a type; with {@code whole} of its transient fields, too.
+   * The layout of a type; with {@code whole}, including its transient fields.
    *
    * @throws IllegalArgumentException for a type that cannot be written whole: arrays of objects,
    *     classes of the platform that are neither plain nor containers, interfaces, and classes that
@@ -94,7 +95,7 @@ record Layout(String name, String what, List<Layout> parts) implements Serializa
     return new IllegalArgumentException("state" + where + ": " + type.getTypeName() + " " + why);
   }
 
-  /** Whether values that {@code old} tells of can be read as values of this layout. */
+  /** Whether values of the layout {@code old} can be read as values of this layout. */
   boolean reads(Layout old) {
     if (!what.equals(old.what)) {
       return false;

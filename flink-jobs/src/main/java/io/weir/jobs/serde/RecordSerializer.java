@@ -16,7 +16,7 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * Writes the components of a record one after the other: those of {@link Kind#PLAIN}, enums,
+ * Writes the components of a record one after the other: values of {@link Kind#PLAIN}, enums,
  * records, and lists of these. None may be null.
  */
 public final class RecordSerializer<T extends Record> extends WireSerializer<T> {
@@ -26,7 +26,7 @@ public final class RecordSerializer<T extends Record> extends WireSerializer<T> 
   private final transient Constructor<T> constructor;
   private final transient List<Part> parts;
 
-  /** A component: how it is read from the record, and how it is written. */
+  /** A component: how to read it from the record, and how to write it. */
   private record Part(Method accessor, TypeSerializer<Object> serializer) {}
 
   RecordSerializer(Class<T> type) {

@@ -13,7 +13,7 @@ public abstract class StateSerializer<T> extends WireSerializer<T> {
     return false;
   }
 
-  /** Copies by writing and reading, unless a subclass overrides it with something faster. */
+  /** Copies by writing and reading, unless a subclass overrides this with a faster way. */
   @Override
   public T copy(T from) {
     try {

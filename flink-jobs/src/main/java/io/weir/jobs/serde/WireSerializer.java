@@ -7,9 +7,9 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * A serializer of two methods, without Kryo. Subclasses other than {@link RecordSerializer} are
- * stateless, public and have a public constructor without arguments, which a restored checkpoint
- * calls.
+ * A serializer that needs only two methods, without Kryo. Subclasses other than {@link
+ * RecordSerializer} are stateless, public and have a public constructor without arguments, which a
+ * restored checkpoint calls.
  */
 public abstract class WireSerializer<T> extends TypeSerializer<T> {
   private static final long serialVersionUID = 1;
@@ -20,7 +20,7 @@ public abstract class WireSerializer<T> extends TypeSerializer<T> {
   /** Reads what {@link #write} wrote. */
   public abstract T read(DataInputView in) throws IOException;
 
-  /** Values are never changed after they were made, so that a copy may be the value itself. */
+  /** Values never change after they are created, so a copy may be the value itself. */
   @Override
   public boolean isImmutableType() {
     return true;
@@ -71,7 +71,7 @@ public abstract class WireSerializer<T> extends TypeSerializer<T> {
     write(read(in), out);
   }
 
-  /** The class that state names it by: its own, or the record's that it writes. */
+  /** The class by which state identifies it: its own, or that of the record that it writes. */
   Class<?> named() {
     return getClass();
   }

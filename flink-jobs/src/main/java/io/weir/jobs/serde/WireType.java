@@ -4,7 +4,7 @@ import org.apache.flink.api.common.serialization.SerializerConfig;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 
-/** Tells Flink to carry a type with its {@link WireSerializer}. */
+/** Makes Flink serialise a type with its {@link WireSerializer}. */
 public final class WireType<T> extends TypeInformation<T> {
   private static final long serialVersionUID = 1;
 
@@ -21,7 +21,7 @@ public final class WireType<T> extends TypeInformation<T> {
     return new WireType<>(type, new RecordSerializer<>(type));
   }
 
-  /** Writes the type, in messages and in state. */
+  /** The serializer of the type, for messages and for state. */
   public WireSerializer<T> serializer() {
     return serializer;
   }

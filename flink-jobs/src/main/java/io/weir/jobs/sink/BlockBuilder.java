@@ -14,8 +14,8 @@ import java.util.Map;
  * number of columns and rows, then for each column its name, its type and its values one after the
  * other.
  *
- * <p>A value that is never set is the type's default (0, '', empty, NULL), costs nothing to set,
- * and a column where no row has another value is left out of the block: the server fills it in.
+ * <p>A value that is never set is the type's default (0, '', empty, NULL), and needs no call; if no
+ * row sets a column, the block leaves the column out and the server fills it in.
  */
 public final class BlockBuilder {
   private static final VarHandle SHORTS =
@@ -85,7 +85,9 @@ public final class BlockBuilder {
     rows++;
   }
 
-  /** Sets a number in the last row. It is cut to the column's width; see {@link #saturate32}. */
+  /**
+   * Sets a number in the last row. It is truncated to the column's width; see {@link #saturate32}.
+   */
   public void set(int index, long value) {
     if (value == 0) {
       return;
@@ -215,7 +217,7 @@ public final class BlockBuilder {
     }
   }
 
-  /** The rows as a block, after which the builder is empty. Only where there are rows. */
+  /** Returns the rows as a block, and empties the builder. Call this only if there are rows. */
   public NativeBlock build(int partition) {
     int present = 0;
     int size = 20;
@@ -265,7 +267,8 @@ public final class BlockBuilder {
   }
 
   /**
-   * {@code value} as an unsigned 32-bit number: what does not fit becomes the largest that does.
+   * {@code value} as an unsigned 32-bit number; a value that does not fit becomes the largest such
+   * number.
    */
   public static long saturate32(long value) {
     return (value >>> 32) == 0 ? value : 0xffff_ffffL;

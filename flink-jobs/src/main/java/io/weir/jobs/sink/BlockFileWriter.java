@@ -13,7 +13,7 @@ import org.apache.flink.core.fs.Path;
  * of it.
  */
 final class BlockFileWriter {
-  /** Fast is enough: columns of small numbers shrink to a fifth at any level. */
+  /** The fast level is enough: columns of small numbers shrink to a fifth at any level. */
   private static final int LEVEL = 1;
 
   private final Path path;
@@ -61,7 +61,7 @@ final class BlockFileWriter {
     return rows;
   }
 
-  /** Octets in the file so far, which lags a little behind what was written. */
+  /** Octets in the file so far; this lags slightly behind the octets written. */
   long bytes() {
     return raw.bytes;
   }

@@ -37,7 +37,7 @@ public abstract class BlockOperator<T> extends FlushingOperator<T, NativeBlock> 
 
   /**
    * The block for a row of a table with this {@code ts} (seconds from 1970); call {@link #added}
-   * when the row is in.
+   * after writing the row.
    */
   protected final BlockBuilder builder(Table table, long ts) {
     long day = ts / SECONDS_A_DAY; // every table's partition is a whole number of days
@@ -56,7 +56,7 @@ public abstract class BlockOperator<T> extends FlushingOperator<T, NativeBlock> 
     return last;
   }
 
-  /** Hands the block on where it is full. */
+  /** Emits the block if it is full. */
   protected final void added() {
     if (last.rows() >= BLOCK_ROWS) {
       output.collect(new StreamRecord<>(last.build(lastKey.partition)));

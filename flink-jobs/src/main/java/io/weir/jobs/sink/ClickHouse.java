@@ -13,15 +13,15 @@ import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Inserts files of blocks by ClickHouse's HTTP interface. */
+/** Inserts files of blocks through ClickHouse's HTTP interface. */
 public final class ClickHouse implements BlockStore {
   private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(5);
   private static final Duration INSERT_TIMEOUT = Duration.ofMinutes(2);
 
   /**
-   * Error codes of ClickHouse that no retry cures: 16 no such column, 27 and 33 unreadable data, 47
-   * unknown identifier, 48 not implemented, 53 type mismatch, 60 unknown table, 62 syntax, 73
-   * unknown format, 81 unknown database, 115 unknown setting, 117 incorrect data, 192 to 194 and
+   * Error codes of ClickHouse that a retry cannot fix: 16 no such column, 27 and 33 unreadable
+   * data, 47 unknown identifier, 48 not implemented, 53 type mismatch, 60 unknown table, 62 syntax,
+   * 73 unknown format, 81 unknown database, 115 unknown setting, 117 incorrect data, 192 to 194 and
    * 516 user and password, 497 privileges, 164 read-only, 691 unknown enum value.
    */
   private static final Set<Integer> PERMANENT =
@@ -30,7 +30,7 @@ public final class ClickHouse implements BlockStore {
   private static final Pattern CODE = Pattern.compile("Code: (\\d+)");
   private static final Pattern WRITTEN = Pattern.compile("\"written_rows\":\"?(\\d+)");
 
-  /** Where and as whom. {@code password} is kept out of {@link #toString()}. */
+  /** Where and as whom. {@link #toString()} leaves {@code password} out. */
   public record Endpoint(String url, String database, String user, String password)
       implements Serializable {
     @Override

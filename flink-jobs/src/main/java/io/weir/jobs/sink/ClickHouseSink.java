@@ -8,23 +8,23 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.StreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 
-/** Makes the {@link ClickHouseSinkOperator} of each subtask. */
+/** Creates the {@link ClickHouseSinkOperator} of each subtask. */
 public final class ClickHouseSink extends AbstractStreamOperatorFactory<Void>
     implements OneInputStreamOperatorFactory<NativeBlock, Void> {
   private static final long serialVersionUID = 1;
 
   /**
-   * How the sink works.
+   * The settings of the sink.
    *
-   * @param endpoint where rows go
-   * @param directory for files, on the checkpoint storage; files in it that no checkpoint lists are
-   *     removed
-   * @param maxPending octets of files not yet in ClickHouse that a subtask may have before it holds
-   *     its input
-   * @param retryFor for how long ClickHouse remembers a block: one that may have been inserted is
-   *     not tried again after it
-   * @param remembered how many later blocks of its table ClickHouse remembers a block through,
-   *     likewise
+   * @param endpoint to which rows are sent
+   * @param directory for files, on the checkpoint storage; the sink removes files in it that no
+   *     checkpoint lists
+   * @param maxPending octets of files not yet in ClickHouse that a subtask may have before it
+   *     pauses its input
+   * @param retryFor how long ClickHouse remembers a block: the sink does not retry a block that may
+   *     have been inserted after this time
+   * @param remembered number of later blocks of its table after which ClickHouse may forget a
+   *     block: the sink does not retry it after these
    */
   public record Config(
       ClickHouse.Endpoint endpoint,
@@ -35,9 +35,9 @@ public final class ClickHouseSink extends AbstractStreamOperatorFactory<Void>
       implements Serializable {}
 
   /**
-   * Tables remember 10,000 blocks, in which each insert is one, and two in the table that two views
-   * fill ({@code non_replicated_deduplication_window}); the rest is for what others insert while an
-   * answer is waited for.
+   * Tables remember 10,000 blocks ({@code non_replicated_deduplication_window}). Each insert is one
+   * block, or two in the table that two views fill; the rest is for blocks that others insert while
+   * the sink waits for an answer.
    */
   public static final int REMEMBERED = 4_000;
 

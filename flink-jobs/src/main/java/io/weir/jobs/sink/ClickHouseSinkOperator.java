@@ -34,20 +34,22 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * <p>Blocks go into files on the checkpoint storage, one for each table and partition. A checkpoint
  * closes them and keeps their list ({@link PendingFile}) as state; once it is complete they are
  * inserted, each under its own deduplication token, in the background ({@link Uploads}), so that
- * neither the stream nor a checkpoint waits for ClickHouse. After a failure the list comes back
- * with the state and is inserted again under the same tokens: ClickHouse drops what it has.
+ * neither the stream nor a checkpoint waits for ClickHouse. After a failure the operator restores
+ * the list from the state and inserts the files again under the same tokens: ClickHouse drops the
+ * blocks that it already has.
  *
- * <p>A token holds an id minted at every start of this operator: rows that are computed anew, after
- * whatever state the job went back to, have new tokens, and a token never stands for other rows.
+ * <p>A token contains an id that is new at every start of this operator: rows that are computed
+ * again, from whatever state the job restarts, have new tokens, and a token never stands for
+ * different rows.
  *
- * <p>A file is deleted when a later checkpoint that no longer lists it is complete. From a state
- * older than what is stored ({@link InsertMarks}) the operator refuses to start, since its rows
- * would be stored again under other tokens; and from one that lists a file that is gone.
+ * <p>A file is deleted when a later checkpoint that no longer lists it is complete. The operator
+ * refuses to start from a state older than the stored rows ({@link InsertMarks}), because their
+ * rows would be stored again under other tokens, and from a state that lists a missing file.
  *
- * <p>Back-pressure: past {@code maxPending} octets, and past the subtask's share of a quarter of
- * the tokens that ClickHouse remembers, the operator holds its input, but only while it waits for
- * ClickHouse and for nothing else, since a checkpoint may need the input to go on. Meanwhile it
- * serves its mailbox.
+ * <p>Back-pressure: beyond {@code maxPending} octets, or beyond the subtask's share of a quarter of
+ * the tokens that ClickHouse remembers, the operator pauses its input, but only while it waits for
+ * ClickHouse alone, because a checkpoint may need the input to continue. Meanwhile it keeps
+ * processing its mailbox.
  */
 public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     implements OneInputStreamOperator<NativeBlock, Void> {
@@ -71,12 +73,12 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
 
   static final long FILE_BYTES = 32L << 20;
 
-  /** Files open at a time: rows may be of thousands of partitions. */
+  /** Maximum number of open files, because rows may belong to thousands of partitions. */
   static final int MAX_OPEN = 64;
 
   private static final Duration ORPHAN_AGE = Duration.ofMinutes(10);
 
-  /** Of the blocks that ClickHouse remembers, one in so many may wait. */
+  /** One in this many of the blocks that ClickHouse remembers may wait. */
   private static final int PENDING_SHARE = 4;
 
   private final ClickHouseSink.Config settings;
@@ -100,22 +102,22 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
   /** Files being written, by table and partition. */
   private transient Map<String, BlockFileWriter> open;
 
-  /** Checkpoint that is next, for tokens; and the files it has so far. */
+  /** The next checkpoint, for tokens; and its files so far. */
   private transient long checkpoint;
 
   private transient int fileNumber;
   private transient List<PendingFile> closed;
 
-  /** Files by the checkpoint that vouches for them, until it is complete. */
+  /** Files by the checkpoint that lists them, until it is complete. */
   private transient TreeMap<Long, List<PendingFile>> uncommitted;
 
   /** Files handed to the uploads and not acknowledged, by token, in order. */
   private transient Map<String, PendingFile> committing;
 
-  /** Acknowledged, and still listed in the newest checkpoint. */
+  /** Files acknowledged, and still listed in the newest checkpoint. */
   private transient List<PendingFile> acknowledged;
 
-  /** Acknowledged before that checkpoint was taken. */
+  /** Files acknowledged before that checkpoint was taken. */
   private transient TreeMap<Long, List<PendingFile>> deletable;
 
   private transient long pendingBytes;
@@ -199,9 +201,9 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
   }
 
   /**
-   * Every subtask is given every file, each in an order of its own: who wrote a file commits it,
-   * also where only a part of the job starts again, and with another parallelism who stands in for
-   * the writer.
+   * Every subtask receives every file, each subtask in a different order. The subtask that wrote a
+   * file commits it, even if only a part of the job restarts; with another parallelism, the subtask
+   * that stands in for the writer commits it.
    */
   private void restore(long restored, List<PendingFile> all, int parallelism) throws IOException {
     Map<String, Integer> ofTable = new HashMap<>();
@@ -267,13 +269,13 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     }
   }
 
-  /** Whether what waits for ClickHouse is too much to go on. */
+  /** Whether too much waits for ClickHouse to continue. */
   boolean holdsInput() {
     return !committing.isEmpty()
         && (pendingBytes > settings.maxPending() || committing.size() > maxFiles);
   }
 
-  /** Octets of rows on their way. */
+  /** Octets of rows in transit. */
   long pendingBytes() {
     return pendingBytes;
   }
@@ -357,7 +359,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     uploads.add(file, restored);
   }
 
-  /** What the uploads say, taken in by the stream's thread. */
+  /** Results of the uploads, processed by the stream's thread. */
   private final class Reports implements Uploads.Reports {
     @Override
     public void stored(PendingFile file) {
@@ -387,7 +389,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     stored.inc(file.rows());
   }
 
-  /** Removes what dead runs left behind: files that no checkpoint came to vouch for. */
+  /** Removes files that earlier runs left behind and no checkpoint lists. */
   private void removeOrphans(Set<String> vouchedFor) throws IOException {
     FileStatus[] found = files.listStatus(directory);
     // Not when a running job starts again after a failure: others' files may be newer than the

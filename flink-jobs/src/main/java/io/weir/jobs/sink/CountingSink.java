@@ -7,7 +7,7 @@ import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
-/** Counts rows and throws them away: for measuring the jobs without a store. */
+/** Counts rows and discards them, to measure the jobs without a store. */
 public final class CountingSink extends AbstractStreamOperator<Void>
     implements OneInputStreamOperator<NativeBlock, Void> {
   private static final long serialVersionUID = 1;

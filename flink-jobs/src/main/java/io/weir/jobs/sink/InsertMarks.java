@@ -15,13 +15,13 @@ import org.apache.flink.core.fs.FileSystem;
 import org.apache.flink.core.fs.Path;
 
 /**
- * How far the subtasks of a sink have come, in small files beside the blocks that outlive the
- * process. Before a subtask inserts the blocks of a checkpoint it writes the checkpoint's number,
- * and how many blocks of each table it has begun to insert by then. From all subtasks' files
- * follows whether a state is older than what is stored, and how many tokens ClickHouse was given
- * since one of them.
+ * The progress of a sink's subtasks, in small files beside the blocks, which survive the process.
+ * Before a subtask inserts the blocks of a checkpoint it writes the checkpoint's number, and how
+ * many blocks of each table it has begun to insert by then. The files of all subtasks together show
+ * whether a state is older than the stored rows, and how many tokens ClickHouse has received since
+ * a given one.
  *
- * <p>A file that was cut off counts for nothing: no insert has followed it.
+ * <p>A truncated file is ignored, because no insert has followed it.
  */
 final class InsertMarks {
   private static final String FOLDER = "inserted";
@@ -40,7 +40,7 @@ final class InsertMarks {
   private Mark last;
 
   /**
-   * Makes the marks of a subtask.
+   * Creates the marks of a subtask.
    *
    * @param job id of the job's first run, which its state keeps
    */
@@ -61,7 +61,7 @@ final class InsertMarks {
     return folder;
   }
 
-  /** Forgets what an earlier job of the same id has left, which began without state as this one. */
+  /** Removes the marks of an earlier job with the same id, which also began without state. */
   void clear() throws IOException {
     for (Mark mark : newest().values()) {
       files.delete(mark.file, false);
@@ -86,13 +86,13 @@ final class InsertMarks {
     return of != null && of.checkpoint >= block.checkpoint();
   }
 
-  /** To be called with a subtask's blocks that came back with the state of a checkpoint. */
+  /** Call this with the blocks of a subtask that were restored from a checkpoint's state. */
   void beginAgain(long checkpoint, Collection<PendingFile> blocks) throws IOException {
     Map<Integer, Mark> newest = newest();
     begin(checkpoint, blocks.stream().filter(block -> !isBegun(block, newest)).toList());
   }
 
-  /** To be called before the blocks of a complete checkpoint are inserted, or any is deleted. */
+  /** Call this before inserting the blocks of a complete checkpoint, or deleting any. */
   void begin(long checkpoint, Collection<PendingFile> blocks) throws IOException {
     if (last != null && last.checkpoint >= checkpoint) {
       return; // a start from the same state
@@ -142,7 +142,7 @@ final class InsertMarks {
     return newest;
   }
 
-  /** Null for one that was cut off. */
+  /** Null for a truncated file. */
   private Mark read(long checkpoint, Path file) throws IOException {
     Map<String, Long> blocks = new HashMap<>();
     try (BufferedReader in =

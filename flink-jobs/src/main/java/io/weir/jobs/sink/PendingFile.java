@@ -3,8 +3,7 @@ package io.weir.jobs.sink;
 import io.weir.jobs.serde.WireType;
 
 /**
- * Rows on the checkpoint storage that a checkpoint vouches for and that are not known to be in
- * ClickHouse.
+ * Rows on the checkpoint storage that a checkpoint lists and ClickHouse has not yet acknowledged.
  *
  * @param path of a file with blocks of the Native format in one zstd frame
  * @param token never used for other rows: run/table/checkpoint/subtask/number
@@ -12,26 +11,27 @@ import io.weir.jobs.serde.WireType;
  * @param bytes length of the file
  * @param checksum CRC-32C of the file
  * @param written when the file was closed, ms from 1970
- * @param before how many blocks of the table were begun to be inserted when this one may have been
- *     for the first time, see {@link InsertMarks#blocks}; -1 where it was not
+ * @param before number of the table's blocks whose insert had begun when this block may have been
+ *     inserted for the first time, see {@link InsertMarks#blocks}; -1 if no insert was begun
  */
 public record PendingFile(
     String path, String token, long rows, long bytes, long checksum, long written, long before) {
   public static final WireType<PendingFile> TYPE = WireType.ofRecord(PendingFile.class);
 
   /**
-   * The same, of which an insert may have been made when so many blocks of the table were begun.
+   * The same file, marked as possibly inserted after the inserts of this many blocks of the table
+   * had begun.
    */
   PendingFile triedAt(long blocks) {
     return new PendingFile(path, token, rows, bytes, checksum, written, blocks);
   }
 
-  /** Name of the table that the rows are for. */
+  /** Name of the rows' table. */
   String table() {
     return token.split("/", -1)[1];
   }
 
-  /** The first checkpoint that vouched for it. */
+  /** The first checkpoint that listed it. */
   long checkpoint() {
     return Long.parseLong(token.split("/", -1)[2]);
   }

@@ -20,10 +20,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Inserts a subtask's files, in order; one that is refused waits and is tried again, while others
- * go on. Runs in the {@link Background}.
+ * Inserts a subtask's files in order; a refused file waits and is retried, while the others
+ * continue. Runs in the {@link Background}.
  *
- * <p>A block that may have been inserted is tried again only while ClickHouse remembers its token;
+ * <p>It retries a block that may have been inserted only while ClickHouse remembers its token;
  * after that the job stops.
  */
 final class Uploads {
@@ -33,14 +33,14 @@ final class Uploads {
   private static final long WARN_EVERY_MS = 60_000;
   private static final long IDLE_MS = 60_000;
 
-  /** Who hears what came of a file. */
+  /** Receives the result for each file. */
   interface Reports {
     void stored(PendingFile file);
 
-    /** An insert may have been made, and may not. */
+    /** An insert may or may not have happened. */
     void uncertain(PendingFile file);
 
-    /** The job is to end. */
+    /** The job must stop. */
     void failed(Exception cause);
   }
 
@@ -58,7 +58,7 @@ final class Uploads {
       this.restored = restored;
     }
 
-    /** How long to wait after the last attempt, ms. */
+    /** How long to wait after the last attempt, in ms. */
     long backoff() {
       return Uploads.backoff(attempts);
     }
@@ -78,7 +78,7 @@ final class Uploads {
               .thenComparingLong(upload -> upload.number));
   private long number;
 
-  /** Attempts in a row that failed, of whichever files. */
+  /** Consecutive failed attempts, for any files. */
   private int failures;
 
   private boolean failed;
@@ -114,7 +114,7 @@ final class Uploads {
     return Math.min(LAST_BACKOFF_MS, FIRST_BACKOFF_MS << Math.min(20, attempts - 1));
   }
 
-  /** Tries one file, if one is due; returns for how long there is nothing to do, ms. */
+  /** Tries one file, if one is due; returns for how many ms there is nothing more to do. */
   long step() throws InterruptedException {
     for (Upload upload = added.poll(); upload != null; upload = added.poll()) {
       waiting.add(upload);
@@ -145,7 +145,7 @@ final class Uploads {
     return backoff(failures);
   }
 
-  /** Whether the file is stored; else it is to be tried again. */
+  /** Whether the file is stored; if not, it will be retried. */
   private boolean insert(Upload upload) throws IOException, InterruptedException {
     PendingFile file = upload.file;
     byte[] body = read(file);
@@ -182,7 +182,7 @@ final class Uploads {
     }
   }
 
-  /** Fails where ClickHouse may not remember the block's token. */
+  /** Fails if ClickHouse may have forgotten the block's token. */
   private void failWhereForgotten(PendingFile file) throws IOException {
     long since = marks.blocks(file.table()) - file.before();
     long age = background.now() - file.written();

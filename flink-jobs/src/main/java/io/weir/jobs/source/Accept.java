@@ -29,8 +29,8 @@ import org.slf4j.LoggerFactory;
 /**
  * The entry of every job: reads messages, diverts unreadable ones, drops repeated ones, and reports
  * all of them to the ledger. Runs where the partition is read, without a shuffle: a partition is a
- * worker, and one subtask reads it, so what that worker has sent is known there. The state is small
- * and every subtask restores all of it, as partitions may have moved.
+ * worker, and one subtask reads it, which therefore knows everything that this worker has sent. The
+ * state is small and every subtask restores all of it, as partitions may have moved.
  */
 public final class Accept extends ProcessFunction<RawMessage, Accepted>
     implements CheckpointedFunction {
@@ -52,7 +52,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
           "dead_letters", OPERATOR, "Messages set aside, by `cause` (scope `weir_cause`)");
   public static final List<Metric> METRICS = List.of(MESSAGES, RECORDS, REPEATED, SET_ASIDE);
 
-  /** Messages that could not be understood. */
+  /** Unreadable messages. */
   public static final OutputTag<DeadLetter> DEAD_LETTERS =
       new OutputTag<>("dead-letters", DeadLetter.TYPE);
 

@@ -16,7 +16,7 @@ import io.weir.proto.FlowMessage;
 import io.weir.proto.NatEvent;
 
 /**
- * Says whether a message is one that the jobs understand. The causes, first words of a dead
+ * Checks whether the jobs can process a message. The causes, which are the first words of a dead
  * letter's header {@code weir-cause}: {@code malformed} (not the protobuf it should be), {@code
  * major} (of a newer schema, or of none), {@code wrong_probe}, {@code wrong_worker} (not those of
  * its topic and partition), {@code no_body}, {@code bad_interval}, {@code bad_record} (a value that
@@ -31,7 +31,7 @@ final class Checks {
   /** Characters in the name of a set or label; agents allow 63. */
   private static final int MAX_NAME = 255;
 
-  /** A message cannot be understood; the text is the cause. */
+  /** A message is unreadable; the text is the cause. */
   static final class Refused extends Exception {
     private static final long serialVersionUID = 1;
 

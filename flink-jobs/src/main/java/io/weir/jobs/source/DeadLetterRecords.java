@@ -17,7 +17,7 @@ import org.apache.kafka.common.header.internals.RecordHeader;
 /**
  * Dead letters as Kafka records: the bytes unchanged, cause and origin in headers. A message of
  * more than {@link #MAX_VALUE} octets, which the producer would refuse, is truncated, and the
- * header {@code weir-truncated} says how many it had.
+ * header {@code weir-truncated} states its original length.
  */
 public final class DeadLetterRecords implements KafkaRecordSerializationSchema<DeadLetter> {
   private static final long serialVersionUID = 1;

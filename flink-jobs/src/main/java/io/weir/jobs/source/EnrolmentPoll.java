@@ -25,9 +25,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Asks Kafka every so often which probes are enrolled and how far their partitions reach. A
- * separate thread queries Kafka; the source passes on the newest answer, so an outage of Kafka
- * blocks nothing. Without an answer it emits no element.
+ * Regularly asks Kafka for the enrolled probes and the end offsets of their partitions. A separate
+ * thread queries Kafka; the source passes on the newest answer, so an outage of Kafka blocks
+ * nothing. Without an answer it emits no element.
  */
 public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   private static final long serialVersionUID = 1;

@@ -10,17 +10,17 @@ import java.util.stream.Collectors;
 import org.apache.flink.connector.kafka.source.KafkaSource;
 import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
 
-/** The messages of all probes' topics, as Kafka has them. */
+/** The unparsed messages of all probes' topics. */
 public final class Messages {
   private Messages() {}
 
   /**
-   * Makes the source.
+   * Creates the source.
    *
    * @param kinds of topics; at least one
    * @param probes regular expression over the names of the probes
    * @param start {@code committed}, {@code earliest} or {@code latest}, if there is no state
-   * @param discovery how often new topics are looked for
+   * @param discovery how often to look for new topics
    */
   public static KafkaSource<RawMessage> source(
       String brokers,

@@ -7,11 +7,11 @@ import java.util.Map;
 
 /**
  * Which messages have been accepted, by (topic kind, probe, worker, epoch): the sequence numbers as
- * ranges. A number that is added a second time is a repeat. Ranges and not a highest number,
- * because a dead letter or a spool comes back out of order.
+ * ranges. A number that has been added before identifies a repeat. It keeps ranges rather than the
+ * highest number, because dead letters and spooled messages come back out of order.
  *
- * <p>Bounded by {@link #MAX_EPOCHS} runs of an agent for each worker (the one not touched for
- * longest goes) and {@link #MAX_RANGES} ranges for each of them.
+ * <p>Bounded by {@link #MAX_EPOCHS} runs of an agent for each worker (it drops the run not used for
+ * longest) and {@link #MAX_RANGES} ranges for each of them.
  */
 public final class SeenSequences {
   /** Runs of an agent remembered for each worker. */
@@ -36,8 +36,8 @@ public final class SeenSequences {
   private final Map<Worker, Map<Long, Run>> workers = new HashMap<>();
 
   /**
-   * Remembers the message; false if it was seen before. {@code now} is in ms and orders what is
-   * forgotten first.
+   * Remembers the message; returns false if it was seen before. {@code now} is in ms and determines
+   * which runs are forgotten first.
    */
   public boolean add(Worker worker, long epoch, long sequence, long now) {
     Run run = run(worker, epoch);

@@ -37,9 +37,9 @@ public enum ColumnType {
   }
 
   /**
-   * How a column of ClickHouse's type {@code sql} is written.
+   * The way to write a column of ClickHouse's type {@code sql}.
    *
-   * @throws IllegalArgumentException where the jobs cannot write one
+   * @throws IllegalArgumentException if the jobs cannot write such a column
    */
   static ColumnType of(String sql) {
     String written =
@@ -55,7 +55,7 @@ public enum ColumnType {
     return sql;
   }
 
-  /** Octets of one value, 0 where they vary. */
+  /** Octets of one value, 0 if they vary. */
   public int width() {
     return width;
   }

@@ -105,7 +105,7 @@ public final class Table {
   /**
    * Declares a table.
    *
-   * @param id by which state and messages between operators name it: never that of another
+   * @param id by which state and messages between operators name it: never reuse an id
    * @param daily whether a partition is a day, else a month
    */
   public Table(int id, String name, boolean daily, List<Column> columns) {
@@ -166,7 +166,7 @@ public final class Table {
     return name;
   }
 
-  /** The columns in the order that rows are given in. */
+  /** The columns in the order of a row's cells. */
   public List<Column> columns() {
     return columns;
   }

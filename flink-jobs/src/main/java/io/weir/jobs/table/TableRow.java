@@ -9,9 +9,9 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * One row of a table that gets few of them: {@code cells} in the order of {@link Table#columns()},
+ * One row of a table that gets few rows: {@code cells} in the order of {@link Table#columns()},
  * each of a kind that {@link BlockBuilder#setObject} takes. The many rows of {@code flows} never
- * take this shape.
+ * take this form.
  */
 public record TableRow(Table table, Object[] cells) {
   public static final WireType<TableRow> TYPE = new WireType<>(TableRow.class, new Serializer());

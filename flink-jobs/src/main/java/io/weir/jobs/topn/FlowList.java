@@ -5,7 +5,7 @@ import io.weir.jobs.window.Listed;
 import java.util.List;
 import java.util.function.IntPredicate;
 
-/** A list of the largest flows: a new one is a constant here, and in {@link #ALL}. */
+/** A list of the largest flows; a new one is a constant here, and an entry in {@link #ALL}. */
 final class FlowList extends Listed {
   /** The value by which a list is sorted. */
   enum By {
@@ -34,7 +34,7 @@ final class FlowList extends Listed {
           new FlowList(7, "icmp_octets", FlowList::isIcmp, "protocol IN (1, 58)", By.OCTETS),
           new FlowList(8, "icmp_packets", FlowList::isIcmp, "protocol IN (1, 58)", By.PACKETS));
 
-  /** The lists that a protocol's flows may be in, by its number. */
+  /** The lists for flows of a protocol, by its number. */
   private static final FlowList[][] BY_PROTOCOL = byProtocol();
 
   private final IntPredicate protocols;
@@ -49,7 +49,7 @@ final class FlowList extends Listed {
     this.by = by;
   }
 
-  /** The lists that flows of a protocol may be in. */
+  /** The lists for flows of a protocol. */
   static FlowList[] of(int protocol) {
     return BY_PROTOCOL[protocol];
   }
@@ -59,7 +59,9 @@ final class FlowList extends Listed {
     return by == By.OCTETS ? flow.octets() : flow.packets();
   }
 
-  /** In plain SQL: name, value, and which of the rows of {@code counted} are in the list. */
+  /**
+   * In plain SQL: name, value, and the condition that selects the list's rows from {@code counted}.
+   */
   String sql() {
     return "('%s', %s, %s)".formatted(name(), by.sql, protocolsSql);
   }

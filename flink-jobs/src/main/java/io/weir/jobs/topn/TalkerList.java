@@ -3,7 +3,7 @@ package io.weir.jobs.topn;
 import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.Listed;
 
-/** A list of the largest by traffic: {@link TalkerLists} names them all. */
+/** A list of the largest, by traffic: {@link TalkerLists} names them all. */
 abstract class TalkerList extends Listed {
   private static final String OURMON =
       "Ourmon's top talkers and ports (Binkley and Massey, Ourmon and network monitoring performance, 2005)";
@@ -14,8 +14,8 @@ abstract class TalkerList extends Listed {
     /**
      * Adds the flow, seen from one of its ends.
      *
-     * @param key what the end is added to
-     * @param source which end
+     * @param key to whose sums the end is added
+     * @param source whether the end is the source
      * @param counts whether it counts as one more flow
      */
     void add(long key, boolean source, boolean counts);
@@ -66,7 +66,7 @@ abstract class TalkerList extends Listed {
       return true;
     }
 
-    /** The name of the number of {@code t}, the table, in SQL. */
+    /** The name for the number in {@code t}, the table, in SQL. */
     abstract String nameSql();
 
     /** Sums by scope and number in plain SQL. */

@@ -3,7 +3,7 @@ package io.weir.jobs.topn;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** The lists of {@code top_talkers}: a new one is an entry here. */
+/** The lists of {@code top_talkers}; a new one is an entry here. */
 final class TalkerLists {
   /** The registry of lists of hosts. */
   static final List<TalkerList.OfHosts> HOSTS =

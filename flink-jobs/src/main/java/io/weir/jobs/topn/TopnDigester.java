@@ -11,8 +11,8 @@ import io.weir.jobs.window.Sums;
 
 /**
  * One bucket's part of a window's top lists: its largest flows and hosts, which are in no other
- * bucket, and its part of the sums by port, AS and customer. Over all probes the same for each
- * customer.
+ * bucket, and its part of the sums by port, AS and customer. For all probes together, the same for
+ * each customer.
  */
 record TopnDigester(int top) implements Digester {
   /** Sections: sums by scope; flows; sums by key; hosts; error bound. */
@@ -34,7 +34,9 @@ record TopnDigester(int top) implements Digester {
   /** Layout of a row of hosts: scope, list, value, address, sums. */
   static final int HOST_KEY = 3;
 
-  /** Subtracted from the ids of lists in keys and rows, because state contains them so. */
+  /**
+   * Subtracted from the ids of lists in keys and rows, because state contains them in that form.
+   */
   static final int FIRST_LIST = 1;
 
   static final int FIRST_KEY = 3;

@@ -5,7 +5,7 @@ import io.weir.jobs.window.Sums;
 /**
  * A scope's totals in the window.
  *
- * @param keys how many hosts, ports, AS or customers there were; of lists of them
+ * @param keys number of hosts, ports, AS or customers, for the lists of these
  */
 record WindowSums(
     long octets, long packets, long flows, long overflowOctets, long duplicateOctets, long keys) {

@@ -5,10 +5,10 @@ import java.util.Arrays;
 
 /**
  * Attempts to open TCP connections, judged by whether a SYN-ACK came: a flow with a SYN, whose
- * initiator is known, seen by a probe that sees both directions. A window judges those that were
- * first seen until the answer's time-out before its end, and those of the window before that were
- * too late to be judged there; the answer may come until the window's end, seen by any such probe
- * of the scope.
+ * initiator is known, seen by a probe that sees both directions. A window judges the attempts first
+ * seen at least the answer timeout before its end, and those that were too late to be judged in the
+ * previous window; the answer may come until the window's end, and any such probe of the scope may
+ * see it.
  *
  * <p>Rows of {@link #STRIDE} numbers: the flow's key, customers, and flags as in {@link
  * FlowTable#ATTRIBUTES} with the answer in {@link #ANSWERED}.
@@ -20,7 +20,7 @@ public final class Attempts {
 
   private static final int TCP = 6;
 
-  /** Of {@link #FLAGS}: an answer came in the window of the SYN. */
+  /** Bit of {@link #FLAGS}: an answer came in the window of the SYN. */
   private static final int ANSWERED = 1 << 20;
 
   private final FlowTable open = new FlowTable();
@@ -78,7 +78,7 @@ public final class Attempts {
 
   /**
    * Begins a window whose attempts are judged up to {@code edge} ms after its start, and adds the
-   * attempts that {@link #late} gave of the one before.
+   * attempts that {@link #late} returned for the previous one.
    */
   void begin(long edge, int ofBucket, long[] lateBefore) {
     open.clear();
@@ -92,7 +92,7 @@ public final class Attempts {
     size = before;
   }
 
-  /** Takes in the attempts among a probe's flows; later ones are for the next window. */
+  /** Adds the attempts among a probe's flows; later ones are for the next window. */
   void add(long[] cells, int from, int to) {
     FlowCursor flow = new FlowCursor(cells);
     for (int i = from; i < to; i++) {
@@ -120,7 +120,8 @@ public final class Attempts {
   /**
    * Adds possible answers to the attempts: everything seen in this window.
    *
-   * @param many whether another probe may have seen the answer to an attempt
+   * @param many whether there are several probes, so that another one may have seen the answer to
+   *     an attempt
    */
   void answer(long[] cells, int flows, boolean many) {
     if (many && lateSize > 0) {

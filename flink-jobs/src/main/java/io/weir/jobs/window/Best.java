@@ -4,12 +4,12 @@ import java.util.Arrays;
 
 /**
  * The largest of many values, with their keys: a heap of fixed size with the smallest at the top.
- * Of equal values, the one that {@link Order} puts first is the larger.
+ * Of equal values, the one that {@link Order} puts first counts as larger.
  */
 public final class Best {
   /** An order of keys for equal values, so that a list does not depend on arrival. */
   public interface Order {
-    /** Whether {@code a} stands before {@code b} where their values are equal. */
+    /** Whether {@code a} comes before {@code b} if their values are equal. */
     boolean before(int a, int b);
   }
 
@@ -50,7 +50,7 @@ public final class Best {
   }
 
   /**
-   * Least value that a full list has, 0 while there is room: what is below is not worth offering.
+   * The smallest value in a full list, 0 while there is room; smaller values need not be offered.
    */
   public long least() {
     return size < limit ? 0 : values[0];
@@ -66,7 +66,7 @@ public final class Best {
     return size;
   }
 
-  /** The keys, that of the largest value first. Empties the list. */
+  /** The keys, in descending order of their values. Empties the list. */
   public int[] take() {
     int[] sorted = new int[size];
     while (size > 0) {

@@ -11,7 +11,8 @@ import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
  * address.
  *
  * <p>The buckets' ids are chosen so that Flink spreads them evenly over any number of subtasks up
- * to theirs; both must never change, or a restored state would not find its flows.
+ * to the number of buckets. Neither the ids nor their number may change, or a restored state would
+ * not find its flows.
  */
 public final class Buckets {
   public static final int COUNT = 64;
@@ -27,7 +28,7 @@ public final class Buckets {
     return (Sums.hash(high, low) >>> 20) & COUNT - 1;
   }
 
-  /** Number of the bucket that counts what is counted once for the flow at {@code at}. */
+  /** Number of the bucket that makes the counts that include the flow at {@code at} once. */
   static int owner(long[] cells, int at) {
     int address =
         switch (FlowTable.overflowKey(cells[at + FlowTable.TUPLE])) {

@@ -15,7 +15,7 @@ public final class Cells {
 
   /** Takes one list. */
   public interface ListTaker {
-    /** The rows of the list with this name, the best first; {@code places} is where they begin. */
+    /** The rows of the list with this name, the best first; {@code places} holds their offsets. */
     void take(long[] name, int[] places);
   }
 
@@ -58,14 +58,14 @@ public final class Cells {
    * The same for rows whose first two numbers identify the list; of equal values, the one with the
    * lower key comes first.
    *
-   * @param key where it begins in a row
-   * @param length numbers of the key
+   * @param key offset of the key in a row
+   * @param length of the key, in numbers
    */
   public void best(int limit, int key, int length, ListTaker taker) {
     best(limit, 2, (rows, a, b) -> before(rows, a + key, b + key, length), taker);
   }
 
-  /** An address as a table takes it. */
+  /** An address in the form that tables use. */
   public static byte[] address(long[] data, int at) {
     return ByteBuffer.allocate(16).putLong(data[at]).putLong(data[at + 1]).array();
   }

@@ -5,16 +5,15 @@ import java.util.Arrays;
 import org.apache.datasketches.memory.XxHash;
 
 /**
- * Gives up detail where a bucket holds more flows than it may: the largest flows by octets stay,
- * the others are added up as the agent would have done past its own bound. Packets that a host of
- * the bucket sent are summed by (source, port), those that it received by (destination, port); if
- * there are too many such sums, the smallest are folded by protocol alone. Packets, octets and SYNs
- * stay exact.
+ * Gives up detail if a bucket holds more flows than allowed: it keeps the largest flows by octets
+ * and adds the others up, as the agent does beyond its own bound. Packets that a host of the bucket
+ * sent are summed by (source, port), those that it received by (destination, port); if there are
+ * too many such sums, the smallest are folded by protocol alone. Packets, octets and SYNs stay
+ * exact.
  *
  * <p>If many flows of a host were aggregated, a sketch estimates the number of their distinct
- * destinations ({@link Sketches}; the hash is that of Apache DataSketches). A flow that was folded
- * may reappear, and then lacks its earlier counts: each time at most those of the largest folded
- * flow.
+ * destinations ({@link Sketches}; the hash is that of Apache DataSketches). A folded flow may
+ * reappear and then lacks its earlier counts, each time at most those of the largest folded flow.
  */
 final class Coarse {
   /**
@@ -32,7 +31,7 @@ final class Coarse {
   private long largest;
   private long[] sketches;
 
-  /** The remaining flows, and the sums of the rest. */
+  /** The remaining flows, and the sums of the others. */
   Packed kept() {
     return kept;
   }
@@ -100,8 +99,8 @@ final class Coarse {
   }
 
   /**
-   * The value that {@code rank} others come before, by their octets from the highest on: no order
-   * of them makes it slow. Values are not negative, and are moved.
+   * The value at position {@code rank} in descending order of octets; no order of the input makes
+   * this slow. Values must not be negative; their order changes.
    */
   private static long select(long[] values, int length, int rank) {
     int[] counts = new int[256];
@@ -206,7 +205,7 @@ final class Coarse {
     return flags;
   }
 
-  /** Adds an entry by its protocol alone. */
+  /** Adds an entry to the sum of its protocol. */
   private void protocol(long[] cells, int at) {
     Arrays.fill(entry, 0);
     long tuple = cells[at + FlowTable.TUPLE];
@@ -251,7 +250,7 @@ final class Coarse {
     sketches = Arrays.copyOf(sketches, length);
   }
 
-  /** xxHash64 with seed 0 of the destination as 16 octets, as flow.proto has it. */
+  /** xxHash64 with seed 0 of the destination as 16 octets, as flow.proto defines it. */
   private long hash(FlowCursor flow) {
     for (int i = 0; i < 8; i++) {
       address[i] = (byte) (flow.high(false) >>> (56 - 8 * i));

@@ -3,14 +3,14 @@ package io.weir.jobs.window;
 import io.weir.jobs.serde.WireType;
 
 /**
- * One bucket's result for one job and window, for one probe or over all.
+ * One bucket's result for one job and window, for one probe or over all probes.
  *
  * @param job number of the job, see {@link Windows}
- * @param probe empty over all
+ * @param probe name, empty for all probes
  * @param window start, ms from 1970
  * @param bucket id of the bucket
- * @param reported probes whose window was complete
- * @param expected probes that are enrolled, 1 for a probe's own
+ * @param reported number of probes whose window was complete
+ * @param expected number of enrolled probes, 1 for a single probe
  * @param data in the form that the job's {@link Digester} and {@link RowMaker} share
  */
 public record Digest(

@@ -4,9 +4,9 @@ import io.weir.jobs.message.Direction;
 import io.weir.jobs.message.Enrichment;
 
 /**
- * One flow of a window at a time, by names: iterates over the entries of a {@link FlowTable}
- * without making an object for each. An <em>end</em> of a flow is its source ({@code true}) or its
- * destination ({@code false}); octets are those of layer 3.
+ * Gives access to one flow of a window at a time, by field name: iterates over the entries of a
+ * {@link FlowTable} without creating an object for each. An <em>end</em> of a flow is its source
+ * ({@code true}) or its destination ({@code false}); octets are those of layer 3.
  */
 public final class FlowCursor {
   private static final long LOW = 0xffffffffL;
@@ -80,7 +80,7 @@ public final class FlowCursor {
     return cells[at + (source ? FlowTable.SRC : FlowTable.DST) + 1];
   }
 
-  /** An end's address as a table takes it. */
+  /** An end's address in the form that tables use. */
   public byte[] address(boolean source) {
     return Cells.address(cells, at + (source ? FlowTable.SRC : FlowTable.DST));
   }
@@ -95,7 +95,7 @@ public final class FlowCursor {
     return FlowTable.protocol(cells[at + FlowTable.TUPLE]);
   }
 
-  /** Whether it is an overflow record: many flows, of which only a part of the key is known. */
+  /** Whether it is an overflow record: many flows, for which only a part of the key is known. */
   public boolean isOverflow() {
     return FlowTable.overflowKey(cells[at + FlowTable.TUPLE]) != 0;
   }
@@ -156,7 +156,7 @@ public final class FlowCursor {
     return cells[at + FlowTable.FWD_PACKETS] + cells[at + FlowTable.REV_PACKETS];
   }
 
-  /** Octets that an end sent; it received those that the other end sent. */
+  /** Octets that an end sent; it received the octets that the other end sent. */
   public long octetsSent(boolean source) {
     return cells[at + (source ? FlowTable.FWD_OCTETS : FlowTable.REV_OCTETS)];
   }
@@ -270,7 +270,7 @@ public final class FlowCursor {
 
   // ---- when ----
 
-  /** When it was first seen, ms after the window's start. */
+  /** When the flow was first seen, ms after the window's start. */
   public long firstSeen() {
     return FlowTable.firstSeen(cells[at + FlowTable.SEEN]);
   }
@@ -280,7 +280,7 @@ public final class FlowCursor {
     return FlowTable.began(cells[at + FlowTable.SEEN]);
   }
 
-  /** One packet in this many was looked at, at least 1. */
+  /** One packet in this many was sampled, at least 1. */
   int samplingRate() {
     return Math.max(1, FlowTable.samplingRate(cells[at + FlowTable.SEEN]));
   }
@@ -307,7 +307,7 @@ public final class FlowCursor {
     return (cells[at + FlowTable.ATTRIBUTES] & flag) != 0;
   }
 
-  /** Appends key, octets and packets to a row: what {@link #place} can read. */
+  /** Appends key, octets and packets to a row, in the form that {@link #place} reads. */
   public void addTo(Sections sections) {
     sections.add(cells, at, FlowTable.REV_PACKETS + 1);
   }

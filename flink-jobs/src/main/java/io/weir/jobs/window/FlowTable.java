@@ -27,16 +27,16 @@ final class FlowTable {
    */
   static final int TUPLE = 4;
 
-  /** Of {@link #TUPLE}: an overflow record of IPv6, which its addresses may not show. */
+  /** Bit of {@link #TUPLE}: an overflow record of IPv6, which its addresses may not reveal. */
   static final long OVERFLOW_IPV6 = 1;
 
   /**
-   * Of {@link #TUPLE}, {@link Coarse} alone: the flow is counted in the bucket of its other
-   * address.
+   * Bit of {@link #TUPLE}, set only by {@link Coarse}: the flow is counted in the bucket of its
+   * other address.
    */
   static final long ELSEWHERE = 2;
 
-  /** Of {@link #TUPLE}, {@link Coarse} alone: packets from the port, not to it. */
+  /** Bit of {@link #TUPLE}, set only by {@link Coarse}: packets from the port, not to it. */
   static final long BACK = 4;
 
   static final int FWD_OCTETS = 5;
@@ -77,7 +77,7 @@ final class FlowTable {
   /** Flag: only probes that are declared to see one direction saw the flow. */
   static final int ONE_WAY = 1024;
 
-  /** A packet may be clamped into an interval from this long before. */
+  /** A packet from up to this long before an interval may be counted in it. */
   static final long EARLIEST_MS = 60_000;
 
   /** The kind of key of an overflow record, as in {@code Overflow.Key}; 0 for a flow. */
@@ -139,7 +139,7 @@ final class FlowTable {
     return (int) (tuple >>> 24) & 0xff;
   }
 
-  /** 0 for a flow, else what an overflow record counts by, as in {@code Overflow.Key}. */
+  /** 0 for a flow, else the kind of key of the overflow record, as in {@code Overflow.Key}. */
   static int overflowKey(long tuple) {
     return (int) (tuple >>> OVERFLOW_SHIFT) & 3;
   }
@@ -166,7 +166,7 @@ final class FlowTable {
     return (int) (seen >>> 24) & 0xffff;
   }
 
-  /** One packet in this many was looked at; 0 and 1: all. */
+  /** One packet in this many was sampled; 0 and 1: all. */
   static int samplingRate(long seen) {
     return (int) seen & (int) MAX_SEEN;
   }
@@ -216,7 +216,7 @@ final class FlowTable {
             | Math.max(samplingRate(seenA), samplingRate(seenB));
   }
 
-  /** The larger of each of the numbers of {@code bits} bits that two longs are made of. */
+  /** Compares two longs as groups of {@code bits} bits, and takes the larger of each group. */
   private static long larger(long a, long b, int bits) {
     long mask = (1L << bits) - 1;
     long result = 0;
@@ -270,7 +270,7 @@ final class FlowTable {
         && cells[a + 4] == cells[b + 4];
   }
 
-  /** Whether two entries belong to one flow, in whichever direction. */
+  /** Whether two entries belong to the same flow, in either direction. */
   static boolean sameFlow(long[] cells, int a, int b) {
     return sameDirection(cells, a, b)
         || (cells[a] == cells[b + 2]
@@ -294,7 +294,7 @@ final class FlowTable {
     return h ^ h >>> 15;
   }
 
-  /** Gives an entry a direction that it lacks, from one that has it in its own. */
+  /** Gives an entry the direction that it lacks, from another entry that has it. */
   static void join(long[] cells, int at, boolean forward, int from, boolean fromForward) {
     int octets = at + (forward ? FWD_OCTETS : REV_OCTETS);
     int fromOctets = from + (fromForward ? FWD_OCTETS : REV_OCTETS);

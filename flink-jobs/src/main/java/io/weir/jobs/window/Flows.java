@@ -8,12 +8,12 @@ import java.util.List;
  * A bucket's flows of one window: those of one probe, or over all probes with each flow as one of
  * them saw it.
  *
- * <p><b>One flow, many observers.</b> If several probes saw a flow, in whichever direction, one of
- * them counts: preferably one that sees both directions, then the one that examined most packets
- * (least sampled), then the one nearest to the source (at its site, then at the destination's),
- * then the one with the lowest rank, then the first by name. If only probes that see one direction
- * saw it, each direction comes from the best probe that saw it. Overflow records do not name their
- * flows: all of them count.
+ * <p><b>One flow, many observers.</b> If several probes saw a flow, in either direction, one of
+ * them counts: preferably one that sees both directions, then the one that sampled the most
+ * packets, then the one nearest to the source (at its site, then at the destination's), then the
+ * one with the lowest rank, then the first by name. If only probes that see one direction saw it,
+ * each direction comes from the best probe that saw it. Overflow records do not name their flows:
+ * all of them count.
  */
 public final class Flows {
   private final FlowTable table = new FlowTable();
@@ -48,12 +48,12 @@ public final class Flows {
     return Cells.before(cells, a * FlowTable.STRIDE, b * FlowTable.STRIDE, FlowTable.KEY);
   }
 
-  /** How many flows there are. */
+  /** Number of flows. */
   public int size() {
     return size;
   }
 
-  /** Whether they are over all probes. */
+  /** Whether they cover all probes. */
   public boolean national() {
     return national;
   }
@@ -64,8 +64,8 @@ public final class Flows {
   }
 
   /**
-   * Upper bound of the octets that a flow has beyond its count here, because memory did not
-   * suffice; a flow that is missing here has at most as many. 0: all counts are exact.
+   * Upper bound of the octets that a flow's count lacks because memory was insufficient; a missing
+   * flow has at most as many. 0: all counts are exact.
    */
   public long errorOctets() {
     return errorOctets;
@@ -93,9 +93,9 @@ public final class Flows {
   /**
    * Adds the received data.
    *
-   * @param logs the flows that each probe saw: of one probe, or of all
+   * @param logs the flows that each probe saw, for one probe or for all
    * @param late the attempts that the previous window deferred, see {@link Attempts}
-   * @param edgeMs attempts seen up to this long after the window's start are judged with it
+   * @param edgeMs this window judges attempts seen up to this many ms after its start
    */
   void load(
       int bucketNumber, boolean overAll, List<WindowState.Log> logs, long[] late, long edgeMs) {
@@ -192,7 +192,7 @@ public final class Flows {
     log.chunks.add(flows.take());
   }
 
-  /** Makes room for flows that are appended. */
+  /** Makes room for flows to append. */
   private void begin() {
     if (cells == table.cells()) {
       cells = new long[0];

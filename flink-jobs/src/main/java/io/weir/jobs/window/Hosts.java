@@ -3,8 +3,7 @@ package io.weir.jobs.window;
 import java.util.Arrays;
 
 /**
- * The hosts of a bucket, numbered in the order that they were met, and for each the flows that it
- * is an end of.
+ * The hosts of a bucket, numbered in the order of their first occurrence, and the flows of each.
  */
 public final class Hosts {
   private final Sums index = new Sums(0);
@@ -13,7 +12,7 @@ public final class Hosts {
   private int[] hostOf = {};
   private int size;
 
-  /** How many hosts there are in the flows. */
+  /** Number of hosts in the flows. */
   public int size() {
     return size;
   }
@@ -44,7 +43,7 @@ public final class Hosts {
     return at < 0 ? -1 : at / Sums.KEY;
   }
 
-  /** Number of the host that is an end of the flow, -1 where that is not in this bucket. */
+  /** Number of the host at this end of the flow, -1 if it is not in this bucket. */
   public int of(FlowCursor flow, boolean source) {
     return hostOf[2 * flow.number() + (source ? 0 : 1)];
   }

@@ -2,8 +2,8 @@ package io.weir.jobs.window;
 
 /**
  * A declared part of a table of windows: a list or a dimension, which is a value of a column, or an
- * indicator, which is a column. The table's statements, the reference and the plain-SQL check
- * follow from it.
+ * indicator, which is a column. The table's statements, the reference and the plain-SQL check are
+ * generated from it.
  */
 public abstract class Listed {
   private final int id;
@@ -15,11 +15,11 @@ public abstract class Listed {
   /**
    * Declares it.
    *
-   * @param id in the table, in state and between operators: never that of another of its kind
-   * @param name as people write it in SQL
-   * @param group names that the column's comment explains together
-   * @param comment what it means; what is empty is explained by the column as a whole
-   * @param source where the definition is from: a paper's section, an RFC
+   * @param id in the table, in state and between operators: never reuse an id of the same kind
+   * @param name for use in SQL
+   * @param group of names that the column's comment explains together
+   * @param comment its meaning; empty if the column's own comment explains it
+   * @param source of the definition: a paper's section, an RFC
    */
   protected Listed(int id, String name, String group, String comment, String source) {
     this.id = id;

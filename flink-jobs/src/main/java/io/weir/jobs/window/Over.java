@@ -11,7 +11,7 @@ import org.apache.flink.api.common.functions.RuntimeContext;
 final class Over {
   private static final int MAX_RANGES = 1000;
 
-  /** By probe; under the empty name those of all probes together. */
+  /** By probe; the empty name stands for all probes together. */
   private final HashMap<String, RangeSet> windows = new HashMap<>();
 
   /** The value of a function's bucket, kept once a window is over. */
@@ -19,7 +19,7 @@ final class Over {
     return new KeyedValue<>(runtime, "over", new FieldSerializer<>(Over.class));
   }
 
-  /** The value kept, or an empty one. */
+  /** The kept value, or an empty one. */
   static Over of(KeyedValue<Over> state) throws IOException {
     Over over = state.get();
     return over == null ? new Over() : over;

@@ -3,12 +3,12 @@ package io.weir.jobs.window;
 import java.util.Arrays;
 
 /**
- * Entries of a {@link FlowTable} one after the other, in less than half the room: without zeros,
- * with two numbers in one where both are small. The first number is the tuple, whose free bits
- * state which numbers follow.
+ * Entries of a {@link FlowTable} one after the other, in less than half the space: without zeros,
+ * and with two small numbers packed in one. The first number is the tuple, whose free bits state
+ * which numbers follow.
  */
 final class Packed {
-  /** Room that the longest entry takes. */
+  /** Space that the longest entry takes. */
   private static final int MOST = FlowTable.STRIDE;
 
   // Bits of the first number.

@@ -7,11 +7,11 @@ import java.util.TreeMap;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 
 /**
- * How far every probe has come, as its closing records say. All buckets of a subtask share one, and
- * what they ask of it costs about the same whatever the number of probes.
+ * The progress of every probe, according to its closing records. All buckets of a subtask share one
+ * instance, and its methods cost about the same for any number of probes.
  */
 final class Progress {
-  /** Each subtask keeps all of it, since buckets may move. */
+  /** Each subtask keeps all of it, because buckets may move between subtasks. */
   static final ListStateDescriptor<Progress> STATE =
       new ListStateDescriptor<>("progress", new FieldSerializer<>(Progress.class));
 
@@ -21,13 +21,13 @@ final class Progress {
   /** Index of the end of a worker's last closed window. */
   private static final int UNTIL = 1;
 
-  /** A probe: how many workers it has, and what is known of each. */
+  /** A probe: the number of its workers, and the data known about each. */
   private static final class Probe {
     int workers;
     long epoch;
     final TreeMap<Integer, long[]> known = new TreeMap<>();
 
-    /** Until when every worker has closed its intervals. */
+    /** The time up to which every worker has closed its intervals. */
     long until = Long.MIN_VALUE;
 
     private long closed() {
@@ -47,14 +47,14 @@ final class Progress {
   /** Number of probes by {@link Probe#until}. */
   private final transient TreeMap<Long, Integer> reported = new TreeMap<>();
 
-  /** Number of workers not heard yet, of the probes that were. */
+  /** Number of workers that have not sent a closing record yet, of probes that have. */
   private transient int unknown;
 
   private transient long turn;
 
   /**
-   * A worker has closed its intervals until {@code until}. Closing records of an older run are
-   * ignored.
+   * Notes that a worker has closed its intervals up to {@code until}. Closing records of an older
+   * run are ignored.
    */
   void mark(String name, int worker, int workers, long epoch, long until, long appended, long now) {
     advance(now);
@@ -90,7 +90,7 @@ final class Progress {
     reported.merge(probe.until, by, (one, other) -> one + other == 0 ? null : one + other);
   }
 
-  /** Takes over the state that this subtask or another one kept. */
+  /** Restores the state that this subtask or another one kept. */
   void restore(Progress kept) {
     expected = Math.max(expected, kept.expected);
     clock.restore(kept.clock);
@@ -127,7 +127,7 @@ final class Progress {
     return expected;
   }
 
-  /** Moves the time that windows go by, and returns it. */
+  /** Advances the time that windows follow, and returns it. */
   long advance(long now) {
     return clock.advance(
         now,
@@ -135,13 +135,13 @@ final class Progress {
         () -> probes.size() < expected || unknown > 0);
   }
 
-  /** Whether every worker of the probe has closed its intervals until {@code end}. */
+  /** Whether every worker of the probe has closed its intervals up to {@code end}. */
   boolean complete(String name, long end) {
     Probe probe = probes.get(name);
     return probe != null && probe.until >= end;
   }
 
-  /** Number of probes that are complete until {@code end}. */
+  /** Number of probes that are complete up to {@code end}. */
   int reported(long end) {
     int count = 0;
     for (int probes : reported.tailMap(end).values()) {
@@ -151,8 +151,9 @@ final class Progress {
   }
 
   /**
-   * A number that changes whenever a complete probe may no longer be, or another number of probes
-   * is expected. While it and {@link #reported} stay, the same probes are complete.
+   * A number that changes whenever a complete probe may become incomplete, or the number of
+   * expected probes changes. While it and {@link #reported} do not change, the same probes are
+   * complete.
    */
   long turn() {
     return turn;

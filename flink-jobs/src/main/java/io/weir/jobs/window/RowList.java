@@ -6,7 +6,7 @@ import java.util.List;
 /**
  * A list of one window: its sorted rows.
  *
- * @param table where they go
+ * @param table for which the rows are
  * @param name of the list in its table, the same for every version; unique in the window
  * @param rows cells by the table's columns, with nothing in the columns that all lists have: {@code
  *     ts}, {@code window_s}, {@code probe}, {@code rank}, {@code version}, {@code probes_reported},

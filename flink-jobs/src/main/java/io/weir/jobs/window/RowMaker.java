@@ -4,7 +4,7 @@ import java.io.Serializable;
 import java.util.Collection;
 import java.util.List;
 
-/** A job's part behind the buckets: from their digests of one window to rows. */
+/** A job's part after the buckets: turns their digests of one window into rows. */
 public interface RowMaker extends Serializable {
   /** The lists of the window, from one digest of each bucket. */
   List<RowList> rows(Collection<Digest> digests);

@@ -18,9 +18,9 @@ import java.util.Map;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
- * Sends the fields of each record that windows need to the buckets of both of its addresses: once
- * enough records have gathered, and before a closing record that ends a window, which follows as a
- * mark.
+ * Sends those fields of each record that windows need to the buckets of its two addresses. It does
+ * so when enough records have accumulated, and before the mark that it sends for a closing record
+ * that ends a window.
  */
 final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private static final long serialVersionUID = 1;
@@ -29,7 +29,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private static final int MAX_SPARE = 16;
   private static final long[] NONE = {};
 
-  /** Counts of packets are cut here, so that sums of two of them fit one number. */
+  /** Upper limit of packet counts, so that the sum of two of them still fits. */
   private static final long MAX_COUNT = (1 << 28) - 1;
 
   private record Key(String probe, long window) {}
@@ -56,7 +56,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
 
   private final long windowMs;
 
-  /** Buckets that marks are sent to, one in each subtask. */
+  /** Buckets that receive marks, one in each subtask. */
   private transient int[] markedBuckets;
 
   private transient Map<Key, Parts> parts;
@@ -65,8 +65,8 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private transient long[] entry;
 
   /**
-   * End of the last window that a worker was marked for, by probe and worker; lost on a restart,
-   * which costs a mark.
+   * End of the last window for which a mark was sent, by probe and worker; a restart loses it, at
+   * the cost of one more mark.
    */
   private transient Map<String, Long> marked;
 

@@ -3,8 +3,8 @@ package io.weir.jobs.window;
 import java.util.Arrays;
 
 /**
- * Tables of numbers one after the other in one array: for each its name (a number), how many
- * numbers a row has, how many rows there are, then the rows.
+ * Tables of numbers, one after the other in one array: for each table its name (a number), the
+ * length of a row, the number of rows, and then the rows.
  */
 public final class Sections {
   /** Reads one section. */

@@ -5,9 +5,9 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 
 /**
- * How many distinct counterparts overflow records had, by host: HyperLogLog as flow.proto fixes it,
- * 128 registers of 8 bits (Flajolet and others, 2007). Rows of {@link #STRIDE} numbers: the host's
- * address, the protocol, then the registers.
+ * Estimates of the number of distinct counterparts in overflow records, by host: HyperLogLog as
+ * flow.proto defines it, 128 registers of 8 bits (Flajolet and others, 2007). Rows of {@link
+ * #STRIDE} numbers: the host's address, the protocol, then the registers.
  */
 public final class Sketches {
   static final int REGISTERS = 128;
@@ -20,7 +20,7 @@ public final class Sketches {
 
   private Sketches() {}
 
-  /** A row, or null where the record has no sketch of that length. */
+  /** A row, or null if the record has no sketch of that length. */
   static long[] row(long high, long low, int protocol, ByteString sketch) {
     if (sketch.size() != REGISTERS) {
       return null;
@@ -36,7 +36,7 @@ public final class Sketches {
     return row;
   }
 
-  /** Takes an item, by its hash, into the row at {@code at}: the top 7 bits choose the register. */
+  /** Adds an item, by its hash, to the row at {@code at}; the top 7 bits choose the register. */
   static void insert(long[] rows, int at, long hash) {
     int register = (int) (hash >>> 57);
     int rank = Math.min(Long.numberOfLeadingZeros(hash << 7), 57) + 1;
@@ -47,7 +47,10 @@ public final class Sketches {
     }
   }
 
-  /** Registers of both: the larger of each. Row {@code b} goes into row {@code a}. */
+  /**
+   * Merges the registers of two rows: the larger value of each pair. Row {@code b} goes into row
+   * {@code a}.
+   */
   static void merge(long[] a, int atA, long[] b, int atB) {
     for (int i = 3; i < STRIDE; i++) {
       long merged = 0;
@@ -59,7 +62,10 @@ public final class Sketches {
     }
   }
 
-  /** Rows with one for each host and protocol, in the order that they came first. */
+  /**
+   * Merges the rows so that there is one for each host and protocol, in the order of first
+   * occurrence.
+   */
   static long[] merge(long[] rows) {
     long[] merged = new long[rows.length];
     int length = 0;
@@ -78,7 +84,7 @@ public final class Sketches {
     return Arrays.copyOf(merged, length);
   }
 
-  /** Estimate of the row at {@code at}, with linear counting where few registers are set. */
+  /** The estimate for the row at {@code at}, with linear counting if few registers are set. */
   public static long estimate(long[] rows, int at) {
     double sum = 0;
     int empty = 0;

@@ -22,9 +22,9 @@ public record Statements(
   /**
    * A column.
    *
-   * @param name empty where the view alone has the column
+   * @param name empty if only the view has the column
    * @param lists whether it identifies the list of a row
-   * @param viewName empty where the table alone has the column
+   * @param viewName empty if only the table has the column
    * @param viewSql over {@code t}, the table
    */
   public record Column(
@@ -37,7 +37,7 @@ public record Statements(
       String viewType,
       String viewSql,
       String viewComment) {
-    /** Whether the view shows it as the table has it. */
+    /** Whether the view shows the column unchanged. */
     boolean isTables() {
       return viewName.equals(name) && viewType.equals(type) && viewComment.equals(comment);
     }
@@ -75,7 +75,7 @@ public record Statements(
         .formatted(name, lines, primaryKey, String.join(", ", order), quoted(comment));
   }
 
-  /** Gives an older table the names of all lists; empty where the table has no lists. */
+  /** Adds the names of all lists to an older table; empty if the table has no lists. */
   public String widenLists() {
     String lines =
         columns.stream()
@@ -88,9 +88,9 @@ public record Statements(
   }
 
   /**
-   * Creates the view, or replaces an older one. Columns that are the table's are declared by their
-   * names alone, {@code LIKE table (column, ...)}: {@code clickhouse/weir_schema} puts type and
-   * comment there.
+   * Creates the view, or replaces an older one. Declares columns of the table only by their names,
+   * {@code LIKE table (column, ...)}: {@code clickhouse/weir_schema} inserts type and comment
+   * there.
    */
   public String createView() {
     List<Column> seen = columns.stream().filter(column -> !column.viewName.isEmpty()).toList();
@@ -135,7 +135,7 @@ public record Statements(
     }
   }
 
-  /** Items with commas, in lines of some 120 characters. */
+  /** The items separated by commas, in lines of some 120 characters. */
   private static String wrapped(String begin, List<String> items, String indent) {
     StringBuilder text = new StringBuilder();
     StringBuilder line = new StringBuilder(begin);

@@ -17,11 +17,11 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * Adds up the buckets' sums of short windows in a longer one, for one probe or over all, and makes
- * its rows: when the digests of the last short window have arrived from every bucket, or {@code
- * delay} after the end with what has come (for windows of the past: after their first part came);
- * and again with the next version when more comes, until nothing has come for {@link
- * MergeFunction#KEEP_MINUTES}.
+ * Adds up the buckets' sums of short windows to those of a longer one, for one probe or over all
+ * probes, and produces its rows: when the digests of the last short window have arrived from every
+ * bucket, or {@code delay} after the end with the data received so far (for windows of the past:
+ * after their first part arrived); and again, with the next version, when more arrives, until
+ * nothing has arrived for {@link MergeFunction#KEEP_MINUTES}.
  */
 final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private static final long serialVersionUID = 1;

@@ -4,7 +4,7 @@ import java.util.Arrays;
 
 /**
  * Sums by a key of two numbers: an open hash table whose entries are contiguous in one array, in
- * the order in which their keys came, so that writing the table is writing the array.
+ * the order in which their keys were added, so that writing the table means writing the array.
  */
 public final class Sums {
   /** Numbers of the key. */
@@ -15,7 +15,7 @@ public final class Sums {
   private int[] slots; // 1 + number of the entry; 0 is free
   private int size;
 
-  /** A table with this many sums for each key. */
+  /** Creates a table with this many sums for each key. */
   public Sums(int values) {
     stride = KEY + values;
     cells = new long[16 * stride];
@@ -115,7 +115,7 @@ public final class Sums {
     }
   }
 
-  /** The entries as an array of their own. */
+  /** A copy of the entries as an array. */
   public long[] toArray() {
     return Arrays.copyOf(cells, size * stride);
   }
@@ -132,7 +132,7 @@ public final class Sums {
     }
   }
 
-  /** A hash of a key; addresses have one bucket by it, see {@link Buckets}. */
+  /** A hash of a key; it also determines the bucket of an address, see {@link Buckets}. */
   static int hash(long high, long low) {
     long h = high * 0x9e3779b97f4a7c15L + low;
     h = (h ^ h >>> 32) * 0xd6e8feb86659fd93L;

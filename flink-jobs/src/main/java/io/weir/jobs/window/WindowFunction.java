@@ -27,16 +27,17 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
- * Keeps one bucket's flows of each window and probe, and hands the jobs' digests of them on when it
- * is time: a probe's when all of the probe's workers have closed the window, the one over all when
- * all probes have, or {@code delay} after the window's end with what has come (for windows of the
- * past: after their first part came). What comes later is added, and the digests are handed on
+ * Keeps one bucket's flows of each window and probe, and emits the jobs' digests of them: a probe's
+ * digest when all of the probe's workers have closed the window, and the digest over all probes
+ * when all probes have, or {@code delay} after the window's end with the data received so far (for
+ * windows of the past: after their first part arrived). It adds later data and emits the digests
  * again, at most every {@link #AGAIN_MS}, until {@link #KEEP_MS} after the window's end, or after
- * its last part where that came later; what comes then is counted and left out. To make room,
- * smaller flows of finished windows are added up. The flows of the window before are kept as long,
- * for the answers to SYNs at its end.
+ * its last part if that arrived later; after that, it counts and drops further data. To make room,
+ * it adds up the smaller flows of finished windows. The flows of the previous window are kept as
+ * long, for answers to SYNs at its end.
  *
- * <p>While a window is open its flows are only appended; they are added up when a digest is made.
+ * <p>While a window is open its flows are only appended; they are added up when a digest is
+ * computed.
  */
 final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, Digest>
     implements CheckpointedFunction {
@@ -60,22 +61,22 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       Metric.gauge("window_entries", OPERATOR, "Ends of flows that windows hold");
   static final List<Metric> METRICS = List.of(LATE, DIGESTED, COARSENED, ENTRIES);
 
-  /** Least time between two digests of one window. */
+  /** Minimum time between two digests of one window. */
   static final long AGAIN_MS = 5_000;
 
-  /** For how long a window takes in what comes late. */
+  /** How long a window accepts late data. */
   static final long KEEP_MS = StreamClock.KEEP_MS;
 
   /**
-   * Of the entries that a bucket may hold, what finished windows keep for what comes late: beyond
-   * it their smaller flows are added up, those of the oldest window first.
+   * The share of a bucket's entries that finished windows may keep for late data; beyond it, their
+   * smaller flows are added up, those of the oldest window first.
    */
   private static final int KEEP_SHARE = 4;
 
-  /** Entries of one probe and window, beside those added up before, that are added up. */
+  /** Number of new entries of one probe and window from which they are added up. */
   static final int COMPACT_ENTRIES = 50_000;
 
-  /** Entries of a probe in a finished window that are not worth adding up. */
+  /** Number of entries of a probe in a finished window that is not worth adding up. */
   private static final int LEAST_ENTRIES = 8;
 
   private static final long TICK_MS = 1_000;
@@ -97,15 +98,16 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private transient Flows flows;
   private transient int subtasks;
 
-  /** Entries by bucket, and of all buckets of this subtask; at a restart known after a moment. */
+  /** Entries by bucket, and of all buckets of this subtask; known shortly after a restart. */
   private transient Map<Integer, Integer> held;
 
   private transient long all;
 
   /**
-   * Makes the function.
+   * Creates the function.
    *
-   * @param maxEntries of all buckets: past it, buckets that have more than their share add flows up
+   * @param maxEntries of all buckets; beyond it, buckets that have more than their share add flows
+   *     up
    */
   WindowFunction(
       Duration window, Duration delay, Duration answer, int maxEntries, List<Digester> digesters) {
@@ -226,7 +228,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     windows.put(message.window(), window);
   }
 
-  /** Hands on every digest that is due, and drops windows that are over. */
+  /** Emits every digest that is due, and drops finished windows. */
   private void tick(long now, int bucket, Collector<Digest> out) throws Exception {
     long clock = progress.advance(now);
     Over known = Over.of(over);
@@ -264,7 +266,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     all += entries - (counted == null ? 0 : counted);
   }
 
-  /** Hands on the digests of one window that are due, and ends it when it is over. */
+  /** Emits the digests of one window that are due, and ends the window when it is over. */
   private void lookAt(
       long start,
       WindowState window,
@@ -390,7 +392,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
   }
 
-  /** What was said of a probe, or of all for an empty name; null where there is nothing. */
+  /** The data of a probe, or of all probes for an empty name; null if there is none. */
   private static Said said(WindowState window, String probe) {
     if (window == null) {
       return null;
@@ -408,12 +410,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     digested.inc(flows.size());
   }
 
-  /** What is said of the window that judges what the one before left; null where it is over. */
+  /**
+   * The data of the window that judges the attempts left by the previous one; null if it is over.
+   */
   private Said judging(WindowState after, long start, String probe, Over known) {
     return known.has(probe, start / windowMs) ? null : said(after, probe);
   }
 
-  /** Leaves to the next window the attempts that it is to judge: anew, if they are others. */
+  /** Passes the attempts that the next window must judge on to it, again if they have changed. */
   private static void leave(Said said, long[] late, Said judging, WindowState after) {
     if (!Arrays.equals(late, said.late)) {
       said.late = late;
@@ -447,15 +451,17 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /**
-   * Whether a window takes in nothing more of those that it knows. What it tried at its end is
-   * still kept while the next one does, which judges it.
+   * Whether a window no longer accepts data. Attempts at its end are kept as long as the next
+   * window, which judges them.
    */
   private boolean isOver(long start, WindowState window, Over known) {
     return known.has("", start / windowMs)
         && window.probes.keySet().stream().allMatch(probe -> known.has(probe, start / windowMs));
   }
 
-  /** Ends a window; one that is yet to come by the clock is not over for those who are on time. */
+  /**
+   * Ends a window; a window in the future by the clock stays open for probes with the right time.
+   */
   private void end(long start, WindowState window, Over known, long clock) throws Exception {
     if (start + windowMs > clock) {
       windows.remove(start);

@@ -4,12 +4,12 @@ import java.io.Serializable;
 import java.time.Duration;
 
 /**
- * A job that looks at windows.
+ * A job that processes windows.
  *
  * @param name in lower case
  * @param digester its part in the buckets
- * @param maker its part behind them
- * @param window length of its windows, a whole number of those of the buckets
+ * @param maker its part after them
+ * @param window length of its windows, a whole number of the buckets' windows
  */
 public record WindowJob(String name, Digester digester, RowMaker maker, Duration window)
     implements Serializable {}

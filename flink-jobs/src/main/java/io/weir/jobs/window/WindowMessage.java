@@ -6,7 +6,7 @@ import io.weir.jobs.serde.WireType;
 /**
  * A message to the buckets of the windows.
  *
- * @param kind what came
+ * @param kind of message
  * @param bucket one of {@link Buckets#IDS}
  * @param probe that sent it; empty for {@link Kind#ENROLLED}
  * @param window start of the window, ms from 1970; PART only
@@ -33,9 +33,9 @@ record WindowMessage(
     /** Flows of one probe and window, {@link Packed}. */
     PART,
     /**
-     * A worker has closed its intervals. Data: worker, number of the probe's workers, epoch, end of
-     * the last closed interval (ms), and the time at which the broker received the record, see
-     * {@link RawMessage#appended}.
+     * A worker has closed its intervals up to some time. Data: worker, number of the probe's
+     * workers, epoch, end of the last closed interval (ms), and the time at which the broker
+     * received the record, see {@link RawMessage#appended}.
      */
     MARK,
     /** The number of enrolled probes. */

@@ -75,7 +75,7 @@ final class WindowState {
 
   /**
    * The data of one probe: {@link Packed} entries in the order of arrival, or added up by flow if
-   * there are many. Arrays in it are never changed.
+   * there are many. Its arrays never change.
    */
   static final class Log {
     List<long[]> chunks = new ArrayList<>();
@@ -135,32 +135,35 @@ final class WindowState {
   }
 
   /**
-   * The result of the last look at a window: what may be due, and when. The state does not hold it:
-   * after a start the function looks at every window.
+   * The result of the last check of a window: what may be due, and when. It is not part of the
+   * state: after a start the function checks every window.
    */
   static final class Look {
     private final int reported;
     private final long turn;
 
-    /** When a digest that was sent may be sent again, by the clock on the wall. */
+    /** When a digest may be sent again, by the wall clock. */
     private long at = Long.MAX_VALUE;
 
-    /** When the window has waited for long enough, or is over, by the time that windows go by. */
+    /** When the window has waited long enough, or is over, by the time that windows follow. */
     private long atClock = Long.MAX_VALUE;
 
-    /** Whether all was sent, and the window is kept for late data only. */
+    /** Whether everything was sent, and the window is kept only for late data. */
     boolean finished;
 
     /** Whether no more of its flows can be added up. */
     boolean least;
 
-    /** A look at a window of which so many probes have reported, at this turn of the progress. */
+    /**
+     * A check of a window for which this many probes have reported, at this version of the
+     * progress.
+     */
     Look(int reported, long turn) {
       this.reported = reported;
       this.turn = turn;
     }
 
-    /** Whether another look may find anything. */
+    /** Whether another check may find anything to do. */
     boolean isDue(long now, long clock, int nowReported, long nowTurn) {
       return now >= at || clock >= atClock || nowReported != reported || nowTurn != turn;
     }
@@ -169,7 +172,7 @@ final class WindowState {
       atClock = Math.min(atClock, time);
     }
 
-    /** A digest that has more to say is sent again after {@code again} ms. */
+    /** A digest with new data is sent again after {@code again} ms. */
     void again(Said said, int nowReported, long again) {
       if (said.at != 0 && (said.changed || nowReported > said.reported)) {
         at = Math.min(at, said.at + again);
@@ -182,7 +185,7 @@ final class WindowState {
   final Map<String, Log> probes = new TreeMap<>();
   Look look = NOT_LOOKED;
 
-  /** Entries of all probes. Follows from the rest of the state, as {@link #told}. */
+  /** Entries of all probes. Derived from the rest of the state, like {@link #told}. */
   int entries;
 
   /** Whether any digest was sent. */

@@ -19,8 +19,8 @@ import java.util.stream.Stream;
 /**
  * The declaration of a table of windows and of the view that shows its newest version. Each column
  * is declared once, with its type, its comment, its form in the view, the source of its value and
- * the plain-SQL expression that it must equal; statements, rows, the reference and the check
- * follow.
+ * the plain-SQL expression that it must equal; statements, rows, the reference and the check are
+ * generated from these.
  *
  * @param <W> data of a whole list, which rows that replace removed ones have, too
  * @param <T> the source of one row
@@ -74,7 +74,7 @@ public final class WindowTable<W, T> {
     add(length, "window_s", "Length of the window in seconds");
   }
 
-  /** A description of the table, for people. */
+  /** The comment on the table. */
   public WindowTable<W, T> comment(String what) {
     comment = what;
     return this;
@@ -102,7 +102,7 @@ public final class WindowTable<W, T> {
     return customerScope(what, "Name of the probe, empty for all and for customers");
   }
 
-  /** Likewise, with the probe explained in other words. */
+  /** The same, with another comment on the probe. */
   public WindowTable<W, T> customerScope(String what, String probe) {
     return scope(", 'customer' = 3", what, probe);
   }
@@ -127,7 +127,7 @@ public final class WindowTable<W, T> {
     return customer(what, what);
   }
 
-  /** Likewise, explained in other words by the view. */
+  /** The same, with another comment in the view. */
   public WindowTable<W, T> customer(String what, String inView) {
     add(UINT32, "customer", what).isKey = true;
     return said(inView).customerName();
@@ -145,7 +145,7 @@ public final class WindowTable<W, T> {
   /**
    * A column whose values are declared one by one.
    *
-   * @param what beginning of the comment, before the meanings of the values
+   * @param what the beginning of the comment, before the meanings of the values
    */
   public WindowTable<W, T> listed(String columnName, String what, List<? extends Listed> listed) {
     Set<String> meanings = new LinkedHashSet<>();
@@ -246,7 +246,7 @@ public final class WindowTable<W, T> {
     return column;
   }
 
-  /** A column that the view alone has: an expression over {@code t}, the table. */
+  /** A column that only the view has: an expression over {@code t}, the table. */
   public WindowTable<W, T> viewed(String columnName, String sqlType, String sql, String what) {
     WindowColumn<W, T> column = add(null, columnName, what);
     column.viewType = sqlType;
@@ -264,12 +264,12 @@ public final class WindowTable<W, T> {
     return said(what);
   }
 
-  /** The view shows the address of a host as people write it, by {@code host}. */
+  /** The view shows the address of a host in text form, as {@code host}. */
   public WindowTable<W, T> shownAsHost() {
     return shown("host", "String", "weir_addr(t.addr)", "Address of the host, IPv4 as IPv4");
   }
 
-  /** The view explains the column in other words. */
+  /** The view has another comment on the column. */
   public WindowTable<W, T> said(String what) {
     last().viewComment = what;
     return this;
@@ -319,7 +319,7 @@ public final class WindowTable<W, T> {
 
   /**
    * A step of the plain-SQL check before the last. {@code {top}}, {@code {report}} and {@code
-   * {window}} stand for the options.
+   * {window}} stand for the values of the options.
    */
   public WindowTable<W, T> step(String stepName, String sql) {
     steps.add(new Step(stepName, sql));
@@ -354,7 +354,7 @@ public final class WindowTable<W, T> {
     return table;
   }
 
-  /** A description of the table, for people. */
+  /** The comment on the table. */
   public String comment() {
     return comment;
   }
@@ -399,7 +399,7 @@ public final class WindowTable<W, T> {
     return "v_" + name;
   }
 
-  /** The statements that make the table and its view. */
+  /** The statements that create the table and its view. */
   public Statements statements() {
     List<Statements.Column> all =
         columns.stream()

@@ -17,8 +17,8 @@ import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.util.Collector;
 
 /**
- * The part that all jobs over windows share: records are sent to the buckets of their addresses,
- * kept until the window is complete, and digested there for each job; the digests become rows.
+ * The part that all window jobs share: it sends records to the buckets of their addresses, keeps
+ * them until the window is complete, and digests them there for each job; the digests become rows.
  */
 public final class Windows {
   /** The metrics of the operators that windows share. */
@@ -27,7 +27,7 @@ public final class Windows {
   private Windows() {}
 
   /**
-   * From messages and the list of probes to rows.
+   * Turns messages and the list of probes into rows.
    *
    * @param window of the buckets
    * @param delay after the end of a window until the rows over all probes are written with the data

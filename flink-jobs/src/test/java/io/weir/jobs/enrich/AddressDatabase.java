@@ -16,8 +16,8 @@ import java.util.Map;
 
 /**
  * Writes small files in MaxMind's database format, version 2.0: a binary tree over the bits of
- * addresses, then the records that its leaves point to, then what the file says of itself. IPv4
- * stands under ::/96, as in the files that one can get.
+ * addresses, then the records to which its leaves point, then the file's metadata. IPv4 is under
+ * ::/96, as in the published files.
  */
 public final class AddressDatabase {
   private static final int EMPTY = -1;
@@ -40,7 +40,7 @@ public final class AddressDatabase {
   }
 
   /**
-   * Puts in a network; a later one must not hold an earlier one. Values: String, Map, List; Integer
+   * Adds a network; a later one must not contain an earlier one. Values: String, Map, List; Integer
    * for a uint16, Long for a uint32, BigInteger for a uint64.
    */
   public AddressDatabase add(String network, Map<String, ?> record) throws IOException {
@@ -107,7 +107,7 @@ public final class AddressDatabase {
     return out.toByteArray();
   }
 
-  /** Writes the file in the way that is proper: beside, then moved into its place. */
+  /** Writes the file properly: first beside its place, then moved into it. */
   public void write(Path path, long builtAt) throws IOException {
     Path beside = path.resolveSibling(path.getFileName() + ".new");
     Files.write(beside, bytes(builtAt));

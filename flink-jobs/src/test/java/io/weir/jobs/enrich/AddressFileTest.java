@@ -94,7 +94,7 @@ class AddressFileTest {
     assertFalse(error.getMessage().contains("\n"), error.getMessage());
   }
 
-  /** A damaged file is refused or read, and never ends the thread. */
+  /** A damaged file is refused or read, but never stops the thread. */
   @Test
   void randomDamageIsRefusedOrRead() throws IOException {
     byte[] whole = systems().bytes(BUILT_AT);

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Longest prefix match against the plainest way to do it. */
+/** Compares longest prefix matching with a simple linear search. */
 class AddressMapTest {
   private record Prefix(byte[] address, int length, int value) {
     boolean holds(byte[] other) {

@@ -19,7 +19,10 @@ import org.apache.kafka.common.TopicPartition;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** The topics are read whole first, then followed; a failure reads them again. */
+/**
+ * The reader reads the topics completely first, then follows them; after a failure it reads them
+ * again.
+ */
 class DeclaredTopicsTest {
   private static final TopicPartition PLACE = new TopicPartition("weir.prefixes", 0);
   private static final int ADDRESS = 0xc0000201; // 192.0.2.1

@@ -88,7 +88,7 @@ public final class EnrichSpeed {
     return (nanos() - began) / 1_000_000;
   }
 
-  /** CPU time of this thread: what other work the machine has does not count. */
+  /** CPU time of this thread, which excludes other work on the machine. */
   private static long nanos() {
     return ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
   }

@@ -12,7 +12,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A file is read when it is there, when it has changed, and not while it changes. */
+/** A file is read when it appears and when it has changed, but not while it changes. */
 class WatchedFileTest {
   @TempDir Path folder;
 

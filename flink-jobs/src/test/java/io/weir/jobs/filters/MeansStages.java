@@ -11,7 +11,7 @@ import org.apache.flink.api.common.functions.util.ListCollector;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 
-/** The operators of the means one behind the other. */
+/** The operators of the means, in sequence. */
 public final class MeansStages {
   private static final Duration DELAY = Duration.ofSeconds(15);
 

@@ -5,7 +5,7 @@ import java.time.Duration;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 
-/** The operator of health for tests outside of its package. */
+/** The operator of the job health, for tests outside its package. */
 public final class HealthStages {
   private HealthStages() {}
 

@@ -10,7 +10,7 @@ import org.apache.flink.api.common.functions.util.ListCollector;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 
-/** The ledger's operator for tests outside of its package. */
+/** The ledger's operator, for tests outside its package. */
 public final class LedgerStages {
   private LedgerStages() {}
 

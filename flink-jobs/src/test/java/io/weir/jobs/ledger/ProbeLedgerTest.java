@@ -300,7 +300,7 @@ class ProbeLedgerTest {
     }
   }
 
-  /** A ledger that has heard closing records of empty intervals, from {@link #BASE} on. */
+  /** A ledger that has received closing records of empty intervals, from {@link #BASE} on. */
   private static ProbeLedger idle(int intervals, List<TableRow> rows) throws Exception {
     ProbeLedger ledger = new ProbeLedger();
     for (int i = 0; i < intervals; i++) {

@@ -23,7 +23,7 @@ import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.util.InstantiationUtil;
 import org.junit.jupiter.api.Test;
 
-/** State is read back as it was, by a later version of its class too. */
+/** State is read back unchanged, even by a later version of its class. */
 class FieldSerializerTest {
   enum Side {
     LEFT,

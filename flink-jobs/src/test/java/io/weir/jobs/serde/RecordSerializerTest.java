@@ -50,7 +50,7 @@ class RecordSerializerTest {
     assertEquals(VALUE.last, read.last);
   }
 
-  /** The snapshot of {@code of}, written and read; {@code form} in place of what it says. */
+  /** The snapshot of {@code of}, written and read, with {@code form} in place of its own form. */
   private static <T> WireSnapshot<T> restored(WireSerializer<T> of, String form)
       throws IOException {
     DataOutputSerializer out = new DataOutputSerializer(64);

@@ -12,7 +12,7 @@ import java.util.Random;
 import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 
-/** Rows in, a block of the Native format out, read back. */
+/** Writes rows as a block of the Native format, and reads it back. */
 class BlockBuilderTest {
   @Test
   void whateverIsSetIsReadBackAndTheRestIsDefault() {

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** The sink's operator by itself: what it does at each step of a checkpoint's life. */
+/** The sink's operator alone: its actions at each step of a checkpoint. */
 @Timeout(60)
 @Tag("engine")
 @Execution(ExecutionMode.SAME_THREAD)

@@ -18,9 +18,11 @@ import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.function.Function;
 
-/** As much of ClickHouse's HTTP interface as the sink uses, and as badly behaved as it may be. */
+/**
+ * The part of ClickHouse's HTTP interface that the sink uses, with every failure that may occur.
+ */
 public final class FakeClickHouse implements AutoCloseable {
-  /** What becomes of an insert. */
+  /** The fate of an insert. */
   public enum Fate {
     /** Stored and acknowledged. */
     STORED,
@@ -28,11 +30,11 @@ public final class FakeClickHouse implements AutoCloseable {
     STORED_THEN_ERROR,
     /** Stored, but the connection breaks before the answer. */
     STORED_THEN_CUT,
-    /** Not stored, an error that passes. */
+    /** Not stored, a temporary error. */
     BUSY,
-    /** Taken, but for one row. */
+    /** Stored, except for one row. */
     ONE_ROW_LESS,
-    /** Not stored, ever: there is no such table. */
+    /** Never stored: there is no such table. */
     NO_TABLE
   }
 
@@ -45,7 +47,7 @@ public final class FakeClickHouse implements AutoCloseable {
   private int repeats;
   private String problem = "";
 
-  /** {@code fate} says what becomes of the nth insert, from 0. */
+  /** {@code fate} gives the fate of the nth insert, from 0. */
   public FakeClickHouse(Function<Integer, Fate> fate) throws IOException {
     this.fate = fate;
     server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
@@ -73,7 +75,7 @@ public final class FakeClickHouse implements AutoCloseable {
     return repeats;
   }
 
-  /** What a client did wrong, empty for nothing. */
+  /** The client's error, empty if there was none. */
   public synchronized String problem() {
     return problem;
   }

@@ -33,8 +33,8 @@ import org.apache.flink.util.function.SupplierWithException;
 
 /**
  * A job that reads numbered rows and stores them, with real operators (blocks of rows, the sink), a
- * model of the store, files in a folder, and a clock that stands still unless it is told. Each line
- * is something that happens:
+ * model of the store, files in a folder, and a clock that moves only when told to. Each line is
+ * something that happens:
  *
  * <pre>
  *   rows N                   so many rows are read
@@ -51,7 +51,10 @@ import org.apache.flink.util.function.SupplierWithException;
 final class SinkRunModel implements AutoCloseable {
   static final int REMEMBERED = 48;
 
-  /** More than {@link #REMEMBERED}, as of the real tables: what is in flight is not counted. */
+  /**
+   * More than {@link #REMEMBERED}, as with the real tables, because inserts in flight are not
+   * counted.
+   */
   static final int STORE_REMEMBERS = 60;
 
   private static final int MAX_PENDING = 20_000;
@@ -59,7 +62,7 @@ final class SinkRunModel implements AutoCloseable {
   private static final int MAX_HELPS = 200;
   private static final long SECONDS = 1_767_225_600L;
 
-  /** The operator takes in nothing more. */
+  /** The operator accepts no more input. */
   private static final class HeldException extends Exception {
     private static final long serialVersionUID = 1;
   }
@@ -177,7 +180,7 @@ final class SinkRunModel implements AutoCloseable {
       }
     }
 
-    /** What goes on in the background while the operator holds its input. */
+    /** The background work while the operator pauses its input. */
     private void help() throws Exception {
       if (!operator().holdsInput()) {
         return;
@@ -237,7 +240,7 @@ final class SinkRunModel implements AutoCloseable {
   private long position;
   private long now = SECONDS * 1000;
 
-  /** Why the job may refuse to go on; null where it must not. */
+  /** Why the job may refuse to continue; null if it must not. */
   private String excuse;
 
   private String refusal;
@@ -247,7 +250,7 @@ final class SinkRunModel implements AutoCloseable {
     this.folder = folder;
   }
 
-  /** What is wrong after these lines. */
+  /** The error after these lines. */
   List<String> run(int parallelism, List<String> lines) throws Exception {
     try {
       start(null, parallelism);
@@ -263,7 +266,7 @@ final class SinkRunModel implements AutoCloseable {
     return differences;
   }
 
-  /** Why the job did not go on; empty where it did. */
+  /** Why the job did not continue; empty if it did. */
   String refusal() {
     return refusal == null ? "" : refusal;
   }
@@ -285,7 +288,9 @@ final class SinkRunModel implements AutoCloseable {
     differences.add("fell: " + failure + " at " + failure.getStackTrace()[0]);
   }
 
-  /** Whether the job says that a token may be forgotten, and there were as many blocks. */
+  /**
+   * Whether the job reports that a token may have been forgotten, and there were that many blocks.
+   */
   private boolean isForgotten() throws IOException {
     date();
     return refusal.contains("may have been inserted") && written.size() > REMEMBERED;
@@ -404,7 +409,7 @@ final class SinkRunModel implements AutoCloseable {
     }
   }
 
-  /** Files are as old as this clock says. */
+  /** The age of files follows this clock. */
   private void date() throws IOException {
     for (Path file : files()) {
       long at = written.computeIfAbsent(file, key -> now);
@@ -412,7 +417,7 @@ final class SinkRunModel implements AutoCloseable {
     }
   }
 
-  /** All that is left to do is done, and the store takes everything. */
+  /** Completes all remaining work, while the store accepts everything. */
   private void rest() throws Exception {
     for (int round = 0; round < 3; round++) {
       barrier();

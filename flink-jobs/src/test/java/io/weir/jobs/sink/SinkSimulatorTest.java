@@ -16,9 +16,9 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * The sink on schedules that nobody wrote: whatever becomes of inserts, checkpoints and processes,
- * each row is stored once, or the job refuses to go on and says why. A seed that fails is made
- * smaller and printed, see {@link SinkRunModel}.
+ * The sink on random schedules: whatever happens to inserts, checkpoints and processes, each row is
+ * stored once, or the job refuses to continue and reports why. It prints a failing schedule, made
+ * smaller; see {@link SinkRunModel}.
  */
 class SinkSimulatorTest {
   @Test
@@ -62,7 +62,7 @@ class SinkSimulatorTest {
     return text.substring(0, Math.min(length, text.length()));
   }
 
-  /** Why a job of one subtask does not go on; each row that is stored is stored once. */
+  /** Why a job with one subtask does not continue; each stored row is stored once. */
   private static String refusal(String lines) throws Exception {
     Path folder = Files.createTempDirectory("weir-sink");
     try (SinkRunModel run = new SinkRunModel(folder)) {

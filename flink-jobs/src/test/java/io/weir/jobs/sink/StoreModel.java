@@ -13,11 +13,11 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * A store that remembers the tokens of the last blocks of each table, and that may fail before or
- * after it has taken a block in.
+ * A store that remembers the tokens of the last blocks of each table, and may fail before or after
+ * storing a block.
  */
 final class StoreModel implements BlockStore {
-  /** What becomes of an insert. */
+  /** The fate of an insert. */
   enum Fate {
     STORED,
     STORED_THEN_ERROR,
@@ -28,12 +28,10 @@ final class StoreModel implements BlockStore {
   private final int remembered;
   private final Map<String, LinkedHashSet<String>> tokens = new HashMap<>();
 
-  /**
-   * How often each row is stored, by its number; -1 counts rows that are not as they were given.
-   */
+  /** How often each row is stored, by its number; -1 counts altered rows. */
   final Map<Long, Integer> rows = new HashMap<>();
 
-  /** Tokens that are refused for good, with an error that says that trying again may help. */
+  /** Tokens that the store refuses for ever, with an error that suggests a retry. */
   final Set<String> refused = new HashSet<>();
 
   /** The rows of these. */

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** The tables that the jobs write against the migrations that make them. */
+/** Compares the tables that the jobs write with the migrations that create them. */
 class TableTest {
   private static final Pattern COLUMN =
       Pattern.compile(
@@ -47,12 +47,13 @@ class TableTest {
     return type.replace("LowCardinality(String)", "String");
   }
 
-  /** The statement that makes a table, and its columns. */
+  /** The statement that creates a table, and its columns. */
   private record Declared(String sql, Map<String, String> columns) {}
 
   /**
    * The net result of the migrations: the last statement that creates the table, as NAME or as
-   * NAME_anew to be exchanged with it, and what ALTER TABLE adds after it, one ADD COLUMN a line.
+   * NAME_anew to be exchanged with it, and the columns that ALTER TABLE adds after it, one ADD
+   * COLUMN per line.
    */
   private static Declared declared(Table table) throws IOException {
     Pattern create =
@@ -86,7 +87,7 @@ class TableTest {
     return declared;
   }
 
-  /** Columns that are stored, with their types, of a statement with one a line. */
+  /** Stored columns with their types, from a statement with one column per line. */
   private static Map<String, String> columns(String sql) {
     Map<String, String> columns = new LinkedHashMap<>();
     Matcher matcher = COLUMN.matcher(sql);

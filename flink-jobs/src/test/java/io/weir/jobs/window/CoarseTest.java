@@ -78,7 +78,7 @@ class CoarseTest {
     return buckets;
   }
 
-  /** What is left of a table; no two entries have the same key. */
+  /** The remaining entries of a table; no two have the same key. */
   private static FlowTable kept(Coarse coarse, FlowTable table, int bucket) {
     coarse.load(table.cells(), table.size(), bucket, LIMIT);
     int entries = coarse.kept().entries();

@@ -7,7 +7,7 @@ import java.util.Arrays;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
-/** Any entry comes back as it was. */
+/** Every entry is read back unchanged. */
 class PackedTest {
   private static long number(Random random, int most) {
     return switch (random.nextInt(4)) {

@@ -38,17 +38,20 @@ public final class ProgressLoad implements AutoCloseable {
     }
   }
 
-  /** Takes in a message; what the buckets are to receive waits. */
+  /** Processes a message; messages for the buckets wait. */
   public void message(Accepted message) throws Exception {
     waiting.addAll(scatter.give(message));
   }
 
-  /** What a barrier drives out waits, too. */
+  /** The output that a barrier triggers waits, too. */
   public void barrier() throws Exception {
     waiting.addAll(scatter.barrier());
   }
 
-  /** Gives the buckets the marks that wait, or all else that does; returns their number. */
+  /**
+   * Delivers the waiting marks, or all other waiting messages, to the buckets; returns their
+   * number.
+   */
   public int flush(boolean marks) throws Exception {
     int count = 0;
     for (WindowMessage message : waiting) {

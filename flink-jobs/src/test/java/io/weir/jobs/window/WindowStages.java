@@ -11,7 +11,7 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.apache.flink.streaming.api.operators.StreamFlatMap;
 
-/** The operators of one job that looks at windows, one behind the other. */
+/** The operators of one window job, in sequence. */
 public final class WindowStages {
   public static final Duration WINDOW = Duration.ofSeconds(30);
   private static final Duration DELAY = Duration.ofSeconds(15);
@@ -75,7 +75,7 @@ public final class WindowStages {
     return List.of(scatter, enrolled, buckets, merge);
   }
 
-  /** States of windows and of their rows: none where no window is kept. */
+  /** Number of states of windows and of their rows, which must be 0 if no window is kept. */
   public int windowsKept() {
     // Each bucket keeps which windows are over.
     int over = buckets.stateEntries() == 0 ? 0 : Buckets.COUNT;
