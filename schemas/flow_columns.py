@@ -21,6 +21,8 @@ from grpc_tools import protoc
 
 FOLDER = Path(__file__).resolve().parent
 MIGRATIONS = FOLDER.parent / "clickhouse/migrations"
+#: The codec of a column whose declaration states none.
+CODEC = "ZSTD(1)"
 #: The messages whose fields are columns of each table; so are those of messages within Flow.
 TABLES = {
     "flows": ("FlowMessage", "Flow", "Known"),
@@ -88,8 +90,9 @@ def by_field(*tables: str) -> dict[tuple[str, str], Column]:
             known = options.FromString(field.GetOptions().SerializeToString())
             if known.HasExtension(extension):
                 said = known.Extensions[extension]
+                codec = said.codec if said.HasField("codec") else CODEC
                 column = Column(
-                    said.name or field.name, said.type, said.codec, said.comment
+                    said.name or field.name, said.type, codec, said.comment
                 )
                 found[message.name, field.name] = column
             elif field.message_type and message.name == "Flow":

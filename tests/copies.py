@@ -1,4 +1,5 @@
-"""Places of the sources that share six lines or more, ignoring white space, comments and imports.
+"""Places of the sources that share six lines or more, ignoring white space, comments and imports; and files with six lines
+in a row that differ in names, strings and numbers alone.
 
 `python tests/copies.py` lists the pairs, the longest first; `test_copies.py` bounds their number.
 """
@@ -20,6 +21,8 @@ MOST_PLACES = 8
 SOURCES = {".py", ".rs", ".java", ".sql", ".proto", ".sh", ".c", ".pyi"}
 #: Generated files, or test vectors that must be readable on their own.
 LEFT_OUT = re.compile(r"stack/weir/messages/|/tests/golden/|/cluster/")
+#: Characters that the shape of a run must have; shorter ones are lists of fields, constants or parameters.
+LEAST_SHAPE = 60
 THIN = re.compile(r"[\W_]*|(use|import|from|package|pub use|mod|pub mod)\b.*|(//|#|--|\*|/\*|\"\"\").*")
 
 
@@ -63,6 +66,34 @@ def copies(names: list[str]) -> list[Copy]:
     return sorted(found, reverse=True)
 
 
+TOKEN = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(\d[\w.]*)|[A-Za-z_]\w*""")
+
+
+def shape(line: str) -> str:
+    """A line with `s` for each string, `0` for each number and `n` for each word."""
+    return TOKEN.sub(lambda token: "s" if token[1] else "0" if token[2] else "n", line)
+
+
+def alike(names: list[str]) -> list[tuple[str, str]]:
+    """Every pair of files, or file with itself, that share a run of shapes."""
+    places: dict[tuple[str, ...], list[tuple[str, int]]] = collections.defaultdict(list)
+    for name in names:
+        shapes = [shape(line) for _, line in read(CHECKOUT / name)]
+        for at in range(len(shapes) - RUN + 1):
+            run = tuple(shapes[at : at + RUN])
+            if sum(map(len, run)) >= LEAST_SHAPE:
+                places[run].append((name, at))
+    return sorted(
+        {
+            (a, b)
+            for where in places.values()
+            if 1 < len(where) <= MOST_PLACES
+            for (a, i), (b, j) in combinations(sorted(where), 2)
+            if a != b or j - i >= RUN
+        }
+    )
+
+
 def sources() -> list[str]:
     """The hand-written files of the checkout."""
     found = []
@@ -76,3 +107,6 @@ if __name__ == "__main__":
     every = copies(sources())
     print("\n".join(map(str, every)))
     print(f"{len(every)} pairs of places")
+    files = alike(sources())
+    print("\n".join(" ".join(pair) for pair in files))
+    print(f"{len(files)} pairs of files")

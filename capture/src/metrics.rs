@@ -18,6 +18,30 @@ use std::time::Duration;
 
 const PREFIX: &str = "weir_probe";
 
+/// Declares the metrics of one part: of each the field that counts it, its kind and labels, its name and its help.
+/// `new` registers them.
+macro_rules! declare_metrics {
+    (
+        $(#[$about:meta])*
+        pub struct $name:ident {
+            $($field:ident: $kind:ty $(, by $labels:tt)? => $metric:literal, $help:literal;)+
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone)]
+        pub struct $name {
+            $($field: $kind,)+
+        }
+
+        impl $name {
+            pub fn new(metrics: &$crate::metrics::Metrics) -> $name {
+                $name { $($field: metrics$(.by($labels))?.register($metric, $help),)+ }
+            }
+        }
+    };
+}
+pub(crate) use declare_metrics;
+
 /// A metric as the reference lists it.
 #[derive(Clone, Debug)]
 pub struct ListedMetric {

@@ -2,6 +2,14 @@
 
 use std::ops::{Add, AddAssign, Sub};
 
+/// Adds fields of `$other` to those of the same names of `$sum`.
+macro_rules! add_fields {
+    ($sum:ident, $other:ident: $($field:ident),+) => {
+        $($sum.$field += $other.$field;)+
+    };
+}
+pub(crate) use add_fields;
+
 /// Packets and layer-3 octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {

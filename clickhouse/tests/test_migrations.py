@@ -47,13 +47,25 @@ def test_every_table_knows_repeats(server: Server, weir: str) -> None:
     assert rows == ""
 
 
+def apply(server: Server, database: str, statements: list[str]) -> None:
+    for statement in statements:
+        server.sql(statement, database=database)
+
+
+def migrated_before(server: Server, database: str, number: str) -> list[str]:
+    """Make the database as it was before this migration; returns the statements that it lacks, those of the views too."""
+    server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
+    before, after = (
+        [one for file in files.migrations() if (file.name >= number) == later for one in statements_of(file)]
+        for later in (False, True)
+    )
+    apply(server, database, before)
+    return [*after, *files.renewed().values()]
+
+
 def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server, database: str) -> None:
     """0014 recreates flows: earlier rows, including one with a late packet, keep every value."""
-    server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
-    after = [one for file in files.migrations() if file.name >= "0014" for one in statements_of(file)]
-    before = [file for file in files.migrations() if file.name < "0014"]
-    for statement in (one for file in before for one in statements_of(file)):
-        server.sql(statement, database=database)
+    after = migrated_before(server, database, "0014")
     columns = "ts, probe, worker, first_seen, last_seen, flow_start, src_addr, dst_port, fwd_octets, server_name"
     server.sql(
         f"INSERT INTO {database}.flows ({columns}) SELECT toDateTime('2026-11-20 10:00:00', 'UTC') + number % 200 * 86400 AS ts, 'p', 0,"
@@ -64,8 +76,7 @@ def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server,
     asked = f"SELECT {columns} FROM {database}.flows ORDER BY ALL"
     rows = server.sql(asked)
     for _ in range(2):
-        for statement in (*after, *files.renewed().values()):
-            server.sql(statement, database=database)
+        apply(server, database, after)
         assert server.sql(asked) == rows
     # The views read the table that has the name now.
     server.sql(f"INSERT INTO {database}.flows (ts, fwd_packets) VALUES ('{TS}', 5)")
@@ -75,13 +86,7 @@ def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server,
 
 def test_reports_of_translators_outlive_their_new_partitions(server: Server, database: str) -> None:
     """0029 creates nat_events again: each row keeps its age, but no row is dated in the future."""
-    server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
-    first, again = (
-        [one for file in files.migrations() if (file.name >= "0029") == later for one in statements_of(file)]
-        for later in (False, True)
-    )
-    for statement in first:
-        server.sql(statement, database=database)
+    after = migrated_before(server, database, "0029")
     server.sql(
         f"INSERT INTO {database}.nat_events (ts, probe, event_at, event, src_addr, post_src_addr, post_src_port) SELECT"
         " now() - number * 86400 AS t, 'cgn', t, 'create', '::ffff:100.64.0.1', '::ffff:198.51.100.1', number FROM numbers(181)"
@@ -91,8 +96,7 @@ def test_reports_of_translators_outlive_their_new_partitions(server: Server, dat
     asked = f"SELECT ts, probe, event_at, event, src_addr, post_src_addr, post_src_port FROM {database}.nat_events ORDER BY ALL"
     rows = server.sql(asked)
     for _ in range(2):
-        for statement in (*again, *files.renewed().values()):
-            server.sql(statement, database=database)
+        apply(server, database, after)
         assert server.sql(asked) == rows
         assert server.sql(f"SELECT count() FROM {database}.nat_events WHERE probe = 'cgn' AND kept_from = ts") == "181"
         assert server.sql(f"SELECT count() FROM {database}.nat_events WHERE probe = 'ahead' AND kept_from <= now()") == "1"

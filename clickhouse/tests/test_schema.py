@@ -54,6 +54,16 @@ def test_columns_like_anothers_have_its_type_and_comment(tmp_path: Path) -> None
         files.views(tmp_path / "migrations")
 
 
+def test_a_select_is_repeated_for_each_number(tmp_path: Path) -> None:
+    (tmp_path / "migrations").mkdir()
+    (tmp_path / "views").mkdir()
+    (tmp_path / "views/v.sql").write_text(
+        "CREATE OR REPLACE VIEW v\nAS SELECT *\nFROM\n(\n    FOR EACH n FROM 9 TO 11: SELECT n AS k FROM nets WHERE k > n\n);\n"
+    )
+    each = [f"    SELECT {n} AS k FROM nets WHERE k > {n}" for n in (9, 10, 11)]
+    assert "\n    UNION ALL\n".join(each) in files.views(tmp_path / "migrations")["v"]
+
+
 def test_every_table_has_one_tier(server: Server, weir: str) -> None:
     made = server.sql(f"SELECT name FROM system.tables WHERE database = '{weir}' AND engine LIKE '%MergeTree' ORDER BY name")
     listed = sorted(table for tier in retention.tiers().values() for table in tier.tables)

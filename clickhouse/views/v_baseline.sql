@@ -3,9 +3,7 @@
 CREATE OR REPLACE VIEW v_baseline
 (
     scope Enum8('probe' = 1, 'all' = 2) COMMENT 'probe: the counts of one probe. all: the counts of all probes together',
-    probe LowCardinality(String) COMMENT 'Name of the probe, empty for all',
-    counter_set LowCardinality(String) COMMENT 'Name of the set',
-    label LowCardinality(String) COMMENT 'Label within the set',
+    LIKE v_counter_means (probe, counter_set, label),
     hour UInt8 COMMENT 'Hour of the day, UTC',
     weekend Bool COMMENT 'Saturday and Sunday, UTC',
     windows UInt64 COMMENT 'Number of five-minute windows of the last 28 days behind these values: windows with counters for at least half of their intervals',

@@ -58,31 +58,7 @@ FROM
                 CAST([0, 0, 0, 0], 'Array(UInt64)') AS flow_counts
             FROM
             (
-                SELECT *, 0 AS back FROM interface_counters
-                UNION ALL
-                SELECT *, 1 AS back FROM interface_counters
-                UNION ALL
-                SELECT *, 2 AS back FROM interface_counters WHERE span_ms > 300000
-                UNION ALL
-                SELECT *, 3 AS back FROM interface_counters WHERE span_ms > 600000
-                UNION ALL
-                SELECT *, 4 AS back FROM interface_counters WHERE span_ms > 900000
-                UNION ALL
-                SELECT *, 5 AS back FROM interface_counters WHERE span_ms > 1200000
-                UNION ALL
-                SELECT *, 6 AS back FROM interface_counters WHERE span_ms > 1500000
-                UNION ALL
-                SELECT *, 7 AS back FROM interface_counters WHERE span_ms > 1800000
-                UNION ALL
-                SELECT *, 8 AS back FROM interface_counters WHERE span_ms > 2100000
-                UNION ALL
-                SELECT *, 9 AS back FROM interface_counters WHERE span_ms > 2400000
-                UNION ALL
-                SELECT *, 10 AS back FROM interface_counters WHERE span_ms > 2700000
-                UNION ALL
-                SELECT *, 11 AS back FROM interface_counters WHERE span_ms > 3000000
-                UNION ALL
-                SELECT *, 12 AS back FROM interface_counters WHERE span_ms > 3300000
+                FOR EACH n FROM 0 TO 12: SELECT *, n AS back FROM interface_counters WHERE greatest(span_ms, 1) > 300000 * (n - 1)
             ) AS c
             WHERE earlier > later
             UNION ALL

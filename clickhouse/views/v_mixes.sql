@@ -3,9 +3,9 @@
 CREATE OR REPLACE VIEW v_mixes
 (
     LIKE mixes (ts, window_s, scope, probe, customer),
-    customer_name String COMMENT 'Name of the customer',
+    LIKE v_top_flows (customer_name),
     LIKE mixes (dimension, direction, rank),
-    version UInt32 COMMENT 'How often the window was computed; the newest is shown',
+    LIKE v_top_flows (version),
     LIKE mixes (number),
     name String COMMENT 'Name of the application, AS, country or customer; of the last two rows of a mix, what they stand for',
     LIKE mixes (remainder, octets, packets, flows, ipv4_octets, ipv4_packets, ipv4_flows, ipv6_octets, ipv6_packets,

@@ -3,10 +3,10 @@
 CREATE OR REPLACE VIEW v_port_report
 (
     LIKE port_report (ts, window_s, scope, probe, rank),
-    version UInt32 COMMENT 'How often the window was computed; the newest is shown',
+    LIKE v_top_flows (version),
     host String COMMENT 'Address of the host, IPv4 as IPv4',
     LIKE port_report (customer),
-    customer_name String COMMENT 'Name of the customer',
+    LIKE v_top_flows (customer_name),
     LIKE port_report (local, syn_sent, synack_sent, fin_sent, rst_sent, syn_recv, synack_recv, fin_recv, rst_recv,
         tcp_packets, tcp_sent, work_weight, sa_s, l3d, l4d, icmp_errors, flags, port_signature, l4s, overflow_packets,
         l3d_error, probes_reported, probes_expected)

@@ -3,10 +3,10 @@
 CREATE OR REPLACE VIEW v_top_indicators
 (
     LIKE top_indicators (ts, window_s, scope, probe, customer),
-    customer_name String COMMENT 'Name of the customer',
+    LIKE v_top_flows (customer_name),
     LIKE top_indicators (list, rank),
-    version UInt32 COMMENT 'How often the window was computed; the newest is shown',
-    host String COMMENT 'Address of the host, IPv4 as IPv4',
+    LIKE v_top_flows (version),
+    LIKE v_port_report (host),
     LIKE top_indicators (value, value_error, local, syn_sent, fin_recv, rst_recv, tcp_packets, work_weight, udp_sent,
         icmp_errors_sent, icmp_errors_recv, addresses, ports, failed, answered, overflow_packets, probes_reported,
         probes_expected),

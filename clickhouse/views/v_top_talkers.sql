@@ -3,9 +3,9 @@
 CREATE OR REPLACE VIEW v_top_talkers
 (
     LIKE top_talkers (ts, window_s, scope, probe, customer),
-    customer_name String COMMENT 'Name of the customer',
+    LIKE v_top_flows (customer_name),
     LIKE top_talkers (list, rank),
-    version UInt32 COMMENT 'How often the window was computed; the newest is shown',
+    LIKE v_top_flows (version),
     host String COMMENT 'Address of the host, IPv4 as IPv4; empty for other lists',
     LIKE top_talkers (number),
     name String COMMENT 'Name of the port''s service, of the AS or of the customer',

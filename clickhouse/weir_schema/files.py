@@ -6,7 +6,8 @@ A migration makes or changes tables, dictionaries and functions; it is applied o
 from its declarations: it gives a table of windows the names of all its lists.
 
 `LIKE table (column, …)` declares columns of a view that have the meaning of another table's or view's columns: they
-take type and comment from there.
+take type and comment from there. `FOR EACH n FROM 0 TO 12: SELECT …` is that SELECT once for each number, joined by
+UNION ALL.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def views(folder: Path = MIGRATIONS) -> dict[str, str]:
     """The statement of each view beside a folder of migrations, by name, each after those that it reads."""
     found = {}
     for path in sorted((folder.parent / "views").glob("*.sql")):
-        (found[path.stem],) = statements(path.read_text())
+        (found[path.stem],) = statements(_EACH.sub(_repeated, path.read_text()))
     columns = _columns(folder)
     for _ in found:
         # A view may take columns from a view that itself takes some.
@@ -73,6 +74,7 @@ def views(folder: Path = MIGRATIONS) -> dict[str, str]:
 _COLUMN = re.compile(
     r"^\s+(?:(?:ADD|MODIFY) COLUMN (?:IF NOT EXISTS )?)?(\w+)\s+(.+?) COMMENT ('(?:[^'\\]|''|\\.)*')", re.MULTILINE
 )
+_EACH = re.compile(r"^( +)FOR EACH (\w+) FROM (\d+) TO (\d+): (.*)$", re.MULTILINE)
 _LIKE = re.compile(r"^    LIKE ([\w.]+) \(([\w,\s]+)\)", re.MULTILINE)
 
 
@@ -93,6 +95,12 @@ def _columns_of(statement: str) -> dict[str, str]:
     for name, kind, comment in _COLUMN.findall(statement):
         found[name] = f"{name} {re.split(r' (?:DEFAULT|ALIAS|MATERIALIZED) ', kind)[0].strip()} COMMENT {comment}"
     return found
+
+
+def _repeated(each: re.Match[str]) -> str:
+    indent, name, first, last, select = each.groups()
+    numbers = range(int(first), int(last) + 1)
+    return f"\n{indent}UNION ALL\n".join(indent + re.sub(rf"\b{name}\b", str(number), select) for number in numbers)
 
 
 def _declared(columns: dict[str, dict[str, str]], table: str, names: str) -> str:

@@ -284,36 +284,19 @@ def _read(
     ]
     if wanted.protocol is not None:
         parts.append(f"protocol IN (0, {wanted.protocol})")
-    rows = store.rows(
-        "SELECT toUnixTimestamp64Milli(event_at) AS ms, toString(event) AS event, protocol, toString(src_addr) AS subscriber,"
-        " src_port, post_src_port, port_block_end, toString(dst_addr) AS destination, toString(post_dst_addr) AS seen,"
-        " dst_port, ingress_vrf, user_name, toString(exporter_addr) AS exporter"
-        f" FROM nat_events WHERE {' AND '.join(parts)} ORDER BY event_at {order} LIMIT {_READ}"
+    columns = (
+        f"toString(src_addr) AS subscriber, {'src_port' if ports else '0'} AS subscriber_port, post_src_port AS first_port,"
+        " port_block_end AS last_port, toString(dst_addr) AS destination, toString(post_dst_addr) AS seen,"
+        " dst_port AS destination_port, ingress_vrf AS vrf"
     )
     to = str(wanted.to) if wanted.to else None
     return [
-        Report(
-            datetime.fromtimestamp(row["ms"] / 1000, UTC),
-            row["event"],
-            row["protocol"],
-            _plain(row["subscriber"]),
-            row["src_port"] if ports else 0,
-            row["post_src_port"],
-            row["port_block_end"],
-            _plain(row["destination"]),
-            row["dst_port"],
-            row["ingress_vrf"],
-            row["user_name"],
-            _plain(row["exporter"]),
-        )
-        for row in rows
-        if 0 <= row["ms"] < 4_000_000_000_000
+        _report(row)
+        for row in _rows(store, columns, parts, order)
         # Of IPv6 subscribers the destination that saw it is the translated one (NAT64).
-        and (
-            to is None
-            or to in (_plain(row["destination"]), _embedded(row["destination"]), _plain(row["seen"]))
-            or not _plain(row["destination"])
-        )
+        if to is None
+        or to in (_plain(row["destination"]), _embedded(row["destination"]), _plain(row["seen"]))
+        or not _plain(row["destination"])
     ]
 
 
@@ -334,30 +317,40 @@ def _read_inwards(store: ClickHouse, wanted: Who, when: str, order: str, back: d
         parts.append(f"protocol IN (0, {wanted.protocol})")
     if wanted.to is not None:
         parts.append(f"src_addr IN ({_literal(wanted.to)}, toIPv6('::'))")
+    columns = (
+        f"toString(if({translated}, post_dst_addr, toIPv6('::'))) AS subscriber, if({translated}, post_dst_port, 0) AS subscriber_port,"
+        f" {wanted.port} AS first_port, 0 AS last_port, toString(src_addr) AS destination, src_port AS destination_port,"
+        " egress_vrf AS vrf"
+    )
+    return [_report(row, inwards=True) for row in _rows(store, columns, parts, order)]
+
+
+def _rows(store: ClickHouse, columns: str, parts: list[str], order: str) -> list[dict[str, Any]]:
+    """The nearest events of which all `parts` hold, with these columns beside those that every report takes alike."""
     rows = store.rows(
-        f"SELECT toUnixTimestamp64Milli(event_at) AS ms, toString(event) AS event, protocol, toString(if({translated}, post_dst_addr, toIPv6('::'))) AS server,"
-        f" if({translated}, post_dst_port, 0) AS server_port, toString(src_addr) AS client, src_port, egress_vrf, user_name, toString(exporter_addr) AS exporter"
+        "SELECT toUnixTimestamp64Milli(event_at) AS ms, toString(event) AS event, protocol, user_name,"
+        f" toString(exporter_addr) AS exporter, {columns}"
         f" FROM nat_events WHERE {' AND '.join(parts)} ORDER BY event_at {order} LIMIT {_READ}"
     )
-    return [
-        Report(
-            datetime.fromtimestamp(row["ms"] / 1000, UTC),
-            row["event"],
-            row["protocol"],
-            _plain(row["server"]),
-            row["server_port"],
-            wanted.port,
-            0,
-            _plain(row["client"]),
-            row["src_port"],
-            row["egress_vrf"],
-            row["user_name"],
-            _plain(row["exporter"]),
-            inwards=True,
-        )
-        for row in rows
-        if 0 <= row["ms"] < 4_000_000_000_000
-    ]
+    return [row for row in rows if 0 <= row["ms"] < 4_000_000_000_000]
+
+
+def _report(row: dict[str, Any], *, inwards: bool = False) -> Report:
+    return Report(
+        datetime.fromtimestamp(row["ms"] / 1000, UTC),
+        row["event"],
+        row["protocol"],
+        _plain(row["subscriber"]),
+        row["subscriber_port"],
+        row["first_port"],
+        row["last_port"],
+        _plain(row["destination"]),
+        row["destination_port"],
+        row["vrf"],
+        row["user_name"],
+        _plain(row["exporter"]),
+        inwards,
+    )
 
 
 def _time(at: datetime) -> str:

@@ -169,12 +169,18 @@ def test_started_without_state_nothing_is_a_false_repeat(hurt: tuple[RunningStac
     eventually(lambda: stored(stack) == expected, f"exactly {expected}", 120)
 
 
+def capture_of(stack: RunningStack, probe: str, folder: Path, packets: int) -> tuple[Path, int]:
+    """A capture of at least so many packets for a probe, which is enrolled, and their exact number."""
+    path = folder / f"{probe}.pcap"
+    stack.enrol(probe)
+    return path, write_capture(path, packets=packets)
+
+
 def test_clickhouse_away_loses_nothing(hurt: tuple[RunningStack, HoldingProxy], tmp_path: Path) -> None:
     stack, _ = hurt
-    packets = write_capture(tmp_path / "away.pcap", packets=6_000)
-    stack.enrol("away")
+    path, packets = capture_of(stack, "away", tmp_path, 6_000)
     with stack.without("clickhouse"):
-        summary = stack.read("away", tmp_path / "away.pcap")
+        summary = stack.read("away", path)
         eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "the jobs to have read all while the store is away")
     sums = stack.settled("away", packets, 120)
     assert sums == {"records": summary["records"], "packets": packets, "octets": summary["octets"]["in_flow_records"]}
@@ -182,10 +188,9 @@ def test_clickhouse_away_loses_nothing(hurt: tuple[RunningStack, HoldingProxy], 
 
 def test_kafka_away_at_the_agents_start(hurt: tuple[RunningStack, HoldingProxy], tmp_path: Path) -> None:
     stack, _ = hurt
-    packets = write_capture(tmp_path / "early.pcap", packets=2_000)
-    stack.enrol("early")
+    path, packets = capture_of(stack, "early", tmp_path, 2_000)
     with stack.without("kafka"):
-        command = stack.read_command("early", tmp_path / "early.pcap")
+        command = stack.read_command("early", path)
         waiting = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         with contextlib.suppress(subprocess.TimeoutExpired):
             waiting.wait(5)

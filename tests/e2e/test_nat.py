@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,17 @@ def inwards(stack: RunningStack) -> RunningStack:
     return stack
 
 
+def asked(
+    stack: RunningStack, who: str, at: str, options: list[str], known: bool
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """The subscribers of the answer, in order, and its rows; it is certain if it is `known`."""
+    done = stack.weir("nat", who, "--at", f"2026-11-20T{at}Z", "--json", *options)
+    assert done.status == (0 if known else 1), done.err
+    answer = json.loads(done.out)
+    assert answer["known"] is known
+    return sorted({row["subscriber"] for row in answer["holders"]}), answer["holders"]
+
+
 @pytest.mark.parametrize(
     ("who", "at", "options", "subscribers", "known"),
     [
@@ -114,11 +126,7 @@ def inwards(stack: RunningStack) -> RunningStack:
 def test_who_had_it(
     told: RunningStack, who: str, at: str, options: list[str], subscribers: list[str], known: bool
 ) -> None:
-    done = told.weir("nat", who, "--at", f"2026-11-20T{at}Z", "--json", *options)
-    assert done.status == (0 if known else 1), done.err
-    answer = json.loads(done.out)
-    assert answer["known"] is known
-    assert sorted({row["subscriber"] for row in answer["holders"]}) == subscribers
+    assert asked(told, who, at, options, known)[0] == subscribers
 
 
 #: Connections from outside: time, event, client, its port, the address and port that it asked for, the server within, its port.
@@ -156,11 +164,9 @@ INWARDS = [
 def test_who_is_behind_an_address_that_is_mapped_inwards(
     inwards: RunningStack, who: str, at: str, options: list[str], servers: list[str], known: bool
 ) -> None:
-    done = inwards.weir("nat", who, "--at", f"2026-11-20T{at}Z", "--json", *options)
-    assert done.status == (0 if known else 1), done.err
-    answer = json.loads(done.out)
-    assert (answer["known"], sorted({row["subscriber"] for row in answer["holders"]})) == (known, servers)
-    assert all(row["inwards"] and row["subscriber_port"] == 8443 for row in answer["holders"])
+    subscribers, holders = asked(inwards, who, at, options, known)
+    assert subscribers == servers
+    assert all(row["inwards"] and row["subscriber_port"] == 8443 for row in holders)
     shown = inwards.weir("nat", who, "--at", f"2026-11-20T{at}Z", *options).out
     assert ("to which connections from outside were mapped" in " ".join(shown.split())) is known
 

@@ -20,11 +20,13 @@ import sys
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import zmq
 
@@ -41,33 +43,59 @@ SEED = 20_261_123
 FLOWS = 3000
 
 
-class Relay:
-    """Forwards datagrams received on `port`, except those that it drops; the last one always passes, because a loss
-    shows only in the datagram after it.
-    """
+class Relay(ABC):
+    """Forwards what it receives to the port `to`, except what it drops, until its context ends."""
 
     def __init__(self, to: int) -> None:
         self.to = to
         self.dice = random.Random(SEED)
-        self.heard: list[tuple[bytes, bool]] = []
         self.ended = threading.Event()
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
-        self.socket.bind(("127.0.0.1", 0))
-        self.socket.settimeout(0.2)
-        self.port: int = self.socket.getsockname()[1]
         self.thread = threading.Thread(target=self.run)
 
-    def __enter__(self) -> Relay:
+    def __enter__(self) -> Self:
         self.thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        eventually(lambda: not waiting(self.port), "the relay has read everything")
+        self.settle()
         self.ended.set()
         self.thread.join()
+        self.close()
+
+    def settle(self) -> None:  # noqa: B027 a relay may have nothing to wait for
+        """Wait, before it is ended, for what must have come."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Pass on, until it is ended and nothing more comes."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release its sockets."""
+
+
+class DatagramRelay(Relay):
+    """Forwards datagrams received on `port`; the last one always passes, because a loss shows only in the datagram after
+    it.
+    """
+
+    def __init__(self, to: int) -> None:
+        super().__init__(to)
+        self.heard: list[tuple[bytes, bool]] = []
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 20)
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.settimeout(0.2)
+        self.port: int = self.socket.getsockname()[1]
+
+    def settle(self) -> None:
+        """Wait until it has read everything."""
+        eventually(lambda: not waiting(self.port), "the relay has read everything")
+
+    def close(self) -> None:
+        """Close its socket."""
         self.socket.close()
 
     def run(self) -> None:
@@ -143,27 +171,18 @@ def samples(data: bytes) -> int:
     return found
 
 
-class MessageRelay:
-    """Passes on a publisher's nProbe messages over ZeroMQ, except those that it drops."""
+class MessageRelay(Relay):
+    """Passes on nProbe's messages over ZeroMQ from a publisher on the port `source`, except those that it drops."""
 
     def __init__(self, source: int, to: int) -> None:
-        self.source, self.to = source, to
-        self.dice = random.Random(SEED)
+        super().__init__(to)
+        self.source = source
         self.count = 0
         self.drops = 0
-        self.ended = threading.Event()
         self.context = zmq.Context()
-        self.thread = threading.Thread(target=self.run)
 
-    def __enter__(self) -> MessageRelay:
-        self.thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.ended.set()
-        self.thread.join()
+    def close(self) -> None:
+        """End ZeroMQ."""
         self.context.term()
 
     def run(self) -> None:
@@ -242,7 +261,7 @@ class Lossy:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             with Collector(folder, "--netflow", f"127.0.0.1:{port}") as collector:
-                with Relay(port) as relay:
+                with DatagramRelay(port) as relay:
                     self.send(capture, relay.port, folder)
                 eventually(lambda: not waiting(port), "the collector has read everything")
             said = collector.summary()

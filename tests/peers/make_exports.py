@@ -7,9 +7,10 @@ are hexadecimal, with comments after `#`.
 
 from __future__ import annotations
 
+import inspect
 import ipaddress
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 
@@ -180,7 +181,7 @@ def ipfix(sequence: int, *sets: list[Line], domain: int = 1, at: int = NOW) -> l
 class Export:
     """The datagrams of one file."""
 
-    def __init__(self, name: str, about: str, address: str = "192.0.2.1", port: int = 50_000, to: int = 2055) -> None:
+    def __init__(self, name: str, about: str, address: str, port: int, to: int) -> None:
         self.name, self.to, self.address, self.port = name, to, address, port
         self.text = "".join(f"# {line}\n" for line in about.splitlines())
 
@@ -198,6 +199,22 @@ class Export:
     def write(self) -> None:
         """Write the file."""
         (FOLDER / f"{self.name}.txt").write_text(self.text)
+
+
+#: Every export, with the function that sends its datagrams.
+EXPORTS: list[tuple[Export, Callable[[Export], None]]] = []
+
+
+def exported(
+    name: str, *, address: str = "192.0.2.1", port: int = 50_000, to: int = 2055
+) -> Callable[[Callable[[Export], None]], Callable[[Export], None]]:
+    """The function sends the datagrams of the file `name`, which begins with the function's docstring."""
+
+    def add(send: Callable[[Export], None]) -> Callable[[Export], None]:
+        EXPORTS.append((Export(name, inspect.cleandoc(send.__doc__ or ""), address, port, to), send))
+        return send
+
+    return add
 
 
 FIVE = [(0, 8, 4), (0, 12, 4), (0, 7, 2), (0, 11, 2), (0, 4, 1)]
@@ -219,11 +236,9 @@ def frame(length: int, vlan: int = 0) -> bytes:
     return bytes.fromhex("020000000002 020000000001") + tag + short(0x0800) + tcp_packet(length)
 
 
-def netflow5() -> None:
-    """Cisco's version 5, sampled."""
-    export = Export(
-        "cisco-netflow5", "NetFlow v5 of a router that samples 1 in 100 (mode 1), AS numbers of 16 bits, one ICMP echo."
-    )
+@exported("cisco-netflow5")
+def netflow5(export: Export) -> None:
+    """NetFlow v5 of a router that samples 1 in 100 (mode 1), AS numbers of 16 bits, one ICMP echo."""
 
     def record(source: str, destination: str, ports: tuple[int, int], protocol: int, packets: int, octets: int) -> Line:
         ends = b"".join(ipaddress.ip_address(end).packed for end in (source, destination, "192.0.2.254"))
@@ -242,16 +257,13 @@ def netflow5() -> None:
     head = short(5, 1) + words(UPTIME + 1000, NOW + 1, 0, 4007) + bytes([0, 1]) + short(0x4064)
     absurd = record("198.51.100.7", "203.0.113.9", (1, 2), 17, 1, 4_000_000_000)
     export.send([(head, "five records before it never came; this one counts what cannot be"), absurd], after=1)
-    export.write()
 
 
-def flexible_netflow() -> None:
-    """Cisco IOS-XE: interface table, sampler table, a random sampler."""
-    export = Export(
-        "cisco-ios-xe-netflow9",
-        "Flexible NetFlow: interfaces and samplers by options of the whole system; flows name their sampler. The flows\n"
-        "come first, and wait for their template.",
-    )
+@exported("cisco-ios-xe-netflow9")
+def flexible_netflow(export: Export) -> None:
+    """Flexible NetFlow: interfaces and samplers by options of the whole system; flows name their sampler. The flows
+    come first, and wait for their template.
+    """
     flow = [*FIVE, (0, 6, 1), (0, 10, 4), (0, 14, 4), (0, 48, 1), *COUNTS, *UPTIMES]
     interfaces = [(0, 10, 4), (0, 82, 16), (0, 83, 24)]
     samplers = [(0, 48, 1), (0, 49, 1), (0, 50, 4), (0, 84, 12)]
@@ -271,16 +283,13 @@ def flexible_netflow() -> None:
         ),
         after=1,
     )
-    export.write()
 
 
-def ios_xr() -> None:
-    """Cisco IOS-XR: n out of N."""
-    export = Export(
-        "cisco-ios-xr-ipfix",
-        "A selector that takes 1 packet out of 256, in the elements 309 and 310; 305 is 1 and 306 is not there. VRFs are\n"
-        "named by options.",
-    )
+@exported("cisco-ios-xr-ipfix")
+def ios_xr(export: Export) -> None:
+    """A selector that takes 1 packet out of 256, in the elements 309 and 310; 305 is 1 and 306 is not there. VRFs are
+    named by options.
+    """
     selector = [(0, 305, 4), (0, 304, 2), (0, 309, 4), (0, 310, 4)]
     flow = [*FIVE, (0, 234, 4), (0, 302, 4), *COUNTS, *MILLISECONDS]
     now = NOW * 1000
@@ -299,16 +308,13 @@ def ios_xr() -> None:
             ),
         )
     )
-    export.write()
 
 
-def asa() -> None:
-    """Cisco ASA: events of connections."""
-    export = Export(
-        "cisco-asa-nsel",
-        "NetFlow Secure Event Logging: a connection is created, updated (5) and ended (2). The end tells the counts of the\n"
-        "last update again, at the same time; they count once. A second connection is denied. Octets are the payload's.",
-    )
+@exported("cisco-asa-nsel")
+def asa(export: Export) -> None:
+    """NetFlow Secure Event Logging: a connection is created, updated (5) and ended (2). The end tells the counts of the
+    last update again, at the same time; they count once. A second connection is denied. Octets are the payload's.
+    """
     event = [
         (0, 148, 4),
         *FIVE,
@@ -348,31 +354,24 @@ def asa() -> None:
             ),
         )
     )
-    export.write()
 
 
-def line_cards() -> None:
-    """Two cards behind one source id, with uptimes of their own."""
-    export = Export(
-        "line-cards-netflow9",
-        "Two line cards share source id and sequence; one booted 113 s after the other. Neither starts anew.",
-    )
+@exported("line-cards-netflow9")
+def line_cards(export: Export) -> None:
+    """Two line cards share source id and sequence; one booted 113 s after the other. Neither starts anew."""
     flow = [*FIVE, *COUNTS, *UPTIMES]
     export.send(version9(100, template(9, 256, flow)))
     for number in range(4):
         uptime = UPTIME - 113_000 * (number % 2)
         row: list[Value] = ["198.51.100.7", f"203.0.113.{number}", 1000, 53, 17, 1, 100, uptime - 10_000, uptime - 5000]
         export.send(version9(101 + number, data(256, flow, row), uptime=uptime), after=0.01 * number)
-    export.write()
 
 
-def juniper_inline() -> None:
-    """Junos, inline jflow."""
-    export = Export(
-        "juniper-inline-ipfix",
-        "The boot time and the sampling interval are options of the exporting process; times of flows count from the boot.\n"
-        "After a restart the numbers begin anew by another port, and the rate is sent again.",
-    )
+@exported("juniper-inline-ipfix")
+def juniper_inline(export: Export) -> None:
+    """The boot time and the sampling interval are options of the exporting process; times of flows count from the boot.
+    After a restart the numbers begin anew by another port, and the rate is sent again.
+    """
     about = [(0, 160, 8), (0, 34, 4), (0, 36, 2)]
     flow = [*FIVE, (0, 10, 4), (0, 14, 4), (0, 136, 1), (0, 61, 1), *COUNTS, *UPTIMES]
     boot = NOW * 1000 - UPTIME
@@ -384,41 +383,30 @@ def juniper_inline() -> None:
     ]
     export.send(ipfix(5000, *sets, data(256, flow, [*row, UPTIME - 61_000, UPTIME - 1000])))
     export.send(ipfix(0, *sets, data(256, flow, [*row, UPTIME - 10_000, UPTIME - 500])), after=2, port=50_321)
-    export.write()
 
 
-def frames() -> None:
-    """Sections of frames."""
-    export = Export(
-        "frame-section-ipfix",
-        "Records that hold the first octets of a sampled frame (315) and its length (312), instead of addresses; the\n"
-        "packet has 1,400 octets by its own header.",
-    )
+@exported("frame-section-ipfix")
+def frames(export: Export) -> None:
+    """Records that hold the first octets of a sampled frame (315) and its length (312), instead of addresses; the
+    packet has 1,400 octets by its own header.
+    """
     flow = [(0, 10, 4), (0, 14, 4), (0, 312, 2), (0, 315, VARIABLE)]
     rows: list[list[Value]] = [[7, 8, 1418, frame(1400, 30)], [7, 8, 60, bytes(12) + short(0x0806) + bytes(28)]]
     export.send(ipfix(1, template(10, 300, flow), data(300, flow, *rows)))
-    export.write()
 
 
-def segment_routing() -> None:
-    """An outer and an inner header."""
-    export = Export(
-        "srv6-two-headers-ipfix",
-        "Segment routing: the outer IPv6 header first, then the customer's, with the same elements for ports and protocol.",
-    )
+@exported("srv6-two-headers-ipfix")
+def segment_routing(export: Export) -> None:
+    """Segment routing: the outer IPv6 header first, then the customer's, with the same elements for ports and protocol."""
     flow = [(0, 27, 16), (0, 28, 16), (0, 7, 2), (0, 11, 2), (0, 4, 1), *FIVE, *COUNTS, *MILLISECONDS]
     now = NOW * 1000
     inner: list[Value] = ["198.51.100.7", "203.0.113.9", 40_000, 443, 6, 9, 8000, now - 9000, now - 1000]
     export.send(ipfix(1, template(10, 1500, flow), data(1500, flow, ["2001:db8::1", "2001:db8::2", 0, 0, 43, *inner])))
-    export.write()
 
 
-def carrier_nat() -> None:
-    """Port blocks and sessions of a carrier's NAT."""
-    export = Export(
-        "carrier-nat-netflow9",
-        "RFC 8158: a block of ports is allocated and given back, a session is created and deleted; none counts packets.",
-    )
+@exported("carrier-nat-netflow9")
+def carrier_nat(export: Export) -> None:
+    """RFC 8158: a block of ports is allocated and given back, a session is created and deleted; none counts packets."""
     block = [(0, 8, 4), (0, 225, 4), (0, 230, 1), (0, 323, 8), (0, 361, 2), (0, 362, 2)]
     session = [(0, 8, 4), (0, 225, 4), (0, 7, 2), (0, 227, 2), (0, 4, 1), (0, 230, 1), (0, 323, 8)]
     now = NOW * 1000
@@ -441,17 +429,13 @@ def carrier_nat() -> None:
             ),
         )
     )
-    export.write()
 
 
-def yaf() -> None:
-    """The CERT's YAF: totals in both directions."""
-    export = Export(
-        "yaf-biflow-ipfix",
-        "Totals of a connection in both directions (RFC 5103), reported three times as it grows, the third time without\n"
-        "anything new; flags of the first packet and of the others apart.",
-        to=4739,
-    )
+@exported("yaf-biflow-ipfix", to=4739)
+def yaf(export: Export) -> None:
+    """Totals of a connection in both directions (RFC 5103), reported three times as it grows, the third time without
+    anything new; flags of the first packet and of the others apart.
+    """
     reverse = 29_305
     flow = [
         *((0, 152, 8), (0, 153, 8), (0, 85, 8), (reverse, 85, 8), (0, 86, 8), (reverse, 86, 8)),
@@ -467,29 +451,22 @@ def yaf() -> None:
     ]
     rows = [[now - 60_000, last, *counts, *ends] for last, *counts in totals]
     export.send(ipfix(11, template(10, 0xB000, flow), data(0xB000, flow, *rows)))
-    export.write()
 
 
-def on_leaving() -> None:
-    """Counters on leaving, and octets without packets."""
-    export = Export(
-        "egress-counters-netflow9",
-        "An exporter that counts where packets leave: IN_BYTES and IN_PKTS are 0, OUT_BYTES and OUT_PKTS (23, 24) count.",
-    )
+@exported("egress-counters-netflow9")
+def on_leaving(export: Export) -> None:
+    """An exporter that counts where packets leave: IN_BYTES and IN_PKTS are 0, OUT_BYTES and OUT_PKTS (23, 24) count."""
     flow = [*FIVE, *COUNTS, (0, 24, 4), (0, 23, 4), *UPTIMES]
     row: list[Value] = ["198.51.100.7", "203.0.113.9", 40_000, 443, 6, 0, 0, 6, 4200, UPTIME - 5000, UPTIME - 100]
     nothing: list[Value] = [*row[:7], 0, 0, *row[9:]]
     export.send(version9(1, template(9, 256, flow), data(256, flow, row, nothing)))
-    export.write()
 
 
-def broken() -> None:
-    """What cannot be read."""
-    export = Export(
-        "broken-ipfix",
-        "A set that breaks off after its first record, a set shorter than its header, a template without fields' ends, a\n"
-        "set of reserved id, a set whose template never comes, a datagram twice, and one of no known version.",
-    )
+@exported("broken-ipfix")
+def broken(export: Export) -> None:
+    """A set that breaks off after its first record, a set shorter than its header, a template without fields' ends, a
+    set of reserved id, a set whose template never comes, a datagram twice, and one of no known version.
+    """
     flow = [*FIVE, *COUNTS]
     rows: list[list[Value]] = [["198.51.100.7", f"203.0.113.{last}", 1000, 53, 17, 1, 100] for last in (1, 2)]
     export.send(ipfix(10, template(10, 256, flow), data(256, flow, *rows)), cut=9)
@@ -500,7 +477,6 @@ def broken() -> None:
     for after in (5, 5.1):
         export.send(ipfix(14, data(256, flow, rows[0])), after=after)
     export.send([(short(11, 4) + words(1), "version 11")], after=6)
-    export.write()
 
 
 def flow_sample(
@@ -539,15 +515,11 @@ def header(length: int, stripped: int) -> Line:
     )
 
 
-def sflow_switch() -> None:
-    """A switch: packets, counters, drops."""
-    export = Export(
-        "switch-sflow",
-        "A switch that puts into `stripped` what it did not capture; VLAN and interface unknown; the counters of an\n"
-        "interface; a sample of a dropped packet (format 5), which is not read. Source 3 lost two samples on the way.",
-        port=9999,
-        to=6343,
-    )
+@exported("switch-sflow", port=9999, to=6343)
+def sflow_switch(export: Export) -> None:
+    """A switch that puts into `stripped` what it did not capture; VLAN and interface unknown; the counters of an
+    interface; a sample of a dropped packet (format 5), which is not read. Source 3 lost two samples on the way.
+    """
     switch = record(1001, words(0xFFFFFFFF, 0, 33, 0), "VLANs: unknown, and 33")
     router = record(1002, words(1) + ipaddress.ip_address("192.0.2.254").packed + words(24, 16), "a next hop")
     path = words(1, 0xC000_02FD, 64_499, 64_500, 64_502, 1, 2, 2, 64_503, 64_504)
@@ -559,30 +531,21 @@ def sflow_switch() -> None:
     counters.append(record(1, interface, "an interface"))
     dropped = [(words(5, 12) + words(1, 9, 5), "a sample of a dropped packet")]
     export.send(agent("192.0.2.9", 0, 1, one, two, counters, dropped))
-    export.write()
 
 
-def sflow_forwarder() -> None:
-    """Agents and sub-agents behind one forwarder."""
-    export = Export(
-        "forwarder-sflow",
-        "Two agents, one of them with two sub-agents, behind one forwarder: the same packet three times, of three.",
-        address="192.0.2.100",
-        to=6343,
-    )
+@exported("forwarder-sflow", address="192.0.2.100", to=6343)
+def sflow_forwarder(export: Export) -> None:
+    """Two agents, one of them with two sub-agents, behind one forwarder: the same packet three times, of three."""
     for name, sub_agent in (("203.0.113.1", 0), ("203.0.113.2", 0), ("203.0.113.2", 1)):
         export.send(agent(name, sub_agent, 1, flow_sample(1, 3, (5, 7), [header(1000, 4)], (512, 0))))
-    export.write()
 
 
 def main() -> None:
     """Write all files."""
     FOLDER.mkdir(exist_ok=True)
-    for make in (
-        *(netflow5, flexible_netflow, ios_xr, asa, line_cards, juniper_inline, frames, segment_routing),
-        *(carrier_nat, yaf, on_leaving, broken, sflow_switch, sflow_forwarder),
-    ):
-        make()
+    for export, send in EXPORTS:
+        send(export)
+        export.write()
 
 
 if __name__ == "__main__":

@@ -273,13 +273,14 @@ mod tests {
 
     #[test]
     fn a_mutant_within_another_is_in_both_of_its_branches() {
-        let source = "fn f(a: bool, b: bool) -> bool { !a && b }\n";
-        let mutants = [
-            mutant(1, Genre::BinaryOperator, (1, 37), (1, 39), "||"),
-            mutant(2, Genre::UnaryOperator, (1, 34), (1, 35), ""),
-        ];
+        let switched = all(
+            "fn f(a: bool, b: bool) -> bool { !a && b }\n",
+            &[
+                mutant(1, Genre::BinaryOperator, (1, 37), (1, 39), "||"),
+                mutant(2, Genre::UnaryOperator, (1, 34), (1, 35), ""),
+            ],
+        );
         let inner = "(if on(2) { a } else { !a })";
-        let switched = all(source, &mutants);
         assert_eq!(
             plain(&switched),
             format!("fn f(a: bool, b: bool) -> bool {{ (if on(1) {{ ({inner}) || (b) }} else {{ {inner} && b }}) }}\n")

@@ -265,6 +265,19 @@ impl Inspector {
     }
 }
 
+/// A packet of a flow.
+#[derive(Clone, Copy)]
+pub struct AppPacket<'a> {
+    pub ip: &'a IpPacket,
+    /// Its captured octets from the IP header on.
+    pub l3: &'a [u8],
+    /// Offset of the transport header in them.
+    pub l4: usize,
+    pub from_initiator: bool,
+    /// Its time, ms from the Unix epoch.
+    pub time_ms: u64,
+}
+
 /// Detects the applications and names of a worker's flows.
 pub struct Apps {
     options: AppOptions,
@@ -312,21 +325,12 @@ impl Apps {
         };
     }
 
-    /// Processes a packet of the flow to which `slot` belongs. `l3` holds its captured octets from the IP header on,
-    /// `l4` is the offset of the transport header in them, `time_ms` its time from the Unix epoch. Call it for every
-    /// metered IP packet, even when detection is complete, because overload is measured over all packets.
+    /// Processes a packet of the flow to which `slot` belongs. Call it for every metered IP packet, even when detection is
+    /// complete, because overload is measured over all packets.
     ///
     /// True if `slot` changed, so the flow's record must be updated.
     #[inline]
-    pub fn packet(
-        &mut self,
-        slot: &mut AppSlot,
-        ip: &IpPacket,
-        l3: &[u8],
-        l4: usize,
-        from_initiator: bool,
-        time_ms: u64,
-    ) -> bool {
+    pub fn packet(&mut self, slot: &mut AppSlot, packet: &AppPacket<'_>) -> bool {
         if !(self.options.names || self.options.ndpi) {
             return false;
         }
@@ -341,18 +345,11 @@ impl Apps {
             }
             _ => {}
         }
-        self.look(slot, ip, l3, l4, from_initiator, time_ms)
+        self.look(slot, packet)
     }
 
-    fn look(
-        &mut self,
-        slot: &mut AppSlot,
-        ip: &IpPacket,
-        l3: &[u8],
-        l4: usize,
-        from_initiator: bool,
-        time_ms: u64,
-    ) -> bool {
+    fn look(&mut self, slot: &mut AppSlot, packet: &AppPacket<'_>) -> bool {
+        let AppPacket { ip, l3, l4, from_initiator, time_ms } = *packet;
         if ip.is_later_fragment() {
             return false;
         }

@@ -12,7 +12,7 @@ fn show(apps: &mut Apps, slot: &mut AppSlot, l3: &[u8], from_initiator: bool, ti
     let data = t::frame(0x0800, l3);
     let length = data.len() as u32;
     let packet = parse(&Frame { time_ns: 0, link: LinkType::Ethernet, data: &data, length, vlan: None });
-    apps.packet(slot, &packet.ip.unwrap(), l3, 20, from_initiator, time_ms)
+    apps.packet(slot, &AppPacket { ip: &packet.ip.unwrap(), l3, l4: 20, from_initiator, time_ms })
 }
 
 fn dns(port: u16) -> Vec<u8> {

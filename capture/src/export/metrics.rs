@@ -1,32 +1,20 @@
 //! What exports count.
 
-use crate::metrics::{CounterBy, GaugeBy, Metrics};
+use crate::metrics::{CounterBy, GaugeBy, declare_metrics};
 
-/// Records sent and given up, by export.
-#[derive(Clone)]
-pub struct ExportMetrics {
-    records: CounterBy<1>,
-    messages: CounterBy<1>,
-    octets: CounterBy<1>,
-    errors: CounterBy<1>,
-    shed: CounterBy<2>,
-    queue: GaugeBy<1>,
+declare_metrics! {
+    /// Records sent and given up, by export.
+    pub struct ExportMetrics {
+        records: CounterBy<1>, by ["export"] => "export_records", "Records sent, by export, as its form counts them";
+        messages: CounterBy<1>, by ["export"] => "export_messages", "Messages that they went in";
+        octets: CounterBy<1>, by ["export"] => "export_octets", "Octets of those";
+        errors: CounterBy<1>, by ["export"] => "export_errors", "Times that an export could not connect or send";
+        shed: CounterBy<2>, by ["export", "cause"] => "export_records_shed", "Records that an export gave up, by cause";
+        queue: GaugeBy<1>, by ["export"] => "export_queue_octets", "Octets that wait for an export";
+    }
 }
 
 impl ExportMetrics {
-    pub fn new(metrics: &Metrics) -> ExportMetrics {
-        let export = metrics.by(["export"]);
-        let cause = metrics.by(["export", "cause"]);
-        ExportMetrics {
-            records: export.register("export_records", "Records sent, by export, as its form counts them"),
-            messages: export.register("export_messages", "Messages that they went in"),
-            octets: export.register("export_octets", "Octets of those"),
-            errors: export.register("export_errors", "Times that an export could not connect or send"),
-            shed: cause.register("export_records_shed", "Records that an export gave up, by cause"),
-            queue: export.register("export_queue_octets", "Octets that wait for an export"),
-        }
-    }
-
     pub fn sent(&self, export: &str, messages: u64, records: u64, octets: u64) {
         self.records.of([&export]).inc_by(records);
         self.messages.of([&export]).inc_by(messages);

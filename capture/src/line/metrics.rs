@@ -1,47 +1,36 @@
 //! Metrics of the capturing half of a line.
 
-use crate::metrics::{CounterBy, GaugeBy, Metrics};
+use crate::metrics::{CounterBy, GaugeBy, declare_metrics};
 use crate::packet::Cause;
 use crate::publish::Published;
 use crate::publish::metered::Closing;
 use crate::volume::Volume;
 
-/// Packets captured, dropped and not metered, by worker.
-#[derive(Clone)]
-pub struct CaptureMetrics {
-    offered: CounterBy<1>,
-    captured: CounterBy<1>,
-    captured_octets: CounterBy<1>,
-    dropped: CounterBy<2>,
-    not_metered: CounterBy<2>,
-    flows: CounterBy<1>,
-    entries: GaugeBy<1>,
-    capacity: GaugeBy<1>,
-    skipped: CounterBy<1>,
-    unbalanced: CounterBy<1>,
-    source_errors: CounterBy<1>,
+declare_metrics! {
+    /// Packets captured, dropped and not metered, by worker.
+    pub struct CaptureMetrics {
+        offered: CounterBy<1>, by ["worker"]
+            => "packets_offered", "Packets that the interface offered, dropped ones included";
+        captured: CounterBy<1>, by ["worker"]
+            => "packets_captured", "Packets taken from the source, in closed intervals";
+        captured_octets: CounterBy<1>, by ["worker"] => "octets_captured", "Layer-3 octets of packets captured";
+        dropped: CounterBy<2>, by ["worker", "cause"]
+            => "packets_dropped", "Packets dropped before the agent, by cause";
+        not_metered: CounterBy<2>, by ["worker", "cause"]
+            => "packets_not_metered", "Packets captured that are in no record, by cause";
+        flows: CounterBy<1>, by ["worker"] => "flows", "Flows that began";
+        entries: GaugeBy<1>, by ["worker"] => "flow_table_entries", "Flows alive";
+        capacity: GaugeBy<1>, by ["worker"]
+            => "flow_table_capacity", "Flows that fit before the overflow ladder begins";
+        skipped: CounterBy<1>, by ["worker"] => "intervals_skipped", "Empty intervals passed over because time jumped";
+        unbalanced: CounterBy<1>, by ["worker"]
+            => "intervals_unbalanced", "Intervals whose sums did not agree: not 0 means a bug";
+        source_errors: CounterBy<1>, by ["worker"]
+            => "source_errors", "Times that the source failed and was tried again";
+    }
 }
 
 impl CaptureMetrics {
-    pub fn new(metrics: &Metrics) -> CaptureMetrics {
-        let worker = metrics.by(["worker"]);
-        let cause = metrics.by(["worker", "cause"]);
-        CaptureMetrics {
-            offered: worker.register("packets_offered", "Packets that the interface offered, dropped ones included"),
-            captured: worker.register("packets_captured", "Packets taken from the source, in closed intervals"),
-            captured_octets: worker.register("octets_captured", "Layer-3 octets of packets captured"),
-            dropped: cause.register("packets_dropped", "Packets dropped before the agent, by cause"),
-            not_metered: cause.register("packets_not_metered", "Packets captured that are in no record, by cause"),
-            flows: worker.register("flows", "Flows that began"),
-            entries: worker.register("flow_table_entries", "Flows alive"),
-            capacity: worker.register("flow_table_capacity", "Flows that fit before the overflow ladder begins"),
-            skipped: worker.register("intervals_skipped", "Empty intervals passed over because time jumped"),
-            unbalanced: worker
-                .register("intervals_unbalanced", "Intervals whose sums did not agree: not 0 means a bug"),
-            source_errors: worker.register("source_errors", "Times that the source failed and was tried again"),
-        }
-    }
-
     /// Counts a closed interval, in which the kernel offered `offered` packets and dropped `dropped`.
     pub fn closed(&self, worker: u32, closing: &Closing, here: &Published, offered: u64, dropped: u64) {
         let tally = &closing.interval.tally;

@@ -5,6 +5,7 @@
 //! without ports, so that the meter still counts them between their two hosts.
 
 use super::index::Index;
+use super::memory::place;
 use crate::packet::{Address, IcmpRole, IpPacket};
 use crate::volume::Volume;
 use foldhash::fast::RandomState;
@@ -208,16 +209,7 @@ impl Fragments {
     fn add(&mut self, datagram: Datagram, hash: u64, now_ms: i64) -> u32 {
         let entry =
             Entry { datagram, said: None, waiting: None, came: 0, whole: 0, since_ms: now_ms, done_ms: None, hash };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.entries[number as usize] = entry;
-                number
-            }
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
-            }
-        };
+        let number = place(&mut self.entries, &mut self.free, entry);
         self.index.insert(hash, number);
         self.queue.push_back(number);
         number

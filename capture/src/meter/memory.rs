@@ -22,6 +22,20 @@ pub fn reserve_lines<T>(capacity: usize) -> Lines<T> {
     vector
 }
 
+/// Puts an element where one is free, else at the end; returns its number.
+pub fn place<T>(elements: &mut Vec<T>, free: &mut Vec<u32>, element: T) -> u32 {
+    match free.pop() {
+        Some(number) => {
+            elements[number as usize] = element;
+            number
+        }
+        None => {
+            elements.push(element);
+            (elements.len() - 1) as u32
+        }
+    }
+}
+
 /// Requests huge pages for a vector's memory except its beginning: a randomly accessed table otherwise spends its time
 /// on page faults and address translation. Only a hint: errors are ignored.
 pub fn advise_huge<T>(begins: *const T, capacity: usize) {

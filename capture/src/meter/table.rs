@@ -7,10 +7,10 @@
 
 use super::index::Index;
 use super::key::{Compact, End, Initiator};
-use super::memory::{self, Lines};
+use super::memory::{self, Lines, place};
 use super::record::{Extras, NONE, Stored, cost, is_event};
 use super::tcp::{Connection, First, SegmentVerdict, end};
-use crate::app::{AppSlot, Apps};
+use crate::app::{AppPacket, AppSlot, Apps};
 use crate::packet::{IpPacket, tcp};
 use crate::prefetch::prefetch;
 use crate::volume::Volume;
@@ -239,7 +239,9 @@ impl<K: Compact> FlowTable<K> {
         };
         let from_initiator = sender == flow.initiator.end;
         let transport = usize::from(ip.transport);
-        let learnt = apps.packet(&mut flow.app, ip, arriving.layer3, transport, from_initiator, now_ms.max(0) as u64);
+        let time_ms = now_ms.max(0) as u64;
+        let packet = AppPacket { ip, l3: arriving.layer3, l4: transport, from_initiator, time_ms };
+        let learnt = apps.packet(&mut flow.app, &packet);
         let parity = (interval & 1) as usize;
         let at = |ms: i64| (ms - start_ms).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         if flow.intervals[parity] != interval as u16 {
@@ -358,16 +360,7 @@ impl<K: Compact> Flow<K> {
 
     fn keep(&mut self, connection: Connection, connections: &mut Vec<Connection>, free: &mut Vec<u32>) {
         self.connection = Follow::All;
-        self.tcp = match free.pop() {
-            Some(number) => {
-                connections[number as usize] = connection;
-                number
-            }
-            None => {
-                connections.push(connection);
-                (connections.len() - 1) as u32
-            }
-        };
+        self.tcp = place(connections, free, connection);
     }
 
     /// Releases the flow's connection and detection state.

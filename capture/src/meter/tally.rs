@@ -1,7 +1,7 @@
 //! Sums for checking the conservation law.
 
 use crate::packet::Cause;
-use crate::volume::Volume;
+use crate::volume::{Volume, add_fields};
 use std::ops::AddAssign;
 
 /// A worker's input over some time. The encoder sums its records separately, so that the two can be compared. Adding a
@@ -27,11 +27,7 @@ pub struct Tally {
 
 impl AddAssign<&Tally> for Tally {
     fn add_assign(&mut self, other: &Tally) {
-        self.captured += other.captured;
-        self.late += other.late;
-        self.flows += other.flows;
-        self.datagrams += other.datagrams;
-        self.layer4_octets += other.layer4_octets;
+        add_fields!(self, other: captured, late, flows, datagrams, layer4_octets);
         self.carried_out = other.carried_out;
         for (sum, more) in self.not_metered.iter_mut().zip(other.not_metered) {
             *sum += more;

@@ -196,14 +196,10 @@ impl IpPacket {
 /// The flow of a packet that an ICMP error quotes, in that packet's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted {
-    /// Its source.
-    pub src: Address,
-    /// Its destination.
-    pub dst: Address,
-    /// Its source port, 0 if not quoted.
-    pub src_port: u16,
-    /// Its destination port; for ICMP the request's type * 256 + code.
-    pub dst_port: u16,
+    /// Its source and destination.
+    pub addresses: [Address; 2],
+    /// Their ports, 0 if not quoted; for ICMP the latter is the request's type * 256 + code.
+    pub ports: [u16; 2],
     /// Its protocol.
     pub protocol: u8,
     /// 4 or 6.
@@ -217,7 +213,7 @@ pub fn quoted(error: &IpPacket, layer3: &[u8]) -> Option<Quoted> {
     let mut ip = IpPacket::default();
     ip::parse(data, data.len(), &mut ip).ok()?;
     let IpPacket { src, dst, src_port, dst_port, protocol, version, .. } = ip;
-    Some(Quoted { src, dst, src_port, dst_port, protocol, version })
+    Some(Quoted { addresses: [src, dst], ports: [src_port, dst_port], protocol, version })
 }
 
 /// What [`parse`] found.

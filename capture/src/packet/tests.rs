@@ -317,7 +317,7 @@ fn an_icmp_error_quotes_a_flow() {
         let length = error.len() as u32;
         let packet = parse(&Frame { time_ns: 0, link: LinkType::RawIp, data: &error, length, vlan: None });
         let found = quoted(&packet.ip.unwrap(), &error).unwrap();
-        assert_eq!((found.src, found.dst, found.src_port, found.dst_port), (mapped(A), mapped(B), 1234, 80), "{at}");
+        assert_eq!((found.addresses, found.ports), ([mapped(A), mapped(B)], [1234, 80]), "{at}");
     }
     let nothing = t::ipv4(B, A, 1, &t::icmp(3, 1, b""));
     let packet = parse(&Frame { time_ns: 0, link: LinkType::RawIp, data: &nothing, length: 28, vlan: None });

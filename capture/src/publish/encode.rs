@@ -221,10 +221,10 @@ impl BatchEncoder {
     fn quoted(&mut self, quoted: &Quoted) {
         let octets = |address: Address| (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec();
         let message = QuotedFlow {
-            src_addr: octets(quoted.src),
-            dst_addr: octets(quoted.dst),
-            src_port: u32::from(quoted.src_port),
-            dst_port: u32::from(quoted.dst_port),
+            src_addr: octets(quoted.addresses[0]),
+            dst_addr: octets(quoted.addresses[1]),
+            src_port: u32::from(quoted.ports[0]),
+            dst_port: u32::from(quoted.ports[1]),
             protocol: u32::from(quoted.protocol),
         };
         self.bytes::<42>(&message.encode_to_vec());
@@ -396,10 +396,10 @@ mod tests {
         flow.icmp_quoted_flow = record.quoted.map(|quoted| {
             let octets = |address: Address| (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec();
             QuotedFlow {
-                src_addr: octets(quoted.src),
-                dst_addr: octets(quoted.dst),
-                src_port: u32::from(quoted.src_port),
-                dst_port: u32::from(quoted.dst_port),
+                src_addr: octets(quoted.addresses[0]),
+                dst_addr: octets(quoted.addresses[1]),
+                src_port: u32::from(quoted.ports[0]),
+                dst_port: u32::from(quoted.ports[1]),
                 protocol: u32::from(quoted.protocol),
             }
         });
@@ -482,7 +482,7 @@ mod tests {
             )
         });
         let times = (any::<i32>(), any::<i32>(), any::<i32>());
-        let quoted = prop::option::of((address(4), address(4), any::<[u16; 2]>(), any::<u8>()));
+        let quoted = prop::option::of(([address(4), address(4)], any::<[u16; 2]>(), any::<u8>()));
         let not_inspected = prop::option::of(prop::sample::select(&NotInspected::ALL[..]));
         let beside = (number(), quoted, any::<u16>(), not_inspected);
         (key, (0..2_u8, any::<bool>()), times, [sent(), sent()], beside).prop_map(
@@ -494,14 +494,7 @@ mod tests {
                 last_ms: START as i64 + i64::from(last),
                 sent,
                 handshake_rtt_us: rtt_us,
-                quoted: quoted.map(|(src, dst, [src_port, dst_port], protocol)| Quoted {
-                    src,
-                    dst,
-                    src_port,
-                    dst_port,
-                    protocol,
-                    version: 4,
-                }),
+                quoted: quoted.map(|(addresses, ports, protocol)| Quoted { addresses, ports, protocol, version: 4 }),
                 application_id,
                 not_inspected,
                 name: None,
@@ -547,14 +540,7 @@ mod tests {
             icmp_errors: u16::MAX,
         };
         let sent = Sent { octets: u32::MAX, packets: u32::MAX, class_of_service: u8::MAX, events: most };
-        let quoted = Quoted {
-            src: [255; 16],
-            dst: [255; 16],
-            src_port: u16::MAX,
-            dst_port: u16::MAX,
-            protocol: u8::MAX,
-            version: 6,
-        };
+        let quoted = Quoted { addresses: [[255; 16]; 2], ports: [u16::MAX; 2], protocol: u8::MAX, version: 6 };
         let record = Record {
             key: key::Key { addresses: [[255; 16]; 2], ports: [u16::MAX; 2], vlan: 4095, protocol: 255, version: 6 },
             initiator: key::Initiator { end: 0, guess: true },

@@ -1,29 +1,19 @@
 //! Metrics of a worker's publisher.
 
 use super::Published;
-use crate::metrics::{CounterBy, Metrics};
+use crate::metrics::{CounterBy, declare_metrics};
 
-/// Records and messages published, by worker.
-#[derive(Clone)]
-pub struct PublishMetrics {
-    late: CounterBy<1>,
-    records: CounterBy<2>,
-    batches: CounterBy<1>,
-    closings: CounterBy<1>,
+declare_metrics! {
+    /// Records and messages published, by worker.
+    pub struct PublishMetrics {
+        late: CounterBy<1>, by ["worker"] => "packets_late", "Packets older than the open interval, counted in it";
+        records: CounterBy<2>, by ["worker", "kind"] => "records", "Records published, by kind";
+        batches: CounterBy<1>, by ["worker"] => "batches", "Batches published";
+        closings: CounterBy<1>, by ["worker"] => "closing_records", "Closing records published";
+    }
 }
 
 impl PublishMetrics {
-    pub fn new(metrics: &Metrics) -> PublishMetrics {
-        let worker = metrics.by(["worker"]);
-        let kind = metrics.by(["worker", "kind"]);
-        PublishMetrics {
-            late: worker.register("packets_late", "Packets older than the open interval, counted in it"),
-            records: kind.register("records", "Records published, by kind"),
-            batches: worker.register("batches", "Batches published"),
-            closings: worker.register("closing_records", "Closing records published"),
-        }
-    }
-
     /// Counts the output of an interval, and how many of its packets, or collected records, were late.
     pub fn published(&self, worker: u32, here: &Published, late: u64) {
         self.late.of([&worker]).inc_by(late);

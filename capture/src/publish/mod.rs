@@ -14,7 +14,7 @@ pub mod spool;
 pub mod topic;
 
 use crate::proto;
-use crate::volume::Volume;
+use crate::volume::{Volume, add_fields};
 
 /// Major version of the schemas: old readers cannot read messages of a newer one.
 pub const MAJOR: u32 = 1;
@@ -129,13 +129,7 @@ impl Published {
 
 impl std::ops::AddAssign<&Published> for Published {
     fn add_assign(&mut self, other: &Published) {
-        self.flow += other.flow;
-        self.overflow += other.overflow;
-        self.flow_records += other.flow_records;
-        self.overflow_records += other.overflow_records;
-        self.batches += other.batches;
-        self.closings += other.closings;
-        self.unbalanced += other.unbalanced;
+        add_fields!(self, other: flow, overflow, flow_records, overflow_records, batches, closings, unbalanced);
         self.longest_stall_us = self.longest_stall_us.max(other.longest_stall_us);
     }
 }

@@ -112,15 +112,21 @@ fn v5(records: u32, number: u32) -> Vec<u8> {
     data
 }
 
+/// Sends the collector NetFlow v5 from this address: three records, of which some are missing in between. Returns the router,
+/// and the address of the collector's first socket.
+fn sends_three(collector: &Collector, address: &str, missing: u32) -> (UdpSocket, String) {
+    let to = collector.said_after("listening on ");
+    let router = UdpSocket::bind(address).unwrap();
+    router.send_to(&v5(2, 0), &to).unwrap();
+    router.send_to(&v5(1, 2 + missing), &to).unwrap();
+    (router, to)
+}
+
 #[test]
 fn records_of_a_router_are_published_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let collector = Collector::start(folder.path(), &["--netflow", "127.0.0.1:0", "--summary", "json"]);
-    let to = collector.said_after("listening on ");
-    let router = UdpSocket::bind("127.0.0.2:0").unwrap();
-    router.send_to(&v5(2, 0), &to).unwrap();
-    // Four records are missing before this one.
-    router.send_to(&v5(1, 6), &to).unwrap();
+    let (router, to) = sends_three(&collector, "127.0.0.2:0", 4);
     router.send_to(b"GET / HTTP/1.1", &to).unwrap();
     let of = "{exporter=\"127.0.0.2\",protocol=\"netflow5\"}";
     collector.counts(&format!("weir_probe_exporter_records_total{of} 3"));
@@ -151,10 +157,7 @@ fn records_of_a_router_are_published_and_counted() {
 fn the_summary_for_people_names_what_came_beside_flows_and_what_did_not() {
     let folder = tempfile::tempdir().unwrap();
     let collector = Collector::start(folder.path(), &["--ipfix", "127.0.0.1:0", "--netflow", "127.0.0.1:0"]);
-    let to = collector.said_after("listening on ");
-    let router = UdpSocket::bind("127.0.0.3:0").unwrap();
-    router.send_to(&v5(2, 0), &to).unwrap();
-    router.send_to(&v5(1, 9), &to).unwrap();
+    let (router, to) = sends_three(&collector, "127.0.0.3:0", 7);
     // Events: natEvent 1 of an address.
     let set = |id: u32, body: &[u8]| [words(&[id << 16 | (body.len() as u32 + 4)]), body.to_vec()].concat();
     let message =

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use weir_probe::app::{AppCounts, AppOptions, AppSlot, Apps, NotInspected};
+use weir_probe::app::{AppCounts, AppOptions, AppPacket, AppSlot, Apps, NotInspected};
 use weir_probe::meter::key::{End, Initiator, Key};
 use weir_probe::packet::{Frame, IpPacket, LinkType, parse};
 use weir_probe::source::file::CaptureFile;
@@ -28,6 +28,10 @@ struct Shown {
 }
 
 impl Shown {
+    fn of_flow(&self, from_initiator: bool) -> AppPacket<'_> {
+        AppPacket { ip: &self.ip, l3: &self.l3, l4: self.l4, from_initiator, time_ms: self.time_ms }
+    }
+
     fn of(frame: &Frame<'_>) -> Option<Shown> {
         let packet = parse(frame);
         let ip = packet.ip.ok()?;
@@ -89,7 +93,7 @@ fn walk(apps: &mut Apps, packets: &[Shown]) -> HashMap<Key, Flow> {
             slot: AppSlot::default(),
         });
         let from_initiator = sender == flow.initiator;
-        apps.packet(&mut flow.slot, &packet.ip, &packet.l3, packet.l4, from_initiator, packet.time_ms);
+        apps.packet(&mut flow.slot, &packet.of_flow(from_initiator));
     }
     flows
 }
@@ -228,7 +232,7 @@ fn what_applications_cost() {
                 let mut slots: Vec<AppSlot> = (0..numbers.len()).map(|_| AppSlot::default()).collect();
                 let started = Instant::now();
                 for (packet, &(flow, from_initiator)) in packets.iter().zip(&order) {
-                    apps.packet(&mut slots[flow], &packet.ip, &packet.l3, packet.l4, from_initiator, packet.time_ms);
+                    apps.packet(&mut slots[flow], &packet.of_flow(from_initiator));
                 }
                 best = best.min(started.elapsed().as_nanos() as f64);
                 counts = *apps.counts();

@@ -141,6 +141,7 @@ public final class FlowCode {
     for (Filled table : Filled.values()) {
       write(folder.resolve("ingest/%sWriter.java".formatted(table.type)), code.writer(table));
     }
+    write(folder.resolve("ingest/KnownColumns.java"), code.knownColumns());
     write(folder.resolve("source/RecordChecks.java"), code.checks());
   }
 
@@ -224,6 +225,26 @@ public final class FlowCode {
         }
         """
         .formatted(constants, table.type, statements);
+  }
+
+  private String knownColumns() {
+    String constants =
+        fields(known, "", "").stream()
+            .map(field -> field.declaration(Filled.FLOWS).replace("  private ", "  "))
+            .collect(Collectors.joining());
+    return """
+        // Written by FlowCode from schemas/columns.proto.
+        package io.weir.jobs.ingest;
+
+        import io.weir.jobs.table.Table;
+
+        /** Positions of the columns that the jobs add to a record of flows. */
+        final class KnownColumns {
+        %s
+          private KnownColumns() {}
+        }
+        """
+        .formatted(constants);
   }
 
   private String checks() {

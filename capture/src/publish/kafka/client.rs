@@ -93,21 +93,25 @@ impl ProducerContext for Answers {
     }
 }
 
+/// Properties of librdkafka that `[kafka] properties` may override.
+const DEFAULTS: [(&str, &str); 9] = [
+    ("compression.type", "zstd"),
+    ("compression.level", "1"),
+    ("linger.ms", "50"),
+    ("batch.size", "1000000"),
+    ("message.max.bytes", "4000000"),
+    ("queue.buffering.max.messages", "10000000"),
+    ("queue.buffering.max.kbytes", "2147483647"),
+    ("topic.metadata.refresh.interval.ms", "60000"),
+    ("reconnect.backoff.max.ms", "2000"),
+];
+
 pub(super) fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer<Answers>> {
     let options = &shared.options;
     let mut config = ClientConfig::new();
-    config
-        .set("client.id", format!("weir-probe-{}", options.probe))
-        .set("compression.type", "zstd")
-        .set("compression.level", "1")
-        .set("linger.ms", "50")
-        .set("batch.size", "1000000")
-        .set("message.max.bytes", "4000000")
-        .set("queue.buffering.max.messages", "10000000")
-        .set("queue.buffering.max.kbytes", "2147483647")
-        .set("topic.metadata.refresh.interval.ms", "60000")
-        .set("reconnect.backoff.max.ms", "2000");
-    for (key, value) in &options.properties {
+    config.set("client.id", format!("weir-probe-{}", options.probe));
+    let properties = options.properties.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    for (key, value) in DEFAULTS.into_iter().chain(properties) {
         config.set(key, value);
     }
     // Delivery guarantees rest on these, so no property overrides them.

@@ -1,45 +1,28 @@
 //! Metrics of the Kafka client and its spool.
 
-use crate::metrics::{CounterBy, Metrics};
+use crate::metrics::{CounterBy, declare_metrics};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-/// Messages delivered, waiting, spooled and given up.
-#[derive(Clone)]
-pub struct KafkaMetrics {
-    delivered: Counter,
-    delivered_octets: Counter,
-    queue: Gauge,
-    shed: CounterBy<1>,
-    shed_octets: CounterBy<1>,
-    spooled: Counter,
-    spooled_octets: Counter,
-    replayed: Counter,
-    replayed_octets: Counter,
-    spool_errors: Counter,
-    spool: Gauge,
-    errors: CounterBy<1>,
+declare_metrics! {
+    /// Messages delivered, waiting, spooled and given up.
+    pub struct KafkaMetrics {
+        delivered: Counter => "messages_delivered", "Messages that Kafka acknowledged";
+        delivered_octets: Counter => "messages_delivered_octets", "Octets of those, before compression";
+        queue: Gauge => "queue_octets", "Octets of messages that wait for Kafka's acknowledgement";
+        shed: CounterBy<1>, by ["cause"] => "messages_shed", "Messages given up, by cause";
+        shed_octets: CounterBy<1>, by ["cause"] => "messages_shed_octets", "Octets of those";
+        spooled: Counter => "messages_spooled", "Messages that went to the spool";
+        spooled_octets: Counter => "messages_spooled_octets", "Octets of those";
+        replayed: Counter => "messages_replayed", "Messages of the spool that Kafka acknowledged";
+        replayed_octets: Counter => "messages_replayed_octets", "Octets of those";
+        spool_errors: Counter => "spool_errors", "Times that the spool could not be used";
+        spool: Gauge => "spool_octets", "Octets of the spool on disk";
+        errors: CounterBy<1>, by ["cause"] => "kafka_errors", "Errors that the Kafka client reported, by code";
+    }
 }
 
 impl KafkaMetrics {
-    pub fn new(metrics: &Metrics) -> KafkaMetrics {
-        let cause = metrics.by(["cause"]);
-        KafkaMetrics {
-            delivered: metrics.register("messages_delivered", "Messages that Kafka acknowledged"),
-            delivered_octets: metrics.register("messages_delivered_octets", "Octets of those, before compression"),
-            queue: metrics.register("queue_octets", "Octets of messages that wait for Kafka's acknowledgement"),
-            shed: cause.register("messages_shed", "Messages given up, by cause"),
-            shed_octets: cause.register("messages_shed_octets", "Octets of those"),
-            spooled: metrics.register("messages_spooled", "Messages that went to the spool"),
-            spooled_octets: metrics.register("messages_spooled_octets", "Octets of those"),
-            replayed: metrics.register("messages_replayed", "Messages of the spool that Kafka acknowledged"),
-            replayed_octets: metrics.register("messages_replayed_octets", "Octets of those"),
-            spool_errors: metrics.register("spool_errors", "Times that the spool could not be used"),
-            spool: metrics.register("spool_octets", "Octets of the spool on disk"),
-            errors: cause.register("kafka_errors", "Errors that the Kafka client reported, by code"),
-        }
-    }
-
     pub fn delivered(&self, octets: u64) {
         self.delivered.inc();
         self.delivered_octets.inc_by(octets);

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -53,12 +54,13 @@ public final class Definitions {
    */
   static Map<String, String> sql() {
     Map<String, String> files = new LinkedHashMap<>();
+    Map<String, String> views = new HashMap<>();
     for (WindowTable<?, ?> table : WindowTables.all()) {
       String name = table.table().sqlName();
       if (!table.statements().widenLists().isEmpty()) {
         files.put("lists/" + name + ".sql", NOTE + table.statements().widenLists());
       }
-      files.put("views/" + table.view() + ".sql", NOTE + table.statements().createView());
+      files.put("views/" + table.view() + ".sql", NOTE + table.statements().createView(views));
     }
     return files;
   }

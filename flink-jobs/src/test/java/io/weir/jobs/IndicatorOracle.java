@@ -30,6 +30,13 @@ final class IndicatorOracle {
     long tcpPackets;
     long failed;
     long answered;
+
+    void count(long syn, long fin, long rst, long packets) {
+      synSent += syn;
+      finReceived += fin;
+      rstReceived += rst;
+      tcpPackets += packets;
+    }
   }
 
   private final Oracle oracle;
@@ -72,14 +79,8 @@ final class IndicatorOracle {
     if (key.protocol() != 6) {
       return;
     }
-    src.synSent += sum.fwdSyn;
-    dst.synSent += sum.revSyn;
-    src.finReceived += sum.revFin;
-    dst.finReceived += sum.fwdFin;
-    src.rstReceived += sum.revRst;
-    dst.rstReceived += sum.fwdRst;
-    src.tcpPackets += sum.packets();
-    dst.tcpPackets += sum.packets();
+    src.count(sum.fwdSyn, sum.revFin, sum.revRst, sum.packets());
+    dst.count(sum.revSyn, sum.fwdFin, sum.fwdRst, sum.packets());
   }
 
   /** Counts the attempted destinations that this window judges. */

@@ -1,12 +1,9 @@
 package io.weir.jobs;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
-
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import java.util.stream.LongStream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -26,15 +23,7 @@ class SimulatorTest {
   @Test
   @Tag("engine")
   void everySchedule() {
-    long first = Long.getLong("weir.seed", 1);
-    long seeds = Long.getLong("weir.seeds", 200);
-    List<String> failed =
-        LongStream.range(first, first + seeds)
-            .parallel()
-            .mapToObj(SimulatorTest::failures)
-            .flatMap(List::stream)
-            .toList();
-    assertEquals("", String.join("\n", failed));
+    Seeds.assertNoneFails(SimulatorTest::failures);
   }
 
   /** The errors in the rows of a seed's schedule, and the reduced schedule. */

@@ -299,12 +299,17 @@ final class Trace {
   }
 
   private static FlowMessage.Builder header(String probe, int number, Worker worker) {
+    return header(probe, number, worker, worker.sequence++);
+  }
+
+  private static FlowMessage.Builder header(
+      String probe, int number, Worker worker, long sequence) {
     return FlowMessage.newBuilder()
         .setMajor(1)
         .setProbe(probe)
         .setWorker(number)
         .setEpoch(worker.epoch)
-        .setSequence(worker.sequence++)
+        .setSequence(sequence)
         .setIntervalStartMs(worker.start)
         .setIntervalMs(INTERVAL_MS);
   }
@@ -548,15 +553,7 @@ final class Trace {
 
   private void raw(long at, String probe, int number, Worker worker, List<String> words) {
     FlowMessage.Builder good =
-        FlowMessage.newBuilder()
-            .setMajor(1)
-            .setProbe(probe)
-            .setWorker(number)
-            .setEpoch(worker.epoch)
-            .setSequence(999)
-            .setIntervalStartMs(worker.start)
-            .setIntervalMs(INTERVAL_MS)
-            .setBatch(FlowBatch.getDefaultInstance());
+        header(probe, number, worker, 999).setBatch(FlowBatch.getDefaultInstance());
     Flow flow = Flow.newBuilder().setDstPort(70_000).build();
     byte[] value =
         switch (words.get(0)) {

@@ -60,8 +60,8 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       return;
     }
     Known known = lookups.now();
-    if (tellsNames && !known.names.equals(told)) {
-      told = known.names;
+    if (tellsNames && !known.names().equals(told)) {
+      told = known.names();
       tell(context);
     }
     out.collect(new Accepted(message, null, enrichment(message, known), accepted.appended()));
@@ -78,10 +78,10 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
   static Enrichment enrichment(FlowMessage message, Known known) {
     List<Flow> flows = message.getBatch().getFlowsList();
     Enrichment enrichment = new Enrichment(flows.size());
-    Known.Probe probe = known.probes.getOrDefault(message.getProbe(), Known.Probe.UNKNOWN);
+    Known.Probe probe = known.probes().getOrDefault(message.getProbe(), Known.Probe.UNKNOWN);
     enrichment.rank = probe.rank();
     enrichment.oneWay = probe.oneWay();
-    Prefixes prefixes = known.prefixes;
+    Prefixes prefixes = known.prefixes();
     int site = prefixes.siteNumber(probe.site());
     int answerable =
         (site != 0 ? Enrichment.SITE_KNOWN : 0)

@@ -5,30 +5,25 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 
 /**
- * All data that enriches records, as of one point in time. Immutable: each update creates a new
- * one.
+ * All data that enriches records, as of one point in time. Immutable: each update creates a new one.
+ *
+ * @param prefixes of {@code weir.prefixes}
+ * @param probes of {@code weir.probes}, by name
+ * @param systems AS numbers (unsigned) by address
+ * @param countries by address: first letter * 256 + second
+ * @param names of the autonomous systems
+ * @param addresses what all of these say of an address
  */
-public final class Known {
+public record Known(
+    Prefixes prefixes,
+    Map<String, Probe> probes,
+    AddressMap systems,
+    AddressMap countries,
+    Names names,
+    AddressTable addresses) {
   /** Nothing known. */
   public static final Known NOTHING =
       new Known(Prefixes.NONE, Map.of(), AddressMap.EMPTY, AddressMap.EMPTY, Names.NONE);
-
-  /** Of {@code weir.prefixes}. */
-  final Prefixes prefixes;
-
-  /** Declared probes ({@code weir.probes}), by name. */
-  final Map<String, Probe> probes;
-
-  /** AS numbers (unsigned) by address. */
-  final AddressMap systems;
-
-  /** Countries by address: first letter * 256 + second. */
-  final AddressMap countries;
-
-  /** Of the autonomous systems. */
-  final Names names;
-
-  private final AddressTable addresses;
 
   private Known(
       Prefixes prefixes,
@@ -36,12 +31,13 @@ public final class Known {
       AddressMap systems,
       AddressMap countries,
       Names names) {
-    this.prefixes = prefixes;
-    this.probes = probes;
-    this.systems = systems;
-    this.countries = countries;
-    this.names = names;
-    addresses = AddressTable.of(prefixes.places(), systems, countries);
+    this(
+        prefixes,
+        probes,
+        systems,
+        countries,
+        names,
+        AddressTable.of(prefixes.places(), systems, countries));
   }
 
   /** Index of the range that contains an IPv4 address, for the next three methods. */

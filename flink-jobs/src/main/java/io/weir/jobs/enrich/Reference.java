@@ -170,9 +170,9 @@ public final class Reference {
 
     @Override
     public void register(MetricGroup metrics) {
-      PREFIXES.register(metrics, () -> known.prefixes.size());
-      SYSTEMS.register(metrics, () -> known.systems.ranges());
-      COUNTRIES.register(metrics, () -> known.countries.ranges());
+      PREFIXES.register(metrics, () -> known.prefixes().size());
+      SYSTEMS.register(metrics, () -> known.systems().ranges());
+      COUNTRIES.register(metrics, () -> known.countries().ranges());
       refusals.counts().forEach((cause, count) -> REFUSED.register(metrics, cause, count::sum));
     }
 

@@ -6,6 +6,7 @@ import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;
+import io.weir.jobs.operator.WakeUp;
 import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.HashMap;
@@ -14,7 +15,6 @@ import java.util.Map;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.functions.RuntimeContext;
 import org.apache.flink.api.common.typeinfo.Types;
-import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.streaming.api.datastream.DataStream;
@@ -40,7 +40,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   private final long delayMs;
 
   private transient KeyedValue<Means> means;
-  private transient KeyedValue<Long> timer;
+  private transient WakeUp timer;
   private transient MetricGroup metrics;
   private transient Map<String, Counter> dropped;
 
@@ -68,7 +68,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   public void open(OpenContext context) {
     RuntimeContext runtime = getRuntimeContext();
     means = new KeyedValue<>(runtime, "means", new Means.Serializer());
-    timer = new KeyedValue<>(runtime, "timer", LongSerializer.INSTANCE);
+    timer = new WakeUp(runtime);
     metrics = runtime.getMetricGroup();
     dropped = new HashMap<>();
   }
@@ -89,8 +89,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   @Override
   public void onTimer(long timestamp, OnTimerContext context, Collector<TableRow> out)
       throws Exception {
-    long now = context.timerService().currentProcessingTime();
-    timer.forget();
+    long now = timer.rang(context.timerService());
     Means known = means.get();
     known.tick(context.getCurrentKey(), now, delayMs, out::collect);
     means.keep(known);
@@ -98,10 +97,8 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   }
 
   private void schedule(Means known, Context context, long now) throws Exception {
-    if (timer.get() == null && !known.isEmpty()) {
-      long next = (now / TICK_MS + 1) * TICK_MS;
-      timer.keep(next);
-      context.timerService().registerProcessingTimeTimer(next);
+    if (!known.isEmpty()) {
+      timer.setNext(context.timerService(), now, TICK_MS);
     }
   }
 

@@ -1,8 +1,8 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.source.KafkaRecords;
 import java.nio.charset.StandardCharsets;
-import org.apache.flink.connector.base.DeliveryGuarantee;
-import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
+import java.util.Properties;
 import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
@@ -10,7 +10,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  * Alerts as Kafka records: the key is the alert's id, so that the messages of one alert stay in
  * order.
  */
-public final class AlertRecords implements KafkaRecordSerializationSchema<HealthAlert> {
+public final class AlertRecords extends KafkaRecords<HealthAlert> {
   private static final long serialVersionUID = 1;
 
   /** The topic of all alerts. */
@@ -18,11 +18,7 @@ public final class AlertRecords implements KafkaRecordSerializationSchema<Health
 
   /** The sink of alerts. */
   static KafkaSink<HealthAlert> sink(String brokers) {
-    return KafkaSink.<HealthAlert>builder()
-        .setBootstrapServers(brokers)
-        .setRecordSerializer(new AlertRecords())
-        .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
-        .build();
+    return new AlertRecords().sink(brokers, new Properties());
   }
 
   @Override

@@ -3,13 +3,12 @@ package io.weir.jobs.health;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.operator.KeyedValue;
+import io.weir.jobs.operator.WakeUp;
 import io.weir.jobs.serde.FieldSerializer;
 import java.time.Duration;
 import java.util.List;
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.ValueState;
-import org.apache.flink.api.common.state.ValueStateDescriptor;
-import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
@@ -32,10 +31,10 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   static final List<Metric> METRICS = List.of(TOLD);
 
   private final long graceMs;
-  private transient ValueState<ProbeHealth> state;
+  private transient KeyedValue<ProbeHealth> state;
 
   /** When to check again whether the probe is still enrolled. */
-  private transient ValueState<Long> timer;
+  private transient WakeUp timer;
 
   /** When this attempt began: while the jobs are down, no list of probes arrives. */
   private transient long began;
@@ -66,10 +65,8 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
     // A subtask may hold retired probes alone, and then hears nothing before their timers.
     began =
         ((StreamingRuntimeContext) runtime).getProcessingTimeService().getCurrentProcessingTime();
-    state =
-        runtime.getState(
-            new ValueStateDescriptor<>("health", new FieldSerializer<>(ProbeHealth.class)));
-    timer = runtime.getState(new ValueStateDescriptor<>("timer", LongSerializer.INSTANCE));
+    state = new KeyedValue<>(runtime, "health", new FieldSerializer<>(ProbeHealth.class));
+    timer = new WakeUp(runtime);
     told = TOLD.register(runtime.getMetricGroup());
   }
 
@@ -77,35 +74,26 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   public void processElement(LedgerEvent event, Context context, Collector<HealthAlert> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
-    ProbeHealth health = state.value();
-    if (health == null) {
-      health = new ProbeHealth();
-    }
+    ProbeHealth health = state.get(ProbeHealth::new);
     health.accept(event, now, graceMs, alert -> tell(alert, out));
-    state.update(health);
-    if (timer.value() == null) {
-      schedule(context, now + FORGET_MS);
+    state.keep(health);
+    if (!timer.isSet()) {
+      timer.set(context.timerService(), now + FORGET_MS);
     }
   }
 
   @Override
   public void onTimer(long timestamp, OnTimerContext context, Collector<HealthAlert> out)
       throws Exception {
-    long now = context.timerService().currentProcessingTime();
-    timer.clear();
-    ProbeHealth health = state.value();
+    long now = timer.rang(context.timerService());
+    ProbeHealth health = state.get();
     long until = Math.max(health.checkedAt(), began) + FORGET_MS;
     if (until > now) {
-      schedule(context, until);
+      timer.set(context.timerService(), until);
     } else {
       health.end(now, alert -> tell(alert, out));
-      state.clear();
+      state.forget();
     }
-  }
-
-  private void schedule(Context context, long at) throws Exception {
-    timer.update(at);
-    context.timerService().registerProcessingTimeTimer(at);
   }
 
   private void tell(HealthAlert alert, Collector<HealthAlert> out) {

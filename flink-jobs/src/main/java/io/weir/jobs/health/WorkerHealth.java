@@ -1,5 +1,6 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.message.Idle;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
@@ -26,13 +27,7 @@ final class WorkerHealth {
   /** Whether the agent announced its stop. */
   boolean stopped;
 
-  /**
-   * End offset of the partition while none of its messages has been read, and the time since when
-   * it has had that value.
-   */
-  private long idleEnd = -1;
-
-  private long idleSince;
+  private final Idle idle = new Idle();
 
   private long epoch;
 
@@ -49,19 +44,12 @@ final class WorkerHealth {
   private long inRing = -1;
 
   /**
-   * Number of unread messages of the partition. It is 0 if no message was read and none was added
-   * for longer than {@code grace}: then an earlier job, whose state is lost, has read the
-   * partition.
+   * Number of unread messages of the partition. It is 0 if no message was read and it was idle for
+   * longer than {@code grace}: then an earlier job, whose state is lost, has read the partition.
    */
   long unread(long begin, long end, long at, long grace) {
-    if (offset < 0) {
-      if (end != idleEnd) {
-        idleEnd = end;
-        idleSince = at;
-      }
-      if (at - idleSince > grace) {
-        return 0;
-      }
+    if (offset < 0 && idle.lasts(end, at, grace)) {
+      return 0;
     }
     return Math.max(0, end - Math.max(offset + 1, begin));
   }

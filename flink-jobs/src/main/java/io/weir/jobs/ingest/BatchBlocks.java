@@ -27,18 +27,6 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
   private static final Header INTERFACE_COUNTERS = Header.of(Table.INTERFACE_COUNTERS);
   private static final Header EXPORTER_NAMES = Header.of(Table.EXPORTER_NAMES);
 
-  private static final int SRC_AS = Table.FLOWS.index("src_as");
-  private static final int DST_AS = Table.FLOWS.index("dst_as");
-  private static final int SRC_COUNTRY = Table.FLOWS.index("src_country");
-  private static final int DST_COUNTRY = Table.FLOWS.index("dst_country");
-  private static final int SRC_PREFIX = Table.FLOWS.index("src_prefix");
-  private static final int DST_PREFIX = Table.FLOWS.index("dst_prefix");
-  private static final int SRC_CUSTOMER = Table.FLOWS.index("src_customer");
-  private static final int DST_CUSTOMER = Table.FLOWS.index("dst_customer");
-  private static final int SITE_DIRECTION = Table.FLOWS.index("site_direction");
-  private static final int NATION_DIRECTION = Table.FLOWS.index("nation_direction");
-  private static final int SERVICE = Table.FLOWS.index("service");
-
   private static final int KEPT_FROM = Table.NAT_EVENTS.index("kept_from");
 
   /**
@@ -123,16 +111,16 @@ public final class BatchBlocks extends BlockOperator<Accepted> {
   }
 
   private static void write(Enrichment known, int record, BlockBuilder row) {
-    row.set(SRC_AS, known.srcAs[record]);
-    row.set(DST_AS, known.dstAs[record]);
-    row.set(SRC_COUNTRY, known.srcCountry[record]);
-    row.set(DST_COUNTRY, known.dstCountry[record]);
-    row.set(SRC_PREFIX, known.srcPrefix[record]);
-    row.set(DST_PREFIX, known.dstPrefix[record]);
-    row.set(SRC_CUSTOMER, known.srcCustomer[record]);
-    row.set(DST_CUSTOMER, known.dstCustomer[record]);
-    row.set(SITE_DIRECTION, Direction.ofSite(known.ends[record]).ordinal());
-    row.set(NATION_DIRECTION, Direction.ofNation(known.ends[record]).ordinal());
-    row.set(SERVICE, known.service[record]);
+    row.set(KnownColumns.SRC_AS, known.srcAs[record]);
+    row.set(KnownColumns.DST_AS, known.dstAs[record]);
+    row.set(KnownColumns.SRC_COUNTRY, known.srcCountry[record]);
+    row.set(KnownColumns.DST_COUNTRY, known.dstCountry[record]);
+    row.set(KnownColumns.SRC_PREFIX, known.srcPrefix[record]);
+    row.set(KnownColumns.DST_PREFIX, known.dstPrefix[record]);
+    row.set(KnownColumns.SRC_CUSTOMER, known.srcCustomer[record]);
+    row.set(KnownColumns.DST_CUSTOMER, known.dstCustomer[record]);
+    row.set(KnownColumns.SITE_DIRECTION, Direction.ofSite(known.ends[record]).ordinal());
+    row.set(KnownColumns.NATION_DIRECTION, Direction.ofNation(known.ends[record]).ordinal());
+    row.set(KnownColumns.SERVICE, known.service[record]);
   }
 }

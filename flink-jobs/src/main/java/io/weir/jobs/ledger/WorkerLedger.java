@@ -3,6 +3,7 @@ package io.weir.jobs.ledger;
 import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.ledger.Interval.Part;
 import io.weir.jobs.ledger.Run.Closed;
+import io.weir.jobs.message.Idle;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RangeSet;
 import io.weir.proto.ClosingRecord;
@@ -48,14 +49,8 @@ final class WorkerLedger {
   /** The next interval to check by the clock; 0 before the first check. */
   long nextDue;
 
-  /**
-   * End offset of the partition while none of its messages was read, and the time since when it is
-   * that, in ms since the Unix epoch. They are not part of the state: both are determined again
-   * after a start.
-   */
-  transient long idleEnd = -1;
-
-  transient long idleSince;
+  /** Not part of the state: after a start, it is determined again. */
+  private final transient Idle idle = new Idle();
 
   final TreeMap<Long, Interval> intervals = new TreeMap<>();
   private final TreeMap<Long, Run> runs = new TreeMap<>();
@@ -92,19 +87,9 @@ final class WorkerLedger {
         || closed.getValue().record().getSource().startsWith("file:");
   }
 
-  /**
-   * Whether no message of the partition was read and none was added for longer than {@code grace}:
-   * an earlier job, whose state is gone, has then read the partition.
-   */
+  /** Whether no message of the partition was read and it was idle for longer than {@code grace}. */
   boolean idle(long end, long at, long grace) {
-    if (offset >= 0) {
-      return false;
-    }
-    if (end != idleEnd) {
-      idleEnd = end;
-      idleSince = at;
-    }
-    return at - idleSince > grace;
+    return offset < 0 && idle.lasts(end, at, grace);
   }
 
   boolean reported() {

@@ -7,8 +7,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Properties;
-import org.apache.flink.connector.base.DeliveryGuarantee;
-import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
 import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
@@ -19,7 +17,7 @@ import org.apache.kafka.common.header.internals.RecordHeader;
  * more than {@link #MAX_VALUE} octets, which the producer would refuse, is truncated, and the
  * header {@code weir-truncated} states its original length.
  */
-public final class DeadLetterRecords implements KafkaRecordSerializationSchema<DeadLetter> {
+public final class DeadLetterRecords extends KafkaRecords<DeadLetter> {
   private static final long serialVersionUID = 1;
 
   /** The topic for unreadable messages. */
@@ -33,12 +31,7 @@ public final class DeadLetterRecords implements KafkaRecordSerializationSchema<D
     Properties properties = new Properties();
     properties.setProperty("compression.type", "zstd");
     properties.setProperty("max.request.size", Integer.toString(8 << 20));
-    return KafkaSink.<DeadLetter>builder()
-        .setBootstrapServers(brokers)
-        .setKafkaProducerConfig(properties)
-        .setRecordSerializer(new DeadLetterRecords())
-        .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
-        .build();
+    return new DeadLetterRecords().sink(brokers, properties);
   }
 
   @Override

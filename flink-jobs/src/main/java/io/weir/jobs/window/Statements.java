@@ -2,6 +2,7 @@ package io.weir.jobs.window;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Collectors;
 
 /**
@@ -88,23 +89,31 @@ public record Statements(
   }
 
   /**
-   * Creates the view, or replaces an older one. Declares columns of the table only by their names,
-   * {@code LIKE table (column, ...)}: {@code clickhouse/weir_schema} inserts type and comment
-   * there.
+   * Creates the view, or replaces an older one. Columns that are the table's or another view's are
+   * declared by their names alone, {@code LIKE table (column, ...)}: {@code clickhouse/weir_schema}
+   * puts type and comment there.
+   *
+   * @param views the view that declares a column, by the declaration; those of this view are added
    */
-  public String createView() {
+  public String createView(Map<String, String> views) {
     List<Column> seen = columns.stream().filter(column -> !column.viewName.isEmpty()).toList();
     List<String> declared = new ArrayList<>();
+    String from = "";
     List<String> like = new ArrayList<>();
     for (Column column : seen) {
-      if (column.isTables()) {
-        like.add(column.name);
+      String line = column.viewName + " " + typed(column.viewType, column.viewComment);
+      String known = column.isTables() ? name : views.putIfAbsent(line, view);
+      if (!from.equals(known)) {
+        flush(from, like, declared);
+      }
+      if (known == null) {
+        declared.add("    " + line);
       } else {
-        flush(like, declared);
-        declared.add("    " + column.viewName + " " + typed(column.viewType, column.viewComment));
+        from = known;
+        like.add(column.viewName);
       }
     }
-    flush(like, declared);
+    flush(from, like, declared);
     List<String> selected =
         seen.stream().map(column -> column.viewSql + " AS " + column.viewName).toList();
     return """
@@ -128,9 +137,9 @@ public record Statements(
             quoted(viewComment));
   }
 
-  private void flush(List<String> like, List<String> declared) {
+  private static void flush(String from, List<String> like, List<String> declared) {
     if (!like.isEmpty()) {
-      declared.add(wrapped("    LIKE " + name + " (", like, "        ") + ")");
+      declared.add(wrapped("    LIKE " + from + " (", like, "        ") + ")");
       like.clear();
     }
   }

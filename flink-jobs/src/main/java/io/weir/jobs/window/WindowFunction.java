@@ -3,6 +3,7 @@ package io.weir.jobs.window;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;
+import io.weir.jobs.operator.WakeUp;
 import io.weir.jobs.window.WindowState.Log;
 import io.weir.jobs.window.WindowState.Said;
 import java.time.Duration;
@@ -91,7 +92,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private transient KeyedValue<Over> over;
   private transient Progress progress;
   private transient ListState<Progress> kept;
-  private transient KeyedValue<Long> timer;
+  private transient WakeUp timer;
   private transient Counter late;
   private transient Counter digested;
   private transient Counter coarsened;
@@ -140,7 +141,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
             new MapStateDescriptor<>(
                 "windows", LongSerializer.INSTANCE, new WindowState.Serializer()));
     over = Over.state(runtime);
-    timer = new KeyedValue<>(runtime, "timer", LongSerializer.INSTANCE);
+    timer = new WakeUp(runtime);
     MetricGroup group = runtime.getMetricGroup();
     late = LATE.register(group);
     digested = DIGESTED.register(group);
@@ -183,17 +184,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   @Override
   public void onTimer(long timestamp, OnTimerContext context, Collector<Digest> out)
       throws Exception {
-    long now = context.timerService().currentProcessingTime();
-    timer.forget();
+    long now = timer.rang(context.timerService());
     tick(now, context.getCurrentKey(), out);
     schedule(context, now);
   }
 
   private void schedule(Context context, long now) throws Exception {
-    if (timer.get() == null && !windows.isEmpty()) {
-      long next = (now / TICK_MS + 1) * TICK_MS;
-      timer.keep(next);
-      context.timerService().registerProcessingTimeTimer(next);
+    if (!windows.isEmpty()) {
+      timer.setNext(context.timerService(), now, TICK_MS);
     }
   }
 

@@ -38,16 +38,19 @@ class ClickHouseSinkTest {
 
   @TempDir Path directory;
 
-  private static OperatorSubtaskState afterOneBlock(
-      OneInputStreamOperatorTestHarness<NativeBlock, Void> harness) throws Exception {
+  /** Its state at its first checkpoint, after so many blocks. */
+  private static OperatorSubtaskState afterBlocks(
+      int blocks, OneInputStreamOperatorTestHarness<NativeBlock, Void> harness) throws Exception {
     harness.open();
-    harness.processElement(new StreamRecord<>(block(1)));
+    for (int block = 1; block <= blocks; block++) {
+      harness.processElement(new StreamRecord<>(block(block)));
+    }
     return harness.snapshot(1, 0);
   }
 
   private OperatorSubtaskState stoppedAfterOneBlock(FakeClickHouse clickhouse) throws Exception {
     try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
-      return afterOneBlock(harness);
+      return afterBlocks(1, harness);
     }
   }
 
@@ -127,10 +130,7 @@ class ClickHouseSinkTest {
   void rowsAreInsertedWhenTheirCheckpointIsCompleteAndNotBefore() throws Exception {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED);
         var harness = harness(clickhouse, 1 << 20, WEEK)) {
-      harness.open();
-      harness.processElement(new StreamRecord<>(block(1)));
-      harness.processElement(new StreamRecord<>(block(2)));
-      harness.snapshot(1, 0);
+      afterBlocks(2, harness);
       harness.processElement(new StreamRecord<>(block(3)));
       assertEquals(List.of(), clickhouse.posts());
       harness.notifyOfCompletedCheckpoint(1);
@@ -152,7 +152,7 @@ class ClickHouseSinkTest {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
       OperatorSubtaskState state;
       try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
-        state = afterOneBlock(harness);
+        state = afterBlocks(1, harness);
         harness.notifyOfCompletedCheckpoint(1);
         drain(harness, 1); // stored, and then the process dies
       }
@@ -224,7 +224,7 @@ class ClickHouseSinkTest {
     Fate[] fates = {Fate.BUSY, Fate.STORED_THEN_ERROR, Fate.STORED_THEN_CUT, Fate.STORED};
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> fates[Math.min(n, 3)]);
         var harness = harness(clickhouse, 1 << 20, WEEK)) {
-      afterOneBlock(harness);
+      afterBlocks(1, harness);
       harness.notifyOfCompletedCheckpoint(1);
       drain(harness, 2); // that it is uncertain, that it is stored
       assertEquals(4, clickhouse.posts().size());
@@ -233,13 +233,19 @@ class ClickHouseSinkTest {
     }
   }
 
+  /** Why the job fails when so many blocks are inserted. */
+  private Exception failure(int blocks, FakeClickHouse clickhouse) throws Exception {
+    try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
+      afterBlocks(blocks, harness);
+      harness.notifyOfCompletedCheckpoint(1);
+      return assertThrows(Exception.class, () -> drain(harness, 1));
+    }
+  }
+
   @Test
   void whatNoRetryCuresFailsTheJob() throws Exception {
-    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.NO_TABLE);
-        var harness = harness(clickhouse, 1 << 20, WEEK)) {
-      afterOneBlock(harness);
-      harness.notifyOfCompletedCheckpoint(1);
-      Exception failure = assertThrows(Exception.class, () -> drain(harness, 1));
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.NO_TABLE)) {
+      Exception failure = failure(1, clickhouse);
       assertTrue(
           failure.toString().contains("no such table")
               || failure.getCause().getMessage().contains("no such table"),
@@ -250,14 +256,8 @@ class ClickHouseSinkTest {
 
   @Test
   void aBlockOfWhichClickHouseTookFewerRowsFailsTheJob() throws Exception {
-    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.ONE_ROW_LESS);
-        var harness = harness(clickhouse, 1 << 20, WEEK)) {
-      harness.open();
-      harness.processElement(new StreamRecord<>(block(1)));
-      harness.processElement(new StreamRecord<>(block(2)));
-      harness.snapshot(1, 0);
-      harness.notifyOfCompletedCheckpoint(1);
-      Exception failure = assertThrows(Exception.class, () -> drain(harness, 1));
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.ONE_ROW_LESS)) {
+      Exception failure = failure(2, clickhouse);
       assertTrue(failure.getCause().getMessage().contains("took 1 of 2 rows"), "" + failure);
     }
   }
@@ -281,7 +281,7 @@ class ClickHouseSinkTest {
   void aFileThatTheStorageChangedIsNotInserted() throws Exception {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED);
         var harness = harness(clickhouse, 1 << 20, WEEK)) {
-      afterOneBlock(harness);
+      afterBlocks(1, harness);
       File file = files().get(0).toFile();
       byte[] bytes = Files.readAllBytes(file.toPath());
       bytes[bytes.length / 2] ^= 1;

@@ -3,6 +3,7 @@ package io.weir.jobs.sink;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.weir.jobs.Seeds;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -10,7 +11,6 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Random;
-import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -24,15 +24,7 @@ class SinkSimulatorTest {
   @Test
   @Tag("engine")
   void everyScheduleStoresEachRowOnce() {
-    long first = Long.getLong("weir.seed", 1);
-    long seeds = Long.getLong("weir.seeds", 200);
-    List<String> failed =
-        LongStream.range(first, first + seeds)
-            .parallel()
-            .mapToObj(SinkSimulatorTest::failures)
-            .flatMap(List::stream)
-            .toList();
-    assertEquals("", String.join("\n", failed));
+    Seeds.assertNoneFails(SinkSimulatorTest::failures);
   }
 
   @Test

@@ -1,0 +1,21 @@
+package io.weir.jobs.source;
+
+import java.util.Properties;
+import org.apache.flink.connector.base.DeliveryGuarantee;
+import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
+import org.apache.flink.connector.kafka.sink.KafkaSink;
+
+/** What the jobs write to a topic, as Kafka records. */
+public abstract class KafkaRecords<T> implements KafkaRecordSerializationSchema<T> {
+  private static final long serialVersionUID = 1;
+
+  /** The sink that writes each at least once; {@code producer} has further options. */
+  protected KafkaSink<T> sink(String brokers, Properties producer) {
+    return KafkaSink.<T>builder()
+        .setBootstrapServers(brokers)
+        .setKafkaProducerConfig(producer)
+        .setRecordSerializer(this)
+        .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        .build();
+  }
+}
