@@ -5,7 +5,8 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 
 /**
- * All data that enriches records, as of one point in time. Immutable: each update creates a new one.
+ * All data that enriches records, as of one point in time. Immutable: each update creates a new
+ * one.
  *
  * @param prefixes of {@code weir.prefixes}
  * @param probes of {@code weir.probes}, by name
