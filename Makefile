@@ -124,6 +124,9 @@ bench-collect: $(AGENT) venv-stack ## What the collector costs a record, beside 
 bench-store: build ## What the store costs: octets of a record, inserts, questions over years (ARGS='--quick')
 	$(TESTS) tests/bench/bench_store.py $(ARGS)
 
+bench-counted-once: venv-stack ## Price of counting a flow once at every age, with 5 and 80 % of flows seen by several probes
+	$(TESTS) tests/bench/bench_counted_once.py $(ARGS)
+
 bench-nat: build ## Who had this address and port at that moment, over 100 million reports (ROWS=100000000)
 	$(TESTS) tests/bench/bench_nat.py $(if $(ROWS),--rows $(ROWS))
 
@@ -174,5 +177,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s $$'\t'
 
 .PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-bookkeeping bench-capture bench-collect bench-flink bench-nat bench-pipeline bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
+  bench-bookkeeping bench-capture bench-collect bench-counted-once bench-flink bench-nat bench-pipeline bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
   simulate simulate-collector mutants mutants-capture

@@ -83,6 +83,11 @@ def scope_of(filter_values: Callable[..., list[Any]]) -> str:
     return "customer" if filter_values("customer_name") else "all"
 
 
+def counting(filter_values: Callable[..., list[Any]], alias: str) -> str:
+    """SQL for the condition on rows of probes: each flow once, or all that each chosen probe saw."""
+    return "1" if filter_values("probe") else f"{alias}.canonical"
+
+
 def chosen(filter_values: Callable[..., list[Any]], column: str) -> str:
     """SQL for the first value chosen for a column, as text; empty without a choice."""
     first = str(next(iter(filter_values(column)), "")).strip()
@@ -137,6 +142,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bucket_seconds": bucket_seconds,
     "chosen": chosen,
     "chosen_host": chosen_host,
+    "counting": counting,
     "finding": finding,
     "host_link": host_link,
     "host_lists": host_lists,

@@ -26,6 +26,8 @@ import pytest
 from weir_clickhouse.access import load
 from weir_clickhouse.docs import statements
 
+from weir_schema import hourly
+
 FOLDER = Path(__file__).resolve().parent.parent
 PASSWORDS = {"admin": "a'dmin", "writer": "wr!ter", "analyst": "anälyst", "dashboard": "dash board"}
 BodyLike = bytes | str | Iterable[bytes] | None
@@ -131,6 +133,14 @@ def migrate(server: Server, database: str) -> None:
     server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
     for statement in statements(FOLDER / "migrations"):
         server.sql(statement, database=database)
+
+
+def roll_up(server: Server, database: str) -> None:
+    """Bring the hourly rows of all raw records up to date, as `weir storage` does."""
+    hours = server.sql(f"SELECT DISTINCT toUnixTimestamp(toStartOfHour(ts)) FROM {database}.flows ORDER BY 1").split()
+    for hour in map(int, hours):
+        rows = hourly.correction(hour, hour + 3600)
+        server.sql(f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {rows}", database=database)
 
 
 @pytest.fixture(scope="session")

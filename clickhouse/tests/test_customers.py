@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import FOLDER, Server, migrate, start, stop
+from conftest import FOLDER, Server, migrate, roll_up, start, stop
 from weir_clickhouse.docs import statements
 
 pytestmark = pytest.mark.embedded
@@ -60,6 +60,7 @@ def _fill(server: Server) -> None:
             f" VALUES (now(), 'p', '::ffff:{src}', '::ffff:{dst}', {src_prefix}, {dst_prefix}, {src_prefix and src_prefix + 10},"
             f" {dst_prefix and dst_prefix + 10}, 1)"
         )
+    roll_up(server, "weir")
     # The views leave out rows of nothing.
     counted = {
         "top_flows": "packets",

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from conftest import PASSWORDS, Server, migrate
+from conftest import PASSWORDS, Server, migrate, roll_up
 
 HOUR = "2026-11-20 10:00:00"
 SUMS = "sum(fwd_packets), sum(fwd_octets), sum(rev_packets), sum(rev_octets)"
@@ -84,6 +84,7 @@ def test_every_tier_has_the_same_totals_and_a_repeat_changes_none(server: Server
     print(f"turn {turn}, seed {seed}")
     for block in range(3):
         _many(server, weir, 5000, seed + block, f"block {block}")
+    roll_up(server, weir)
     once = _totals(server, weir)
     assert once["raw"].count("\n") == 5, "two days of three probes"
     assert once["by source"] == once["raw"]
@@ -91,6 +92,7 @@ def test_every_tier_has_the_same_totals_and_a_repeat_changes_none(server: Server
     assert once["hosts"] == once["raw, each end"]
     for block in (1, 0, 2):
         _many(server, weir, 5000, seed + block, f"block {block}")
+    roll_up(server, weir)
     assert _totals(server, weir) == once
     for table in ("flows_hourly", "flows_hourly_by_destination", "hosts_daily"):
         server.sql(f"OPTIMIZE TABLE {weir}.{table} FINAL")
@@ -98,6 +100,7 @@ def test_every_tier_has_the_same_totals_and_a_repeat_changes_none(server: Server
 
 
 def _hourly(server: Server, weir: str, columns: str) -> str:
+    roll_up(server, weir)
     answers = {
         server.sql(f"SELECT {columns} FROM {weir}.{table} FINAL ORDER BY ALL")
         for table in ("flows_hourly", "flows_hourly_by_destination")
@@ -178,6 +181,7 @@ def test_one_address_or_network_is_found_on_either_side(server: Server, weir: st
         {"src_addr": "2001:db8::1", "dst_addr": "2001:db8:9::1", "ip_version": 6},
         SCAN | {"dst_addr": "::ffff:198.51.100.99"},
     )
+    roll_up(server, weir)
 
     def ask(network: str) -> str:
         return server.sql(

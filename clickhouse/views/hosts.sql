@@ -1,7 +1,8 @@
 CREATE OR REPLACE VIEW hosts
 (
     day Date COMMENT 'Day, UTC; the current day is incomplete',
-    probe LowCardinality(String) COMMENT 'Name of the probe that saw it; if several see the same flow, each counts it',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    LIKE v_hourly (canonical),
     host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24',
     network Bool COMMENT 'True if `host` is a network: it stands for all its addresses that did not answer',
     customer UInt32 COMMENT 'Customer of the host, by number; 0 none',
@@ -21,10 +22,10 @@ CREATE OR REPLACE VIEW hosts
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
-    day, probe, weir_addr_or_network(addr, network) AS host, network,
+    day, probe, NOT h.duplicate AS canonical, weir_addr_or_network(addr, network) AS host, network,
     customer, dictGet('customer_names', 'customer', h.customer) AS customer_name,
     as_number, dictGet('autonomous_system_names', 'name', h.as_number) AS as_name, weir_country(h.country) AS country,
     sent_packets, sent_octets, received_packets, received_octets, sent_octets + received_octets AS octets,
     flows_begun, flows_received, syn_sent, unanswered
 FROM hosts_daily AS h
-COMMENT 'Traffic that each host sent and received on each day. Add up the rows of one day: they may not have been merged yet. Over all hosts every packet is counted twice, for its sender and for its receiver';
+COMMENT 'Traffic that each host sent and received on each day. Add up the rows of one day, WHERE canonical over several probes: they may not have been merged yet, and late records correct some. Over all hosts every packet is counted twice, for its sender and for its receiver';

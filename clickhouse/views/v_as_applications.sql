@@ -8,16 +8,14 @@ CREATE OR REPLACE VIEW v_as_applications
     as_name String COMMENT 'Organisation that runs it',
     application String COMMENT 'Application by nDPI, else the registered service; unknown if neither is known',
     packets UInt64 COMMENT 'Packets, both directions',
-    octets UInt64 COMMENT 'Layer-3 octets, both directions'
+    octets UInt64 COMMENT 'Layer-3 octets, both directions',
+    LIKE v_records (record_kind, flow, place)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
-    f.ts AS ts, f.probe AS probe, f.nation_direction AS direction,
-    if(f.nation_direction = 'out', f.dst_as, f.src_as) AS as_number,
-    dictGet('autonomous_system_names', 'name', as_number) AS as_name,
-    coalesce(
-        if(f.application_id = 0, NULL, nullIf(dictGet('application_names', 'name', f.application_id), '')),
-        nullIf(dictGet('service_names', 'name', (f.service, f.protocol)), ''), 'unknown') AS application,
-    f.fwd_packets + f.rev_packets AS packets, f.fwd_octets + f.rev_octets AS octets
-FROM flows AS f
-COMMENT 'Applications of each autonomous system, from the flow records: a flow that two probes saw counts twice';
+    ts, probe, nation_direction AS direction,
+    if(nation_direction = 'out', dst_as, src_as) AS as_number, if(nation_direction = 'out', dst_as_name, src_as_name) AS as_name,
+    coalesce(nullIf(r.application, ''), nullIf(r.service, ''), 'unknown') AS application,
+    fwd_packets + rev_packets AS packets, fwd_octets + rev_octets AS octets, record_kind, flow, place
+FROM v_records AS r
+COMMENT 'Applications of each autonomous system, from the flow records; flow and place tell which records of a flow count';

@@ -3,7 +3,8 @@
 CREATE OR REPLACE VIEW v_host_peers
 (
     ts DateTime('UTC') COMMENT 'Start of the hour',
-    probe LowCardinality(String) COMMENT 'Name of the probe; if several see the same flow, each counts it',
+    probe LowCardinality(String) COMMENT 'Name of the probe',
+    LIKE v_hourly (canonical),
     addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped: addr = toIPv6(''192.0.2.1''), or BETWEEN the first and the last of a network',
     host String COMMENT 'Address of the host, IPv4 as IPv4',
     began Bool COMMENT 'True if the host began the flows, false if the peer did',
@@ -23,7 +24,7 @@ CREATE OR REPLACE VIEW v_host_peers
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
-    ts, probe, addr, weir_addr(h.addr) AS host, began, weir_addr_or_network(h.peer_addr, h.folded AND h.began) AS peer,
+    ts, probe, NOT h.duplicate AS canonical, addr, weir_addr(h.addr) AS host, began, weir_addr_or_network(h.peer_addr, h.folded AND h.began) AS peer,
     weir_protocol_name(protocol) AS protocol_name, port,
     dictGet('service_names', 'name', (h.port, h.protocol)) AS service,
     dictGet('application_names', 'name', toUInt64(h.application_id)) AS application,
@@ -32,15 +33,15 @@ AS SELECT
 FROM
 (
     SELECT
-        ts, probe, src_addr AS addr, true AS began, dst_addr AS peer_addr, folded, protocol, port, application_id,
+        ts, probe, duplicate, src_addr AS addr, true AS began, dst_addr AS peer_addr, folded, protocol, port, application_id,
         dst_as AS peer_as, dst_country AS country, flows,
         fwd_packets AS sent_packets, fwd_octets AS sent_octets, rev_packets AS received_packets, rev_octets AS received_octets
     FROM flows_hourly
     UNION ALL
     SELECT
-        ts, probe, dst_addr, false, src_addr, folded, protocol, port, application_id,
+        ts, probe, duplicate, dst_addr, false, src_addr, folded, protocol, port, application_id,
         src_as, src_country, flows, rev_packets, rev_octets, fwd_packets, fwd_octets
     FROM flows_hourly_by_destination
     WHERE NOT folded
 ) AS h
-COMMENT 'Hourly records from the side of each host, for years: WHERE addr = toIPv6(''192.0.2.1''). Traffic between two hosts has two rows, one for each';
+COMMENT 'Hourly records from the side of each host, for years: WHERE addr = toIPv6(''192.0.2.1''). Traffic between two hosts has two rows, one for each. Add up, WHERE canonical over several probes';

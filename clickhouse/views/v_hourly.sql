@@ -1,7 +1,8 @@
 CREATE OR REPLACE VIEW v_hourly
 (
     ts DateTime('UTC') COMMENT 'Start of the hour',
-    probe LowCardinality(String) COMMENT 'Name of the probe; if several see the same flow, each counts it',
+    probe LowCardinality(String) COMMENT 'Name of the probe',
+    canonical Bool COMMENT 'Whether the row counts in sums over several probes: use WHERE canonical there, so that a flow that several probes saw counts once. A sum over one probe takes all its rows',
     record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
     src String COMMENT 'Address of the source, IPv4 as IPv4',
     dst String COMMENT 'Address of the destination; if destinations were folded, their network, such as 192.0.2.0/24',
@@ -20,7 +21,7 @@ CREATE OR REPLACE VIEW v_hourly
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
-    ts, probe, record_kind, weir_addr(src_addr) AS src,
+    ts, probe, NOT h.duplicate AS canonical, record_kind, weir_addr(src_addr) AS src,
     weir_addr_or_network(dst_addr, folded) AS dst,
     folded, weir_protocol_name(protocol) AS protocol_name, port,
     dictGet('service_names', 'name', (h.port, h.protocol)) AS service,
@@ -36,4 +37,4 @@ AS SELECT
     fwd_packets + rev_packets AS packets, fwd_octets + rev_octets AS octets,
     fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn, rev_tcp_rst
 FROM flows_hourly AS h
-COMMENT 'Hourly records with readable addresses and names. Add up the rows of one hour: they may not have been merged yet. For one address or prefix v_network is faster';
+COMMENT 'Hourly records with readable addresses and names. Add up the rows of one hour, over several probes WHERE canonical: they may not have been merged yet, and late records correct some. The last minutes are missing. For one address or prefix v_network is faster';

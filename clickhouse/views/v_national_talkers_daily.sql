@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW v_national_talkers_daily
     addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped; group by it over long spans, which is much faster than by host, and convert it to text with weir_addr(addr)',
     host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24; empty for the remainder',
     hosts UInt64 COMMENT 'Number of hosts that the row represents',
-    probes UInt16 COMMENT 'Probes that saw it; if several see the same flow, each counts it',
+    probes UInt16 COMMENT 'Probes that saw it',
     LIKE hosts (customer, customer_name, as_number, as_name, country, octets),
     packets UInt64 COMMENT 'Packets sent and received',
     LIKE national_talkers_daily (sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received)
@@ -18,4 +18,4 @@ AS SELECT
     sent_octets + received_octets AS octets, sent_packets + received_packets AS packets,
     sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received
 FROM national_talkers_daily AS t
-COMMENT 'Top 10,000 hosts of each day over all probes, for ever, and the remainder. A host that is listed only on some days is counted only for those days; the current day is in hosts';
+COMMENT 'Top 10,000 hosts of each day over all probes, each flow once, for ever, and the remainder. A host that is listed only on some days is counted only for those days; the current day is in hosts';

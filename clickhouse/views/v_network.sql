@@ -1,7 +1,7 @@
 -- In both copies the sorting key finds the rows: a few granules for each week.
 CREATE OR REPLACE VIEW v_network
 AS SELECT
-    ts, probe, side,
+    ts, probe, NOT n.duplicate AS canonical, side,
     weir_addr_or_network(addr, folded AND side = 'destination') AS host,
     weir_addr_or_network(peer_addr, folded AND side = 'source') AS peer,
     folded, weir_protocol_name(protocol) AS protocol_name, port,
@@ -21,4 +21,4 @@ FROM
     WHERE dst_addr BETWEEN weir_first({network:String}) AND weir_last({network:String})
         OR (folded AND dst_addr = weir_network(weir_first({network:String}), if(weir_is_ipv4(weir_first({network:String})), 4, 6)))
 ) AS n
-COMMENT 'Hourly records of one address or prefix on either side: SELECT … FROM v_network(network = ''192.0.2.0/24''). Traffic inside the prefix has two rows, one for each end; unanswered attempts to the /24 or /48 around it are shown with that network as host';
+COMMENT 'Hourly records of one address or prefix on either side: SELECT … FROM v_network(network = ''192.0.2.0/24''), over several probes WHERE canonical. Traffic inside the prefix has two rows, one for each end; unanswered attempts to the /24 or /48 around it are shown with that network as host';

@@ -16,7 +16,9 @@ CREATE OR REPLACE VIEW v_records
     LIKE flows (server_name, dns_query),
     LIKE v_flows (nation_direction, src_as, dst_as, src_as_name, dst_as_name, src_country, dst_country),
     src_customer String COMMENT 'Customer of the source, empty for none',
-    dst_customer String COMMENT 'Customer of the destination, empty for none'
+    dst_customer String COMMENT 'Customer of the destination, empty for none',
+    flow Tuple(UInt64, UInt64) COMMENT 'The same for all records of a flow in the same 30 seconds, whichever end they call the source and whichever probe saw it',
+    place Tuple(Bool, UInt32, Bool, Bool, UInt32, String) COMMENT 'To count a flow once: of several probes that saw a flow the one with the lowest place counts, probe = argMin(probe, place) OVER (PARTITION BY flow)'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
@@ -31,6 +33,15 @@ AS SELECT
     dictGet('autonomous_system_names', 'name', f.dst_as) AS dst_as_name,
     weir_country(f.src_country) AS src_country, weir_country(f.dst_country) AS dst_country,
     dictGet('customer_names', 'customer', f.src_customer) AS src_customer,
-    dictGet('customer_names', 'customer', f.dst_customer) AS dst_customer
+    dictGet('customer_names', 'customer', f.dst_customer) AS dst_customer,
+    weir_flow(f.ts, f.record_kind, f.protocol, f.src_addr, f.src_port, f.dst_addr, f.dst_port) AS flow,
+    (
+        dictGetOrDefault('probe_places', 'one_way', tuple(toString(f.probe)), false),
+        greatest(f.sampling_rate, 1),
+        f.site_direction NOT IN ('out', 'internal'),
+        f.site_direction NOT IN ('in', 'internal'),
+        dictGetOrDefault('probe_places', 'rank', tuple(toString(f.probe)), toUInt32(100)),
+        toString(f.probe)
+    ) AS place
 FROM flows AS f
 COMMENT 'Flow records with the names of both ends, and with the addresses in the stored form, for fast queries on one address';

@@ -21,6 +21,7 @@ from weir.errors import WeirError
 from weir.migrations import FOLDER, define, migrate
 from weir.services import all_services
 from weir.stages import Stages
+from weir.storage import service
 from weir.supervisor import Supervisor
 
 DISK = "backups"
@@ -53,14 +54,16 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
         _drop(store, snapshot)
         try:
             stages.begin("snapshot")
-            tables = _tables(store, store.database)
-            if "schema_migrations" not in tables:
-                raise WeirError(f"there is nothing to back up: {store.url} has no tables of Weir", status=1)
-            store.execute(f"CREATE DATABASE {snapshot} ENGINE = Atomic", database="")
-            for table in tables:
-                store.execute(f"CREATE TABLE {snapshot}.{table} CLONE AS {store.database}.{table}", database="")
-                # Merges would join rows of the clone after the count.
-                store.execute(f"SYSTEM STOP MERGES {snapshot}.{table}", database="")
+            with service.alone(stack):  # hourly rows and notes on them belong together
+                # Records that arrive meanwhile are at worst counted and not there: their hour is only rolled up again.
+                tables = sorted(_tables(store, store.database), key=lambda table: table == "arrivals")
+                if "schema_migrations" not in tables:
+                    raise WeirError(f"there is nothing to back up: {store.url} has no tables of Weir", status=1)
+                store.execute(f"CREATE DATABASE {snapshot} ENGINE = Atomic", database="")
+                for table in tables:
+                    store.execute(f"CREATE TABLE {snapshot}.{table} CLONE AS {store.database}.{table}", database="")
+                    # Merges would join rows of the clone after the count.
+                    store.execute(f"SYSTEM STOP MERGES {snapshot}.{table}", database="")
             stages.done("snapshot", f"{len(tables)} tables")
             entries = _count(store, snapshot, tables, stages)
             _write_manifest(store, snapshot, entries)

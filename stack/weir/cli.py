@@ -78,6 +78,7 @@ _storage = _group(
 _storage.callback()(storage.show)
 _storage.command("keep")(storage.keep)
 _storage.command("roll-up")(storage.roll_up)
+_storage.command("hours")(storage.write_hours)
 _storage.command("plan")(storage.plan)
 
 

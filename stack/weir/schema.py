@@ -9,7 +9,7 @@ from weir.config import CHECKOUT
 
 sys.path.append(str(CHECKOUT / "clickhouse"))
 
-from weir_schema import files, retention
+from weir_schema import files, hourly, retention
 from weir_schema.cluster import Cluster, on_cluster
 
-__all__ = ["Cluster", "files", "on_cluster", "retention"]
+__all__ = ["Cluster", "files", "hourly", "on_cluster", "retention"]

@@ -232,7 +232,11 @@ def test_one_address_from_its_own_side(superset: Superset, store: Store) -> None
         (row,) = query(
             superset, "address", {"columns": [], "metrics": ["host_sent", "host_received"], "filters": filters}
         )["data"]
-        truth = f"SELECT sum(sent_octets), sum(received_octets) FROM v_hosts WHERE host = '{host}' AND ts >= {until - 600} AND ts < {until}"
+        sent, got = "sumIf(o.{}_octets, src = '{h}') + sumIf(o.{}_octets, dst = '{h}')", ("fwd", "rev")
+        truth = (
+            f"SELECT {sent.format(*got, h=host)}, {sent.format(*reversed(got), h=host)} FROM v_observations AS o"
+            f" WHERE canonical AND window_start >= {until - 600} AND window_start < {until}"
+        )
         assert [row["host_sent"], row["host_received"]] == [int(value) for value in store.ask(truth)[0]]
     for host in ("198.51.100.250", "nonsense", "x') OR 1 = 1 --", "\\"):
         filters = [between(until - 600, until), {"col": "host", "op": "IN", "val": [host]}]

@@ -18,7 +18,7 @@ import urllib.request
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "clickhouse"))
-from weir_schema import files
+from weir_schema import files, hourly
 
 PROBES = ["north", "east", "south"]
 INTERVAL = 10
@@ -128,6 +128,8 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
             FROM numbers({count * FLOWS * len(PROBES)}))
         )""",
     )
+    for hour in range(start // 3600 * 3600, start + count * INTERVAL, 3600):
+        execute(url, f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {hourly.correction(hour, hour + 3600)}")
     # The agents' counters, from the same records.
     execute(
         url,

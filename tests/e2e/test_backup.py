@@ -167,6 +167,7 @@ def test_the_jobs_go_on_after_a_restore(stack: RunningStack, store: ClickHouse, 
     assert stack.pid("flink") not in (0, pid)
     sent = publish(stack, store, "after", 3)
     # The views that fill the tiers belong to the tables that are in place now.
+    assert stack.weir("storage", "roll-up").status == 0
     eventually(
         lambda: store.rows("SELECT sum(h.records) AS n FROM flows_hourly AS h WHERE probe = 'after'")[0]["n"] == sent,
         "hourly rows",

@@ -4,9 +4,7 @@ list that is kept for ever is never replaced by a smaller one.
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,12 +13,10 @@ from datetime import UTC, date, datetime
 import pytest
 from rich.console import Console
 
-from harness import RunningStack, eventually
+from harness import RunningStack, emptied, lone_store
 from weir import forget
-from weir.clickhouse import ClickHouse, connect
+from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
-from weir.migrations import migrate
-from weir.services import all_services
 from weir.stages import Stages
 from weir.storage import rollup, service
 from weir.storage.forecast import survey
@@ -36,32 +32,14 @@ def day(ago: int) -> str:
 @pytest.fixture(scope="module")
 def stack() -> Iterator[RunningStack]:
     """Settings of a stack in which only the store runs."""
-    running = RunningStack()
-    running.stack.prepare()
-    (clickhouse,) = [one for one in all_services(running.stack) if one.name == "clickhouse"]
-    log = (running.home / "logs/clickhouse.log").open("w")
-    process = subprocess.Popen(clickhouse.command, env=os.environ | clickhouse.environment, stdout=log, stderr=log)
-    try:
-        admin = connect(running.stack, "admin")
-        eventually(admin.ping, "the store")
-        migrate(admin)
+    with lone_store() as running:
         yield running
-    finally:
-        process.terminate()
-        process.wait(60)
-        running.keep_logs()
-        running.remove()
 
 
 @pytest.fixture
 def store(stack: RunningStack) -> ClickHouse:
     """The store without rows, with all rights."""
-    store = connect(stack.stack, "admin")
-    filled = "SELECT name FROM system.tables WHERE database = 'weir' AND engine LIKE '%MergeTree' AND total_rows > 0"
-    for table in store.execute(filled).split():
-        if table != "schema_migrations":
-            store.execute(f"TRUNCATE TABLE {table} SYNC")
-    return store
+    return emptied(stack)
 
 
 def records(store: ClickHouse, when: str, count: int = 5, src: str = "10.9.0.1", probe: str = "p") -> None:

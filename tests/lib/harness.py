@@ -27,6 +27,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from weir import config, kafka, ledger
 from weir.clickhouse import ClickHouse, connect
+from weir.migrations import migrate
 from weir.services import all_services
 from weir.stack import enrol
 from weir.supervisor import Supervisor
@@ -308,6 +309,52 @@ class RunningStack:
             producer.produce(topic, value, partition=partition)
             producer.poll(0)
         assert producer.flush(30) == 0
+
+
+class LoneStore(RunningStack):
+    """Settings of a stack of which only the store runs."""
+
+    process: subprocess.Popen[bytes]
+
+    def begin(self) -> ClickHouse:
+        """Start the store; a connection with all rights."""
+        (clickhouse,) = [one for one in all_services(self.stack) if one.name == "clickhouse"]
+        with (self.home / "logs/clickhouse.log").open("a") as log:
+            environment = os.environ | clickhouse.environment
+            self.process = subprocess.Popen(clickhouse.command, env=environment, stdout=log, stderr=log)
+        admin = connect(self.stack, "admin")
+        eventually(admin.ping, "the store")
+        return admin
+
+    def kill_store(self) -> None:
+        """End the store as a crash does."""
+        self.process.kill()
+        self.process.wait(60)
+
+
+@contextmanager
+def lone_store() -> Iterator[LoneStore]:
+    """A store alone, with all tables."""
+    running = LoneStore()
+    running.stack.prepare()
+    try:
+        migrate(running.begin())
+        yield running
+    finally:
+        running.process.terminate()
+        running.process.wait(60)
+        running.keep_logs()
+        running.remove()
+
+
+def emptied(stack: RunningStack) -> ClickHouse:
+    """A connection to a store without rows, with all rights."""
+    store = connect(stack.stack, "admin")
+    filled = "SELECT name FROM system.tables WHERE database = 'weir' AND engine LIKE '%MergeTree' AND total_rows > 0"
+    for table in store.execute(filled).split():
+        if table != "schema_migrations":
+            store.execute(f"TRUNCATE TABLE {table} SYNC")
+    return store
 
 
 @contextmanager

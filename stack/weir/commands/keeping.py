@@ -74,7 +74,8 @@ def forget(
     """
     stack = configured()
     store, wanted = connect(stack, "admin", patience=None), forgetting.network(address)
-    with Stages(console) as stages:
+    # The service `storage` writes blocks through a table that comes and goes.
+    with alone(stack), Stages(console) as stages:
         everything = forgetting.search(store, wanted, stages)
     found = [one for one in everything if nat or not one.law]
     stays = forgetting.kept([one for one in everything if one not in found], stack.config.storage.nat_days)

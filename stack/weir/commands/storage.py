@@ -10,7 +10,7 @@ import typer
 from weir import sizing
 from weir.clickhouse import connect
 from weir.commands import configured, console
-from weir.storage import forecast, rollup, service, times
+from weir.storage import forecast, hours, rollup, service, times
 
 
 def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
@@ -30,8 +30,8 @@ def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json",
 def keep(
     every: Annotated[float, typer.Option(min=0, help="Keep running, and repeat after this many minutes.")] = 0,
 ) -> None:
-    """Make room: drop partitions that exceed their tier's age and, if the budget is spent, partitions of tiers that
-    exceed their share. Also write the daily lists.
+    """Write hourly rows and daily lists. Make room: drop partitions that exceed their tier's age and, if the budget is
+    spent, partitions of tiers that exceed their share.
 
     `weir up` runs it as a service (storage.every_minutes).
 
@@ -54,14 +54,28 @@ def roll_up(
         str | None, typer.Option(help="Only this day, such as 2026-11-20; otherwise every day that changed.")
     ] = None,
 ) -> None:
-    """Write the daily lists (talkers_daily, mixes_daily) of finished days. The service does this by itself.
+    """Write the hourly rows of all that is stored, and the daily lists (talkers_daily, mixes_daily) of finished days. The
+    service does this by itself, when late records have come.
 
     Example: weir storage roll-up --day 2026-11-20
     """
     stack = configured()
+    wanted, admin = times.parse_day(day) if day else None, connect(stack, "admin")
     with service.alone(stack):
-        done = list(rollup.roll_up(connect(stack, "admin"), times.parse_day(day) if day else None))
-    print("\n".join(f"{when} {table}: {rows:,} rows" for when, table, rows in done) or "nothing has changed")
+        lines = [f"{hour} flows_hourly: {n:,} records" for hour, n in hours.roll_up(admin, day=wanted, all_now=True)]
+        lines += [f"{when} {table}: {rows:,} rows" for when, table, rows in rollup.roll_up(admin, wanted)]
+    print("\n".join(lines) or "nothing has changed")
+
+
+def write_hours() -> None:
+    """Write the hourly rows of what is stored by now. The service does this every minute; on a cluster, run it from a timer.
+
+    Example: weir storage hours
+    """
+    stack = configured()
+    with service.alone(stack):
+        lines = [f"{hour}: {n:,} records" for hour, n in hours.roll_up(connect(stack, "admin"))]
+    print("\n".join(lines) or "nothing has changed")
 
 
 def plan(

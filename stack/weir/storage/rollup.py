@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
+from weir.storage import hours
 from weir.storage.partitions import partitions
 
 #: Number of hosts per probe and day with their own row in talkers_daily, and per day in national_talkers_daily.
@@ -33,8 +34,7 @@ FROM
     (
         SELECT
             {grouped}, addr, network, max(h.customer) AS customer, max(h.as_number) AS as_number, max(h.country) AS country,
-            sum(sent_packets) AS sp, sum(sent_octets) AS so, sum(received_packets) AS rp, sum(received_octets) AS ro,
-            sum(flows_begun) AS begun, sum(flows_received) AS received
+            {sums}
         FROM hosts_daily AS h
         WHERE day = '{{day}}'
         GROUP BY addr, network{by}
@@ -42,11 +42,30 @@ FROM
 )
 GROUP BY rank{by}
 """
+_SUMS = {
+    "sp": "sent_packets",
+    "so": "sent_octets",
+    "rp": "received_packets",
+    "ro": "received_octets",
+    "begun": "flows_begun",
+    "received": "flows_received",
+}
 _TALKERS_SQL = _LIST_SQL.format(
-    own="probe", shown="probe", partition="PARTITION BY probe", grouped="probe", by=", probe"
+    own="probe",
+    shown="probe",
+    partition="PARTITION BY probe",
+    grouped="probe",
+    by=", probe",
+    sums=", ".join(f"sum({column}) AS {name}" for name, column in _SUMS.items()),
 )
+# Each flow once, however many probes saw it.
 _NATIONAL_SQL = _LIST_SQL.format(
-    own="probes", shown="max(seen)", partition="", grouped="uniqExact(probe) AS seen", by=""
+    own="probes",
+    shown="max(seen)",
+    partition="",
+    grouped="uniqExact(probe) AS seen",
+    by="",
+    sums=", ".join(f"sumIf({column}, NOT duplicate) AS {name}" for name, column in _SUMS.items()),
 )
 
 _MIXES_SQL = """
@@ -77,9 +96,10 @@ class _RollUp:
     lists: dict[str, str]
 
     def fingerprint(self, admin: ClickHouse, day: str, raw_rows: int) -> int:
-        """Changes whenever the source of that day changes: raw records added or dropped, windows written again."""
+        """Changes whenever the source of that day changes: hours rolled up, raw records removed, windows written again."""
         if self.source == "hosts_daily":
-            return raw_rows
+            rolled = f"SELECT sum(cityHash64(hour, until, records, generation)) AS it FROM hours FINAL WHERE toDate(hour) = '{day}'"
+            return (int(admin.rows(rolled)[0]["it"]) + raw_rows) % 2**64
         # The newest versions alone: a merge that removes older ones changes nothing.
         newest = f"SELECT {_WINDOWS_OF} AS list, ts, max(version) AS newest FROM {self.source} WHERE {_of_day(day)} GROUP BY list, ts"
         return int(admin.rows(f"SELECT sum(cityHash64(list, ts, newest)) AS it FROM ({newest})")[0]["it"])
@@ -134,52 +154,31 @@ class _RollUp:
     def _noted(self, day: str) -> str:
         return f"day = '{day}' AND source = '{self.source}'"
 
-    def written(self, admin: ClickHouse, day: str) -> bool:
-        """Whether the lists add up to their source; after a removal they never add up to the raw records."""
-        if self.source != "hosts_daily":
-            return False
-        columns = "sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received"
-        sums = ", ".join(f"sum({column})" for column in columns.split(", "))
-        tables = (self.source, *self.lists)
-        return len({admin.execute(f"SELECT {sums} FROM {table} WHERE day = '{day}'") for table in tables}) == 1
 
-    def complete(self, admin: ClickHouse, day: str) -> bool:
-        """Whether the daily rows include all raw records of the day: a block is in `flows` before the views have filled
-        the other tables, after a crash even long before.
-        """
-        if self.source != "hosts_daily":
-            return True
-        raw = admin.rows(
-            # The projection `stored` answers this.
-            "SELECT sum(p) AS packets FROM (SELECT probe, worker, ts, sum(fwd_packets + rev_packets) AS p FROM flows"
-            f" WHERE toDate(ts) = '{day}' GROUP BY probe, worker, ts)"
-        )
-        sums = " UNION ALL ".join(
-            f"SELECT sum(sent_packets + received_packets) AS packets FROM {table} WHERE day = '{day}'"
-            for table in self.lists
-        )
-        # Each packet counts for its sender and for its receiver.
-        return all(own["packets"] == 2 * raw[0]["packets"] for own in admin.rows(sums))
-
-
-#: After so many seconds without new raw records of a day, its daily rows are complete.
-_SETTLED_S = 3600
 _ROLL_UPS = (
     _RollUp("hosts_daily", {"talkers_daily": _TALKERS_SQL, "national_talkers_daily": _NATIONAL_SQL}),
     _RollUp("mixes", {"mixes_daily": _MIXES_SQL}),
 )
 
 
-def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None) -> Iterator[tuple[str, str, int]]:
+def roll_up(
+    admin: ClickHouse, day: date | None = None, now: float | None = None, *, all_now: bool = True
+) -> Iterator[tuple[str, str, int]]:
     """Write the daily lists of every finished day that changed since they were written, or of one given day.
 
     A day can change as long as its raw records exist, in one partition per day. Windows without raw records are
     added up once. Yields the day, the table and the number of rows, as each is done. An interrupted day is not marked
-    as done and is written again; so is a day whose raw records are newer than the rows that views derived from them. A
-    list whose source has lost rows of the day stays unchanged; if that day was requested, this raises WeirError.
+    as done and is written again. A list whose source has lost rows of the day stays unchanged; if that day was
+    requested, this raises WeirError.
+
+    all_now: write the hourly rows, too; otherwise, days with records that are still missing from them wait.
     """
     moment = time.time() if now is None else now
     today = datetime.fromtimestamp(moment, UTC).date()
+    if all_now:
+        for _ in hours.roll_up(admin, moment, day, all_now=True):
+            pass
+    waiting = {datetime.fromtimestamp(one.hour, UTC).date() for one in hours.changed(admin)}
     raw = {
         date.fromisoformat(f"{one.name[:4]}-{one.name[4:6]}-{one.name[6:]}"): one
         for one in partitions(admin)
@@ -195,19 +194,16 @@ def roll_up(admin: ClickHouse, day: date | None = None, now: float | None = None
         now_is = one.fingerprint(admin, name, of_day.rows if of_day else 0)
         if day is None and (when >= today or noted.get((name, one.source)) == now_is):
             continue
-        if day is None and of_day is None and one.source == "hosts_daily":
+        if day is None and one.source == "hosts_daily" and (of_day is None or when in waiting):
             continue
         if one.shrunk(admin, name):
             if day is None:
                 continue
             lists = ", ".join(one.lists)
             raise WeirError(f"{one.source} no longer holds all of {name}: {lists} stays as it is", status=1)
-        # Begun in an earlier round, and not known to be complete.
-        fresh = day is None and noted.get((name, one.source)) == 0 and one.written(admin, name)
         one.begin(admin, name)
-        written = {} if fresh else {table: _write(admin, table, sql, name) for table, sql in one.lists.items()}
-        if of_day is None or one.complete(admin, name) or moment - of_day.changed > _SETTLED_S:
-            one.done(admin, name, now_is, sum(written.values()))
+        written = {table: _write(admin, table, sql, name) for table, sql in one.lists.items()}
+        one.done(admin, name, now_is, sum(written.values()))
         yield from ((name, table, rows) for table, rows in written.items())
 
 

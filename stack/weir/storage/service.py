@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 
 import prometheus_client
 
@@ -15,8 +16,10 @@ from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.forget import end_left
+from weir.storage import hours
 from weir.storage.forecast import show_octets, survey
 from weir.storage.partitions import (
+    Partition,
     budget,
     columns_held,
     disk,
@@ -44,14 +47,16 @@ def alone(stack: Stack) -> Iterator[None]:
 
 
 def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[str]:
-    """One round: write the daily lists that are due, and drop partitions that are too old or exceed the budget. Yields
-    one line per action."""
+    """One round: write hourly rows and the daily lists that are due, and drop partitions that are too old or exceed the
+    budget. Yields one line per action.
+    """
     moment = time.time() if now is None else now
     failed: WeirError | None = None
     with alone(stack):
         end_left(admin)
         try:
-            for day, table, rows in roll_up(admin, now=moment):
+            _write_hours(admin, moment)
+            for day, table, rows in roll_up(admin, now=moment, all_now=False):
                 yield f"rolled up {day} into {table}: {rows:,} rows"
         except WeirError as error:
             failed = error  # room is made all the same
@@ -64,13 +69,23 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
         days = kept_days(stack)
         law = sum(one.octets for one in found if one.law)
         spent = f"the oldest of a tier beyond its share, the budget is spent{_of_which(law)}"
-        gone_of = due(found, days, allowed, moment, shortage(space))
-        for gone in gone_of:
+        dropped: set[Partition] = set()
+        for gone in due(found, days, allowed, moment, shortage(space)):
             one = gone.partition
+            if one.table == "flows":
+                try:
+                    _before_drop(admin, one, moment)
+                except WeirError as error:
+                    failed = error  # its hourly rows are not written: it stays
+                    continue
+            elif one.tier == "hourly":
+                hours.close(admin, one.begin, one.end)
             drop(admin, one)
+            if one.table == "flows":
+                hours.dropped(admin)
             why = "older than its tier is kept" if gone.why == "age" else spent
+            dropped.add(one)
             yield f"dropped {one.table} {one.name}: {one.rows:,} rows, {show_octets(one.octets)}, {why}"
-        dropped = {gone.partition for gone in gone_of}
         rest = [one for one in found if one not in dropped]
         for old in due_columns(rest, columns_held(admin), days, moment):
             empty(admin, old)
@@ -79,6 +94,22 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
         forget_partitions(admin, {(one.table, one.name) for one in dropped})
     if failed:
         raise failed
+
+
+def _write_hours(admin: ClickHouse, now: float) -> None:
+    """Write hourly rows, the newest first. After an upgrade or a backlog there are many: others wait for the lock, too."""
+    end = time.monotonic() + _HOURS_AT_MOST_S
+    for _ in hours.roll_up(admin, now):
+        if time.monotonic() > end:
+            return
+
+
+def _before_drop(admin: ClickHouse, one: Partition, now: float) -> None:
+    """Roll up what is left of a day of raw records; raises WeirError rather than let it be dropped without."""
+    day = date.fromisoformat(f"{one.name[:4]}-{one.name[4:6]}-{one.name[6:]}")
+    for _ in hours.roll_up(admin, now, day, all_now=True):
+        pass
+    hours.drop_day(admin, day)
 
 
 def _of_which(law: int) -> str:
@@ -95,13 +126,21 @@ _SPENT = prometheus_client.Gauge(
     "weir_storage_budget_spent_timestamp_seconds",
     "Time at which the budget is spent at today's rate; 0: not within 20 years",
 )
+#: Hourly rows are written so often, and for so long at a time.
+_HOURS_EVERY_S = 60
+_HOURS_AT_MOST_S = 60
 _ACTIONS = prometheus_client.Counter("weir_storage_actions", "Days rolled up and partitions dropped", ["action"])
+_BEHIND = prometheus_client.Gauge(
+    "weir_storage_hourly_behind_seconds",
+    "Time for which the oldest records have waited that are not in the hourly rows: minutes in the current hour",
+)
 _FAILED = prometheus_client.Counter("weir_storage_failed_rounds", "Rounds that ended in an error; the log says which")
 _DONE = prometheus_client.Gauge("weir_storage_last_round_timestamp_seconds", "Time of the last successful round")
 
 
 def serve(stack: Stack, every_minutes: float) -> None:
-    """Repeat what `weir storage keep` does until SIGTERM or SIGINT; metrics are on the port `storage_metrics`.
+    """Repeat what `weir storage keep` does until SIGTERM or SIGINT, and write hourly rows every minute between; metrics are
+    on the port `storage_metrics`.
 
     A round that fails, for example because the store is away, is logged, counted and retried in the next round.
     """
@@ -109,25 +148,36 @@ def serve(stack: Stack, every_minutes: float) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     prometheus_client.start_http_server(stack.config.ports.storage_metrics, "127.0.0.1")
+    next_round = 0.0
     while True:
         try:
             admin = connect(stack, "admin")
-            for line in keep(stack, admin):
-                _log(line)
-                _ACTIONS.labels(line.split()[0]).inc()
-            seen = survey(stack, admin)
-            for tier in seen.tiers:
-                _SIZE.labels(tier.tier).set(tier.octets)
-            _BUDGET.set(seen.budget)
-            _BEYOND.set(seen.beyond)
-            _FREE.set(seen.disk.free)
-            _SPENT.set(seconds(seen.full) if seen.full else 0)
-            _DONE.set_to_current_time()
+            if time.monotonic() >= next_round:
+                next_round = time.monotonic() + every_minutes * 60
+                _round(stack, admin)
+            else:
+                with alone(stack):
+                    _write_hours(admin, time.time())
+            _BEHIND.set(hours.behind_s(admin, time.time()))
         except WeirError as error:
             _FAILED.inc()
             _log(str(error))
-        if stopping.wait(every_minutes * 60):
+        if stopping.wait(min(_HOURS_EVERY_S, every_minutes * 60)):
             return
+
+
+def _round(stack: Stack, admin: ClickHouse) -> None:
+    for line in keep(stack, admin):
+        _log(line)
+        _ACTIONS.labels(line.split()[0]).inc()
+    seen = survey(stack, admin)
+    for tier in seen.tiers:
+        _SIZE.labels(tier.tier).set(tier.octets)
+    _BUDGET.set(seen.budget)
+    _BEYOND.set(seen.beyond)
+    _FREE.set(seen.disk.free)
+    _SPENT.set(seconds(seen.full) if seen.full else 0)
+    _DONE.set_to_current_time()
 
 
 def _log(line: str) -> None:

@@ -1,5 +1,5 @@
-SELECT day, formatReadableSize(sum(sent_octets)) AS sent, formatReadableSize(sum(received_octets)) AS received,
-    sum(flows_begun) AS flows_begun, sum(flows_received) AS flows_received, groupUniqArray(probe) AS probes
+SELECT day, formatReadableSize(sumIf(sent_octets, canonical)) AS sent, formatReadableSize(sumIf(received_octets, canonical)) AS received,
+    sumIf(flows_begun, canonical) AS flows_begun, sumIf(flows_received, canonical) AS flows_received, groupUniqArray(probe) AS probes
 FROM v_host_days
 WHERE addr = toIPv6('192.0.2.5')
 GROUP BY day

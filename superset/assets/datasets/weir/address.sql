@@ -1,5 +1,6 @@
 {% set host = chosen_host(filter_values) -%}
--- Flow records of one address, seen from its side. Without a choice: the address with most octets in the time range.
+-- Flow records of one address, seen from its side. Without a choice: the address with most octets in the time
+-- range. A flow that several probes saw counts once, or, where probes are chosen, for each of them.
 WITH toIPv6OrDefault(ifNull({{ host }}, '')) AS asked
 SELECT
     {{ point('r.ts') }} AS ts,
@@ -23,7 +24,12 @@ SELECT
     sum(if(r.src_addr = asked, r.rev_octets, r.fwd_octets)) AS received_octets,
     sum(r.fwd_packets + r.rev_packets) AS packets,
     max(r.last_seen) AS last_seen
-FROM v_records AS r
-WHERE (r.src_addr = asked OR r.dst_addr = asked)
-  AND {{ within_points('r.ts', from_dttm, to_dttm) }}
+FROM
+(
+    SELECT *, o.record_kind = 'overflow' OR o.probe = argMin(o.probe, o.place) OVER (PARTITION BY o.flow) AS canonical
+    FROM v_records AS o
+    WHERE (o.src_addr = asked OR o.dst_addr = asked)
+      AND {{ within_points('o.ts', from_dttm, to_dttm) }}
+) AS r
+WHERE {{ counting(filter_values, 'r') }}
 GROUP BY ts, bucket_s, probe, host, peer, peer_link, peer_as, peer_country, peer_customer, role, protocol, port, application, server_name, dns_query, src_port, flow_start

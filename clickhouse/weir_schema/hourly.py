@@ -1,0 +1,144 @@
+"""Hourly rows of raw records, in SQL: which record of a flow counts if several probes saw it, and what a range of records
+adds to `flows_hourly`. This is pure text; `weir storage` sends it.
+
+In each window of 30 s one probe's records of a flow count, those that the view `v_observations` calls canonical. The
+others are kept as duplicates, in rows of their own: a sum over one probe takes both.
+"""
+
+from __future__ import annotations
+
+#: The key of an hourly row.
+KEY = (
+    *("src_addr", "dst_addr", "protocol", "port", "ts", "probe", "folded", "record_kind", "src_prefix", "dst_prefix"),
+    *("duplicate", "generation"),
+)
+#: What rows of one key have in common, or nearly so: of several values the highest.
+SAME = (
+    *("src_customer", "dst_customer", "src_as", "dst_as", "src_country", "dst_country", "site_direction"),
+    *("nation_direction", "application_id"),
+)
+#: What is added up.
+SUMS = (
+    *("records", "flows", "fwd_packets", "fwd_octets", "rev_packets", "rev_octets", "fwd_tcp_syn", "rev_tcp_rst"),
+)
+COLUMNS = ", ".join((*KEY, *SAME, *SUMS))
+
+#: The same for all records of a flow in its window of 30 s.
+_FLOW = "weir_flow(ts, record_kind, protocol, src_addr, src_port, dst_addr, dst_port)"
+#: The lowest counts: as in v_observations, in one number, whose last 29 bits are the probe. `numbers` has the first bit and
+#: the last ones of each probe.
+_PLACE = """transform(toString(probe), numbers.1, numbers.2, toUInt64(0)) + bitShiftLeft(toUInt64(greatest(sampling_rate, 1)), 31)
+        + if(site_direction NOT IN ('out', 'internal'), 1073741824, 0) + if(site_direction NOT IN ('in', 'internal'), 536870912, 0)"""
+_NUMBERS = """SELECT (
+        arrayPushFront(groupArray(name), ''),
+        arrayPushFront(arrayMap((one_way, place) -> bitShiftLeft(toUInt64(one_way), 63) + place, groupArray(one_way), arrayEnumerate(groupArray(name))), toUInt64(0)))
+    FROM
+    (
+        SELECT toString(probe) AS name, dictGetOrDefault('probe_places', 'one_way', tuple(name), false) AS one_way FROM flows
+        WHERE ts >= {} AND ts < {} GROUP BY name
+        ORDER BY dictGetOrDefault('probe_places', 'rank', tuple(name), toUInt32(100)), name
+    )"""
+_PROBE = 2**29 - 1
+#: Records of one flow are in one part, and so are those of one hourly row: a /16 of IPv4 or a /48 whole.
+_NETWORK = "IPv6CIDRToRange({0}, if({0} BETWEEN toIPv6('::ffff:0.0.0.0') AND toIPv6('::ffff:255.255.255.255'), toUInt8(112), toUInt8(48))).1"
+_PART = f"(cityHash64({_NETWORK.format('src_addr')}) + cityHash64({_NETWORK.format('dst_addr')})) % {{0}} = {{1}}"
+
+
+_KEY_OF_RECORD = """f.src_addr AS src_addr, if(folded, weir_network(f.dst_addr, f.ip_version), f.dst_addr) AS dst_addr,
+    f.protocol AS protocol, weir_kept_port(f.service, f.record_kind, f.protocol, f.dst_port) AS port, toStartOfHour(f.ts) AS ts,
+    f.probe AS probe,
+    weir_unanswered(f.record_kind, f.rev_packets, f.protocol, f.fwd_packets, f.fwd_tcp_syn, f.dst_port, f.probe) AS folded,
+    f.record_kind AS record_kind, f.src_prefix AS src_prefix, f.dst_prefix AS dst_prefix"""
+_SAME_OF_RECORD = ", ".join(f"max(f.{name}) AS {name}" for name in SAME)
+
+
+def _part(part: int, parts: int) -> str:
+    return "1" if parts == 1 else _PART.format(parts, part)
+
+
+def _time(moment: int) -> str:
+    return f"toDateTime({moment}, 'UTC')"
+
+
+def rows(begin: int, end: int, generation: int = 0, part: int = 0, parts: int = 1, *, join: bool = False) -> str:
+    """A SELECT of the hourly rows (`COLUMNS`) of raw records from `begin` to `end`, seconds, multiples of 30: of one of
+    `parts` of the addresses.
+
+    join: several probes see one direction only. If no other probe saw a flow, the direction that the best of them did not
+    see counts, too, from the best of those that saw it; the windows do the same.
+    """
+    where = f"ts >= {_time(begin)} AND ts < {_time(end)} AND {_part(part, parts)}"
+    numbers = _NUMBERS.format(_time(begin), _time(end))
+    records = f"""(
+    SELECT *, first_seen, flow_start, (src_addr, src_port) <= (dst_addr, dst_port) AS upwards,
+        {_FLOW} AS flow,
+        {_PLACE} AS place
+    FROM flows WHERE {where}
+)"""
+    one_each = f"""WITH ({numbers}) AS numbers
+SELECT
+    {_KEY_OF_RECORD},
+    CAST(f.record_kind = 'flow' AND b.best != 0 AND bitAnd(b.best, {_PROBE}) != bitAnd(f.place, {_PROBE}), 'Bool') AS duplicate,
+    toUInt16({generation}) AS generation, {_SAME_OF_RECORD},
+    count() AS records, countIf(f.record_kind = 'flow' AND f.first_seen = f.flow_start) AS flows,
+    sum(f.fwd_packets) AS fwd_packets, sum(f.fwd_octets) AS fwd_octets, sum(f.rev_packets) AS rev_packets,
+    sum(f.rev_octets) AS rev_octets, sum(f.fwd_tcp_syn) AS fwd_tcp_syn, sum(f.rev_tcp_rst) AS rev_tcp_rst
+FROM {records} AS f
+GLOBAL ANY LEFT JOIN
+(
+    SELECT flow, min(place) AS best FROM {records} WHERE record_kind = 'flow'
+    GROUP BY flow HAVING min(bitAnd(place, {_PROBE})) != max(bitAnd(place, {_PROBE}))
+) AS b ON b.flow = f.flow
+GROUP BY {", ".join(KEY)}"""
+    if not join:
+        return one_each
+    # The other direction is taken from its duplicates and counted.
+    taken = ", ".join(
+        f"sumIf(f.{name}, {name[:3]}_counts) AS {name}_, if(duplicate, toUInt64(negate({name}_)), {name}_) AS {name}"
+        for name in SUMS[2:]
+    )
+    names = ", ".join((*KEY, *SAME, *SUMS))
+    joined = f"""WITH ({numbers}) AS numbers
+SELECT
+    {_KEY_OF_RECORD}, f.duplicate AS duplicate,
+    toUInt16({generation}) AS generation, {_SAME_OF_RECORD}, toUInt64(0) AS records, toUInt64(0) AS flows, {taken}
+FROM
+(
+    SELECT f.*, arrayJoin([false, true]) AS duplicate,
+        if(f.upwards, o.up, o.down) = bitAnd(f.place, {_PROBE}) AND f.fwd_packets > 0 AS fwd_counts,
+        if(f.upwards, o.down, o.up) = bitAnd(f.place, {_PROBE}) AND f.rev_packets > 0 AS rev_counts
+    FROM {records} AS f
+    GLOBAL INNER JOIN
+    (
+        SELECT flow, bitAnd(min(place), {_PROBE}) AS best,
+            if(has(groupUniqArrayIf(bitAnd(place, {_PROBE}), sent > 0) AS of_up, best), 0, bitAnd(minIf(place, sent > 0), {_PROBE})) AS up,
+            if(has(groupUniqArrayIf(bitAnd(place, {_PROBE}), got > 0) AS of_down, best), 0, bitAnd(minIf(place, got > 0), {_PROBE})) AS down
+        FROM (SELECT flow, place, if(upwards, fwd_packets, rev_packets) AS sent, if(upwards, rev_packets, fwd_packets) AS got FROM {records} WHERE record_kind = 'flow')
+        GROUP BY flow HAVING min(place) >= {2**63} AND up + down > 0
+    ) AS o ON o.flow = f.flow
+    WHERE f.record_kind = 'flow' AND (fwd_counts OR rev_counts)
+) AS f
+GROUP BY {", ".join(KEY)}"""
+    return f"SELECT {names} FROM ({one_each}) UNION ALL SELECT {names} FROM ({joined})"
+
+
+def correction(
+    hour: int, end: int, generation: int = 0, part: int = 0, parts: int = 1, *, join: bool = False
+) -> str:
+    """A SELECT of the rows (`COLUMNS`) that make the rows of an hour those of its raw records before `end`: each sum is
+    the difference. Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
+    """
+    same = ", ".join(f"max(w.{name}) AS {name}" for name in SAME)
+    sums = ", ".join(f"sum(w.{name}) AS {name}" for name in SUMS)
+    changed = " OR ".join(f"{name} != 0" for name in SUMS)
+    less = ", ".join(f"toUInt64(negate(h.{name})) AS {name}" for name in SUMS)
+    held = f"FROM flows_hourly AS h WHERE ts = {_time(hour)} AND generation = {generation} AND {_part(part, parts)}"
+    return f"""SELECT {", ".join(KEY)}, {same}, {sums}
+FROM
+(
+    SELECT {COLUMNS} FROM ({rows(hour, end, generation, part, parts, join=join)})
+    UNION ALL
+    SELECT {", ".join((*KEY, *SAME))}, {less} {held}
+) AS w
+GROUP BY {", ".join(KEY)}
+HAVING {changed}"""

@@ -1,0 +1,269 @@
+"""Hourly rows of the raw records, each flow counted once: what `weir storage` does every minute.
+
+Which probe's records of a flow count is known when all have reported, so the store's views cannot fill the hourly tables
+from each block that comes. Instead, minutes after their end, the service adds the intervals of the current hour. If
+more records of what is written come later, it writes, once no more come, the difference between what the hour has and
+what it should have. Nothing is written twice or lost, whenever the service or the store is killed: each block is
+first made in a table of its own, then noted with a token, then written under this token.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+
+from weir.clickhouse import ClickHouse
+from weir.schema import hourly
+from weir.storage.times import DAY_S, iso, seconds
+
+HOUR_S = 3600
+#: An interval is rolled up so many seconds after its end: the records of nearly all probes are stored by then.
+_DELAY_S = 120
+#: Late records are added when for so long no more came, or when they have waited for an hour: windows take them for as long.
+_SETTLED_S = 300
+#: Records that are rolled up in one statement: it keeps a row of each in memory.
+PART = 1_000_000
+
+_ENDED = ("dropping", "closed")
+_STAGED = "hours_staged"
+_SPILL = {"max_bytes_before_external_group_by": "500000000", "max_bytes_before_external_sort": "500000000"}
+#: One block, whatever its size: a token stands for one block. A view that repeats it knows it by the same token.
+_ONE_BLOCK = {
+    "max_threads": "1",
+    "max_insert_threads": "1",
+    "min_insert_block_size_rows": "1000000000000",
+    "min_insert_block_size_bytes": "1000000000000",
+    "deduplicate_blocks_in_dependent_materialized_views": "1",
+    "optimize_on_insert": "0",
+}
+
+
+@dataclass(frozen=True)
+class Hour:
+    """What is noted of an hour; times in seconds."""
+
+    hour: int
+    until: int
+    records: int = 0
+    generation: int = 0
+    state: str = "done"
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """An hour of which more records arrived than are in its rows, or that is not noted (`was` is None)."""
+
+    hour: int
+    was: Hour | None
+    arrived: int  # records
+    written: int  # of these, those before `was.until`
+    before: int  # of these, those before the moment that is asked for
+    waits_since: int
+    last: int
+
+
+def noted(admin: ClickHouse, where: str = "1") -> list[Hour]:
+    """What is noted of hours."""
+    columns = "toUnixTimestamp(hour) AS hour, toUnixTimestamp(until) AS until, records, generation, toString(state) AS state, token"
+    return [
+        Hour(**row)
+        for row in admin.rows(f"SELECT {columns} FROM (SELECT * FROM hours FINAL) AS h WHERE {where} ORDER BY hour")
+    ]
+
+
+def changed(admin: ClickHouse, day: date | None = None, before: int = 0, of_current: int = 0) -> list[Changed]:
+    """Hours (of a day) of which records arrived that are not in the hourly rows, the newest first. before, of_current: moments, seconds, of
+    which the second is for the hour that it is in.
+    """
+    current = f"if(a.hour = toDateTime({of_current // HOUR_S * HOUR_S}, 'UTC'), {of_current}, {before})"
+    of_day = f"WHERE toDate(ts) = '{day}'" if day else ""
+    sums = (
+        "SELECT a.hour AS of, any(h.known) AS known, any(h.until) AS noted_until, any(h.records) AS noted_records,"
+        " any(h.generation) AS generation, toString(any(h.state)) AS state, any(h.noted_at) AS noted_at,"
+        " sum(a.records) AS arrived, sumIf(a.records, a.ts < h.until) AS written,"
+        f" sumIf(a.records, toUnixTimestamp(a.ts) < {current}) AS before, min(a.first) AS first, max(a.last) AS last"
+        f" FROM (SELECT ts, toStartOfHour(ts) AS hour, records, first, last FROM arrivals {of_day}) AS a"
+        " LEFT JOIN (SELECT *, true AS known FROM hours FINAL) AS h ON h.hour = a.hour GROUP BY a.hour"
+    )
+    rows = admin.rows(
+        "SELECT toUnixTimestamp(of) AS hour, known, toUnixTimestamp(noted_until) AS until, noted_records AS records,"
+        " generation, state, arrived, written, before, toUnixTimestamp(if(known, toDateTime(noted_at), first)) AS waits_since,"
+        f" toUnixTimestamp(last) AS last FROM ({sums})"
+        " WHERE NOT known OR state = 'unfinished' OR (state = 'done' AND arrived != noted_records) ORDER BY hour DESC"
+    )
+    return [
+        Changed(
+            row["hour"],
+            Hour(row["hour"], row["until"], row["records"], row["generation"], row["state"]) if row["known"] else None,
+            *(row[name] for name in ("arrived", "written", "before", "waits_since", "last")),
+        )
+        for row in rows
+    ]
+
+
+def roll_up(
+    admin: ClickHouse, now: float | None = None, day: date | None = None, *, all_now: bool = False
+) -> Iterator[tuple[str, int]]:
+    """Bring the hourly rows (of a day) up to date. Yields each hour and its number of records, when it is written.
+
+    all_now: everything that is stored, instead of waiting for late records.
+    """
+    moment = time.time() if now is None else now
+    _finish(admin)
+    current = int(moment if all_now else moment - _DELAY_S) // 60 * 60 + (60 if all_now else 0)
+    before = 2**32 - 1 if all_now else current
+    for one in changed(admin, day, before, current):
+        until = min(current if one.hour == current // HOUR_S * HOUR_S else before, one.hour + HOUR_S)
+        if _write_hour(admin, one, until, moment, all_now=all_now):
+            yield iso(one.hour) or "", one.before
+
+
+def drop_day(admin: ClickHouse, day: date) -> None:
+    """Note that the raw records of a day are being dropped: its hourly rows are final, and records that come later make
+    rows of their own. To be followed by `dropped`, at once or after a kill.
+    """
+    begin = seconds(day)
+    for one in noted(admin, f"hour >= {begin} AND hour < {begin + DAY_S}"):
+        if one.state != "dropping":
+            _note(admin, replace(one, state="dropping", generation=one.generation + 1, until=one.hour + HOUR_S))
+
+
+def dropped(admin: ClickHouse) -> None:
+    """Drop what `drop_day` noted."""
+    begun = noted(admin, "state = 'dropping'")
+    for name in sorted({datetime.fromtimestamp(one.hour, UTC).strftime("%Y%m%d") for one in begun}):
+        admin.execute(f"ALTER TABLE flows DROP PARTITION {name}", max_partition_size_to_drop="0")
+    for one in begun:
+        _note(admin, replace(one, state="done"))
+
+
+def close(admin: ClickHouse, begin: int, end: int) -> None:
+    """Note that the hourly rows of a time are dropped. While raw records of an hour are left, nothing more is added to it: they
+    would all come back.
+    """
+    raw = f"SELECT DISTINCT toUnixTimestamp(toStartOfHour(ts)) AS hour FROM flows WHERE ts >= {begin} AND ts < {end}"
+    left = {row["hour"] for row in admin.rows(raw)}
+    for one in noted(admin, f"hour >= {begin} AND hour < {end}"):
+        if one.hour in left and one.state not in _ENDED:
+            _note(admin, replace(one, state="closed"))
+
+
+def behind_s(admin: ClickHouse, now: float) -> float:
+    """Seconds for which the oldest records have waited that are not in the hourly rows; 0 without any."""
+    return max((now - one.waits_since for one in changed(admin)), default=0.0)
+
+
+# ---- one hour ----
+
+
+def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_now: bool) -> bool:
+    """Write what an hour lacks before `until`, or find that it is too early to."""
+    was = one.was
+    if not one.before or until <= one.hour:
+        return False
+    ripe = all_now or now - one.last >= _SETTLED_S or now - one.waits_since >= HOUR_S
+    if was is None:
+        if until == one.hour + HOUR_S and not ripe:
+            return False  # an hour that is over, and more of it is coming
+        held, raw = _rows_of(admin, one.hour)
+        if held > raw:
+            # Rows of an earlier version, made of more records than are left: they stay as they are.
+            _note(admin, Hour(one.hour, one.hour + HOUR_S, one.arrived, state="closed"))
+            return False
+        if held:
+            _correct(admin, replace(Hour(one.hour, until), records=one.before))
+        else:
+            _append(admin, Hour(one.hour, one.hour), until)
+        return True
+    if was.state == "unfinished" or (ripe and one.written != was.records):
+        _correct(admin, replace(was, until=max(until, was.until), records=max(one.before, one.written)))
+        return True
+    if until <= was.until or one.before <= one.written:
+        return False  # only late records, of which more may come
+    _append(admin, was, until)
+    return True
+
+
+def _append(admin: ClickHouse, was: Hour, until: int) -> None:
+    """Write the next minutes of an hour, as many in a block as have no more than `PART` records."""
+    minutes = admin.rows(
+        "SELECT toUnixTimestamp(a.ts) AS minute, sum(a.records) AS records FROM arrivals AS a"
+        f" WHERE toUnixTimestamp(a.ts) >= {was.until} AND toUnixTimestamp(a.ts) < {until} GROUP BY minute ORDER BY minute"
+    )
+    records = 0
+    for at, row in enumerate(minutes):
+        records += row["records"]
+        if at + 1 < len(minutes) and records + minutes[at + 1]["records"] <= PART:
+            continue
+        end = minutes[at + 1]["minute"] if at + 1 < len(minutes) else until
+        then = replace(was, until=end, records=was.records + records)
+        _write(admin, then, hourly.rows(was.until, end, was.generation, join=_one_way(admin)))
+        was, records = then, 0
+
+
+def _correct(admin: ClickHouse, then: Hour) -> None:
+    """Write what the whole hour lacks, some of the addresses at a time."""
+    parts = -(-then.records // PART)
+    for part in range(parts):
+        state = "done" if part == parts - 1 else "unfinished"
+        rows = hourly.correction(then.hour, then.until, then.generation, part, parts, join=_one_way(admin))
+        _write(admin, replace(then, state=state), rows)
+
+
+def _write(admin: ClickHouse, then: Hour, rows: str) -> None:
+    """Write a block, and note the hour as it is then."""
+    admin.execute(f"DROP TABLE IF EXISTS {_STAGED} SYNC")
+    admin.execute(
+        f"CREATE TABLE {_STAGED} AS flows_hourly ENGINE = MergeTree PRIMARY KEY () ORDER BY ()"
+        " COMMENT 'A block of hourly rows that is being written'"
+    )
+    admin.execute(f"INSERT INTO {_STAGED} ({hourly.COLUMNS}) {rows}", **_SPILL)
+    token = f"hours/{then.hour}/{secrets.token_hex(8)}/{then.state}"
+    _note(admin, replace(then, state="applying", token=token))
+    _apply(admin, replace(then, token=token))
+
+
+def _apply(admin: ClickHouse, then: Hour) -> None:
+    admin.execute(
+        f"INSERT INTO flows_hourly ({hourly.COLUMNS}) SELECT {hourly.COLUMNS} FROM {_STAGED}",
+        insert_deduplication_token=then.token,
+        **_ONE_BLOCK,
+    )
+    _note(admin, then)
+    admin.execute(f"DROP TABLE IF EXISTS {_STAGED} SYNC")
+
+
+def _finish(admin: ClickHouse) -> None:
+    """Finish what a kill broke off."""
+    for one in noted(admin, "state = 'applying'"):
+        if admin.rows(f"SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = '{_STAGED}'"):
+            # The block may have been written, in part or whole; its token tells the engine what is left to write.
+            _apply(admin, replace(one, state=one.token.rpartition("/")[2]))
+        else:
+            _note(admin, replace(one, state="unfinished"))
+    dropped(admin)
+
+
+def _note(admin: ClickHouse, one: Hour) -> None:
+    admin.execute(
+        "INSERT INTO hours (hour, until, records, generation, state, token, noted_at) VALUES"
+        f" ({one.hour}, {one.until}, {one.records}, {one.generation}, '{one.state}', '{one.token}', now64(6))",
+        insert_deduplicate="0",
+    )
+
+
+def _one_way(admin: ClickHouse) -> bool:
+    """Whether several probes see one direction only."""
+    return bool(admin.rows("SELECT count() > 1 AS several FROM v_probes WHERE one_way")[0]["several"])
+
+
+def _rows_of(admin: ClickHouse, hour: int) -> tuple[int, int]:
+    """Records of an hour that are in the hourly rows, and raw ones."""
+    moment = f"toDateTime({hour}, 'UTC')"
+    held = admin.rows(f"SELECT sum(h.records) AS n FROM flows_hourly AS h WHERE ts = {moment}")
+    raw = admin.rows(f"SELECT count() AS n FROM flows WHERE ts >= {moment} AND ts < {moment} + INTERVAL 1 HOUR")
+    return held[0]["n"], raw[0]["n"]

@@ -1,0 +1,79 @@
+"""The datasets of single records count a flow that several probes saw once, and for each probe where probes are chosen."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from weir_schema import hourly
+
+import testdata
+import weir_assets
+import weir_templates
+from conftest import PASSWORDS, Store
+
+#: AS that no other test names.
+AS = 65_111
+
+
+def rendered(name: str, begin: int, end: int, **filters: list[str]) -> str:
+    """The SQL of a dataset as Superset asks it. Its templates set values and print them."""
+    text = (weir_assets.FOLDER / f"datasets/weir/{name}.sql").read_text()
+    names: dict[str, Any] = {
+        **weir_templates.FUNCTIONS,
+        "filter_values": lambda column: filters.get(column, []),
+        "from_dttm": datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
+        "to_dttm": datetime.fromtimestamp(end, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
+    }
+    for name_set, value in re.findall(r"{% set (\w+) = (.+?) -?%}", text):
+        names[name_set] = eval(value, names)
+    text = re.sub(r"{%.+?%}\s*", "", text)
+    return re.sub(r"{{ (.+?) }}", lambda found: str(eval(found[1], names)), text)
+
+
+@pytest.fixture(scope="module")
+def seen(store: Store) -> int:
+    """A moment in which three probes saw a flow of 10 intervals, one of them from its other end, and one a flow of its own."""
+    moment = store.until // 600 * 600 - 600
+    password = PASSWORDS["WEIR_PASSWORD_ADMIN"]
+    for probe, src, dst, ports in (
+        ("north", "10.77.0.1", "203.0.113.77", (4000, 443)),
+        ("south", "10.77.0.1", "203.0.113.77", (4000, 443)),
+        ("west", "203.0.113.77", "10.77.0.1", (443, 4000)),
+        ("west", "10.77.0.1", "203.0.113.77", (4001, 443)),
+    ):
+        testdata.execute(
+            store.url,
+            "INSERT INTO flows (ts, interval_ms, probe, src_addr, dst_addr, src_port, dst_port, protocol, ip_version, fwd_packets,"
+            f" fwd_octets, rev_packets, rev_octets, src_as, dst_as) SELECT {moment} + 10 * number, 10000, '{probe}',"
+            f" '::ffff:{src}', '::ffff:{dst}', {ports[0]}, {ports[1]}, 6, 4, 1, 100, 1, 100, {AS}, {AS} FROM numbers(10)",
+            password=password,
+        )
+    for hour in {moment // 3600 * 3600, (moment + 99) // 3600 * 3600}:
+        rows = hourly.correction(hour, hour + 3600)
+        testdata.execute(store.url, f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {rows}", password=password)
+    return moment
+
+
+@pytest.mark.parametrize(
+    ("name", "sums", "where"),
+    [
+        ("as_applications", "sum(octets)", f"position(as_label, '{AS}') > 0"),
+        ("address", "sum(sent_octets + received_octets)", "1"),
+        ("host_days", "sum(sent_octets + received_octets)", "1"),
+    ],
+)
+def test_a_dataset_counts_each_flow_once(store: Store, seen: int, name: str, sums: str, where: str) -> None:
+    def octets(**filters: list[str]) -> int:
+        sql = rendered(name, seen, seen + 600, host=["10.77.0.1"], **filters)
+        # The dashboard adds the filter on probes to the query.
+        chosen = f" AND probe IN {tuple(filters['probe'])}" if filters else ""
+        return int(store.ask(f"SELECT {sums} FROM ({sql}) WHERE {where}{chosen}")[0][0])
+
+    flow = 10 * 200
+    assert octets() == 2 * flow
+    assert octets(probe=["north", "none"]) == flow
+    assert octets(probe=["south", "none"]) == flow
+    assert octets(probe=["west", "none"]) == 2 * flow
