@@ -178,8 +178,9 @@ fn ethernet(data: &[u8], start: usize, vlan: u16) -> Link {
 fn pseudowire(data: &[u8], at: usize) -> Option<usize> {
     match *data.get(at)? >> 4 {
         4 if has_checksum(data, at) => None,
+        _ if holds_ip(data, at) => Some(at),
         0 if holds_ip(data, at + 4) => Some(at + 4),
-        _ => Some(at).filter(|&at| holds_ip(data, at)),
+        _ => None,
     }
 }
 

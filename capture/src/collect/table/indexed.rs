@@ -45,6 +45,11 @@ impl<T: Copy + Eq + Hash> Indexed<T> {
         place
     }
 
+    /// All values, in the order of their indices.
+    pub(super) fn all(&self) -> &[T] {
+        &self.all
+    }
+
     /// Takes all values, in the order of their indices.
     pub(super) fn take(&mut self) -> Vec<T> {
         self.places.clear();

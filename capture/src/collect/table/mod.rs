@@ -119,17 +119,23 @@ impl Table {
     pub fn take(&mut self) -> Vec<Flows> {
         self.settle();
         self.entries = 0;
-        let origins: Arc<[Origin]> = self.origins.take().into();
-        let routes: Arc<[Route]> = self.routes.take().into();
-        let flows = self.flows.drain(..);
-        flows
-            .map(|(start_ms, cells)| Flows {
-                start_ms,
-                cells,
-                origins: Arc::clone(&origins),
-                routes: Arc::clone(&routes),
-            })
-            .collect()
+        let (origins, routes) = (self.origins.take(), self.routes.take());
+        together(self.flows.drain(..), &origins.into(), &routes.into())
+    }
+
+    /// Takes flows of a full table: those of closed intervals alone, which have been published before in part, if the
+    /// flows of the open one fill at most half of the table; else all.
+    pub fn take_full(&mut self) -> Vec<Flows> {
+        self.settle();
+        let most = self.options.max_entries;
+        let open = self.flows.last().filter(|(start_ms, _)| *start_ms == self.open_ms);
+        let (intervals, kept) = open.map_or((0, 0), |(_, cells)| (1, cells.len()));
+        if 2 * kept > most || self.origins.len().max(self.routes.len()) >= most {
+            return self.take();
+        }
+        self.entries = kept;
+        let closed = ..self.flows.len() - intervals;
+        together(self.flows.drain(closed), &self.origins.all().into(), &self.routes.all().into())
     }
 
     /// Returns the memory of published flows.
@@ -232,6 +238,12 @@ impl Table {
         }
         self.pending.clear();
     }
+}
+
+/// The flows of intervals, with the lists that their indices are of.
+fn together(flows: impl Iterator<Item = (i64, Cells)>, origins: &Arc<[Origin]>, routes: &Arc<[Route]>) -> Vec<Flows> {
+    let of = |(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(origins), routes: Arc::clone(routes) };
+    flows.map(of).collect()
 }
 
 /// The key of a record, and the end that is its source.

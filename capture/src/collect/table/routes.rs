@@ -47,6 +47,11 @@ impl Routes {
         Some(seen.index).filter(|&index| index != NO_ROUTE)
     }
 
+    /// All routes, in the order of their indices.
+    pub(super) fn all(&self) -> &[Route] {
+        self.all.all()
+    }
+
     /// Takes all routes, in the order of their indices.
     pub(super) fn take(&mut self) -> Vec<Route> {
         self.seen.clear();
