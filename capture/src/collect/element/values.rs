@@ -283,7 +283,8 @@ impl<'a> Values<'a> {
     #[cold]
     fn framed(&mut self, shape: &Shape, moment: &Moment, limits: &DecodeLimits) -> Result<bool, Refusal> {
         let link = shape.frame.ok_or(Refusal::NoAddress)?;
-        let read = frame::read(link, self.frame, self.frame_size)?;
+        let mut read = Imported::default();
+        frame::read(link, self.frame, self.frame_size, &mut read)?;
         let (first_ms, last_ms, mended) = self.times(shape, moment, limits);
         self.record = Imported {
             vlan: if read.vlan == 0 { self.record.vlan } else { read.vlan },
