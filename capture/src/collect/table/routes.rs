@@ -39,7 +39,7 @@ impl Routes {
         if self.seen.is_empty() {
             self.seen.resize(SEEN, Seen::default());
         }
-        let seen = &mut self.seen[self.hasher.hash_one(&raw) as usize % SEEN];
+        let seen = &mut self.seen[self.hasher.hash_one(raw) as usize % SEEN];
         if seen.raw != raw {
             let index = routed.read().map_or(NO_ROUTE, |route| self.all.index(route));
             *seen = Seen { raw, index };
