@@ -27,13 +27,18 @@ impl Spread {
             return (self.packets, self.octets);
         }
         // Octets without packets are as one packet.
-        let steps = u128::from(self.packets.saturating_sub(1));
-        let (passed, lasted) = ((end_ms - self.first_ms) as u128, (self.last_ms - self.first_ms) as u128);
+        let steps = self.packets.saturating_sub(1);
+        let (passed, lasted) = (end_ms.abs_diff(self.first_ms), self.last_ms.abs_diff(self.first_ms));
         // Packet k is at first + k * lasted / steps.
-        let packets = (passed * steps).div_ceil(lasted).max(1).min(u128::from(self.packets)) as u64;
-        let octets = match self.packets {
-            0 => self.octets,
-            all => (u128::from(self.octets) * u128::from(packets) / u128::from(all)) as u64,
+        let packets = match passed.checked_mul(steps) {
+            Some(product) => product.div_ceil(lasted),
+            None => (u128::from(passed) * u128::from(steps)).div_ceil(lasted.into()) as u64,
+        };
+        let packets = packets.max(1).min(self.packets);
+        let octets = match (self.packets, self.octets.checked_mul(packets)) {
+            (0, _) => self.octets,
+            (all, Some(product)) => product / all,
+            (all, None) => (u128::from(self.octets) * u128::from(packets) / u128::from(all)) as u64,
         };
         (packets, octets)
     }

@@ -28,7 +28,7 @@ impl Checksum {
         else {
             return Checksum::Unchecked;
         };
-        if ip.version == 4 && folded(sum(header)) != 0xffff {
+        if ip.version == 4 && !is_right(header) {
             return Checksum::BadIp;
         }
         let field = match ip.protocol {
@@ -52,6 +52,11 @@ impl Checksum {
         };
         if folded(pseudo + sum(layer4)) == 0xffff { Checksum::Good } else { Checksum::BadLayer4 }
     }
+}
+
+/// Whether an IPv4 header agrees with its checksum.
+pub(super) fn is_right(header: &[u8]) -> bool {
+    folded(sum(header)) == 0xffff
 }
 
 fn sum(data: &[u8]) -> u64 {

@@ -1,6 +1,6 @@
 //! Link layers: finds the length of the header, the VLAN, and whether IP follows.
 
-use super::{Cast, Cause, be16, be32};
+use super::{Cast, Cause, be16, be32, checksum};
 
 /// The supported link layers, with their numbers in capture files (the tcpdump group's list).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +173,37 @@ fn ethernet(data: &[u8], start: usize, vlan: u16) -> Link {
     if kind <= 1500 { llc(data, start + 14, cast, vlan) } else { ethertype(data, start + 14, kind, cast, vlan) }
 }
 
+/// Where the frame of an Ethernet pseudowire begins, if one follows the labels: after a control word (RFC 4385, section
+/// 3), or at once (RFC 4448), with a station's address where the version of IP would be.
+fn pseudowire(data: &[u8], at: usize) -> Option<usize> {
+    match *data.get(at)? >> 4 {
+        4 if has_checksum(data, at) => None,
+        _ if holds_ip(data, at) => Some(at),
+        0 if holds_ip(data, at + 4) => Some(at + 4),
+        _ => None,
+    }
+}
+
+/// Whether an Ethernet frame begins here that holds IP.
+fn holds_ip(data: &[u8], start: usize) -> bool {
+    let mut at = start + 12;
+    while let Some(0x8100 | 0x88a8) = be16(data, at) {
+        at += 4;
+    }
+    match be16(data, at) {
+        Some(0x0800) => has_checksum(data, at + 2),
+        Some(0x86dd) => data.get(at + 2).is_some_and(|first| first >> 4 == 6),
+        _ => false,
+    }
+}
+
+/// Whether an IPv4 header with the right checksum begins here.
+fn has_checksum(data: &[u8], at: usize) -> bool {
+    let length = data.get(at).map_or(0, |first| usize::from(first & 15) * 4);
+    let header = data.get(at..at + length).filter(|header| header.len() >= 20 && header[0] >> 4 == 4);
+    header.is_some_and(checksum::is_right)
+}
+
 /// Follows an EtherType to IP, past VLAN tags (IEEE 802.1Q, 802.1ad), MPLS labels (RFC 3032) and PPPoE (RFC 2516).
 fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut vlan: u16) -> Link {
     for _ in 0..MAX_LAYERS {
@@ -196,6 +227,9 @@ fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut 
                 let Some(label) = be32(data, at) else { return Link { cast, vlan, ..truncated(data) } };
                 at += 4;
                 if label & 0x100 != 0 {
+                    if let Some(frame) = pseudowire(data, at).filter(|_| at < MAX_HEADERS) {
+                        return Link { cast, ..ethernet(data, frame, vlan) };
+                    }
                     // The bottom of the stack: the next four bits identify the payload (RFC 4928).
                     match data.get(at).map(|first| first >> 4) {
                         Some(4 | 6) => kind = 0x0800,

@@ -95,6 +95,45 @@ fn other_ways_to_ip() {
     }
 }
 
+/// An IPv4 packet with its header's checksum.
+fn with_checksum(mut packet: Vec<u8>) -> Vec<u8> {
+    let sum: u32 = packet[..20].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let folded = !((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[10..12].copy_from_slice(&folded.to_be_bytes());
+    packet
+}
+
+#[test]
+fn an_ethernet_pseudowire_is_followed_to_ip() {
+    let (four, six) = (t::ipv4(A, B, 17, &t::udp((9, 10), b"")), t::ipv6(1, 2, 17, &t::udp((9, 10), b"")));
+    let four = with_checksum(four);
+    let tagged = t::tagged(7, 0x0800, &four);
+    for control in [&[][..], &[0, 0, 0, 0], &[0, 0, 0x12, 0x34]] {
+        // Addresses of stations that begin like IPv4, IPv6 or a control word.
+        for first in [0x45, 0x60, 0x00, 0xa4] {
+            for (kind, payload, vlan) in [(0x0800, &four, 0), (0x86dd, &six, 0), (0x8100, &tagged, 7)] {
+                let mut frame = t::frame(kind, payload);
+                frame[0] = first;
+                let data = t::frame(0x8847, &[&[0, 1, 0, 64, 0, 2, 1, 64][..], control, &frame].concat());
+                let packet = eth(&data);
+                let found = packet.ip.unwrap_or_else(|cause| panic!("{control:?} {first:x} {kind:x}: {cause:?}"));
+                assert_eq!(
+                    (found.src_port, found.dst_port, packet.vlan),
+                    (9, 10, vlan),
+                    "{control:?} {first:x} {kind:x}"
+                );
+            }
+        }
+    }
+    // Without a frame that holds IP, four zeros are no control word.
+    let data = t::frame(0x8847, &[&[0, 1, 1, 64, 0, 0, 0, 0][..], &t::frame(0x0806, &[0; 28])].concat());
+    assert_eq!(eth(&data).ip.unwrap_err(), Cause::NotIp);
+    // An IPv4 packet whose own source reads like an EtherType.
+    let source = with_checksum(t::ipv4([8, 0, 0x45, 0], B, 17, &t::udp((9, 10), b"")));
+    let data = t::frame(0x8847, &[&[0, 1, 1, 64][..], &source].concat());
+    assert_eq!(eth(&data).ip.unwrap().src[12..], [8, 0, 0x45, 0]);
+}
+
 #[test]
 fn ipv6_extension_headers_lead_to_the_ports() {
     let hop_by_hop = [60, 0, 1, 4, 0, 0, 0, 0];

@@ -12,6 +12,7 @@ mod netflow5;
 mod nprobe;
 mod sets;
 pub(super) mod sflow;
+mod waiting;
 
 pub use super::element::event::Take;
 pub use super::element::routed::{Route, Routed};
@@ -28,9 +29,10 @@ use super::limits::DecodeLimits;
 use super::record::Imported;
 use crate::packet::Address;
 use foldhash::fast::RandomState;
-use sets::{Message, WaitingSet};
+use sets::Message;
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
+use waiting::WaitingSet;
 
 /// One exporter, as the decoder knows it.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +110,7 @@ impl Decoder {
             self.strange.count(cause);
         }
         for of in self.shed.drain(..) {
-            sets::shed(&of, &mut self.exporters);
+            waiting::shed(&of, &mut self.exporters);
         }
     }
 
@@ -175,7 +177,7 @@ impl Decoder {
         if anew && exporter.talks[at].waiting > 0 {
             // The waiting sets were sent before the restart and do not belong to the new templates.
             exporter.talks[at].waiting = 0;
-            let gone = self.waiting.claim(&(*info, session), None).len();
+            let gone = self.waiting.forget((*info, session));
             self.exporters.slot(slot).counts.causes[Refusal::UnknownTemplate as usize] += gone as u64;
         }
         let share = self.exporters.share(&self.limits);
@@ -327,6 +329,8 @@ pub fn message_octets(stream: &[u8]) -> Result<Option<usize>, Refusal> {
     }
 }
 
+#[cfg(test)]
+mod bounds_tests;
 #[cfg(test)]
 mod edge_tests;
 #[cfg(test)]

@@ -1,115 +1,21 @@
 //! The sets of NetFlow v9 and IPFIX: templates, options, records.
 
+use super::waiting::{Set, WaitingSet};
 use crate::collect::cause::Refusal;
 use crate::collect::element::event::{self, Take};
 use crate::collect::element::moment::Moment;
 use crate::collect::element::routed::Routed;
-use crate::collect::element::template::{Template, TemplateField};
+use crate::collect::element::template::{KnownTemplate, Template, TemplateField};
 use crate::collect::element::values::{Values, is_absurd};
 use crate::collect::exporter::ExporterInfo;
 use crate::collect::exporter::Protocol;
 use crate::collect::exporter::counting::Units;
 use crate::collect::exporter::totals::{Follows, Report, Settled};
-use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::exporter::{Exporter, Session};
 use crate::collect::limits::DecodeLimits;
-use std::collections::VecDeque;
 
 /// IE 136 in a record of a flow that goes on.
 const ACTIVE_TIMEOUT: u8 = 2;
-/// Maximum number of waiting sets, whatever their length.
-const MOST_WAITING: usize = 4096;
-
-/// A data set that arrived before its template.
-#[derive(Debug)]
-pub(super) struct Set {
-    of: (ExporterInfo, Session),
-    id: u16,
-    moment: Moment,
-    records: Vec<u8>,
-}
-
-/// The sets that wait for their template, in the order they came.
-#[derive(Debug, Default)]
-pub(super) struct WaitingSet {
-    sets: VecDeque<Set>,
-    pub(super) octets: usize,
-}
-
-impl WaitingSet {
-    /// Queues a set; if too many wait, drops the oldest.
-    fn push(
-        &mut self,
-        exporter: &mut Exporter,
-        at: usize,
-        others: &mut Vec<(ExporterInfo, Session)>,
-        set: Set,
-        limits: &DecodeLimits,
-    ) {
-        if set.records.len() > limits.waiting_octets {
-            exporter.counts.count(Refusal::UnknownTemplate);
-            return;
-        }
-        while self.octets + set.records.len() > limits.waiting_octets || self.sets.len() >= MOST_WAITING {
-            let Some(gone) = self.pop() else { break };
-            others.push(gone);
-        }
-        exporter.talks[at].waiting += 1;
-        self.octets += set.records.len();
-        self.sets.push_back(set);
-    }
-
-    fn pop(&mut self) -> Option<(ExporterInfo, Session)> {
-        let set = self.sets.pop_front()?;
-        self.octets -= set.records.len();
-        Some(set.of)
-    }
-
-    /// Drops the sets whose template did not arrive in time.
-    #[inline]
-    pub(super) fn expire(&mut self, now_ms: i64, exporters: &mut Exporters, limits: &DecodeLimits) {
-        let waited = |from_ms| now_ms.saturating_sub(from_ms).saturating_abs();
-        while self.sets.front().is_some_and(|set| waited(set.moment.received_ms) > limits.waiting_ms) {
-            if let Some(of) = self.pop() {
-                shed(&of, exporters);
-            }
-        }
-    }
-
-    /// Sheds all of them.
-    pub(super) fn end(&mut self, exporters: &mut Exporters) {
-        while let Some(of) = self.pop() {
-            shed(&of, exporters);
-        }
-    }
-
-    /// The sets of a session that waited for this template, or for any.
-    pub(super) fn claim(&mut self, of: &(ExporterInfo, Session), id: Option<u16>) -> Vec<Set> {
-        let mut claimed = Vec::new();
-        for set in std::mem::take(&mut self.sets) {
-            if set.of == *of && id.is_none_or(|id| id == set.id) {
-                self.octets -= set.records.len();
-                claimed.push(set);
-            } else {
-                self.sets.push_back(set);
-            }
-        }
-        claimed
-    }
-}
-
-/// Counts a set whose template never came.
-pub(super) fn shed((of, session): &(ExporterInfo, Session), exporters: &mut Exporters) {
-    match exporters.known(of) {
-        Some(exporter) => {
-            if let Some(talk) = exporter.talks.iter_mut().find(|talk| talk.session == *session) {
-                talk.waiting = talk.waiting.saturating_sub(1);
-            }
-            exporter.counts.count(Refusal::UnknownTemplate);
-        }
-        None => exporters.forgotten.count(Refusal::UnknownTemplate),
-    }
-}
-
 /// One message, taken apart.
 pub(super) struct Message<'m, T> {
     pub(super) exporter: &'m mut Exporter,
@@ -153,19 +59,22 @@ impl<T: Take> Message<'_, T> {
             match (id, ipfix) {
                 (0, false) | (2, true) if !is_cut => self.templates(set, false),
                 (1, false) | (3, true) if !is_cut => self.templates(set, true),
-                (256.., _) => match self.exporter.talks[self.at].templates.get(&id).map(|known| known.scopes.is_some())
-                {
-                    Some(false) => {
-                        let read = self.data(id, set);
-                        add(&mut sum.flows, read);
-                        add(&mut sum.records, read);
+                (256.., _) => {
+                    match self.exporter.talks[self.at].templates.get(&id).map(|known| known.template.scopes.is_some()) {
+                        Some(false) => {
+                            let read = self.data(id, set);
+                            add(&mut sum.flows, read);
+                            add(&mut sum.records, read);
+                        }
+                        Some(true) => add(&mut sum.records, self.options(id, set)),
+                        None => {
+                            self.wait(id, set, is_cut);
+                            if !set.is_empty() {
+                                sum = unknown;
+                            }
+                        }
                     }
-                    Some(true) => add(&mut sum.records, self.options(id, set)),
-                    None => {
-                        self.wait(id, set, is_cut);
-                        sum = unknown;
-                    }
-                },
+                }
                 (0..=3, _) if is_cut => {}
                 _ => self.exporter.counts.count(Refusal::UnknownSet),
             }
@@ -183,6 +92,10 @@ impl<T: Take> Message<'_, T> {
             self.exporter.counts.count(Refusal::UnknownTemplate);
             return;
         }
+        // A set without records has nothing to wait for.
+        if set.is_empty() {
+            return;
+        }
         let of = (self.exporter.info, self.exporter.talks[self.at].session);
         let waiting = Set { of, id, moment: self.moment, records: set.to_vec() };
         self.waiting.push(self.exporter, self.at, self.shed, waiting, self.limits);
@@ -192,7 +105,8 @@ impl<T: Take> Message<'_, T> {
     fn data(&mut self, id: u16, set: &[u8]) -> Option<u32> {
         let Exporter { info, counts, talks, totals, .. } = &mut *self.exporter;
         let talk = talks.get_mut(self.at)?;
-        let template = talk.templates.get_mut(&id)?;
+        let KnownTemplate { template, records: read_records, .. } = talk.templates.get_mut(&id)?;
+        let template: &Template = template;
         let moment = Moment { boot_ms: talk.boot_ms, ..self.moment };
         let mut count = 0;
         let mut data = set;
@@ -205,11 +119,11 @@ impl<T: Take> Message<'_, T> {
             let (record, rest) = data.split_at(octets);
             data = rest;
             count += 1;
-            match values.record(&template.shape, &moment, self.limits) {
-                Ok((mut read, mended)) => {
+            match values.complete(&template.shape, &moment, self.limits) {
+                Ok(mended) => {
                     // Such as ASA's at the end of a connection, which has its counts too.
                     if template.event {
-                        let (event, _) = event::read(&template.fields, record, &moment, self.limits);
+                        let (event, _) = event::read(template.present(), record, &moment, self.limits);
                         if event.happened() {
                             counts.events += 1;
                             self.take.event(info, &event);
@@ -217,6 +131,7 @@ impl<T: Take> Message<'_, T> {
                     }
                     if let Some(follows) = template.follows {
                         let flow = values.flow();
+                        let read = &mut values.record;
                         let states_beginning = !mended && (flow.1 != 0 || read.first_ms < read.last_ms);
                         let report = Report {
                             follows,
@@ -232,7 +147,7 @@ impl<T: Take> Message<'_, T> {
                             since_ms: talk.since_ms.unwrap_or(i64::MIN),
                         };
                         counts.causes[Refusal::TotalsForgotten as usize] += totals.make_room(self.limits.flows);
-                        match totals.settle(&report, &mut read) {
+                        match totals.settle(&report, read) {
                             Settled::New => {}
                             Settled::Repeated => {
                                 counts.count(Refusal::Repeated);
@@ -244,25 +159,27 @@ impl<T: Take> Message<'_, T> {
                             }
                         }
                     }
+                    let read = &mut values.record;
+                    read.sampling = talk.rates.of(&values.sampled, read.input_interface, id);
+                    if read.sampling.is_some() && read.sent.iter().any(|sent| is_absurd(sent, read.sampling)) {
+                        counts.count(Refusal::Absurd);
+                        continue;
+                    }
+                    // What is said of a record that is taken.
                     if mended {
                         counts.count(Refusal::TimeClamped);
                     }
                     if template.payload {
                         counts.count(Refusal::PayloadOctets);
                     }
-                    read.sampling = talk.rates.of(&values.sampled, read.input_interface, id);
-                    if read.sampling.is_some() && read.sent.iter().any(|sent| is_absurd(sent, read.sampling)) {
-                        counts.count(Refusal::Absurd);
-                        continue;
-                    }
                     if template.is_routed() {
                         read.routed = Some(Routed::Record(template, record));
                     }
                     counts.records += 1;
-                    self.take.flow(info, &read);
+                    self.take.flow(info, read);
                 }
                 Err(Refusal::Empty | Refusal::NoAddress) if template.event => {
-                    let (event, mended) = event::read(&template.fields, record, &moment, self.limits);
+                    let (event, mended) = event::read(template.present(), record, &moment, self.limits);
                     if mended {
                         counts.count(Refusal::TimeClamped);
                     }
@@ -272,7 +189,7 @@ impl<T: Take> Message<'_, T> {
                 Err(cause) => counts.count(cause),
             }
         };
-        template.records += u64::from(count);
+        *read_records += u64::from(count);
         if broken {
             counts.count(Refusal::BadLength);
             return None;
@@ -283,7 +200,8 @@ impl<T: Take> Message<'_, T> {
     fn options(&mut self, id: u16, set: &[u8]) -> Option<u32> {
         let Exporter { info, counts, talks, .. } = &mut *self.exporter;
         let talk = talks.get_mut(self.at)?;
-        let template = talk.templates.get_mut(&id)?;
+        let KnownTemplate { template, records: read_records, .. } = talk.templates.get_mut(&id)?;
+        let template: &Template = template;
         let mut count = 0;
         let mut data = set;
         while data.len() >= template.least_octets() {
@@ -300,12 +218,12 @@ impl<T: Take> Message<'_, T> {
                 counts.count(Refusal::OptionsForgotten);
             }
             talk.boot_ms = i64::try_from(values.boot_ms).ok().filter(|&boot| boot > 0).or(talk.boot_ms);
-            let name = if template.named { event::name(&template.fields, option) } else { None };
+            let name = if template.named { event::name(template.present(), option) } else { None };
             if name.is_some_and(|name| !self.take.name(info, &name)) {
                 counts.count(Refusal::InterfacesForgotten);
             }
         }
-        template.records += u64::from(count);
+        *read_records += u64::from(count);
         Some(count)
     }
 
@@ -332,8 +250,8 @@ impl<T: Take> Message<'_, T> {
         if fields.is_empty() && ipfix {
             // Withdrawn (RFC 7011, section 8.1): this one, or all of the kind.
             match id {
-                2 => self.withdraw(|_, known| known.scopes.is_none()),
-                3 => self.withdraw(|_, known| known.scopes.is_some()),
+                2 => self.withdraw(|_, known| known.template.scopes.is_none()),
+                3 => self.withdraw(|_, known| known.template.scopes.is_some()),
                 _ => self.withdraw(|of, _| of == id),
             }
             return;
@@ -341,19 +259,18 @@ impl<T: Take> Message<'_, T> {
         let scopes = options.then_some(scopes);
         let now_ms = self.moment.received_ms;
         if let Some(known) = self.exporter.talks[self.at].templates.get_mut(&id) {
-            if known.fields == fields && known.scopes == scopes {
+            if known.template.fields == fields && known.template.scopes == scopes {
                 known.heard_ms = now_ms;
                 return;
             }
         }
-        let made =
-            if id < 256 { Err(Refusal::BadTemplate) } else { Template::new(fields, scopes, now_ms, self.limits) };
+        let made = if id < 256 { Err(Refusal::BadTemplate) } else { Template::new(fields, scopes, self.limits) };
         match made {
             Ok(template) => {
                 if options && template.sampled {
                     self.exporter.talks[self.at].rates.announce();
                 }
-                self.exporter.keep(self.at, id, template, self.limits);
+                self.exporter.keep(self.at, id, KnownTemplate::new(template, now_ms), self.limits);
             }
             Err(cause) => {
                 // Whatever had this id before, its records are not to be read by it.
@@ -368,7 +285,7 @@ impl<T: Take> Message<'_, T> {
         }
         let now = self.moment;
         let of = (self.exporter.info, self.exporter.talks[self.at].session);
-        for set in self.waiting.claim(&of, Some(id)) {
+        for set in self.waiting.claim(of, id) {
             let talk = &mut self.exporter.talks[self.at];
             talk.waiting = talk.waiting.saturating_sub(1);
             self.moment = set.moment;
@@ -378,7 +295,7 @@ impl<T: Take> Message<'_, T> {
     }
 
     /// Forgets templates.
-    fn withdraw(&mut self, which: impl Fn(u16, &Template) -> bool) {
+    fn withdraw(&mut self, which: impl Fn(u16, &KnownTemplate) -> bool) {
         let Exporter { talks, left_out, .. } = &mut *self.exporter;
         talks[self.at].templates.retain(|&id, known| {
             let gone = which(id, known);

@@ -277,6 +277,7 @@ fn follow(exporter: &mut Exporter, sample: &Sample<'_>, (now_ms, sent_ms): (i64,
 /// The packet of a sample: parsed from its header if that was sent, else as the agent parsed it.
 fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) -> Result<Imported<'a>, Refusal> {
     let mut words = sample.records;
+    let mut record = Imported::default();
     let mut found = Err(Refusal::NotIp);
     let mut vlan = 0;
     let mut routed = false;
@@ -284,13 +285,13 @@ fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) ->
         let (format, octets) = words.record().ok_or(Refusal::BadLength)?;
         match format {
             RAW_HEADER => {
-                let read = raw_header(octets);
+                let read = raw_header(octets, &mut record);
                 if read.is_ok() || found.is_err() {
                     found = read;
                 }
             }
             SAMPLED_IPV4 | SAMPLED_IPV6 if found.is_err() => {
-                found = sampled_ip(octets, format == SAMPLED_IPV6).ok_or(Refusal::BadLength);
+                found = sampled_ip(octets, format == SAMPLED_IPV6, &mut record).ok_or(Refusal::BadLength);
             }
             SAMPLED_IPV4 | SAMPLED_IPV6 => {}
             EXTENDED_SWITCH => {
@@ -303,7 +304,7 @@ fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) ->
             _ => exporter.left_out.count((PEN_SFLOW, format as u16), 1),
         }
     }
-    let mut record: Imported<'a> = found?;
+    found?;
     if record.vlan == 0 {
         record.vlan = vlan;
     }
@@ -320,7 +321,7 @@ fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) ->
     Ok(record)
 }
 
-fn raw_header(octets: &[u8]) -> Result<Imported<'static>, Refusal> {
+fn raw_header(octets: &[u8], record: &mut Imported<'_>) -> Result<(), Refusal> {
     let mut words = Words(octets);
     let mut fixed = || Some((words.word()?, words.word()?, words.word()?, words.word()?));
     let (protocol, length, _stripped, captured) = fixed().ok_or(Refusal::BadLength)?;
@@ -332,10 +333,11 @@ fn raw_header(octets: &[u8]) -> Result<Imported<'static>, Refusal> {
         11 | 12 => LinkType::RawIp,
         _ => return Err(Refusal::BadHeader),
     };
-    frame::read(link, data, length)
+    frame::read(link, data, length, record)
 }
 
-fn sampled_ip(octets: &[u8], six: bool) -> Option<Imported<'static>> {
+/// Takes over the packet's headers as the agent parsed them.
+fn sampled_ip(octets: &[u8], six: bool, record: &mut Imported<'_>) -> Option<()> {
     let mut words = Words(octets);
     let (length, protocol) = (words.word()?, words.word()? as u8);
     let mut address = || match six {
@@ -351,12 +353,8 @@ fn sampled_ip(octets: &[u8], six: bool) -> Option<Imported<'static>> {
         class_of_service: words.word().map_or(0, |word| word as u8),
         ..SentCounts::default()
     };
-    Some(Imported {
-        addresses,
-        ports,
-        version: if addresses.iter().all(is_mapped) { 4 } else { 6 },
-        protocol,
-        sent: [sent, SentCounts::default()],
-        ..Imported::default()
-    })
+    (record.addresses, record.ports, record.protocol) = (addresses, ports, protocol);
+    record.version = if addresses.iter().all(is_mapped) { 4 } else { 6 };
+    record.sent = [sent, SentCounts::default()];
+    Some(())
 }

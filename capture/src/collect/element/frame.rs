@@ -4,11 +4,15 @@ use crate::collect::cause::Refusal;
 use crate::collect::record::{Imported, SentCounts};
 use crate::packet::{self, Frame, LinkType, Packet};
 
-/// Reads a frame from its captured octets `data`; `length`: the frame's length on the wire.
+/// Reads a frame from its captured octets `data` into a record; `length`: the frame's length on the wire.
 ///
 /// The number of stripped octets is useless: some agents put there the octets that they did not capture. IP says how
 /// long it is.
-pub fn read(link: LinkType, data: &[u8], length: u32) -> Result<Imported<'static>, Refusal> {
+///
+/// # Errors
+/// The cause, if it holds no IP packet; the record is then unchanged.
+#[inline]
+pub fn read(link: LinkType, data: &[u8], length: u32, record: &mut Imported<'_>) -> Result<(), Refusal> {
     let mut packet = Packet::default();
     let length = length.max(data.len() as u32);
     packet.read(&Frame { time_ns: 0, link, data, length, vlan: None });
@@ -23,13 +27,9 @@ pub fn read(link: LinkType, data: &[u8], length: u32) -> Result<Imported<'static
         class_of_service: ip.class_of_service,
         ..SentCounts::default()
     };
-    Ok(Imported {
-        addresses: [ip.src, ip.dst],
-        ports: [ip.src_port, ip.dst_port],
-        version: ip.version,
-        protocol: ip.protocol,
-        vlan: packet.vlan,
-        sent: [sent, SentCounts::default()],
-        ..Imported::default()
-    })
+    record.addresses = [ip.src, ip.dst];
+    record.ports = [ip.src_port, ip.dst_port];
+    (record.version, record.protocol, record.vlan) = (ip.version, ip.protocol, packet.vlan);
+    record.sent = [sent, SentCounts::default()];
+    Ok(())
 }

@@ -248,6 +248,22 @@ impl Meaning {
         matches!(self, Meaning::Source4 | Meaning::Destination4 | Meaning::Source6 | Meaning::Destination6)
     }
 
+    /// Whether its value is a number, or as one: IPv4 addresses are.
+    pub(super) fn is_number(self) -> bool {
+        !matches!(
+            self,
+            Meaning::Source6
+                | Meaning::Destination6
+                | Meaning::ApplicationTag
+                | Meaning::ServerName
+                | Meaning::ServerLocator
+                | Meaning::DnsQuery
+                | Meaning::Frame
+                | Meaning::IpSection
+                | Meaning::Skip
+        )
+    }
+
     /// Whether a field of this length can be read as this element.
     pub fn takes(self, length: u16) -> bool {
         match self {

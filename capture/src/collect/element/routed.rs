@@ -7,6 +7,7 @@ use crate::collect::element::values::{mapped, number};
 use crate::packet::Address;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The router's routing data on the packets; zero where it states none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +52,82 @@ pub enum Routed<'a> {
     Record(&'a Template, &'a [u8]),
 }
 
+/// Maximum words of a [`RawRoute`].
+const RAW_WORDS: usize = 14;
+
+/// The octets that state a route, as they came: of equal ones the routes are equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawRoute {
+    /// Which fields they are of: NetFlow v5's, or those of a template by its number; 0 for none.
+    layout: u64,
+    words: [u64; RAW_WORDS],
+    count: u8,
+}
+
+impl Hash for RawRoute {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.layout);
+        self.words[..usize::from(self.count)].iter().for_each(|&word| state.write_u64(word));
+    }
+}
+
+/// The fields of a template that state a route: where their octets are, in pieces of at most eight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteLayout {
+    number: u64,
+    pieces: Box<[(u16, u8)]>,
+}
+
+const NETFLOW5_LAYOUT: u64 = 1;
+static NEXT_LAYOUT: AtomicU64 = AtomicU64::new(NETFLOW5_LAYOUT + 1);
+
+impl RouteLayout {
+    /// The layout of fields, each with its offset and octets, in the order of their offsets; `None` if they are too many.
+    pub fn new(fields: &[(u16, u16, u16)]) -> Option<RouteLayout> {
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
+        for &(_, at, octets) in fields {
+            match ranges.last_mut() {
+                Some((_, end)) if *end == at => *end += octets,
+                _ => ranges.push((at, at + octets)),
+            }
+        }
+        let pieces = |&(from, end): &(u16, u16)| (from..end).step_by(8).map(move |at| (at, (end - at).min(8) as u8));
+        let pieces: Box<[_]> = ranges.iter().flat_map(pieces).take(RAW_WORDS + 1).collect();
+        let fits = (1..=RAW_WORDS).contains(&pieces.len());
+        fits.then(|| RouteLayout { number: NEXT_LAYOUT.fetch_add(1, Ordering::Relaxed), pieces })
+    }
+
+    #[inline]
+    fn raw(&self, record: &[u8]) -> Option<RawRoute> {
+        let mut words = [0; RAW_WORDS];
+        for (word, &(at, octets)) in words.iter_mut().zip(&self.pieces) {
+            let at = usize::from(at);
+            *word = match record.get(at..)?.first_chunk() {
+                Some(eight) => u64::from_be_bytes(*eight) >> (64 - 8 * u32::from(octets)),
+                None => number(record.get(at..at + usize::from(octets))?),
+            };
+        }
+        Some(RawRoute { layout: self.number, words, count: self.pieces.len() as u8 })
+    }
+}
+
 impl Routed<'_> {
+    /// The octets that it is read from, if a template has few enough at fixed places.
+    #[inline]
+    pub fn raw(&self) -> Option<RawRoute> {
+        match self {
+            Routed::Netflow5(record) => {
+                // The next hop; autonomous systems and prefix lengths, before two octets of padding.
+                let mut words = [0; RAW_WORDS];
+                words[0] = number(&record[8..12]);
+                words[1] = number(&record[40..48]) >> 16;
+                Some(RawRoute { layout: NETFLOW5_LAYOUT, words, count: 2 })
+            }
+            Routed::Sflow(_) => None,
+            Routed::Record(template, record) => template.route_layout()?.raw(record),
+        }
+    }
+
     /// Reads it; `None` if the router left every field at zero.
     pub fn read(&self) -> Option<Route> {
         let mut route = Route::default();

@@ -2,7 +2,7 @@
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::event::{gives_name, is_event, tells_event};
-use crate::collect::element::routed::is_routed;
+use crate::collect::element::routed::{RouteLayout, is_routed};
 use crate::collect::element::values::{Shape, Values, number};
 use crate::collect::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
 use crate::collect::exporter::totals::Follows;
@@ -10,6 +10,7 @@ use crate::collect::limits::DecodeLimits;
 use crate::packet::LinkType;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The length that marks a field as variable: its length is in the record (RFC 7011, section 7).
 pub const VARIABLE: u16 = u16::MAX;
@@ -63,6 +64,17 @@ struct FieldStep {
     offset: u16,
     length: u16,
     what: Meaning,
+    /// If the field is a number, the bits after it in the eight octets from its offset; else [`NO_NUMBER`].
+    beyond: u8,
+}
+
+const NO_NUMBER: u8 = u8::MAX;
+
+impl FieldStep {
+    fn new(offset: usize, length: u16, what: Meaning) -> FieldStep {
+        let beyond = if what.is_number() && (1..=8).contains(&length) { 64 - 8 * length as u8 } else { NO_NUMBER };
+        FieldStep { offset: offset as u16, length, what, beyond }
+    }
 }
 
 /// How records are read.
@@ -73,10 +85,6 @@ pub struct Template {
     /// The fields as sent.
     pub fields: Vec<TemplateField>,
     pub shape: Shape,
-    /// When it was last sent, ms from the Unix epoch.
-    pub heard_ms: i64,
-    /// Records read by it.
-    pub records: u64,
     /// Whether some fields report an event, name interfaces, or state a sampling rate.
     pub event: bool,
     pub named: bool,
@@ -85,8 +93,14 @@ pub struct Template {
     pub payload: bool,
     pub follows: Option<Follows>,
     steps: Vec<FieldStep>,
+    /// Number of steps before the first field of variable length.
+    fixed: usize,
+    /// The fields that have octets, if some have none.
+    present: Option<Box<[TemplateField]>>,
     /// The fields that belong to a route: element, offset (without fields of variable length before it), octets.
     route: Vec<(u16, u16, u16)>,
+    /// The same, if no field of variable length moves them.
+    layout: Option<RouteLayout>,
     varies: bool,
     /// Least octets of a record.
     octets: usize,
@@ -97,12 +111,7 @@ impl Template {
     ///
     /// # Errors
     /// [`Refusal::BadTemplate`] for a template that no record could follow.
-    pub fn new(
-        fields: Vec<TemplateField>,
-        scopes: Option<u16>,
-        heard_ms: i64,
-        limits: &DecodeLimits,
-    ) -> Result<Template, Refusal> {
+    pub fn new(fields: Vec<TemplateField>, scopes: Option<u16>, limits: &DecodeLimits) -> Result<Template, Refusal> {
         let octets: usize = fields.iter().map(|field| least(field.length)).sum();
         let scoped = usize::from(scopes.unwrap_or(0));
         if octets == 0 || octets > usize::from(u16::MAX) || fields.len() > limits.fields || scoped > fields.len() {
@@ -112,10 +121,10 @@ impl Template {
         let mut steps = Vec::with_capacity(chosen.iter().flatten().count());
         let mut route = Vec::new();
         let mut offset = 0;
-        for (field, chosen) in fields.iter().zip(&chosen) {
+        for (field, chosen) in fields.iter().zip(&chosen).filter(|(field, _)| field.length > 0) {
             let what = chosen.or((field.length == VARIABLE).then_some(Meaning::Skip));
             if let Some(what) = what {
-                steps.push(FieldStep { offset: offset as u16, length: field.length, what });
+                steps.push(FieldStep::new(offset, field.length, what));
             }
             if is_routed(field.pen, field.id) {
                 route.push((field.id, offset as u16, field.length));
@@ -153,7 +162,12 @@ impl Template {
                 () => None,
             },
         };
+        let has_octets = |field: &TemplateField| field.length > 0;
+        let present = fields.iter().copied().filter(has_octets);
         Ok(Template {
+            fixed: steps.iter().position(|step| step.length == VARIABLE).unwrap_or(steps.len()),
+            present: (!fields.iter().all(has_octets)).then(|| present.collect()),
+            layout: if steps.iter().any(|step| step.length == VARIABLE) { None } else { RouteLayout::new(&route) },
             varies: fields.iter().any(|field| field.length == VARIABLE),
             route,
             event: any(tells_event),
@@ -161,11 +175,9 @@ impl Template {
             sampled: any(|pen, id| pen == 0 && matches!(id, 34 | 50 | 305 | 310 | 311)),
             payload,
             follows,
-            records: 0,
             scopes,
             fields,
             shape,
-            heard_ms,
             steps,
             octets,
         })
@@ -174,11 +186,26 @@ impl Template {
     /// Reads the record at the start of `data`; returns its octets, or `None` if `data` ends within it.
     #[inline]
     pub fn read<'a>(&self, data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
-        let mut end = self.octets;
-        if data.len() < end {
+        if data.len() < self.octets {
             return None;
         }
-        for step in &self.steps {
+        let (fixed, after) = self.steps.split_at(self.fixed);
+        for step in fixed {
+            let at = usize::from(step.offset);
+            match data.get(at..).and_then(<[u8]>::first_chunk) {
+                Some(octets) if step.beyond != NO_NUMBER => {
+                    values.number(step.what, u64::from_be_bytes(*octets) >> step.beyond);
+                }
+                _ => values.set(step.what, data.get(at..at + usize::from(step.length))?),
+            }
+        }
+        self.read_after(after, data, values)
+    }
+
+    /// Reads the fields from the first one of variable length.
+    fn read_after<'a>(&self, steps: &[FieldStep], data: &'a [u8], values: &mut Values<'a>) -> Option<usize> {
+        let mut end = self.octets;
+        for step in steps {
             let at = usize::from(step.offset) + (end - self.octets);
             if step.length != VARIABLE {
                 values.set(step.what, data.get(at..at + usize::from(step.length))?);
@@ -201,15 +228,25 @@ impl Template {
         Some(end)
     }
 
+    /// The fields that have octets in a record.
+    pub fn present(&self) -> &[TemplateField] {
+        self.present.as_deref().unwrap_or(&self.fields)
+    }
+
     /// Whether some fields belong to a route.
     pub fn is_routed(&self) -> bool {
         !self.route.is_empty()
     }
 
+    /// Where these fields are, if that is the same in every record.
+    pub fn route_layout(&self) -> Option<&RouteLayout> {
+        self.layout.as_ref()
+    }
+
     /// Passes the fields of a record that belong to a route to `take`, with their elements.
     pub fn route_fields(&self, record: &[u8], mut take: impl FnMut(u16, &[u8])) {
         if self.varies {
-            let fields = walk(&self.fields, record).filter(|(field, _)| is_routed(field.pen, field.id));
+            let fields = walk(self.present(), record).filter(|(field, _)| is_routed(field.pen, field.id));
             return fields.for_each(|(field, octets)| take(field.id, octets));
         }
         for &(id, at, length) in &self.route {
@@ -244,7 +281,10 @@ impl Template {
                 }
             };
             // 210 is padding, and v9's 0 is another vendor's.
-            beside || (pen == 0 && matches!(id, 0 | 210)) || chosen.get(*at).copied().flatten().is_some()
+            field.length == 0
+                || beside
+                || (pen == 0 && matches!(id, 0 | 210))
+                || chosen.get(*at).copied().flatten().is_some()
         };
         let left = self.fields.iter().enumerate().filter(move |field| !taken(field));
         left.map(|(_, field)| (field.pen, field.id))
@@ -265,6 +305,22 @@ impl Meaning {
     }
 }
 
+/// A template of a session. Sessions of the same exporter share it.
+#[derive(Clone, Debug)]
+pub struct KnownTemplate {
+    pub template: Arc<Template>,
+    /// When it was last sent, ms from the Unix epoch.
+    pub heard_ms: i64,
+    /// Records read by it.
+    pub records: u64,
+}
+
+impl KnownTemplate {
+    pub fn new(template: Template, heard_ms: i64) -> KnownTemplate {
+        KnownTemplate { template: Arc::new(template), heard_ms, records: 0 }
+    }
+}
+
 /// Maximum number of elements counted by number.
 const MOST_LEFT_OUT: usize = 1024;
 
@@ -277,9 +333,9 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// Adds those of a template.
-    pub fn add(&mut self, template: &Template) {
-        if template.records > 0 {
-            template.left_out().for_each(|element| self.count(element, template.records));
+    pub fn add(&mut self, known: &KnownTemplate) {
+        if known.records > 0 {
+            known.template.left_out().for_each(|element| self.count(element, known.records));
         }
     }
 
@@ -297,7 +353,7 @@ impl LeftOut {
     pub fn add_all(&mut self, of: &crate::collect::exporter::Exporter) {
         of.left_out.known.iter().for_each(|(&element, &times)| self.count(element, times));
         self.others += of.left_out.others;
-        of.talks.iter().flat_map(|talk| talk.templates.values()).for_each(|template| self.add(template));
+        of.talks.iter().flat_map(|talk| talk.templates.values()).for_each(|known| self.add(known));
     }
 
     /// Each by its name.
@@ -346,7 +402,7 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     let inner = inner(fields);
     for (at, field) in fields.iter().enumerate() {
         let Some((what, rank)) = element::meaning(field.pen, field.id) else { continue };
-        if field.length != VARIABLE && !what.takes(field.length) {
+        if field.length == 0 || field.length != VARIABLE && !what.takes(field.length) {
             continue;
         }
         let is_outer = at < inner && what.is_of_header();
@@ -423,4 +479,21 @@ fn options(fields: &[TemplateField], scoped: usize) -> Vec<Option<Meaning>> {
         (wanted && first && (field.length == VARIABLE || what.takes(field.length))).then_some(what)
     };
     fields.iter().enumerate().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_without_octets_cost_no_step() {
+        let field = |pen, id, length| TemplateField { pen, id, length };
+        let empty = [field(PEN_NTOP, 188, 0), field(0, 95, 0), field(0, 16, 0), field(0, 225, 0)];
+        let mut fields = vec![field(0, 8, 4), field(0, 12, 4), field(0, 2, 1), field(0, 17, 4)];
+        let plain = Template::new(fields.clone(), None, &DecodeLimits::default()).unwrap();
+        (0..100).for_each(|_| fields.extend(empty));
+        let template = Template::new(fields.clone(), None, &DecodeLimits::default()).unwrap();
+        assert_eq!((&template.steps, &template.route), (&plain.steps, &plain.route));
+        assert_eq!((template.present(), &template.fields), (plain.present(), &fields));
+    }
 }

@@ -94,7 +94,8 @@ pub struct Shape {
 /// The values of one record so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values<'a> {
-    record: Imported<'a>,
+    /// The record, whole once [`Values::complete`] has run.
+    pub record: Imported<'a>,
     four: [[u8; 4]; 2],
     six: [Address; 2],
     first: u64,
@@ -124,8 +125,6 @@ impl<'a> Values<'a> {
     pub fn set(&mut self, what: Meaning, octets: &'a [u8]) {
         let record = &mut self.record;
         match what {
-            Meaning::Source4 => copy(&mut self.four[0], octets),
-            Meaning::Destination4 => copy(&mut self.four[1], octets),
             Meaning::Source6 => copy(&mut self.six[0], octets),
             Meaning::Destination6 => copy(&mut self.six[1], octets),
             Meaning::ApplicationTag => {
@@ -213,10 +212,10 @@ impl<'a> Values<'a> {
             Meaning::TemplateId => self.sampled.template = u16::try_from(number).unwrap_or(0),
             Meaning::Application => record.application_id = u16::try_from(number).unwrap_or(0),
             Meaning::Latency => self.rtt_us = self.rtt_us.saturating_add(at_most_32(number).saturating_mul(2000)),
+            Meaning::Source4 => self.four[0] = (number as u32).to_be_bytes(),
+            Meaning::Destination4 => self.four[1] = (number as u32).to_be_bytes(),
             // What is no number, and what a template's steps have none of.
-            Meaning::Source4
-            | Meaning::Destination4
-            | Meaning::Source6
+            Meaning::Source6
             | Meaning::Destination6
             | Meaning::ApplicationTag
             | Meaning::ServerName
@@ -239,18 +238,13 @@ impl<'a> Values<'a> {
         Some(self.record.input_interface).filter(|&interface| interface > 0)
     }
 
-    /// The record without its sampling rate, and whether its times had to be corrected.
+    /// Completes the record, but for its sampling rate; returns whether its times had to be corrected.
     ///
     /// # Errors
     /// The cause, if the values make no record.
     #[inline]
-    pub fn record(
-        &self,
-        shape: &Shape,
-        moment: &Moment,
-        limits: &DecodeLimits,
-    ) -> Result<(Imported<'a>, bool), Refusal> {
-        let mut record = self.record;
+    pub fn complete(&mut self, shape: &Shape, moment: &Moment, limits: &DecodeLimits) -> Result<bool, Refusal> {
+        let record = &mut self.record;
         let is_four = match (shape.four, shape.six) {
             (true, false) => true,
             (false, true) => false,
@@ -279,19 +273,20 @@ impl<'a> Values<'a> {
         }
         record.handshake_rtt_us = self.rtt_us;
         record.initiator_known = shape.initiator_known;
-        self.turn(&mut record);
+        turn(self.biflow, record);
         let mended;
-        (record.first_ms, record.last_ms, mended) = self.times(shape, moment, limits);
-        Ok((record, mended))
+        (self.record.first_ms, self.record.last_ms, mended) = self.times(shape, moment, limits);
+        Ok(mended)
     }
 
     /// The record of the packet at the start of a frame.
     #[cold]
-    fn framed(&self, shape: &Shape, moment: &Moment, limits: &DecodeLimits) -> Result<(Imported<'a>, bool), Refusal> {
+    fn framed(&mut self, shape: &Shape, moment: &Moment, limits: &DecodeLimits) -> Result<bool, Refusal> {
         let link = shape.frame.ok_or(Refusal::NoAddress)?;
-        let read = frame::read(link, self.frame, self.frame_size)?;
+        let mut read = Imported::default();
+        frame::read(link, self.frame, self.frame_size, &mut read)?;
         let (first_ms, last_ms, mended) = self.times(shape, moment, limits);
-        let record = Imported {
+        self.record = Imported {
             vlan: if read.vlan == 0 { self.record.vlan } else { read.vlan },
             first_ms,
             last_ms,
@@ -299,30 +294,12 @@ impl<'a> Values<'a> {
             output_interface: self.record.output_interface,
             ..read
         };
-        Ok((record, mended))
+        Ok(mended)
     }
 
     /// The identity of a flow beside its addresses and ports: its number, and its start time as sent.
     pub fn flow(&self) -> (u64, i64) {
         (self.flow_id, self.first as i64)
-    }
-
-    /// Applies the direction of a biflow (IE 239): the initiator becomes the source.
-    fn turn(&self, record: &mut Imported<'a>) {
-        match self.biflow {
-            1 => record.initiator_known = true,
-            2 => {
-                record.initiator_known = true;
-                record.addresses.swap(0, 1);
-                record.sent.swap(0, 1);
-                if !ICMP.contains(&record.protocol) {
-                    record.ports.swap(0, 1);
-                }
-                std::mem::swap(&mut record.input_interface, &mut record.output_interface);
-                record.turned = true;
-            }
-            _ => {}
-        }
     }
 
     fn times(&self, shape: &Shape, moment: &Moment, limits: &DecodeLimits) -> (i64, i64, bool) {
@@ -348,6 +325,24 @@ impl<'a> Values<'a> {
             (Some(_), Some(_)) => {}
         }
         moment.settle(first, last, limits)
+    }
+}
+
+/// Applies the direction of a biflow (IE 239): the initiator becomes the source.
+fn turn(biflow: u8, record: &mut Imported<'_>) {
+    match biflow {
+        1 => record.initiator_known = true,
+        2 => {
+            record.initiator_known = true;
+            record.addresses.swap(0, 1);
+            record.sent.swap(0, 1);
+            if !ICMP.contains(&record.protocol) {
+                record.ports.swap(0, 1);
+            }
+            std::mem::swap(&mut record.input_interface, &mut record.output_interface);
+            record.turned = true;
+        }
+        _ => {}
     }
 }
 

@@ -11,7 +11,7 @@ pub mod totals;
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::moment::Moment;
-use crate::collect::element::template::{LeftOut, Template};
+use crate::collect::element::template::{KnownTemplate, LeftOut};
 use crate::collect::exporter::counting::Counting;
 use crate::collect::exporter::pool::Pool;
 use crate::collect::exporter::sequence::{Losses, Sequence};
@@ -20,6 +20,7 @@ use crate::collect::exporter::totals::Totals;
 use crate::collect::limits::DecodeLimits;
 use crate::packet::Address;
 use foldhash::fast::RandomState;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -166,10 +167,11 @@ impl Counts {
 }
 
 /// One source of samples in sFlow.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ExporterSource {
     pub sequence: Sequence,
     drops: Option<u32>,
+    #[serde(skip)]
     pub pool: Pool,
     pub heard_ms: i64,
 }
@@ -226,7 +228,7 @@ impl Exporter {
     fn begin(&mut self, session: Session, number: u32, limits: &DecodeLimits) -> usize {
         let protocol = self.info.protocol;
         let same = |talk: &&Talk| !talk.session.stream && talk.counting.runs_on(protocol, number);
-        let before = self.talks.iter().filter(same).max_by_key(|talk| talk.heard_ms).cloned();
+        let before = self.talks.iter().filter(same).max_by_key(|talk| talk.heard_ms);
         let talk = match before.filter(|_| !session.stream) {
             Some(known) => known.moved(session),
             None => {
@@ -244,7 +246,7 @@ impl Exporter {
         let oldest = (0..self.talks.len()).min_by_key(|&at| self.talks[at].heard_ms).unwrap_or(0);
         let gone = std::mem::replace(&mut self.talks[oldest], talk);
         self.counts.causes[Refusal::TemplatesForgotten as usize] += gone.templates.len() as u64;
-        gone.templates.values().for_each(|template| self.left_out.add(template));
+        gone.templates.values().for_each(|known| self.left_out.add(known));
         oldest
     }
 
@@ -271,7 +273,7 @@ impl Exporter {
             true => moment.export_ms.saturating_add(moment.correction_ms(limits)).saturating_add(1000),
             false => i64::MIN,
         });
-        let anew = talk.hear(moment, may_hold, |template| left_out.add(template));
+        let anew = talk.hear(moment, may_hold, |known| left_out.add(known));
         if anew {
             counts.losses.restarts += 1;
             sources.clear();
@@ -295,7 +297,7 @@ impl Exporter {
     }
 
     /// Keeps a template; if there are too many, drops the one not sent for the longest time.
-    pub fn keep(&mut self, at: usize, id: u16, template: Template, limits: &DecodeLimits) {
+    pub fn keep(&mut self, at: usize, id: u16, known: KnownTemplate, limits: &DecodeLimits) {
         let templates = &mut self.talks[at].templates;
         if !templates.contains_key(&id) && templates.len() >= limits.templates {
             let oldest = templates.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
@@ -304,14 +306,14 @@ impl Exporter {
                 self.counts.count(Refusal::TemplatesForgotten);
             }
         }
-        if let Some(gone) = templates.insert(id, template) {
+        if let Some(gone) = templates.insert(id, known) {
             self.left_out.add(&gone);
         }
     }
 
     /// The state of one of its sources of samples.
     pub fn source(&mut self, id: u64, now_ms: i64, limits: &DecodeLimits) -> &mut ExporterSource {
-        if !self.sources.contains_key(&id) && self.sources.len() >= limits.options {
+        if self.sources.len() >= limits.options && !self.sources.contains_key(&id) {
             let oldest = self.sources.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
             if let Some(oldest) = oldest {
                 self.sources.remove(&oldest);

@@ -1,13 +1,13 @@
 //! State of exporters kept across a restart of the agent, as JSON: without it, records would have to wait until the
 //! templates are sent again, which some exporters do every half hour.
 
-use crate::collect::element::template::{Template, TemplateField};
+use crate::collect::element::template::{KnownTemplate, Template, TemplateField};
 use crate::collect::exporter::ExporterInfo;
 use crate::collect::exporter::Protocol;
 use crate::collect::exporter::counting::Counting;
 use crate::collect::exporter::sampling::Of;
 use crate::collect::exporter::session::Talk;
-use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::exporter::{Exporter, ExporterSource, Exporters, Session};
 use crate::collect::limits::DecodeLimits;
 use crate::packet::{self, Address};
 use anyhow::{Context as _, ensure};
@@ -31,6 +31,9 @@ struct SavedExporter {
     protocol: String,
     domain: u32,
     sessions: Vec<SavedSession>,
+    /// sFlow's sources of samples, each with its number.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    sources: Vec<(u64, ExporterSource)>,
 }
 
 /// State of one session.
@@ -114,6 +117,13 @@ impl Exporters {
                 is_new
             });
             exporter.talks.truncate(limits.sessions);
+            for (id, source) in restored.sources {
+                let known = exporter.sources.get(&id).is_some_and(|known| known.heard_ms >= source.heard_ms);
+                if !known {
+                    let heard_ms = source.heard_ms;
+                    *exporter.source(id, heard_ms, limits) = source;
+                }
+            }
         }
         Ok(())
     }
@@ -124,12 +134,15 @@ impl SavedExporter {
         let info = &exporter.info;
         let mut sessions: Vec<SavedSession> = exporter.talks.iter().map(SavedSession::of).collect();
         sessions.sort_by_key(|session| (session.port, session.local_port, session.stream));
+        let mut sources: Vec<_> = exporter.sources.iter().map(|(&id, source)| (id, source.clone())).collect();
+        sources.sort_by_key(|(id, _)| *id);
         SavedExporter {
             address: packet::readable(&info.address),
             agent: (info.protocol == Protocol::Sflow).then(|| packet::readable(&info.agent)),
             protocol: info.protocol.name().to_owned(),
             domain: info.domain,
             sessions,
+            sources,
         }
     }
 
@@ -142,6 +155,7 @@ impl SavedExporter {
         let sessions = self.sessions.into_iter().take(limits.sessions);
         let talks = sessions.map(|session| session.restored(info.address, limits));
         exporter.talks = talks.collect::<anyhow::Result<_>>()?;
+        exporter.sources = self.sources.into_iter().take(limits.options).collect();
         exporter.heard_ms = exporter.talks.iter().map(|talk| talk.heard_ms).max().unwrap_or(i64::MIN);
         Ok(exporter)
     }
@@ -152,7 +166,11 @@ impl SavedSession {
         let mut templates: Vec<SavedTemplate> = talk
             .templates
             .iter()
-            .map(|(&id, template)| SavedTemplate { id, scopes: template.scopes, fields: template.fields.clone() })
+            .map(|(&id, KnownTemplate { template, .. })| SavedTemplate {
+                id,
+                scopes: template.scopes,
+                fields: template.fields.clone(),
+            })
             .collect();
         templates.sort_by_key(|template| template.id);
         let none = |rate| SavedRate { sampler: None, interface: None, template: None, rate };
@@ -188,8 +206,9 @@ impl SavedSession {
         talk.uptime = self.uptime;
         talk.boot_ms = self.boot_ms;
         for SavedTemplate { id, scopes, fields } in self.templates.into_iter().take(limits.templates) {
-            let template = Template::new(fields, scopes, heard_ms, limits).ok().filter(|_| id >= 256);
-            talk.templates.insert(id, template.with_context(|| format!("the saved template {id} is invalid"))?);
+            let template = Template::new(fields, scopes, limits).ok().filter(|_| id >= 256);
+            let template = template.with_context(|| format!("the saved template {id} is invalid"))?;
+            talk.templates.insert(id, KnownTemplate::new(template, heard_ms));
         }
         for SavedRate { sampler, interface, template, rate } in self.rates.into_iter().take(limits.options) {
             let of = match (sampler, interface, template) {

@@ -2,7 +2,7 @@
 //! own (RFC 7011, sections 3.1 and 8).
 
 use crate::collect::element::moment::Moment;
-use crate::collect::element::template::Template;
+use crate::collect::element::template::KnownTemplate;
 use crate::collect::exporter::Session;
 use crate::collect::exporter::counting::Counting;
 use crate::collect::exporter::recent::Recent;
@@ -22,7 +22,7 @@ pub struct Talk {
     pub uptime: Option<(u32, i64)>,
     /// Boot time from an option, ms from the Unix epoch.
     pub boot_ms: Option<i64>,
-    pub templates: HashMap<u16, Template, RandomState>,
+    pub templates: HashMap<u16, KnownTemplate, RandomState>,
     pub rates: Rates,
     /// Sets that wait for a template.
     pub waiting: u32,
@@ -40,8 +40,21 @@ impl Talk {
     }
 
     /// The same exporter in another session.
-    pub fn moved(self, session: Session) -> Talk {
-        Talk { session, waiting: 0, recent: Recent::default(), ..self }
+    pub fn moved(&self, session: Session) -> Talk {
+        let unread = |(&id, known): (&u16, &KnownTemplate)| (id, KnownTemplate { records: 0, ..known.clone() });
+        Talk {
+            session,
+            heard_ms: self.heard_ms,
+            counting: self.counting.clone(),
+            uptime: self.uptime,
+            boot_ms: self.boot_ms,
+            templates: self.templates.iter().map(unread).collect(),
+            rates: self.rates.clone(),
+            waiting: 0,
+            origin: self.origin,
+            since_ms: self.since_ms,
+            recent: Recent::default(),
+        }
     }
 
     /// Reads a datagram's times; returns whether the exporter restarted since the previous one. A restart also restarts
@@ -54,7 +67,7 @@ impl Talk {
         &mut self,
         moment: &Moment,
         may_hold: impl Fn(&Counting, bool) -> bool,
-        mut forget: impl FnMut(&Template),
+        mut forget: impl FnMut(&KnownTemplate),
     ) -> bool {
         let last_ms = self.heard_ms;
         self.heard_ms = last_ms.max(moment.received_ms);
@@ -68,7 +81,7 @@ impl Talk {
             return false;
         }
         self.counting.restart();
-        self.templates.drain().for_each(|(_, template)| forget(&template));
+        self.templates.drain().for_each(|(_, known)| forget(&known));
         true
     }
 }

@@ -28,6 +28,10 @@ impl HandOver {
             self.recycle(flows, table);
         }
         let flows = table.take();
+        self.hand_over(flows)
+    }
+
+    fn hand_over(&mut self, flows: Vec<Flows>) -> anyhow::Result<()> {
         if flows.is_empty() {
             return Ok(());
         }
@@ -35,7 +39,7 @@ impl HandOver {
         self.send(Work::Flows(flows))
     }
 
-    /// Hands over all flows of a full table once those handed over before are published, so that no more than two full
+    /// Hands over flows of a full table once those handed over before are published, so that no more than two full
     /// tables are in memory.
     ///
     /// # Errors
@@ -45,7 +49,8 @@ impl HandOver {
             let flows = self.recycled.recv().map_err(|_| ended())?;
             self.recycle(flows, table);
         }
-        self.flows(table)
+        let flows = table.take_full();
+        self.hand_over(flows)
     }
 
     /// Hands over all notices, for a batch of the interval with this start, ms.

@@ -54,7 +54,8 @@ impl Cell {
         }
     }
 
-    pub(super) fn add(&mut self, part: FlowPart) {
+    /// Adds a part of a record, and takes its rare values.
+    pub(super) fn add(&mut self, part: &mut FlowPart) {
         for (direction, (packets, octets)) in part.sent.into_iter().enumerate() {
             if packets == 0 && octets == 0 {
                 continue;
@@ -91,7 +92,7 @@ impl Cell {
         if let Some((end, route)) = part.route {
             self.routes[usize::from(end)].get_or_insert(route);
         }
-        if let Some(rare) = part.rare {
+        if let Some(rare) = part.rare.take() {
             match &mut self.rare {
                 Some(all) => all.add(*rare),
                 none => *none = Some(rare),

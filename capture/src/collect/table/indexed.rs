@@ -8,12 +8,14 @@ use std::hash::{BuildHasher as _, Hash};
 pub(super) struct Indexed<T> {
     all: Vec<T>,
     places: HashTable<u32>,
+    /// The index asked for last.
+    latest: usize,
     hasher: RandomState,
 }
 
 impl<T> Default for Indexed<T> {
     fn default() -> Indexed<T> {
-        Indexed { all: Vec::new(), places: HashTable::new(), hasher: RandomState::default() }
+        Indexed { all: Vec::new(), places: HashTable::new(), latest: 0, hasher: RandomState::default() }
     }
 }
 
@@ -24,11 +26,11 @@ impl<T: Copy + Eq + Hash> Indexed<T> {
 
     /// The index of a value, which is added if it is new.
     pub(super) fn index(&mut self, value: T) -> u32 {
-        let Indexed { all, places, hasher } = self;
+        let Indexed { all, places, latest, hasher } = self;
         let next = all.len() as u32;
         // Runs of records are one exporter's.
-        if all.last() == Some(&value) {
-            return next - 1;
+        if all.get(*latest) == Some(&value) {
+            return *latest as u32;
         }
         let found = places.entry(
             hasher.hash_one(value),
@@ -39,7 +41,13 @@ impl<T: Copy + Eq + Hash> Indexed<T> {
         if place == next {
             all.push(value);
         }
+        *latest = place as usize;
         place
+    }
+
+    /// All values, in the order of their indices.
+    pub(super) fn all(&self) -> &[T] {
+        &self.all
     }
 
     /// Takes all values, in the order of their indices.

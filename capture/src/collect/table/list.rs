@@ -57,7 +57,7 @@ impl<K: Compact> List<K> {
 
     /// Adds a part of a record; returns whether it is the first of its flow.
     #[inline]
-    pub(super) fn add(&mut self, key: FlowKey<K>, hash: u64, part: FlowPart) -> bool {
+    pub(super) fn add(&mut self, key: FlowKey<K>, hash: u64, part: &mut FlowPart) -> bool {
         let flows = &mut self.flows;
         let place = self.places.find(hash, |place| flows[place as usize].0 == key);
         if let Some(place) = place {
@@ -69,9 +69,10 @@ impl<K: Compact> List<K> {
             flows.reserve(flows.len().max(LEAST));
             advise_huge(flows.as_ptr(), flows.capacity());
         }
-        let mut cell = Cell::new(&part);
-        cell.add(part);
-        flows.push((key, cell));
+        flows.push((key, Cell::new(part)));
+        if let Some((_, cell)) = flows.last_mut() {
+            cell.add(part);
+        }
         true
     }
 

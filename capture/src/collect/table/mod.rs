@@ -9,6 +9,7 @@ mod flows;
 mod indexed;
 mod list;
 mod route;
+mod routes;
 
 pub use flows::{CollectedRecord, Flows};
 
@@ -23,6 +24,7 @@ use flows::Origin;
 use foldhash::fast::RandomState;
 use indexed::Indexed;
 use list::{Cells, FlowKey};
+use routes::Routes;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
@@ -59,7 +61,7 @@ pub struct Table {
     clamped: Clamped,
     /// The exporters of the flows in the table, and the routes.
     origins: Indexed<Origin>,
-    routes: Indexed<Route>,
+    routes: Routes,
     hasher: RandomState,
     /// Emptied lists for further intervals, the largest last. Their memory stays, up to twice the bound of entries, because lists
     /// grow by doubling.
@@ -85,7 +87,7 @@ impl Table {
             entries: 0,
             clamped: Clamped::default(),
             origins: Indexed::default(),
-            routes: Indexed::default(),
+            routes: Routes::default(),
             hasher: RandomState::default(),
             spare: Vec::new(),
         }
@@ -117,17 +119,23 @@ impl Table {
     pub fn take(&mut self) -> Vec<Flows> {
         self.settle();
         self.entries = 0;
-        let origins: Arc<[Origin]> = self.origins.take().into();
-        let routes: Arc<[Route]> = self.routes.take().into();
-        let flows = self.flows.drain(..);
-        flows
-            .map(|(start_ms, cells)| Flows {
-                start_ms,
-                cells,
-                origins: Arc::clone(&origins),
-                routes: Arc::clone(&routes),
-            })
-            .collect()
+        let (origins, routes) = (self.origins.take(), self.routes.take());
+        together(self.flows.drain(..), &origins.into(), &routes.into())
+    }
+
+    /// Takes flows of a full table: those of closed intervals alone, which have been published before in part, if the
+    /// flows of the open one fill at most half of the table; else all.
+    pub fn take_full(&mut self) -> Vec<Flows> {
+        self.settle();
+        let most = self.options.max_entries;
+        let open = self.flows.last().filter(|(start_ms, _)| *start_ms == self.open_ms);
+        let (intervals, kept) = open.map_or((0, 0), |(_, cells)| (1, cells.len()));
+        if 2 * kept > most || self.origins.len().max(self.routes.len()) >= most {
+            return self.take();
+        }
+        self.entries = kept;
+        let closed = ..self.flows.len() - intervals;
+        together(self.flows.drain(closed), &self.origins.all().into(), &self.routes.all().into())
     }
 
     /// Returns the memory of published flows.
@@ -175,8 +183,8 @@ impl Table {
             4 => self.hasher.hash_one(FlowKey { key: V4::of(&key.key), origin }),
             _ => self.hasher.hash_one(FlowKey { key: V6::of(&key.key), origin }),
         };
-        let route = record.routed.and_then(|routed| routed.read());
-        let route = route.map(|route| (sender ^ End::from(record.turned), self.routes.index(route)));
+        let route = record.routed.as_ref().and_then(|routed| self.routes.index(routed));
+        let route = route.map(|route| (sender ^ End::from(record.turned), route));
         let whole = FlowPart::whole(record, sender, scaled, first, last, route);
         let start = first.div_euclid(interval_ms) * interval_ms;
         if last < start + interval_ms {
@@ -187,7 +195,8 @@ impl Table {
         Volume { packets: scaled[0].0.saturating_add(scaled[1].0), octets: scaled[0].1.saturating_add(scaled[1].1) }
     }
 
-    fn put(&mut self, FlowKey { key, origin }: FlowKey<Key>, hash: u64, start: i64, part: FlowPart) {
+    #[inline]
+    fn put(&mut self, key: FlowKey<Key>, hash: u64, start: i64, part: FlowPart) {
         if part.sent == [(0, 0); 2] {
             return;
         }
@@ -203,12 +212,12 @@ impl Table {
             self.flows.insert(interval, (start, cells));
         }
         let (_, cells) = &self.flows[interval];
-        if key.version == 4 {
+        if key.key.version == 4 {
             cells.four.places.prefetch(hash)
         } else {
             cells.six.places.prefetch(hash)
         }
-        self.pending.push(Pending { interval, key: FlowKey { key, origin }, hash, part });
+        self.pending.push(Pending { interval, key, hash, part });
         if self.pending.is_full() {
             self.settle();
         }
@@ -219,15 +228,22 @@ impl Table {
             let (_, cells) = &self.flows[*interval];
             if key.key.version == 4 { cells.four.prefetch(*hash) } else { cells.six.prefetch(*hash) }
         }
-        for Pending { interval, key: FlowKey { key, origin }, hash, part } in self.pending.drain(..) {
-            let (_, cells) = &mut self.flows[interval];
+        for Pending { interval, key: FlowKey { key, origin }, hash, part } in &mut self.pending {
+            let (_, cells) = &mut self.flows[*interval];
             let is_new = match key.version {
-                4 => cells.four.add(FlowKey { key: V4::of(&key), origin }, hash, part),
-                _ => cells.six.add(FlowKey { key: V6::of(&key), origin }, hash, part),
+                4 => cells.four.add(FlowKey { key: V4::of(key), origin: *origin }, *hash, part),
+                _ => cells.six.add(FlowKey { key: V6::of(key), origin: *origin }, *hash, part),
             };
             self.entries += usize::from(is_new);
         }
+        self.pending.clear();
     }
+}
+
+/// The flows of intervals, with the lists that their indices are of.
+fn together(flows: impl Iterator<Item = (i64, Cells)>, origins: &Arc<[Origin]>, routes: &Arc<[Route]>) -> Vec<Flows> {
+    let of = |(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(origins), routes: Arc::clone(routes) };
+    flows.map(of).collect()
 }
 
 /// The key of a record, and the end that is its source.

@@ -513,6 +513,47 @@ fn a_route_of_the_largest_values_is_published_whole() {
 }
 
 #[test]
+fn a_table_filled_by_long_flows_keeps_the_open_interval_whole() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    let question = imported(5, 500, OPEN, OPEN);
+    table.add((&mapped(9), 0), &question);
+    let mut sum = 0;
+    for port in 1..4000 {
+        let routed = Some(Routed::Netflow5(&SAID));
+        let long = Imported { ports: [port, 443], routed, ..imported(3600, 360_000, OPEN - 3_590_000, OPEN - 1) };
+        sum += table.add((&mapped(8), 0), &long).packets;
+        if table.is_full() {
+            for flows in table.take_full() {
+                assert!(flows.start_ms < OPEN, "it was closed");
+                sum -= flows.records().flat_map(|record| record.sent()).map(|sent| sent.packets).sum::<u64>();
+            }
+            assert_eq!(table.entries(), 1);
+        }
+    }
+    table.add((&mapped(9), 0), &answer(&question));
+    let all = taken(&mut table);
+    let (_, open) = all.last().unwrap();
+    assert_eq!((open.len(), open[0].fwd_packets > 0, open[0].rev_packets > 0), (1, true, true));
+    let late = all.iter().filter(|(start, _)| *start < OPEN).flat_map(|(_, flows)| flows);
+    assert_eq!(late.map(|flow| flow.fwd_packets).sum::<u64>(), sum);
+}
+
+#[test]
+fn an_open_interval_that_fills_the_table_is_handed_over() {
+    let mut table = Table::new(OPTIONS, OPEN);
+    let mut port = 0;
+    while !table.is_full() {
+        port += 1;
+        table.add(
+            (&mapped(9), 0),
+            &Imported { ports: [port, 443], ..imported(5, 500, OPEN - i64::from(port < 9), OPEN) },
+        );
+    }
+    let starts: Vec<_> = table.take_full().iter().map(|flows| flows.start_ms).collect();
+    assert_eq!((starts, table.entries()), (vec![OPEN - 10_000, OPEN], 0));
+}
+
+#[test]
 fn many_routes_of_one_flow_are_bounded() {
     let mut table = Table::new(TableOptions { max_entries: 100, ..OPTIONS }, OPEN);
     let mut records = 0;

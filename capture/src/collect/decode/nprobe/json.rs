@@ -83,7 +83,7 @@ impl<'de, T: FnMut(&ExporterInfo, &Imported<'_>)> Visitor<'de> for Document<'_, 
                 None => _ = object.next_value::<IgnoredAny>()?,
             }
         }
-        self.records.end(&fields);
+        self.records.end(&mut fields);
         Ok(())
     }
 }

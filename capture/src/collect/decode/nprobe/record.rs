@@ -144,7 +144,7 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> NprobeRecords<'_, T> {
     }
 
     /// Hands a record over.
-    pub(super) fn end(&mut self, fields: &Fields<'_>) {
+    pub(super) fn end(&mut self, fields: &mut Fields<'_>) {
         let named = fields.exporter.or(fields.probe).unwrap_or(self.from.address);
         let info = ExporterInfo { address: named, ..self.from };
         let exporter = self.exporters.get(&info, self.limits);
@@ -159,8 +159,9 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> NprobeRecords<'_, T> {
             initiator_known: fields.values.is_answered() && !fields.unknown_initiator,
             frame: None,
         };
-        match fields.values.record(&shape, &self.moment, self.limits) {
-            Ok((mut record, mended)) => {
+        match fields.values.complete(&shape, &self.moment, self.limits) {
+            Ok(mended) => {
+                let mut record: Imported<'_> = fields.values.record;
                 exporter.counts.records += 1;
                 exporter.counts.causes[Refusal::TimeClamped as usize] += u64::from(mended);
                 record.sampling = fields.values.sampled.rate();

@@ -76,7 +76,7 @@ pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(
         octets.0 = rest;
         let (key, value) = (types >> 4, types & 15);
         if value == END_OF_RECORD {
-            records.end(&fields);
+            records.end(&mut fields);
             fields = records.begin();
             begun = false;
             continue;

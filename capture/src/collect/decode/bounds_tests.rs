@@ -1,0 +1,115 @@
+//! What one sender can cost the others, and what stays known over a restart.
+
+use super::tests::*;
+use super::vendor_tests::{SHORT, all, row, short};
+use super::*;
+use std::sync::Arc;
+
+const STRANGER: [u8; 4] = [203, 0, 113, 9];
+
+fn hostile(decoder: &mut Decoder, data: &[u8]) {
+    feed_at(decoder, crate::collect::element::values::mapped(STRANGER), NOW_MS, data);
+}
+
+#[test]
+fn samples_lost_while_the_collector_restarts_are_reported() {
+    let sample = |number: u32| {
+        let flow = [words(&[number, 3, 1000, 9000, 0, 5, 7, 1]), raw(&tcp_frame(), 0)].concat();
+        sflow(number, 1000 * number, &[(1, flow)])
+    };
+    let mut before = Decoder::default();
+    (1..=10).for_each(|number| _ = feed(&mut before, &sample(number)));
+    let mut after = Decoder::default();
+    after.restore(&before.save()).unwrap();
+    // Sixteen are sent meanwhile.
+    feed_at(&mut after, HOME, NOW_MS + 1000, &sample(27));
+    assert_eq!((after.counts().samples.lost, after.counts().losses.lost), (16, 16));
+    // The newer of two states holds, whichever is read last.
+    for order in [[&before, &after], [&after, &before]] {
+        let mut decoder = Decoder::default();
+        order.into_iter().for_each(|state| decoder.restore(&state.save()).unwrap());
+        feed(&mut decoder, &sample(28));
+        assert_eq!(decoder.counts().samples.lost, 0);
+    }
+}
+
+#[test]
+fn a_sender_whose_sets_wait_displaces_its_own_alone() {
+    for octets in [1, 100, 3000] {
+        let limits = DecodeLimits { waiting_octets: 300_000, ..DecodeLimits::default() };
+        let mut decoder = Decoder::new(limits);
+        for packets in 1..=20 {
+            feed(&mut decoder, &ipfix(0, &[set(300, &short(packets, 1000))]));
+        }
+        for number in 0..5000 {
+            hostile(&mut decoder, &ipfix(number, &[set(999, &vec![0; octets])]));
+            assert!(decoder.waiting_octets() <= 300_000);
+        }
+        assert_eq!(feed(&mut decoder, &ipfix(0, &[template(300, &SHORT)])).len(), 20, "{octets}");
+        assert!(decoder.counts().of(Refusal::UnknownTemplate) > 0, "{octets}: all found room");
+    }
+}
+
+#[test]
+fn a_set_without_records_does_not_wait() {
+    let mut decoder = Decoder::default();
+    feed(&mut decoder, &ipfix(0, &[set(300, &short(5, 500))]));
+    (0..50).for_each(|at| hostile(&mut decoder, &ipfix(at, &vec![set(999, &[]); 100])));
+    assert_eq!(feed(&mut decoder, &ipfix(0, &[template(300, &SHORT)])).len(), 1);
+    assert_eq!(decoder.counts().causes, [0; Refusal::ALL.len()]);
+}
+
+#[test]
+fn each_template_reads_the_sets_that_waited_for_it_in_their_order() {
+    let mut decoder = Decoder::default();
+    for packets in 1..=6 {
+        let id = if packets % 2 == 0 { 300 } else { 301 };
+        feed(&mut decoder, &ipfix(0, &[set(id, &short(packets, 1000))]));
+    }
+    let packets = |records: Vec<Owned>| plain(records).iter().map(|record| record.sent[0].packets).collect::<Vec<_>>();
+    assert_eq!(packets(feed(&mut decoder, &ipfix(0, &[template(301, &SHORT)]))), [1, 3, 5]);
+    assert_eq!(packets(feed(&mut decoder, &ipfix(0, &[template(300, &SHORT)]))), [2, 4, 6]);
+    assert_eq!(decoder.waiting_octets(), 0);
+}
+
+#[test]
+fn an_exporter_that_sends_from_another_port_shares_its_templates() {
+    let mut decoder = Decoder::default();
+    let from = |port: u16| Session { address: HOME, port, local_port: 2055, stream: false };
+    let mut send = |port: u16, data: &[u8]| {
+        let mut records = 0;
+        decoder.datagram(from(port), NOW_MS * 1_000_000, data, &mut |_, _| records += 1);
+        records
+    };
+    let fields = [(0, 8, 4), (0, 12, 4), (0, 2, 4), (9999, 1, 4)];
+    send(1, &ipfix(5000, &[template(300, &fields), set(300, &short(5, 500))]));
+    send(2, &ipfix(5001, &[]));
+    assert_eq!(send(2, &ipfix(5001, &[set(300, &short(6, 600))])), 1);
+    let talks = &decoder.exporters.slot(0).talks;
+    assert_eq!(talks.len(), 2);
+    assert!(Arc::ptr_eq(&talks[0].templates[&300].template, &talks[1].templates[&300].template));
+    assert_eq!(decoder.left_out().values().copied().collect::<Vec<_>>(), [2], "each record counts once");
+}
+
+#[test]
+fn fields_without_octets_say_nothing() {
+    let mut decoder = Decoder::default();
+    let fields = [(0, 8, 4), (0, 12, 4), (0, 2, 4), (0, 16, 4), (0, 16, 0), (0, 9999, 0)];
+    let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 5, 65_001, 0, 0]);
+    let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &record)]));
+    assert_eq!(read.flows[0].1.unwrap().autonomous_systems, [65_001, 0]);
+    assert!(decoder.left_out().is_empty());
+}
+
+#[test]
+fn a_record_that_its_sampling_rate_makes_absurd_has_no_other_cause() {
+    let fields = [(0, 8, 4), (0, 12, 4), (0, 298, 8), (0, 231, 8), (0, 153, 8), (0, 34, 4)];
+    for (rate, causes) in [(1 << 24, [1, 0, 0]), (2, [0, 1, 1])] {
+        let mut decoder = Decoder::default();
+        let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1 << 20, 1 << 30, 1, rate]);
+        feed(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &record)]));
+        let of =
+            [Refusal::Absurd, Refusal::TimeClamped, Refusal::PayloadOctets].map(|cause| decoder.counts().of(cause));
+        assert_eq!(of, causes, "{rate}");
+    }
+}
