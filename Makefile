@@ -12,7 +12,7 @@ export WEIR_KAFKA_JARS := $(CURDIR)/.weir/kafka
 UV := $(VENVS)/uv/bin/uv
 UV_VERSION := 0.13.8
 PYTHON := $(VENVS)/stack/bin/python
-TESTS := PYTHONPATH=stack:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
+TESTS := PYTHONPATH=stack:tests:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
 WEIR := stack/bin/weir
 SAY = @printf '▸ %s\n'
 
