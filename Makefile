@@ -17,6 +17,7 @@ WEIR := stack/bin/weir
 SAY = @printf '▸ %s\n'
 
 AGENT := capture/target/release/weir-probe
+BENCH := capture/target/release/weir-bench
 JOBS := flink-jobs/target/weir-flink-jobs.jar
 KAFKA := .weir/kafka/.stamp
 CLASSES := .weir/java/flink.jsa
@@ -49,19 +50,20 @@ named-%:
 
 ## Building -----------------------------------------------------------------------------------------------------------
 
-build: setup $(AGENT) $(KAFKA) $(JOBS) venv-stack venv-clickhouse venv-superset ## Build everything
+build: setup $(AGENT) $(BENCH) $(KAFKA) $(JOBS) venv-stack venv-clickhouse venv-superset ## Build everything
 
 setup:
 	@stack/setup.sh
 setup-tests:
 	@stack/setup.sh --tests
 
-$(AGENT): $(shell find capture/src capture/ndpi capture/build.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml -type f 2>/dev/null) $(wildcard schemas/*.proto)
+# The folders themselves are sources too: a file that went made them newer. docs/generate.py asks make whether these are up to date.
+$(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the agent (Rust; some minutes the first time)'
 	cd capture && cargo build --release --locked --quiet
-	@touch $@
+	@touch $(AGENT) $(BENCH)
 
-$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml -type f 2>/dev/null) $(wildcard schemas/*.proto)
+$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the jobs (Java)'
 	cd flink-jobs && mvn -q -B package -DskipTests
 	@touch $@

@@ -42,8 +42,9 @@ PATIENCE = 60
 SHOWN = 120
 #: Status of a part whose commands all ended well, and ran no test: that of pytest for the same.
 NONE_RAN = 5
-#: Permitted reasons to skip a test on a fresh Debian as root; with any other reason the test should have run.
-MAY_LACK = re.compile(r"\.\./shared|kernel module")
+#: Permitted reasons to skip a test on a fresh Debian as root; with any other reason the test should have run. `make
+#: test` builds first.
+MAY_LACK = re.compile(r"\.\./shared|kernel module|older than its sources: make build")
 #: Set by a second signal: what still runs is killed at once.
 HURRY = threading.Event()
 
