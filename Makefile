@@ -4,6 +4,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# Every path below is relative to the current folder.
+ifeq ($(shell [ "$(lastword $(MAKEFILE_LIST))" -ef Makefile ] && echo here),)
+$(error run make in the folder of its Makefile: make -C)
+endif
+
 # Everything built or installed beside the sources is in .weir, a relative path because make splits absolute paths at
 # spaces. $WEIR_HOME is where a stack keeps its data, .weir too unless it is set.
 VENVS := .weir/venvs
@@ -101,7 +106,8 @@ lock: | $(UV) ## Pin the Python libraries anew, from each requirements.in
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $$part/requirements.in -o $$part/requirements.txt || exit 1; done
 
 clean: ## Remove what was built and the demo's data
-	-@[ ! -x $(PYTHON) ] || $(WEIR) down
+	@# What goes is in .weir, whatever other stack $$WEIR_HOME names.
+	-@[ ! -x $(PYTHON) ] || env -u WEIR_HOME $(WEIR) down
 	rm -rf .weir capture/target flink-jobs/target
 
 ## Measuring and comparing ---------------------------------------------------------------------------------------------
