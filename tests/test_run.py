@@ -109,6 +109,22 @@ def test_a_selection_is_given_to_tests_and_to_nothing_else() -> None:
             assert not any(tool in command for command in some), part.name
 
 
+def test_every_file_of_tests_stands_in_a_part() -> None:
+    places = []
+    for part in [*run.parts("check"), *run.parts("test"), *run.parts("long")]:
+        for command in part.commands:
+            if " -m pytest " in command:
+                folder = CHECKOUT / part.folder
+                named = [folder / word for word in command.split() if (folder / word).exists() and word != "."]
+                places += [place for place in named if "/venvs/" not in str(place)] or [folder / "tests"]
+    listed = subprocess.run(["git", "ls-files", "*test_*.py"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    files = [CHECKOUT / line for line in listed.stdout.splitlines() if Path(line).name.startswith("test_")]
+    assert len(files) > 60
+    left = [str(file.relative_to(CHECKOUT)) for file in files if not {file, *file.parents} & set(places)]
+    # `make check-upgrade` needs the tag of a version.
+    assert left == ["tests/upgrade/test_upgrade.py"]
+
+
 def test_an_unknown_part_is_named_and_list_names_all(runner: Runner, capfd: pytest.CaptureFixture[str]) -> None:
     parts = [run.Part("good", ".", ["true"]), run.Part("other", ".", ["true"])]
     with pytest.raises(SystemExit, match="no part is called 'typo'; there are: good, other"):
