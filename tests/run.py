@@ -146,7 +146,7 @@ def parts(what: str) -> list[Part]:
             Part(
                 "store",
                 "clickhouse",
-                [pytest("store", clickhouse, "-n 0 tests/test_lexer.py tests/test_schema.py")],
+                [pytest("store", clickhouse, "-n 0 tests/test_lexer.py tests/test_schema.py tests/test_views.py")],
                 by_pytest,
             ),
             Part("documents", ".", [documents], by_pytest),
