@@ -50,7 +50,18 @@ def test_a_command_that_fails_fails_the_part_and_ends_it(runner: Runner, capfd: 
     assert runner([run.Part("good", ".", ["true"])]) == 0
 
 
-def test_a_skipped_test_is_counted_and_named(runner: Runner, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("user", "ci", "status"), [(1000, "", 0), (0, "", 1), (1000, "1", 1)])
+def test_a_skipped_test_is_counted_and_named(
+    runner: Runner,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    user: int,
+    ci: str,
+    status: int,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setenv("CI", ci)
     content = """
 import pytest
 def test_runs(): pass
@@ -58,11 +69,18 @@ def test_runs(): pass
 def test_waits(): pass
 """
     rust = "printf 'running 9 tests\\n...\\nSKIPPED 2 ../shared is absent: a, b\\n......\\ntest result: ok. 9 passed; 0 failed; 1 ignored\\n'"
-    assert runner([by_pytest(tmp_path, content), run.Part("rust", ".", [rust])]) == 0
+    live = "printf 'test result: ok. 1 passed; 0 failed; 4 ignored\\nSKIPPED 3 no kernel module: d, e, f\\nSKIPPED 1 a measurement: g\\n'"
+    assert runner([by_pytest(tmp_path, content), run.Part("rust", ".", [rust, live])]) == status
     out = capfd.readouterr().out
     assert "skipped: python: 1: no moon (it should have run)\n" in out
     assert "skipped: rust: 2: ../shared is absent: a, b\n" in out
-    assert "10 tests ran, 3 were skipped" in out
+    assert "skipped: rust: 3: no kernel module: d, e, f\n" in out
+    assert "skipped: rust: 1: a measurement: g\n" in out
+    assert "skipped: rust: 1: ignored by cargo without a reason (it should have run)\n" in out
+    assert "11 tests ran, 8 were skipped" in out
+    assert ("all passed" in out) == (status == 0)
+    assert ("FAILED" in out) == (status == 1)
+    assert ("2 tests were skipped that should have run" in out) == (status == 1)
 
 
 def test_only_this_runs_reports_of_surefire_count(tmp_path: Path) -> None:

@@ -89,6 +89,11 @@ def logs() -> Path:
     return Path(os.environ[LOGS])
 
 
+def skipped(reason: str, count: int = 1) -> None:
+    """Print the line by which `tests/run.py` counts tests that a program left out."""
+    print(f"SKIPPED {count} {reason}", flush=True)
+
+
 def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     """Ask until the answer is true and return it; fail with `what` when the time runs out."""
     end = time.monotonic() + seconds
