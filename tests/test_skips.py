@@ -30,7 +30,7 @@ def test_peers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 def test_losses(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(check_losses, "LOSSY", [ABSENT])
     monkeypatch.setattr(check_losses, "make_capture", lambda *_: None)
-    monkeypatch.setattr(check_losses, "messages", lambda _: check_losses.Found(1, 0, 0, 0, {}))
+    monkeypatch.setattr(check_losses, "messages", lambda _: check_losses.Found(9, 1, 1, 1, {}))
     assert check_losses.main() == 0
     assert "SKIPPED 1 nfcapd is not installed\n" in capsys.readouterr().out
 
