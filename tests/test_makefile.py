@@ -87,6 +87,25 @@ def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: 
     assert not done.stdout
 
 
+def test_recipes_run_files_that_are_there() -> None:
+    recipes = "".join(re.findall(r"^\t.*\n", (CHECKOUT / "Makefile").read_text(), re.M))
+    named = set(re.findall(r"(?<![\w/.])(?:tests|stack|capture|docs|superset|clickhouse)/[\w./-]+\.\w+", recipes))
+    assert len(named) > 15
+    assert not [name for name in named if not (CHECKOUT / name).exists()]
+    for name in re.findall(r"-Dtest='?\*?(\w+)", recipes):
+        assert list((CHECKOUT / "flink-jobs/src/test").rglob(f"*{name}.java")), name
+
+
+@pytest.mark.parametrize("target", ["check", "test"])
+def test_a_part_and_a_test_are_handed_on_and_a_failure_too(checkout: Path, target: str) -> None:
+    (checkout / "tests").mkdir()
+    (checkout / "tests/run.py").write_text("")
+    (checkout / "stack/setup.sh").write_text("#!/bin/sh\n")
+    said = make(checkout, "--dry-run", target, "PART=some", "T=my name")
+    assert f"tests/run.py {target} --part 'some' --only 'my name'\n" in said
+    assert not re.search(r"^\t+@?-", (CHECKOUT / "Makefile").read_text().split("clean:")[0], re.M)
+
+
 def test_nothing_is_made_outside(checkout: Path) -> None:
     commands = make(checkout, "--dry-run", "build")
     assert ".weir/venvs/stack" in commands
