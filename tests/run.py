@@ -216,7 +216,12 @@ class Lanes:
                 time.sleep(0.1)
             raise
         finally:
-            ended = take_down(self.temporary)
+            try:
+                ended = take_down(self.temporary)
+            except KeyboardInterrupt:
+                # The first signal, and the parts have ended by themselves.
+                take_down(self.temporary)
+                raise
             remove_namespaces(known | ended)
             for lane in lanes:
                 lane.join()

@@ -230,6 +230,18 @@ def test_a_run_leaves_no_process_behind(tmp_path: Path) -> None:
         clear(process, children)
 
 
+def test_a_signal_at_the_end_of_a_run_ends_everything_too(tmp_path: Path) -> None:
+    process, children = started(tmp_path, 0, patience=5)
+    try:
+        # The last one ignores SIGTERM, so that the run waits for it.
+        wait_for(lambda: not any(map(is_running, children[:3])))
+        process.send_signal(signal.SIGINT)
+        assert "interrupted: everything that was started has ended" in process.communicate(timeout=60)[1]
+        assert not any(map(is_running, children))
+    finally:
+        clear(process, children)
+
+
 def test_the_message_names_what_could_not_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "PATIENCE", 0.2)
     monkeypatch.setattr(run, "processes", lambda folder: {2**22 + 1})
