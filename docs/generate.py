@@ -143,9 +143,7 @@ def weir_bench() -> str:
 
 def flink_jobs() -> str:
     """The page of the jobs."""
-    return NOTE.format("the jobs' `--docs`") + _run(
-        ["java", "-jar", str(CHECKOUT / JOBS), "--docs"]
-    )
+    return NOTE.format("the jobs' `--docs`") + _run(["java", "-jar", str(CHECKOUT / JOBS), "--docs"])
 
 
 def configuration() -> str:
