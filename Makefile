@@ -4,6 +4,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# Every path below is relative to the current folder.
+ifeq ($(shell [ "$(lastword $(MAKEFILE_LIST))" -ef Makefile ] && echo here),)
+$(error run make in the folder of its Makefile: make -C)
+endif
+
 # Everything built or installed beside the sources is in .weir, a relative path because make splits absolute paths at
 # spaces. $WEIR_HOME is where a stack keeps its data, .weir too unless it is set.
 VENVS := .weir/venvs
@@ -12,11 +17,12 @@ export WEIR_KAFKA_JARS := $(CURDIR)/.weir/kafka
 UV := $(VENVS)/uv/bin/uv
 UV_VERSION := 0.13.8
 PYTHON := $(VENVS)/stack/bin/python
-TESTS := PYTHONPATH=stack:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
+TESTS := PYTHONPATH=stack:tests:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
 WEIR := stack/bin/weir
 SAY = @printf '▸ %s\n'
 
 AGENT := capture/target/release/weir-probe
+BENCH := capture/target/release/weir-bench
 JOBS := flink-jobs/target/weir-flink-jobs.jar
 KAFKA := .weir/kafka/.stamp
 CLASSES := .weir/java/flink.jsa
@@ -49,19 +55,20 @@ named-%:
 
 ## Building -----------------------------------------------------------------------------------------------------------
 
-build: setup $(AGENT) $(KAFKA) $(JOBS) venv-stack venv-clickhouse venv-superset ## Build everything
+build: setup $(AGENT) $(BENCH) $(KAFKA) $(JOBS) venv-stack venv-clickhouse venv-superset ## Build everything
 
 setup:
 	@stack/setup.sh
 setup-tests:
 	@stack/setup.sh --tests
 
-$(AGENT): $(shell find capture/src capture/ndpi capture/build.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml -type f 2>/dev/null) $(wildcard schemas/*.proto)
+# The folders themselves are sources too: a file that went made them newer. docs/generate.py asks make whether these are up to date.
+$(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the agent (Rust; some minutes the first time)'
 	cd capture && cargo build --release --locked --quiet
-	@touch $@
+	@touch $(AGENT) $(BENCH)
 
-$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml -type f 2>/dev/null) $(wildcard schemas/*.proto)
+$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the jobs (Java)'
 	cd flink-jobs && mvn -q -B package -DskipTests
 	@touch $@
@@ -99,7 +106,8 @@ lock: | $(UV) ## Pin the Python libraries anew, from each requirements.in
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $$part/requirements.in -o $$part/requirements.txt || exit 1; done
 
 clean: ## Remove what was built and the demo's data
-	-@[ ! -x $(PYTHON) ] || $(WEIR) down
+	@# What goes is in .weir, whatever other stack $$WEIR_HOME names.
+	-@[ ! -x $(PYTHON) ] || env -u WEIR_HOME $(WEIR) down
 	rm -rf .weir capture/target flink-jobs/target
 
 ## Measuring and comparing ---------------------------------------------------------------------------------------------

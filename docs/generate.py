@@ -1,7 +1,7 @@
 """Write `docs/reference` from its sources: schemas, topics, tables, and each program's own help.
 
 `python docs/generate.py` writes the pages; `--check` only names the pages that would change and exits with status 1 if
-there are any.
+there are any. Neither asks a program that is older than its sources.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ sys.path.insert(0, str(CHECKOUT / "schemas"))
 import flow_columns  # noqa: E402
 
 REFERENCE = CHECKOUT / "docs/reference"
+AGENT = "capture/target/release/weir-probe"
+BENCH = "capture/target/release/weir-bench"
+JOBS = "flink-jobs/target/weir-flink-jobs.jar"
+#: The programs that print a page: what `make build` compiles.
+PROGRAMS = {"weir-probe.md": AGENT, "weir-bench.md": BENCH, "flink-jobs.md": JOBS}
 VENVS = Path(os.environ.get("WEIR_VENVS", CHECKOUT / ".weir/venvs"))
 NOTE = "<!-- Written by docs/generate.py from {}; do not edit. -->\n\n"
 TYPES = {
@@ -123,12 +128,12 @@ def weir() -> str:
 
 def weir_probe() -> str:
     """The page of the agent."""
-    return NOTE.format("`weir-probe docs`") + _run([str(CHECKOUT / "capture/target/release/weir-probe"), "docs"])
+    return NOTE.format("`weir-probe docs`") + _run([str(CHECKOUT / AGENT), "docs"])
 
 
 def weir_bench() -> str:
     """The agent's benchmarks."""
-    shown = _run([str(CHECKOUT / "capture/target/release/weir-bench"), "docs"])
+    shown = _run([str(CHECKOUT / BENCH), "docs"])
     return (
         NOTE.format("`weir-bench docs`")
         + "# weir-bench\n\nBenchmarks of the agent, and loads for those of the rest.\n\n"
@@ -138,9 +143,7 @@ def weir_bench() -> str:
 
 def flink_jobs() -> str:
     """The page of the jobs."""
-    return NOTE.format("the jobs' `--docs`") + _run(
-        ["java", "-jar", str(CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"), "--docs"]
-    )
+    return NOTE.format("the jobs' `--docs`") + _run(["java", "-jar", str(CHECKOUT / JOBS), "--docs"])
 
 
 def configuration() -> str:
@@ -153,6 +156,19 @@ def configuration() -> str:
     ):
         text += f"\n## {title}\n\n```{language}\n{(CHECKOUT / path).read_text().rstrip()}\n```\n"
     return text
+
+
+def outdated(page: str, checkout: Path = CHECKOUT) -> str:
+    """Why the program that prints this page must be built first; empty if it is up to date, or there is none."""
+    program = PROGRAMS.get(page)
+    if program is None:
+        return ""
+    # Options of a make that runs this are not for that one.
+    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    asked = subprocess.run(
+        ["make", "--question", program], cwd=checkout, env=environment, capture_output=True, check=False
+    )
+    return f"{program} is absent or older than its sources: make build" if asked.returncode else ""
 
 
 def _run(command: list[str], python_path: Path | None = None) -> str:
@@ -180,6 +196,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with status 1 if a page is stale")
     options = parser.parse_args()
+    for reason in filter(None, map(outdated, PAGES)):
+        raise SystemExit(reason)
     stale = []
     for name, page in PAGES.items():
         path, text = REFERENCE / name, page()

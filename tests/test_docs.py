@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
-import sys
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
 
+import pytest
+import typer
 import yaml
 
-from harness import CHECKOUT, run
-from weir.config import Storage
+import documents
+import generate
+from harness import CHECKOUT
+from weir.cli import app
+from weir.config import Config, Storage
 
 #: Files that every project of their language has.
 PACKAGING = {
@@ -25,9 +35,38 @@ PACKAGING = {
 }
 
 
-def test_the_reference_is_what_the_programs_say() -> None:
-    done = run([sys.executable, str(CHECKOUT / "docs/generate.py"), "--check"])
-    assert done.status == 0, done.err
+@pytest.mark.parametrize("page", generate.PAGES)
+def test_the_reference_is_what_the_programs_say(page: str) -> None:
+    if reason := generate.outdated(page):
+        pytest.skip(reason)
+    assert (generate.REFERENCE / page).read_text() == generate.PAGES[page](), "make docs"
+
+
+@pytest.mark.parametrize("page", generate.PROGRAMS)
+def test_a_program_older_than_its_sources_is_not_asked(page: str, tmp_path: Path) -> None:
+    shutil.copy(CHECKOUT / "Makefile", tmp_path)
+    program = tmp_path / generate.PROGRAMS[page]
+    sources = tmp_path / program.relative_to(tmp_path).parts[0] / "src"
+    program.parent.mkdir(parents=True)
+    sources.mkdir()
+    (sources / "kept").touch()
+    assert "absent" in generate.outdated(page, tmp_path)
+
+    def build() -> None:
+        for built in generate.PROGRAMS.values():
+            if (tmp_path / built).parent.exists():
+                (tmp_path / built).touch()
+        later = time.time() + 10
+        os.utime(program, (later, later))
+        assert not generate.outdated(page, tmp_path)
+
+    build()
+    for source in (sources / "kept", sources):
+        later = time.time() + 20
+        os.utime(source, (later, later))
+        assert "make build" in generate.outdated(page, tmp_path)
+        os.utime(source)
+        build()
 
 
 def test_links_lead_somewhere() -> None:
@@ -86,3 +125,116 @@ def test_a_folders_readme_names_its_files() -> None:
             if path.name not in readme and path.name not in PACKAGING and "cache" not in str(path).lower()
         ]
     assert not missing, missing
+
+
+@pytest.fixture(scope="module")
+def tracked() -> list[str]:
+    """The files of the project."""
+    done = subprocess.run(["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_make_has_the_targets_that_documents_name() -> None:
+    known, named = documents.targets(), 0
+    for page in documents.written():
+        for words in page.commands("make"):
+            for word in words:
+                if re.fullmatch(r"[a-z][a-z-]*", word):
+                    assert word in known, f"{page.path}: make {word}"
+                    named += 1
+    assert named > 40
+
+
+def test_weir_has_the_commands_and_options_that_documents_name() -> None:
+    whole: Any = typer.main.get_command(app)
+    named = 0
+    for page in documents.written():
+        for words in page.commands("weir"):
+            known = whole
+            options = {name for one in known.params for name in one.opts}
+            for word in words:
+                bare = word.split("=")[0].strip("[]()…,.")
+                commands = getattr(known, "commands", {})
+                if bare in commands:
+                    known = commands[bare]
+                    options |= {name for one in known.params for name in (*one.opts, *one.secondary_opts)}
+                    named += 1
+                elif bare.startswith("--"):
+                    assert bare in {*options, "--help"}, f"{page.path}: weir {' '.join(words)}"
+                else:
+                    # A group's own words are commands, a command's are its arguments.
+                    wrong = commands and re.fullmatch(r"[a-z][a-z-]+", bare)
+                    assert not wrong, f"{page.path}: weir {' '.join(words)}"
+    assert named > 80
+
+
+def test_documents_name_files_that_are_there(tracked: list[str]) -> None:
+    missing, named = [], 0
+    tops = {name.split("/")[0] for name in tracked if "/" in name}
+    for page in documents.written():
+        for span in page.spans:
+            if not re.fullmatch(r"[\w*][\w.*/-]*", span) or "NNNN" in span:
+                continue
+            if span.endswith(documents.SOURCES) or (span.split("/")[0] in tops and "/" in span):
+                named += 1
+                if not documents.is_file(span.rstrip("/"), page.path, tracked) and not (CHECKOUT / span).exists():
+                    missing.append(f"{page.path.relative_to(CHECKOUT)}: {span}")
+    assert not missing, "\n".join(missing)
+    assert named > 200
+
+
+def test_pages_on_extending_name_what_the_sources_have(tracked: list[str]) -> None:
+    suffixes = (*documents.SOURCES, ".toml", ".yaml", ".xml", "Makefile")
+    code = [CHECKOUT / name for name in tracked if name.endswith(suffixes) and (CHECKOUT / name).is_file()]
+    words = set(re.findall(r"\w+", " ".join(path.read_text(errors="replace") for path in code)))
+    missing, named = [], 0
+    for page in documents.pages("docs/how-to/extend/*.md"):
+        for span in page.spans:
+            for name in re.findall(r"[A-Za-z_]\w{3,}", span if re.fullmatch(r"[\w.:()]+", span) else ""):
+                named += 1
+                if name not in words:
+                    missing.append(f"{page.path.name}: {span}")
+    assert not missing, "\n".join(missing)
+    assert named > 60
+
+
+def test_links_lead_to_headings_that_are_there() -> None:
+    every = documents.pages("*.md", "*/README.md", "docs/**/*.md")
+    anchors, named = {page.path: page.anchors() for page in every}, 0
+    for page in every:
+        for target, anchor in re.findall(r"\]\(([^)#:\s]*)#([^)]+)\)", page.text):
+            place = (page.path.parent / target).resolve() if target else page.path
+            assert anchor in anchors[place], f"{page.path}: {target}#{anchor}"
+            named += 1
+    assert named > 5
+
+
+def test_examples_of_the_configuration_are_valid() -> None:
+    checked = 0
+    for page in documents.written():
+        for block in page.blocks:
+            try:
+                tree = yaml.safe_load(block)
+            except yaml.YAMLError:
+                continue
+            if isinstance(tree, dict) and set(tree) & set(Config.model_fields) and ":\n" in block:
+                Config.model_validate(tree)
+                checked += 1
+        for key in page.spans:
+            part, _, name = key.partition(".")
+            if part in Config.model_fields and re.fullmatch(r"[a-z_]+", name) and part != "agents":
+                assert name in Config.model_fields[part].default.model_dump(), f"{page.path}: {key}"
+                checked += 1
+    assert checked > 6
+
+
+def test_what_documents_name_is_found() -> None:
+    page = documents.Page(
+        CHECKOUT / "none.md",
+        "# A `b`: c\n\nSee `make x` and `stack/bin/weir up --detach`.\n\n    $ T=1 make y Z=2   # make no\n\n    weir a \\\n      b | weir c\n\n```sh\nmake fenced\n```\n",
+    )
+    assert sorted(page.commands("make")) == [["fenced"], ["x"], ["y", "Z=2"]]
+    assert list(page.commands("weir")) == [["up", "--detach"], ["a", "b"], ["c"]]
+    assert page.anchors() == {"a-b-c"}
+    assert documents.is_file("lib/harness.py", page.path, ["tests/lib/harness.py"])
+    assert not documents.is_file("ib/harness.py", page.path, ["tests/lib/harness.py"])

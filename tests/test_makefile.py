@@ -49,6 +49,32 @@ def test_clean_removes_what_was_built_and_nothing_else(checkout: Path, tmp_path:
     assert (tmp_path / "my/precious").exists()
 
 
+def test_make_elsewhere_is_refused(checkout: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    for precious in (".weir/data", "capture/target", "flink-jobs/target"):
+        (other / precious).mkdir(parents=True)
+    for own in (False, True):
+        if own:
+            (other / "Makefile").touch()
+        words = ["make", "-f", str(checkout / "Makefile"), "clean"]
+        done = subprocess.run(words, cwd=other, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "run make in the folder of its Makefile" in done.stderr
+        assert (other / ".weir/data").exists()
+    (checkout / "plain").symlink_to(checkout)
+    assert "Remove what was built" in make(checkout, "-f", "plain/Makefile", "help")
+
+
+def test_clean_stops_the_stack_that_it_removes(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weir, python = checkout / "stack/bin/weir", checkout / ".weir/venvs/stack/bin/python"
+    for program in (weir, python):
+        program.parent.mkdir(parents=True)
+        program.write_text('#!/bin/sh\necho "$1 of ${WEIR_HOME:-.weir}"\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("WEIR_HOME", str(tmp_path / "mine"))
+    assert "down of .weir\n" in make(checkout, "clean")
+
+
 @pytest.mark.parametrize("target", ["check", "test", "test-long"])
 def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: Path, target: str) -> None:
     (checkout / "tests").mkdir()
@@ -59,6 +85,25 @@ def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: 
     assert done.returncode == 2
     assert f"no part is called 'typo'; there are: {', '.join(names)}" in done.stderr
     assert not done.stdout
+
+
+def test_recipes_run_files_that_are_there() -> None:
+    recipes = "".join(re.findall(r"^\t.*\n", (CHECKOUT / "Makefile").read_text(), re.M))
+    named = set(re.findall(r"(?<![\w/.])(?:tests|stack|capture|docs|superset|clickhouse)/[\w./-]+\.\w+", recipes))
+    assert len(named) > 15
+    assert not [name for name in named if not (CHECKOUT / name).exists()]
+    for name in re.findall(r"-Dtest='?\*?(\w+)", recipes):
+        assert list((CHECKOUT / "flink-jobs/src/test").rglob(f"*{name}.java")), name
+
+
+@pytest.mark.parametrize("target", ["check", "test"])
+def test_a_part_and_a_test_are_handed_on_and_a_failure_too(checkout: Path, target: str) -> None:
+    (checkout / "tests").mkdir()
+    (checkout / "tests/run.py").write_text("")
+    (checkout / "stack/setup.sh").write_text("#!/bin/sh\n")
+    said = make(checkout, "--dry-run", target, "PART=some", "T=my name")
+    assert f"tests/run.py {target} --part 'some' --only 'my name'\n" in said
+    assert not re.search(r"^\t+@?-", (CHECKOUT / "Makefile").read_text().split("clean:")[0], re.M)
 
 
 def test_nothing_is_made_outside(checkout: Path) -> None:

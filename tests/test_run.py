@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import run
-from harness import CHECKOUT
+from harness import CHECKOUT, live_possible
 
 #: Runs the parts that `parts` returns, and returns the exit status.
 Runner = Callable[..., int]
@@ -33,7 +34,7 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
 def by_pytest(folder: Path, content: str) -> run.Part:
     """A part with one file of tests."""
     (folder / "test_one.py").write_text(content)
-    report = f"--junitxml {folder}/python.xml -p no:cacheprovider --rootdir {folder}"
+    report = f'--junitxml "$WEIR_TEST_LOGS"/python.xml -p no:cacheprovider --rootdir {folder}'
     return run.Part("python", str(folder), [f"{sys.executable} -m pytest -q {report} {{only}}"], "-k {}")
 
 
@@ -49,7 +50,18 @@ def test_a_command_that_fails_fails_the_part_and_ends_it(runner: Runner, capfd: 
     assert runner([run.Part("good", ".", ["true"])]) == 0
 
 
-def test_a_skipped_test_is_counted_and_named(runner: Runner, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("user", "ci", "status"), [(1000, "", 0), (0, "", 1), (1000, "1", 1)])
+def test_a_skipped_test_is_counted_and_named(
+    runner: Runner,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    user: int,
+    ci: str,
+    status: int,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setenv("CI", ci)
     content = """
 import pytest
 def test_runs(): pass
@@ -57,11 +69,18 @@ def test_runs(): pass
 def test_waits(): pass
 """
     rust = "printf 'running 9 tests\\n...\\nSKIPPED 2 ../shared is absent: a, b\\n......\\ntest result: ok. 9 passed; 0 failed; 1 ignored\\n'"
-    assert runner([by_pytest(tmp_path, content), run.Part("rust", ".", [rust])]) == 0
+    live = "printf 'test result: ok. 1 passed; 0 failed; 4 ignored\\nSKIPPED 3 no kernel module: d, e, f\\nSKIPPED 1 a measurement: g\\n'"
+    assert runner([by_pytest(tmp_path, content), run.Part("rust", ".", [rust, live])]) == status
     out = capfd.readouterr().out
     assert "skipped: python: 1: no moon (it should have run)\n" in out
     assert "skipped: rust: 2: ../shared is absent: a, b\n" in out
-    assert "10 tests ran, 3 were skipped" in out
+    assert "skipped: rust: 3: no kernel module: d, e, f\n" in out
+    assert "skipped: rust: 1: a measurement: g\n" in out
+    assert "skipped: rust: 1: ignored by cargo without a reason (it should have run)\n" in out
+    assert "11 tests ran, 8 were skipped" in out
+    assert ("all passed" in out) == (status == 0)
+    assert ("FAILED" in out) == (status == 1)
+    assert ("2 tests were skipped that should have run" in out) == (status == 1)
 
 
 def test_only_this_runs_reports_of_surefire_count(tmp_path: Path) -> None:
@@ -71,13 +90,9 @@ def test_only_this_runs_reports_of_surefire_count(tmp_path: Path) -> None:
     for name in ("TEST-new.xml", "TEST-old.xml"):
         (reports / name).write_text(case)
     os.utime(reports / "TEST-old.xml", (1, 1))
-    part = run.Part("java", str(tmp_path), ["mvn test {only}"], began=time.time())
-    run.LOGS.mkdir(parents=True, exist_ok=True)
+    part = run.Part("java", str(tmp_path), ["mvn test {only}"], logs=tmp_path, began=time.time())
     part.log.touch()
-    try:
-        assert run.counted(part) == (2, {"why": 1})
-    finally:
-        part.log.unlink()
+    assert run.counted(part) == (2, {"why": 1})
 
 
 @pytest.mark.parametrize("words", [(), ("--part", "python")])
@@ -112,6 +127,22 @@ def test_a_selection_is_given_to_tests_and_to_nothing_else() -> None:
             assert not any(tool in command for command in some), part.name
 
 
+def test_every_file_of_tests_stands_in_a_part() -> None:
+    places = []
+    for part in [*run.parts("check"), *run.parts("test"), *run.parts("long")]:
+        for command in part.commands:
+            if " -m pytest " in command:
+                folder = CHECKOUT / part.folder
+                named = [folder / word for word in command.split() if (folder / word).exists() and word != "."]
+                places += [place for place in named if "/venvs/" not in str(place)] or [folder / "tests"]
+    listed = subprocess.run(["git", "ls-files", "*test_*.py"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    files = [CHECKOUT / line for line in listed.stdout.splitlines() if Path(line).name.startswith("test_")]
+    assert len(files) > 60
+    left = [str(file.relative_to(CHECKOUT)) for file in files if not {file, *file.parents} & set(places)]
+    # `make check-upgrade` needs the tag of a version.
+    assert left == ["tests/upgrade/test_upgrade.py"]
+
+
 def test_an_unknown_part_is_named_and_list_names_all(runner: Runner, capfd: pytest.CaptureFixture[str]) -> None:
     parts = [run.Part("good", ".", ["true"]), run.Part("other", ".", ["true"])]
     with pytest.raises(SystemExit, match="no part is called 'typo'; there are: good, other"):
@@ -122,37 +153,140 @@ def test_an_unknown_part_is_named_and_list_names_all(runner: Runner, capfd: pyte
     assert capfd.readouterr().out == ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_everything_that_was_started(number: signal.Signals, tmp_path: Path) -> None:
+#: Starts a process of each kind, writes their ids, and waits: one that ignores SIGINT, as a shell's background job does;
+#: one of a session of its own; one that also lost its environment; one that ignores every signal but SIGKILL.
+WAIT = """
+import os, pathlib, signal, subprocess, sys, tempfile, time
+sleep = ["sleep", "300"]
+started = [
+    subprocess.Popen(["bash", "-c", "trap '' INT; sleep 300 & wait"]),
+    subprocess.Popen(sleep, start_new_session=True),
+    subprocess.Popen(["tail", "-f", tempfile.mkstemp()[1]], start_new_session=True, env={}),
+    subprocess.Popen(["bash", "-c", "trap '' INT TERM HUP; while true; do sleep 1; done"], start_new_session=True),
+]
+file = pathlib.Path(sys.argv[1])
+file.with_suffix(".new").write_text(" ".join(str(one.pid) for one in started) + f" {os.getpid()}")
+file.with_suffix(".new").rename(file)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def started(tmp_path: Path, seconds: float, patience: float) -> tuple[subprocess.Popen[str], list[int]]:
+    """A run whose one part starts processes and lasts so many seconds, and the ids of those processes."""
     waiting = tmp_path / "waiting"
-    (tmp_path / "wait.py").write_text(f"""
-import os, sys, time
-with open("{waiting}.new", "w") as file:
-    file.write(f"{{os.getpid()}} {{sys.argv[1]}}")
-os.rename("{waiting}.new", "{waiting}")
-time.sleep(300)
-""")
+    (tmp_path / "wait.py").write_text(WAIT)
     script = tmp_path / "start.py"
-    # The shell's process in the background ignores SIGINT.
     script.write_text(f"""
 import sys, pathlib
 sys.path.insert(0, {str(CHECKOUT / "tests")!r})
 import run
 run.LOGS = pathlib.Path({str(tmp_path)!r})
-run.parts = lambda what: [run.Part("slow", ".", ["sleep 300 & {sys.executable} {tmp_path}/wait.py $!; true"])]
+run.PATIENCE = {patience}
+run.parts = lambda what: [run.Part("slow", ".", ["{sys.executable} {tmp_path}/wait.py {waiting} {seconds}; true"])]
 sys.argv = ["run.py", "check"]
 run.start()
 """)
-    process = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True)
+    # The run's own processes name a folder of its own; those of this test's run name another.
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(waiting.exists)
+    return process, [int(word) for word in waiting.read_text().split()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_everything_that_was_started(number: signal.Signals, tmp_path: Path) -> None:
+    process, children = started(tmp_path, 300, patience=2)
     try:
-        wait_for(waiting.exists)
-        children = [int(word) for word in waiting.read_text().split()]
+        assert all(map(is_running, children))
         process.send_signal(number)
-        assert "interrupted" in process.communicate(timeout=30)[1]
+        assert "interrupted: everything that was started has ended" in process.communicate(timeout=60)[1]
         assert process.returncode == 1
-        wait_for(lambda: not any(map(is_running, children)))
+        assert not any(map(is_running, children))
     finally:
-        process.kill()
+        clear(process, children)
+
+
+def test_a_second_signal_kills_at_once_what_still_runs(tmp_path: Path) -> None:
+    process, children = started(tmp_path, 300, patience=1000)
+    try:
+        process.send_signal(signal.SIGINT)
+        # All end by themselves but the one that ignores signals.
+        wait_for(lambda: not any(map(is_running, children[:3])))
+        assert is_running(children[3])
+        process.send_signal(signal.SIGINT)
+        assert "interrupted: everything that was started has ended" in process.communicate(timeout=60)[1]
+        assert not any(map(is_running, children))
+    finally:
+        clear(process, children)
+
+
+def test_a_run_leaves_no_process_behind(tmp_path: Path) -> None:
+    process, children = started(tmp_path, 0, patience=1)
+    try:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert "processes that the tests had left running" in out
+        assert not any(map(is_running, children))
+    finally:
+        clear(process, children)
+
+
+def test_a_signal_at_the_end_of_a_run_ends_everything_too(tmp_path: Path) -> None:
+    process, children = started(tmp_path, 0, patience=5)
+    try:
+        # The last one ignores SIGTERM, so that the run waits for it.
+        wait_for(lambda: not any(map(is_running, children[:3])))
+        process.send_signal(signal.SIGINT)
+        assert "interrupted: everything that was started has ended" in process.communicate(timeout=60)[1]
+        assert not any(map(is_running, children))
+    finally:
+        clear(process, children)
+
+
+def test_the_message_names_what_could_not_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "PATIENCE", 0.2)
+    monkeypatch.setattr(run, "processes", lambda folder: {2**22 + 1})
+    with pytest.raises(SystemExit, match=f"still run: {2**22 + 1}"):
+        run.take_down(str(tmp_path))
+
+
+@pytest.mark.skipif(not live_possible(), reason="no root or no network namespaces here")
+def test_only_the_runs_own_namespaces_go() -> None:
+    mine, others = 2**22 + 1, 2**22 + 2
+    names = [f"weir-servers-{mine}", f"weir-bench-{mine}-a", f"weir-servers-{others}"]
+    for name in names:
+        subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        run.remove_namespaces({mine})
+        assert [name for name in names if Path("/run/netns", name).exists()] == names[2:]
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+def test_each_run_has_logs_of_its_own_and_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = [tmp_path / f"20200101T0000{second:02}-{2**22 + second}" for second in range(run.KEPT + 2)]
+    running = tmp_path / f"20191231T000000-{os.getppid()}"
+    for folder in [*ended, running, tmp_path / "other"]:
+        folder.mkdir()
+    mine = run.new_logs(tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {mine.name, "latest", "other", running.name, *(path.name for path in ended[-run.KEPT :])}
+    assert (tmp_path / "latest").resolve() == mine
+    monkeypatch.setattr(os, "getpid", lambda: 2**22)
+    other = run.new_logs(tmp_path)
+    assert other != mine
+    assert mine.is_dir()
+    assert (tmp_path / "latest").resolve() == other
+
+
+def test_a_part_writes_where_its_run_does(runner: Runner, tmp_path: Path) -> None:
+    written = run.Part("good", ".", ['echo "$WEIR_TEST_LOGS" "$TMPDIR"'])
+    assert runner([written]) == 0
+    logs = (tmp_path / "latest").resolve()
+    folder, temporary = (logs / "good.log").read_text().splitlines()[-1].split()
+    assert folder == str(logs)
+    assert "weir-tests-" in temporary
+    assert not Path(temporary).exists()
 
 
 def wait_for(done: Callable[[], bool]) -> None:
@@ -169,3 +303,10 @@ def is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def clear(process: subprocess.Popen[str], children: list[int]) -> None:
+    """Ends what a failed test would leave."""
+    for one in [*children, process.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from google.protobuf import message_factory
 
 import flow_columns
 from harness import BUILT, CHECKOUT, run
@@ -68,3 +70,27 @@ def test_a_new_field_is_a_migration() -> None:
         "ALTER TABLE flows\n"
         "    ADD COLUMN IF NOT EXISTS tos UInt8 COMMENT 'the sender''s' CODEC(ZSTD(1)) AFTER src_port;\n"
     )
+
+
+def test_every_message_with_columns_fills_a_table() -> None:
+    schemas = flow_columns.pool()
+    options = message_factory.GetMessageClass(schemas.FindMessageTypeByName("google.protobuf.FieldOptions"))
+    column: Any = schemas.FindExtensionByName("weir.v1.column")
+
+    def has_columns(field: Any) -> bool:
+        return bool(options.FromString(field.GetOptions().SerializeToString()).HasExtension(column))
+
+    def within(message: Any) -> Iterator[Any]:
+        yield message
+        for nested in message.nested_types:
+            yield from within(nested)
+
+    with_columns = {
+        message.name
+        for file in flow_columns.compiled("--include_source_info")
+        for top in file.message_type
+        for message in within(schemas.FindMessageTypeByName(f"{file.package}.{top.name}"))
+        if any(map(has_columns, message.fields))
+    }
+    assert "Flow" in with_columns
+    assert with_columns == {message for message, _ in flow_columns.by_field()}

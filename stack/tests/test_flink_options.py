@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from weir import config
 from weir.services import Service, all_services
 
@@ -62,23 +60,3 @@ def test_the_jobs_and_the_configuration_have_the_same_defaults() -> None:
     assert len(configured) > 15
     said = {key: ",".join(value) if isinstance(value, list) else str(value) for key, value in configured.items()}
     assert said == {key: documented[key] for key in said}
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("port_report", 7),
-        ("mix_top", 8),
-        ("mix_top_as", 9),
-        ("answer_timeout", "4s"),
-        ("discovery_interval", "6s"),
-        ("retry_for", "2d"),
-        ("topics", "north-.*"),
-        ("top", 11),
-        ("window", "60s"),
-    ],
-)
-def test_a_value_of_the_configuration_reaches_the_jobs(tmp_path: Path, key: str, value: object) -> None:
-    option = key.replace("_", "-")
-    assert _given(_flink(tmp_path))[option] != str(value)
-    assert _given(_flink(tmp_path, **{key: value}))[option] == str(value)

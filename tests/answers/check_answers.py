@@ -28,7 +28,7 @@ import definitions
 import packets as packet_reader
 import world
 from definitions import MIX, WINDOW, Answer
-from harness import CHECKOUT, RunningStack, eventually
+from harness import CHECKOUT, RunningStack, eventually, skipped
 from packets import SECOND, Flow, Packet
 from selection import selection
 from weir import kafka, prefixes
@@ -347,7 +347,7 @@ def main() -> int:
     options = parser.parse_args()
     captures = options.captures
     if not captures and not SHARED.is_dir():
-        print("SKIPPED 1 ../shared/pcaps is not here, and no CAPTURE was named")
+        skipped("../shared/pcaps is not here, and no CAPTURE was named")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         return run(captures or selection(SHARED, Path(folder)), options.keep)

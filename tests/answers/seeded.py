@@ -18,7 +18,7 @@ from typing import Any
 
 import world
 from check_answers import SHARED, Case, Tables, Verdicts, declare, feed, judge, read_packets, settle
-from harness import RunningStack, eventually, schemas
+from harness import RunningStack, eventually, schemas, skipped
 from variants import at_once
 from weir import kafka
 from weir.stack import enrol
@@ -109,7 +109,7 @@ def republish(stack: RunningStack, source: str, target: str, change: Change | No
 def main() -> int:
     """Generate the capture, seed each error, and compare; exit status 1 if an error goes unnoticed."""
     if not SHARED.is_dir():
-        print("SKIPPED 1 ../shared/pcaps is not here")
+        skipped("../shared/pcaps is not here")
         return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILT, FOLDER, RunningStack
+from harness import FOLDER, RunningStack, logs
 from weir.clickhouse import ClickHouse, connect
 
 #: Files with the longest tests begin first; the seconds are those of a quiet machine with 2 cores.
@@ -36,10 +36,9 @@ LONGEST_FIRST = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One folder for all processes of this session, and no logs of an earlier one."""
+    """One folder for all processes of this session, and one for its logs."""
     if not hasattr(config, "workerinput"):
-        for logs in (BUILT / "test-logs").glob("weir-*"):
-            shutil.rmtree(logs)
+        logs()
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="weir-")
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from run import new_logs
 from weir import config, kafka, ledger
 from weir.clickhouse import ClickHouse, connect
 from weir.migrations import migrate
@@ -38,6 +39,8 @@ BUILT = CHECKOUT / ".weir"
 ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT / "kafka")}
 #: The environment variable that names the folder of a test session; its processes coordinate there.
 FOLDER = "WEIR_TEST_FOLDER"
+#: The environment variable that names the folder of a run's logs.
+LOGS = "WEIR_TEST_LOGS"
 #: Ports of servers under test: below those that the kernel gives to clients.
 PORTS = range(11_000, 32_000)
 #: A folder with a `java` that suits stacks of a few minutes.
@@ -78,6 +81,18 @@ def live_possible() -> bool:
     )
     subprocess.run(["ip", "netns", "delete", f"weir-try-{os.getpid()}"], capture_output=True, check=False)
     return made
+
+
+def logs() -> Path:
+    """The folder of this run's logs: that of `tests/run.py`, or a new one that this process and its children share."""
+    if LOGS not in os.environ:
+        os.environ[LOGS] = str(new_logs(BUILT / "test-logs"))
+    return Path(os.environ[LOGS])
+
+
+def skipped(reason: str, count: int = 1) -> None:
+    """Print the line by which `tests/run.py` counts tests that a program left out."""
+    print(f"SKIPPED {count} {reason}", flush=True)
 
 
 def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> Any:
@@ -184,7 +199,7 @@ class RunningStack:
 
     def keep_logs(self) -> None:
         """Copy the logs to the place where CI and people look for them: a folder for each stack."""
-        target = BUILT / "test-logs" / self.home.name
+        target = logs() / self.home.name
         target.mkdir(parents=True, exist_ok=True)
         for log in (self.home / "logs").glob("*.log"):
             shutil.copy(log, target / log.name)

@@ -28,7 +28,7 @@ from typing import Any
 
 from capture_traces import SHARED
 from capture_traces import header as pcap_header
-from harness import AGENT, CHECKOUT
+from harness import AGENT, CHECKOUT, skipped
 
 #: The only public captures with exports inside (tshark's filter `cflow or sflow` over all of them).
 EXPORTS = [
@@ -385,7 +385,9 @@ def main() -> None:
     if not named and not SHARED.is_dir():
         sys.exit(f"{SHARED} is not here: name captures with exports inside")
     results = [check(path) for path in named or [SHARED / name for name in EXPORTS]]
-    if not named and shutil.which("pmacctd"):
+    if not named and not shutil.which("pmacctd"):
+        skipped("pmacctd is not installed", len(TRAFFIC) * len(FORMS))
+    elif not named:
         with tempfile.TemporaryDirectory() as folder:
             for name in TRAFFIC:
                 results += [check(exported(SHARED / name, form, Path(folder))) for form in FORMS]

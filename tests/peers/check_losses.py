@@ -31,7 +31,7 @@ from typing import Self
 import zmq
 
 from check_peers import by_softflowd, export, make_capture, said_by, waiting
-from harness import AGENT, eventually, free_ports
+from harness import AGENT, eventually, free_ports, skipped
 
 #: One datagram in so many is dropped; never one of the first, which hold templates and the number to begin with.
 DROPPED_OF = 8
@@ -364,7 +364,8 @@ def main() -> int:
         ]
         for name, run in [*runs, ("weir-probe, nProbe's messages", lambda: messages(capture))]:
             if run is None:
-                print(LINE.format(name, "", "", "", "", "skipped: not installed"), flush=True)
+                print(LINE.format(name, "", "", "", "", "skipped"), flush=True)
+                skipped(f"{name} is not installed")
                 continue
             found = run()
             wrong += not found.is_right()

@@ -32,7 +32,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from capture_traces import header
-from harness import AGENT, eventually, free_ports
+from harness import AGENT, eventually, free_ports, skipped
 
 Flow = tuple[str, str, int, int, int]
 """Source, destination, their ports (0 for ICMP, which each peer shows differently), protocol."""
@@ -513,7 +513,8 @@ def ours_into_theirs(capture: Path, expected: Volumes) -> int:
     row("the capture itself", expected)
     for trip in TRIPS:
         if not trip.installed():
-            print(LINE.format(trip.name(), "", "", "", "", f"skipped: {trip.needs} is not installed"))
+            print(LINE.format(trip.name(), "", "", "", "", "skipped"))
+            skipped(f"{trip.needs} is not installed")
             continue
         found = trip.run(capture)
         wrong += found != expected
@@ -529,7 +530,8 @@ def theirs_into_ours(capture: Path, made: Volumes) -> int:
     row("its IPv4, of which NetFlow v5 can tell", without_six(made))
     for arrival in ARRIVALS:
         if missing := arrival.missing():
-            print(LINE.format(arrival.name(), "", "", "", "", f"skipped: {missing} is not installed"))
+            print(LINE.format(arrival.name(), "", "", "", "", "skipped"))
+            skipped(f"{missing} is not installed")
             continue
         found, said = arrival.run(capture)
         expected = arrival.expected(made)

@@ -46,8 +46,9 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for Live { name, needs, run } in all.into_iter().filter(|test| is_wanted(test.name, &arguments)) {
         let missing = needs.iter().find_map(|&need| lacking.entry(need).or_insert_with(|| need.missing()).clone());
-        let ignored = missing.is_some() || name == MEASUREMENT;
-        if let Some(reason) = missing {
+        let reason = missing.or_else(|| (name == MEASUREMENT).then(|| "a measurement runs by its name".to_owned()));
+        let ignored = reason.is_some();
+        if let Some(reason) = reason {
             skipped.entry(reason).or_default().push(name);
         }
         let trial = Trial::test(name, move || {

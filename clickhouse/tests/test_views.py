@@ -1,0 +1,82 @@
+"""Every view can be read as it stands, and the access file lets each role see and spend what the project means it to."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from conftest import FOLDER, Server
+
+from weir_schema import files
+
+#: Views with parameters.
+_PARAMETERS = {"v_network": "(network = '10.0.0.0/8')"}
+
+#: What bounds one statement of a role: seconds, octets of memory, rows of its answer (0: unbounded), statements at once.
+_LIMITS = {
+    "analyst": (120, 4_000_000_000, 10_000_000, 8),
+    "dashboard": (60, 4_000_000_000, 0, 16),
+    "customer": (60, 2_000_000_000, 10_000_000, 4),
+}
+#: What bounds one user of a role in an hour: statements, rows of answers, rows read for them (0: unbounded), seconds.
+_HOURLY = {
+    "analyst": (10_000, 200_000_000, 1_000_000_000_000, 14_400),
+    "dashboard": (100_000, 0, 0, 86_400),
+    "customer": (2_000, 50_000_000, 200_000_000_000, 3_600),
+}
+#: The views that customers may read. A row is theirs by columns that name a customer, never by another.
+_CUSTOMERS = [
+    "weir.hosts",
+    "weir.v_customers",
+    "weir.v_flows",
+    "weir.v_hourly",
+    "weir.v_indicators",
+    "weir.v_mixes",
+    "weir.v_mixes_daily",
+    "weir.v_national_talkers_daily",
+    "weir.v_port_report",
+    "weir.v_talkers_daily",
+    "weir.v_top_flows",
+    "weir.v_top_indicators",
+    "weir.v_top_talkers",
+]
+_NAMES_CUSTOMERS = {"customer", "customer_name", "src_customer", "dst_customer", "src_customer_name", "dst_customer_name"}
+
+
+@pytest.mark.parametrize("view", files.views())
+def test_a_view_can_be_read(server: Server, migrated: str, view: str) -> None:
+    # A view's own text is resolved when it is read; `*` asks for all its columns.
+    place = view if "." in view else f"{migrated}.{view}"
+    header = server.sql(f"SELECT * FROM {place}{_PARAMETERS.get(view, '')} LIMIT 0 FORMAT TSVWithNames", database=migrated)
+    assert header.split("\t")[0]
+
+
+def test_every_view_is_among_them(server: Server, migrated: str) -> None:
+    made = server.sql(f"SELECT name FROM system.tables WHERE database IN ('{migrated}', 'ntopng') AND engine = 'View'").split()
+    assert sorted(made) == sorted(name.removeprefix("ntopng.") for name in files.views())
+
+
+def test_roles_may_spend_what_is_meant() -> None:
+    roles = yaml.safe_load((FOLDER / "access.yaml").read_text())["roles"]
+    assert set(roles) == {"admin", "writer", *_LIMITS}
+    limits, hourly = {}, {}
+    for name in _LIMITS:
+        found = roles[name].pop("limits")
+        settings = ("max_execution_time", "max_memory_usage", "max_result_rows", "max_concurrent_queries_for_user")
+        limits[name] = tuple(found.pop(setting, 0) for setting in settings)
+        assert not found, name
+        (quota,) = roles[name].pop("quota")
+        assert quota.pop("interval") == "1 hour"
+        hourly[name] = tuple(quota.pop(bound, 0) for bound in ("queries", "result_rows", "read_rows", "execution_time"))
+        assert not quota, name
+        assert roles[name]["readonly"] is True
+        assert roles[name]["grants"] == ["select"]
+    assert limits == _LIMITS
+    assert hourly == _HOURLY
+
+
+def test_customers_see_the_views_that_are_meant_by_columns_that_name_customers() -> None:
+    customer = yaml.safe_load((FOLDER / "access.yaml").read_text())["roles"]["customer"]
+    assert sorted(customer["rows"]) == sorted(_CUSTOMERS)
+    assert "tables" not in customer
+    for view, columns in customer["rows"].items():
+        assert set(columns) <= _NAMES_CUSTOMERS, view

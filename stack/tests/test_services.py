@@ -1,0 +1,169 @@
+"""Each key of `weir.yaml` reaches the commands, environments and files of the services that it is for, and no other."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+
+from weir import config
+from weir.services import all_services
+
+_HOST = "http://store.example:9876"
+
+# Where each key arrives; `{}` stands for its value. Any other key of `flink` is the option of its name.
+_PLACES: dict[str, dict[str, str]] = {
+    "ports.kafka": {
+        "flink --brokers": "127.0.0.1:{}",
+        "kafka listeners": "PLAINTEXT://127.0.0.1:{},CONTROLLER://127.0.0.1:9093",
+        "kafka port": "{}",
+    },
+    "ports.kafka_controller": {
+        "kafka controller.quorum.bootstrap.servers": "127.0.0.1:{}",
+        "kafka listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:{}",
+    },
+    "ports.clickhouse": {
+        "clickhouse --listen": "127.0.0.1:{}",
+        "clickhouse port": "{}",
+        "flink --clickhouse": "http://127.0.0.1:{}",
+        "superset WEIR_CLICKHOUSE_PORT": "{}",
+    },
+    "ports.flink": {"flink --rest-port": "{}", "flink port": "{}"},
+    "ports.flink_metrics": {"flink --metrics-port": "{}"},
+    "ports.superset": {"superset WEIR_SUPERSET_PORT": "{}", "superset port": "{}"},
+    "ports.storage_metrics": {"storage port": "{}"},
+    "kafka.brokers": {"flink --brokers": "{}", "kafka": "not started"},
+    "kafka.heap": {"kafka -Xmx": "{}"},
+    "flink.heap": {"flink -Xms": "{}", "flink -Xmx": "{}"},
+    "flink.jobs": {"flink --jobs": "topn,indicators"},
+    "flink.clickhouse_url": {"flink --clickhouse": "{}"},
+    "clickhouse.url": {
+        "clickhouse": "not started",
+        "flink --clickhouse": "{}",
+        "superset WEIR_CLICKHOUSE_HOST": "store.example",
+        "superset WEIR_CLICKHOUSE_PORT": "9876",
+    },
+    "clickhouse.access": {"clickhouse --access": "{home}/{}"},
+    "clickhouse.database": {"flink --database": "{}"},
+    "clickhouse.memory": {"clickhouse --memory": "{}"},
+    "storage.every_minutes": {"storage --every": "{}.0"},
+    "superset.enabled": {"superset": "not started"},
+    "superset.public": {"superset WEIR_SUPERSET_PUBLIC": "no"},
+}
+
+# Keys that no service is given at its start, with their readers.
+_READ_ELSEWHERE = {
+    "ports.agent_metrics": "the agent of the demo has it in its own configuration",
+    "clickhouse.cluster": "`weir migrate` writes it into the tables' engines",
+    "storage.budget": "`weir storage` reads the file",
+    "storage.raw_days": "`weir storage` reads the file",
+    "storage.window_days": "`weir storage` reads the file",
+    "storage.hourly_days": "`weir storage` reads the file",
+    "storage.nat_days": "`weir storage` reads the file",
+}
+
+
+def _keys() -> Iterator[tuple[str, Any]]:
+    for part, field in config.Config.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and not isinstance(kind, types.GenericAlias) and issubclass(kind, BaseModel):
+            yield from ((f"{part}.{key}", own) for key, own in kind.model_fields.items())
+
+
+def _values() -> dict[str, Any]:
+    """A value for each key, unlike the default and unlike every other key's."""
+    values = {}
+    for number, (key, field) in enumerate(_keys()):
+        kind, default = field.annotation, field.default
+        least = max((bound.ge for bound in field.metadata if hasattr(bound, "ge")), default=0)
+        if kind is bool:
+            values[key] = not default
+        elif kind in (int, float):
+            values[key] = 11 + number + (least if least > 10 else 0)
+        elif get_origin(kind) is Literal:
+            values[key] = next(word for word in get_args(kind) if word != default)
+        elif kind is str:
+            values[key] = f"{_HOST}/{number}" if key.endswith("url") else f"{100 + number}GB"
+        else:
+            values[key] = default[1:3]
+        assert values[key] != default, key
+    return values
+
+
+def _places(settings: dict[str, Any], home: Path) -> dict[str, str]:
+    """Everything that the services are given, by service and name of the option, variable or property."""
+    stack = config.Stack(config.Config.model_validate(settings), home)
+    found = {}
+    for service in all_services(stack):
+        # An option's value is the word after it; other words stand by their number.
+        name = "start"
+        for number, word in enumerate(service.command):
+            if heap := re.fullmatch(r"(-Xm[sx])(\w+)", word):
+                found[f"{service.name} {heap[1]}"] = heap[2]
+            elif word.startswith("--"):
+                name = word
+                found[f"{service.name} {name}"] = ""
+            else:
+                found[f"{service.name} {name if name[0] == '-' else number}"] = word
+                name = "start"
+        found |= {f"{service.name} {name}": value for name, value in service.environment.items()}
+        found[f"{service.name} port"] = str(service.port)
+        if service.name == "kafka":
+            service.prepare()
+            lines = (stack.run / "kafka.properties").read_text().splitlines()
+            found |= {f"kafka {key}": value for key, value in (line.split("=", 1) for line in lines)}
+    return found
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "run").mkdir()
+    # The key that names the users' file names this one, relative to the folder.
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(config.CHECKOUT / "clickhouse/access.yaml", _values()["clickhouse.access"])
+    # Kafka's storage counts as formatted.
+    (tmp_path / "data/kafka").mkdir(parents=True)
+    (tmp_path / "data/kafka/meta.properties").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("key", _values())
+def test_a_value_arrives_where_it_belongs_and_nowhere_else(home: Path, key: str) -> None:
+    value, (part, name) = _values()[key], key.split(".")
+    before, after = _places({}, home), _places({part: {name: value}}, home)
+    stopped = {place.split()[0] for place in before} - {place.split()[0] for place in after}
+    changed = {place: text for place, text in after.items() if before.get(place) != text}
+    gone = {place for place in before if place not in after and place.split()[0] not in stopped}
+    assert not gone
+    expected = _PLACES.get(key, {f"flink --{name.replace('_', '-')}": "{}"} if part == "flink" else {})
+    assert bool(expected) != (key in _READ_ELSEWHERE)
+    assert changed | dict.fromkeys(stopped, "not started") == {
+        place: text.replace("{home}", str(home)).replace("{}", str(value)) for place, text in expected.items()
+    }
+
+
+def test_the_values_differ_and_no_key_is_forgotten() -> None:
+    values = _values()
+    told = [str(value) for value in values.values() if not isinstance(value, bool)]
+    assert len(set(told)) == len(told) > 40
+    assert set(values) >= {*_PLACES, *_READ_ELSEWHERE}
+    assert {key.split(".")[0] for key in values} == set(config.Config.model_fields) - {"agents"}
+
+
+def test_each_agent_is_given_its_own_file(home: Path) -> None:
+    agents = [{"probe": "north", "config": "/n.toml"}, {"probe": "south", "config": "/s.toml"}]
+    places = _places({"agents": agents}, home)
+    assert (places["agent-north --config"], places["agent-south --config"]) == ("/n.toml", "/s.toml")
+
+
+def test_services_are_given_the_configuration_file(home: Path) -> None:
+    """The service of storage reads its ages there."""
+    stack = config.Stack(config.Config(), home, home / "other.yaml")
+    command = next(service.command for service in all_services(stack) if service.name == "storage")
+    assert command[1:3] == ["--config", str(home / "other.yaml")]

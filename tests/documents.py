@@ -1,0 +1,73 @@
+"""What the documents name: code within them, and where its names lead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+#: Suffixes of files of which there is none but this project's.
+SOURCES = (".rs", ".py", ".java", ".sql", ".proto", ".sh")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A document; `spans` are its inline pieces of code, `blocks` the others."""
+
+    path: Path
+    text: str
+
+    @property
+    def blocks(self) -> list[str]:
+        """Fenced and indented blocks, without their indentation."""
+        fenced = re.findall(r"^```\w*\n(.*?)^```", self.text, re.M | re.S)
+        rest = re.sub(r"^```\w*\n.*?^```", "", self.text, flags=re.M | re.S)
+        indented = re.findall(r"(?:^|\n)\n((?:    .*\n|\n(?=    ))+)", rest)
+        return fenced + [re.sub(r"^    ", "", block, flags=re.M) for block in indented]
+
+    @property
+    def spans(self) -> list[str]:
+        """Text between back-ticks."""
+        rest = re.sub(r"^```\w*\n.*?^```", "", self.text, flags=re.M | re.S)
+        return [" ".join(span.split()) for span in re.findall(r"(?<!`)`([^`]+)`", rest)]
+
+    def commands(self, name: str) -> Iterator[list[str]]:
+        """The words after the name of each command that begins with it."""
+        for line in [*self.spans, *(line for block in self.blocks for line in block.replace("\\\n", " ").splitlines())]:
+            for command in re.split(r"[|;&]+|\$\(", line.split(" #")[0]):
+                words = command.split()
+                while words and (re.fullmatch(r"\$|sudo|[A-Z_]+=\S*", words[0])):
+                    del words[0]
+                if words and words[0].rsplit("/", 1)[-1] == name:
+                    yield words[1:]
+
+    def anchors(self) -> set[str]:
+        """What a link into the page can name."""
+        headings = re.findall(r"^#+ (.*)$", re.sub(r"^```\w*\n.*?^```", "", self.text, flags=re.M | re.S), re.M)
+        plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower().replace("`", "") for heading in headings]
+        return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
+
+
+def pages(*patterns: str) -> list[Page]:
+    """The documents that match."""
+    found = sorted({path for pattern in patterns for path in CHECKOUT.glob(pattern)})
+    return [Page(path, path.read_text()) for path in found]
+
+
+def written() -> list[Page]:
+    """The documents that people write about the project as it is."""
+    return pages("README.md", "CONTRIBUTING.md", "SECURITY.md", "*/README.md", "docs/[!r]*/**/*.md", "docs/README.md")
+
+
+def targets() -> set[str]:
+    """The targets of the Makefile."""
+    rules = re.findall(r"^([a-z][\w -]*):(?!=)", (CHECKOUT / "Makefile").read_text(), re.M)
+    return {target for rule in rules for target in rule.split()}
+
+
+def is_file(name: str, page: Path, tracked: list[str]) -> bool:
+    """Whether a name is a tracked file's, or its end, seen from the checkout or from the page's folder."""
+    pattern = re.compile(r"(?:^|/)" + re.escape(name).replace(r"\*", "[^/]*") + "$")
+    return (page.parent / name).exists() or any(pattern.search(path) for path in tracked)
