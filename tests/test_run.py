@@ -198,7 +198,7 @@ def test_a_signal_ends_everything_that_was_started(number: signal.Signals, tmp_p
     try:
         assert all(map(is_running, children))
         process.send_signal(number)
-        assert "interrupted: everything that was started has ended" in process.communicate(timeout=60)[1]
+        assert "interrupted: all started processes have ended" in process.communicate(timeout=60)[1]
         assert process.returncode == 1
         assert not any(map(is_running, children))
     finally:
@@ -213,7 +213,7 @@ def test_a_second_signal_kills_at_once_what_still_runs(tmp_path: Path) -> None:
         wait_for(lambda: not any(map(is_running, children[:3])))
         assert is_running(children[3])
         process.send_signal(signal.SIGINT)
-        assert "interrupted: everything that was started has ended" in process.communicate(timeout=60)[1]
+        assert "interrupted: all started processes have ended" in process.communicate(timeout=60)[1]
         assert not any(map(is_running, children))
     finally:
         clear(process, children)
@@ -236,7 +236,7 @@ def test_a_signal_at_the_end_of_a_run_ends_everything_too(tmp_path: Path) -> Non
         # The last one ignores SIGTERM, so that the run waits for it.
         wait_for(lambda: not any(map(is_running, children[:3])))
         process.send_signal(signal.SIGINT)
-        assert "interrupted: everything that was started has ended" in process.communicate(timeout=60)[1]
+        assert "interrupted: all started processes have ended" in process.communicate(timeout=60)[1]
         assert not any(map(is_running, children))
     finally:
         clear(process, children)
