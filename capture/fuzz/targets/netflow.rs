@@ -3,7 +3,7 @@
 
 use super::{Input, START_NS};
 use weir_probe::collect::decode::{Decoder, Take, message_octets};
-use weir_probe::collect::exporter::{ExporterInfo, Session};
+use weir_probe::collect::exporter::origin::{ExporterInfo, Session};
 use weir_probe::collect::limits::DecodeLimits;
 use weir_probe::collect::record::{GivenName, Imported, NatEvent};
 use weir_probe::packet::Address;

@@ -3,7 +3,7 @@
 use super::netflow::LIMITS;
 use super::{Input, START_NS};
 use weir_probe::collect::decode::Decoder;
-use weir_probe::collect::exporter::{ExporterInfo, Protocol};
+use weir_probe::collect::exporter::origin::{ExporterInfo, Protocol};
 use weir_probe::collect::record::Imported;
 use weir_probe::packet::Address;
 

@@ -1,6 +1,6 @@
 //! A collector's input in tests: the test adds messages and sets the clock.
 
-use super::exporter::Session;
+use super::exporter::origin::Session;
 use super::listen::Input;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -2,7 +2,7 @@
 
 use super::cause::Refusal;
 use super::decode::message_octets;
-use super::exporter::Session;
+use super::exporter::origin::Session;
 use crate::host::wall_clock_ns;
 use crate::packet;
 use anyhow::Context as _;

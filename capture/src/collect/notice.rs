@@ -1,7 +1,7 @@
 //! Reports of exporters other than flows, on their way to the publisher: events of translation, counters of interfaces
 //! and names.
 
-use super::exporter::ExporterInfo;
+use super::exporter::origin::ExporterInfo;
 use super::record::{GivenName, InterfaceCounters, Named, NatEvent};
 use super::remembered::Remembered;
 use crate::packet::{Address, stated};
@@ -223,7 +223,7 @@ fn text(octets: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::exporter::Protocol;
+    use crate::collect::exporter::origin::Protocol;
     use std::net::Ipv4Addr;
 
     fn exporter() -> ExporterInfo {

@@ -2,9 +2,10 @@
 
 use super::cause::Refusal;
 use super::decode::Known;
+use super::exporter::Counts;
 use super::exporter::counting::Unit;
+use super::exporter::origin::{ExporterInfo, Protocol};
 use super::exporter::sequence::Losses;
-use super::exporter::{Counts, ExporterInfo, Protocol};
 use crate::packet;
 use crate::proto;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 
 use crate::collect::cause::Refusal;
 use crate::collect::decode::Decoder;
-use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::origin::ExporterInfo;
 use crate::collect::record::{Imported, SentCounts};
 use crate::packet::readable;
 use crate::packet::{Frame, LinkType, parse};

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_probe::collect::decode::Decoder;
-use weir_probe::collect::exporter::{ExporterInfo, Protocol};
+use weir_probe::collect::exporter::origin::{ExporterInfo, Protocol};
 use weir_probe::collect::limits::DecodeLimits;
 use weir_probe::collect::publish::{CollectClosing, CollectPublisher};
 use weir_probe::collect::record::Imported;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 const STRANGER: [u8; 4] = [203, 0, 113, 9];
 
 fn hostile(decoder: &mut Decoder, data: &[u8]) {
-    feed_at(decoder, crate::collect::element::values::mapped(STRANGER), NOW_MS, data);
+    feed_at(decoder, crate::collect::element::octets::mapped(STRANGER), NOW_MS, data);
 }
 
 #[test]

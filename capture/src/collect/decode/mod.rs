@@ -10,6 +10,7 @@
 
 mod netflow5;
 mod nprobe;
+pub mod sample;
 mod sets;
 pub(super) mod sflow;
 mod waiting;
@@ -24,7 +25,8 @@ use super::cause::Refusal;
 use super::element::event::FlowsAlone;
 use super::element::moment::Moment;
 use super::exporter::counting::Counting;
-use super::exporter::{Counts, Exporter, ExporterInfo, Exporters, Protocol, Session};
+use super::exporter::origin::{ExporterInfo, Protocol, Session};
+use super::exporter::{Counts, Exporter, Exporters};
 use super::limits::DecodeLimits;
 use super::record::Imported;
 use crate::packet::Address;
@@ -299,7 +301,7 @@ impl Decoder {
     /// field for; by name.
     pub fn left_out(&self) -> BTreeMap<String, u64> {
         let mut all = self.exporters.left_out.clone();
-        self.exporters.iter().for_each(|exporter| all.add_all(exporter));
+        self.exporters.iter().for_each(|exporter| exporter.add_left_out(&mut all));
         all.named()
     }
 

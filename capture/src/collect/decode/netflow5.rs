@@ -3,11 +3,12 @@
 use crate::collect::cause::Refusal;
 use crate::collect::element::event::Take;
 use crate::collect::element::moment::Moment;
+use crate::collect::element::octets::mapped;
 use crate::collect::element::routed::Routed;
-use crate::collect::element::values::{is_absurd, mapped};
+use crate::collect::element::values::is_absurd;
 use crate::collect::exporter::Exporter;
-use crate::collect::exporter::Protocol;
 use crate::collect::exporter::counting::Units;
+use crate::collect::exporter::origin::Protocol;
 use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, SentCounts};
 

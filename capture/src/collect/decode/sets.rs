@@ -3,15 +3,17 @@
 use super::waiting::{Set, WaitingSet};
 use crate::collect::cause::Refusal;
 use crate::collect::element::event::{self, Take};
+use crate::collect::element::field::TemplateField;
 use crate::collect::element::moment::Moment;
 use crate::collect::element::routed::Routed;
-use crate::collect::element::template::{KnownTemplate, Template, TemplateField};
+use crate::collect::element::template::{KnownTemplate, Template};
 use crate::collect::element::values::{Values, is_absurd};
-use crate::collect::exporter::ExporterInfo;
-use crate::collect::exporter::Protocol;
+use crate::collect::exporter::Exporter;
 use crate::collect::exporter::counting::Units;
+use crate::collect::exporter::origin::ExporterInfo;
+use crate::collect::exporter::origin::Protocol;
+use crate::collect::exporter::origin::Session;
 use crate::collect::exporter::totals::{Follows, Report, Settled};
-use crate::collect::exporter::{Exporter, Session};
 use crate::collect::limits::DecodeLimits;
 
 /// IE 136 in a record of a flow that goes on.
@@ -143,7 +145,7 @@ impl<T: Take> Message<'_, T> {
                                 Follows::Totals => read.first_ms.saturating_sub(self.limits.flow_ms),
                             },
                             sent_ms: moment.export_ms,
-                            ended: !matches!(template.end_reason(record), 0 | ACTIVE_TIMEOUT),
+                            ended: !matches!(template.route.end_reason(record), 0 | ACTIVE_TIMEOUT),
                             since_ms: talk.since_ms.unwrap_or(i64::MIN),
                         };
                         counts.causes[Refusal::TotalsForgotten as usize] += totals.make_room(self.limits.flows);
@@ -172,8 +174,8 @@ impl<T: Take> Message<'_, T> {
                     if template.payload {
                         counts.count(Refusal::PayloadOctets);
                     }
-                    if template.is_routed() {
-                        read.routed = Some(Routed::Record(template, record));
+                    if !template.route.is_empty() {
+                        read.routed = Some(Routed::Record(&template.route, record));
                     }
                     counts.records += 1;
                     self.take.flow(info, read);

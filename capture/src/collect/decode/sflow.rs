@@ -1,18 +1,23 @@
 //! sFlow version 5 (sflow.org, "sFlow Version 5", 2004): one record for each sampled packet.
 
 use crate::collect::cause::Refusal;
+use crate::collect::decode::sample::{
+    EXTENDED_GATEWAY, EXTENDED_ROUTER, EXTENDED_SWITCH, RAW_HEADER, SAMPLED_IPV4, SAMPLED_IPV6, Words,
+};
 use crate::collect::element::PEN_SFLOW;
 use crate::collect::element::event::Take;
 use crate::collect::element::frame;
 use crate::collect::element::moment::Moment;
-use crate::collect::element::routed::{Route, Routed};
-use crate::collect::element::values::{is_absurd, is_mapped, mapped};
-use crate::collect::exporter::ExporterInfo;
-use crate::collect::exporter::Protocol;
+use crate::collect::element::octets::{is_mapped, mapped};
+use crate::collect::element::routed::Routed;
+use crate::collect::element::values::is_absurd;
 use crate::collect::exporter::counting::{Counting, Units};
+use crate::collect::exporter::origin::ExporterInfo;
+use crate::collect::exporter::origin::Protocol;
+use crate::collect::exporter::origin::Session;
 use crate::collect::exporter::pool::Stated;
 use crate::collect::exporter::sequence::Numbered;
-use crate::collect::exporter::{Exporter, Exporters, Session};
+use crate::collect::exporter::{Exporter, Exporters};
 use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, InterfaceCounters, SentCounts};
 use crate::packet::{Address, LinkType};
@@ -24,52 +29,11 @@ const FLOW: u32 = 1;
 const EXPANDED_FLOW: u32 = 3;
 const COUNTERS: [u32; 2] = [2, 4];
 
-/// Flow records within a sample.
-const RAW_HEADER: u32 = 1;
-const SAMPLED_IPV4: u32 = 3;
-const SAMPLED_IPV6: u32 = 4;
-const EXTENDED_SWITCH: u32 = 1001;
-const EXTENDED_ROUTER: u32 = 1002;
-const EXTENDED_GATEWAY: u32 = 1003;
 /// A counter record within a sample: of an interface.
 const IF_COUNTERS: u32 = 1;
 /// The value for a VLAN or an interface that the agent does not know.
 const UNKNOWN: u32 = u32::MAX;
 const UNKNOWN_COMPACT: u32 = 0x3fff_ffff;
-
-/// Octets, read from the start.
-#[derive(Clone, Copy)]
-struct Words<'a>(&'a [u8]);
-
-impl<'a> Words<'a> {
-    fn word(&mut self) -> Option<u32> {
-        let (word, rest) = self.0.split_first_chunk::<4>()?;
-        self.0 = rest;
-        Some(u32::from_be_bytes(*word))
-    }
-
-    fn octets(&mut self, count: u32) -> Option<&'a [u8]> {
-        let (octets, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
-        self.0 = rest;
-        Some(octets)
-    }
-
-    /// A record: its format and octets.
-    fn record(&mut self) -> Option<(u32, &'a [u8])> {
-        let (format, length) = (self.word()?, self.word()?);
-        Some((format, self.octets(length)?))
-    }
-
-    fn address(&mut self) -> Option<Address> {
-        match self.word()? {
-            1 => Some(mapped(self.octets(4)?.try_into().ok()?)),
-            2 => self.octets(16)?.try_into().ok(),
-            // An agent that does not know its own address.
-            0 => Some(Address::default()),
-            _ => None,
-        }
-    }
-}
 
 /// Fields of every packet sample.
 struct Sample<'a> {
@@ -184,55 +148,6 @@ fn interface_counters(octets: &[u8]) -> Option<InterfaceCounters> {
         discards: [discards_in, discards_out],
         errors: [errors_in, errors_out],
     })
-}
-
-/// Routing data in a sample's flow records.
-pub(in crate::collect) fn route(records: &[u8], route: &mut Route) {
-    let mut words = Words(records);
-    while let Some((format, octets)) = words.record() {
-        let mut words = Words(octets);
-        match format {
-            EXTENDED_ROUTER => {
-                route.next_hop = words.address().unwrap_or_default();
-                let lengths = words.word().zip(words.word());
-                route.prefix_lengths =
-                    lengths.map_or([0; 2], |(source, destination)| [source as u8, destination as u8]);
-            }
-            EXTENDED_GATEWAY => {
-                let _ = gateway(&mut words, route);
-            }
-            // The addresses of an Ethernet frame.
-            RAW_HEADER => {
-                if let (Some(1), Some(frame)) = (words.word(), words.octets(12).and_then(|_| words.octets(12))) {
-                    route.macs[1].copy_from_slice(&frame[..6]);
-                    route.macs[0].copy_from_slice(&frame[6..]);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// BGP's next hop, the AS of the source and of its neighbour, and the AS path to the destination, from the neighbour to
-/// the destination's AS.
-fn gateway(words: &mut Words<'_>, route: &mut Route) -> Option<()> {
-    route.bgp_next_hop = words.address()?;
-    let _own = words.word()?;
-    route.autonomous_systems[0] = words.word()?;
-    route.adjacent[0] = words.word()?;
-    let mut is_first = true;
-    for _ in 0..words.word()? {
-        let (_kind, count) = (words.word()?, words.word()?);
-        let path = words.octets(count.checked_mul(4)?)?;
-        if let (true, Some(first)) = (is_first, path.first_chunk()) {
-            route.adjacent[1] = u32::from_be_bytes(*first);
-            is_first = false;
-        }
-        if let Some(last) = path.last_chunk() {
-            route.autonomous_systems[1] = u32::from_be_bytes(*last);
-        }
-    }
-    Some(())
 }
 
 fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {

@@ -1,7 +1,7 @@
 //! Packets built octet by octet from the RFCs, and random templates with their records.
 
 use super::*;
-use crate::collect::element::values::mapped;
+use crate::collect::element::octets::mapped;
 use crate::collect::exporter::sequence::Losses;
 use crate::collect::record::SentCounts;
 use crate::testing as t;

@@ -3,7 +3,7 @@
 use super::tests::*;
 use super::vendor_tests::{All, row};
 use super::*;
-use crate::collect::element::values::mapped;
+use crate::collect::element::octets::mapped;
 
 const FIELDS: [(u32, u16, u16); 7] =
     [(0, 8, 4), (0, 12, 4), (0, 86, 8), (0, 85, 8), (0, 152, 8), (0, 153, 8), (0, 136, 1)];

@@ -2,7 +2,7 @@
 
 use super::tests::*;
 use super::*;
-use crate::collect::element::values::mapped;
+use crate::collect::element::octets::mapped;
 use crate::collect::record::{GivenName, InterfaceCounters, NatEvent, SentCounts};
 use crate::testing as t;
 

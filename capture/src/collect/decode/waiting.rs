@@ -3,7 +3,8 @@
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::moment::Moment;
-use crate::collect::exporter::{Exporter, ExporterInfo, Exporters, Session};
+use crate::collect::exporter::origin::{ExporterInfo, Session};
+use crate::collect::exporter::{Exporter, Exporters};
 use crate::collect::limits::DecodeLimits;
 use crate::packet::Address;
 use foldhash::fast::RandomState;

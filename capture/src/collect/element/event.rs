@@ -1,9 +1,9 @@
 //! Events of address translation and of firewalls (RFC 8158; Cisco's NSEL), and names of interfaces, by template.
 
+use crate::collect::element::field::{TemplateField, walk};
 use crate::collect::element::moment::Moment;
-use crate::collect::element::template::{TemplateField, walk};
-use crate::collect::element::values::{mapped, number, text};
-use crate::collect::exporter::ExporterInfo;
+use crate::collect::element::octets::{mapped, number, text};
+use crate::collect::exporter::origin::ExporterInfo;
 use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{GivenName, Imported, InterfaceCounters, Named, NatEvent};
 use crate::packet::Address;

@@ -1,9 +1,11 @@
 //! Information elements (IANA's registry, RFC 5103, ntop's PEN 35632): what each means to a record.
 
 pub mod event;
+pub mod field;
 pub mod frame;
 pub mod moment;
 pub mod names;
+pub mod octets;
 pub mod routed;
 pub mod template;
 pub mod values;

@@ -1,9 +1,9 @@
 //! The routing data that a router exports with a flow. It is decoded only when a caller reads it, so other records cost
 //! nothing more.
 
-use crate::collect::decode::sflow;
-use crate::collect::element::template::Template;
-use crate::collect::element::values::{mapped, number};
+use crate::collect::decode::sample;
+use crate::collect::element::field::{TemplateField, VARIABLE, least, walk};
+use crate::collect::element::octets::{mapped, number};
 use crate::packet::Address;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -49,7 +49,7 @@ pub enum Routed<'a> {
     /// The flow records of a sample.
     Sflow(&'a [u8]),
     /// A record of NetFlow v9 or IPFIX.
-    Record(&'a Template, &'a [u8]),
+    Record(&'a RouteFields, &'a [u8]),
 }
 
 /// Maximum words of a [`RawRoute`].
@@ -71,7 +71,79 @@ impl Hash for RawRoute {
     }
 }
 
-/// The fields of a template that state a route: where their octets are, in pieces of at most eight.
+/// The fields of a template that belong to a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteFields {
+    /// Element, offset (without fields of variable length before it), octets.
+    places: Vec<(u16, u16, u16)>,
+    /// The same, if no field of variable length moves them.
+    layout: Option<RouteLayout>,
+    /// All fields that have octets, if the length of one varies.
+    varying: Option<Box<[TemplateField]>>,
+}
+
+impl RouteFields {
+    /// Finds them among the fields of a template that have octets.
+    pub fn new(present: &[TemplateField]) -> RouteFields {
+        let mut places = Vec::new();
+        let mut offset = 0;
+        for field in present {
+            if is_routed(field.pen, field.id) {
+                places.push((field.id, offset as u16, field.length));
+            }
+            offset += least(field.length);
+        }
+        let varies = present.iter().any(|field| field.length == VARIABLE);
+        RouteFields {
+            layout: if varies { None } else { RouteLayout::new(&places) },
+            varying: varies.then(|| present.into()),
+            places,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    #[cfg(test)]
+    pub fn places(&self) -> &[(u16, u16, u16)] {
+        &self.places
+    }
+
+    /// Whether they are at the same places in every record, and few enough to be read as octets.
+    #[cfg(test)]
+    pub fn has_layout(&self) -> bool {
+        self.layout.is_some()
+    }
+
+    /// Passes these fields of a record to `take`, with their elements.
+    fn each(&self, record: &[u8], mut take: impl FnMut(u16, &[u8])) {
+        if let Some(fields) = &self.varying {
+            let fields = walk(fields, record).filter(|(field, _)| is_routed(field.pen, field.id));
+            return fields.for_each(|(field, octets)| take(field.id, octets));
+        }
+        for &(id, at, length) in &self.places {
+            let at = usize::from(at);
+            if let Some(octets) = record.get(at..at + usize::from(length)) {
+                take(id, octets);
+            }
+        }
+    }
+
+    /// Why the exporter ended the record (IE 136), 0 where it does not say.
+    pub fn end_reason(&self, record: &[u8]) -> u8 {
+        let mut reason = 0;
+        self.each(record, |id, octets| {
+            if id == 136 {
+                reason = number(octets) as u8;
+            }
+        });
+        reason
+    }
+}
+
+/// Where the octets of these fields are in every record, in pieces of at most eight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteLayout {
     number: u64,
@@ -112,7 +184,7 @@ impl RouteLayout {
 }
 
 impl Routed<'_> {
-    /// The octets that it is read from, if a template has few enough at fixed places.
+    /// The octets that it is read from, if there are few enough at fixed places.
     #[inline]
     pub fn raw(&self) -> Option<RawRoute> {
         match self {
@@ -124,7 +196,7 @@ impl Routed<'_> {
                 Some(RawRoute { layout: NETFLOW5_LAYOUT, words, count: 2 })
             }
             Routed::Sflow(_) => None,
-            Routed::Record(template, record) => template.route_layout()?.raw(record),
+            Routed::Record(fields, record) => fields.layout.as_ref()?.raw(record),
         }
     }
 
@@ -136,8 +208,8 @@ impl Routed<'_> {
                 let fields = [(15, 8..12), (16, 40..42), (17, 42..44), (9, 44..45), (13, 45..46)];
                 fields.into_iter().for_each(|(id, at)| route.field(id, &record[at]));
             }
-            Routed::Sflow(records) => sflow::route(records, &mut route),
-            Routed::Record(template, record) => template.route_fields(record, |id, octets| route.field(id, octets)),
+            Routed::Sflow(records) => sample::route(records, &mut route),
+            Routed::Record(fields, record) => fields.each(record, |id, octets| route.field(id, octets)),
         }
         (route != Route::default()).then_some(route)
     }

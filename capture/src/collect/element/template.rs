@@ -2,60 +2,15 @@
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::event::{gives_name, is_event, tells_event};
-use crate::collect::element::routed::{RouteLayout, is_routed};
-use crate::collect::element::values::{Shape, Values, number};
-use crate::collect::element::{self, ALL, Clock, Meaning, PEN_NTOP, V9_NTOP};
+use crate::collect::element::field::{TemplateField, VARIABLE, least};
+use crate::collect::element::routed::{RouteFields, is_routed};
+use crate::collect::element::values::{Shape, Values};
+use crate::collect::element::{self, ALL, Clock, Meaning, PEN_NTOP};
 use crate::collect::exporter::totals::Follows;
 use crate::collect::limits::DecodeLimits;
 use crate::packet::LinkType;
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The length that marks a field as variable: its length is in the record (RFC 7011, section 7).
-pub const VARIABLE: u16 = u16::MAX;
-/// The enterprise number used for NetFlow v9's scopes without an information element.
-const PEN_SCOPE: u32 = u32::MAX;
-
-/// One field of a template: enterprise (0: IANA's elements), element, octets; as [pen, id, length] where it is saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(u32, u16, u16)", into = "(u32, u16, u16)")]
-pub struct TemplateField {
-    pub pen: u32,
-    pub id: u16,
-    pub length: u16,
-}
-
-impl From<(u32, u16, u16)> for TemplateField {
-    fn from((pen, id, length): (u32, u16, u16)) -> TemplateField {
-        TemplateField { pen, id, length }
-    }
-}
-
-impl From<TemplateField> for (u32, u16, u16) {
-    fn from(field: TemplateField) -> (u32, u16, u16) {
-        (field.pen, field.id, field.length)
-    }
-}
-
-impl TemplateField {
-    /// A NetFlow v9 field: ntop's elements are IPFIX's under another number.
-    pub fn v9(id: u16, length: u16) -> TemplateField {
-        match id.checked_sub(V9_NTOP) {
-            Some(id) => TemplateField { pen: PEN_NTOP, id, length },
-            None => TemplateField { pen: 0, id, length },
-        }
-    }
-
-    /// A scope of NetFlow v9 (RFC 3954, section 6.1): 2 is an interface, 5 a template.
-    pub fn v9_scope(kind: u16, length: u16) -> TemplateField {
-        match kind {
-            2 => TemplateField { pen: 0, id: 10, length },
-            5 => TemplateField { pen: 0, id: 145, length },
-            _ => TemplateField { pen: PEN_SCOPE, id: kind, length },
-        }
-    }
-}
 
 /// How one field is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,11 +52,8 @@ pub struct Template {
     fixed: usize,
     /// The fields that have octets, if some have none.
     present: Option<Box<[TemplateField]>>,
-    /// The fields that belong to a route: element, offset (without fields of variable length before it), octets.
-    route: Vec<(u16, u16, u16)>,
-    /// The same, if no field of variable length moves them.
-    layout: Option<RouteLayout>,
-    varies: bool,
+    /// The fields that belong to a route.
+    pub route: RouteFields,
     /// Least octets of a record.
     octets: usize,
 }
@@ -119,15 +71,11 @@ impl Template {
         }
         let chosen = if scopes.is_some() { options(&fields, scoped) } else { choose(&fields) };
         let mut steps = Vec::with_capacity(chosen.iter().flatten().count());
-        let mut route = Vec::new();
         let mut offset = 0;
         for (field, chosen) in fields.iter().zip(&chosen).filter(|(field, _)| field.length > 0) {
             let what = chosen.or((field.length == VARIABLE).then_some(Meaning::Skip));
             if let Some(what) = what {
                 steps.push(FieldStep::new(offset, field.length, what));
-            }
-            if is_routed(field.pen, field.id) {
-                route.push((field.id, offset as u16, field.length));
             }
             offset += least(field.length);
         }
@@ -167,9 +115,7 @@ impl Template {
         Ok(Template {
             fixed: steps.iter().position(|step| step.length == VARIABLE).unwrap_or(steps.len()),
             present: (!fields.iter().all(has_octets)).then(|| present.collect()),
-            layout: if steps.iter().any(|step| step.length == VARIABLE) { None } else { RouteLayout::new(&route) },
-            varies: fields.iter().any(|field| field.length == VARIABLE),
-            route,
+            route: RouteFields::new(&fields.iter().copied().filter(has_octets).collect::<Vec<_>>()),
             event: any(tells_event),
             named: any(gives_name),
             sampled: any(|pen, id| pen == 0 && matches!(id, 34 | 50 | 305 | 310 | 311)),
@@ -231,41 +177,6 @@ impl Template {
     /// The fields that have octets in a record.
     pub fn present(&self) -> &[TemplateField] {
         self.present.as_deref().unwrap_or(&self.fields)
-    }
-
-    /// Whether some fields belong to a route.
-    pub fn is_routed(&self) -> bool {
-        !self.route.is_empty()
-    }
-
-    /// Where these fields are, if that is the same in every record.
-    pub fn route_layout(&self) -> Option<&RouteLayout> {
-        self.layout.as_ref()
-    }
-
-    /// Passes the fields of a record that belong to a route to `take`, with their elements.
-    pub fn route_fields(&self, record: &[u8], mut take: impl FnMut(u16, &[u8])) {
-        if self.varies {
-            let fields = walk(self.present(), record).filter(|(field, _)| is_routed(field.pen, field.id));
-            return fields.for_each(|(field, octets)| take(field.id, octets));
-        }
-        for &(id, at, length) in &self.route {
-            let at = usize::from(at);
-            if let Some(octets) = record.get(at..at + usize::from(length)) {
-                take(id, octets);
-            }
-        }
-    }
-
-    /// Why the exporter ended the record (IE 136), 0 where it does not say.
-    pub fn end_reason(&self, record: &[u8]) -> u8 {
-        let mut reason = 0;
-        self.route_fields(record, |id, octets| {
-            if id == 136 {
-                reason = number(octets) as u8;
-            }
-        });
-        reason
     }
 
     /// The elements that are not read at all, for the record or its route.
@@ -349,11 +260,11 @@ impl LeftOut {
         }
     }
 
-    /// Adds those of an exporter.
-    pub fn add_all(&mut self, of: &crate::collect::exporter::Exporter) {
-        of.left_out.known.iter().for_each(|(&element, &times)| self.count(element, times));
-        self.others += of.left_out.others;
-        of.talks.iter().flat_map(|talk| talk.templates.values()).for_each(|known| self.add(known));
+    /// Adds those of an exporter, and those of its templates.
+    pub fn add_all<'a>(&mut self, of: &LeftOut, templates: impl Iterator<Item = &'a KnownTemplate>) {
+        of.known.iter().for_each(|(&element, &times)| self.count(element, times));
+        self.others += of.others;
+        templates.for_each(|known| self.add(known));
     }
 
     /// Each by its name.
@@ -362,28 +273,6 @@ impl LeftOut {
             self.known.iter().map(|(&(pen, id), &count)| (crate::collect::element::names::name(pen, id), count));
         named.chain(Some(("other".to_owned(), self.others)).filter(|(_, count)| *count > 0)).collect()
     }
-}
-
-/// The fields of the record at the start of `data`, as far as it reaches.
-pub fn walk<'a>(
-    fields: &'a [TemplateField],
-    mut data: &'a [u8],
-) -> impl Iterator<Item = (&'a TemplateField, &'a [u8])> {
-    fields.iter().map_while(move |field| {
-        let (prefix, length) = match (field.length, data) {
-            (VARIABLE, [255, a, b, ..]) => (3, usize::from(u16::from_be_bytes([*a, *b]))),
-            (VARIABLE, [length, ..]) => (1, usize::from(*length)),
-            (length, _) => (0, usize::from(length)),
-        };
-        let octets = data.get(prefix..prefix + length)?;
-        data = &data[prefix + length..];
-        Some((field, octets))
-    })
-}
-
-/// Minimum octets of a field.
-fn least(length: u16) -> usize {
-    if length == VARIABLE { 1 } else { usize::from(length) }
 }
 
 /// How each field of a flow record is read.
@@ -493,7 +382,8 @@ mod tests {
         let plain = Template::new(fields.clone(), None, &DecodeLimits::default()).unwrap();
         (0..100).for_each(|_| fields.extend(empty));
         let template = Template::new(fields.clone(), None, &DecodeLimits::default()).unwrap();
-        assert_eq!((&template.steps, &template.route), (&plain.steps, &plain.route));
+        assert_eq!(&template.steps, &plain.steps);
+        assert_eq!(template.route.places(), plain.route.places());
         assert_eq!((template.present(), &template.fields), (plain.present(), &fields));
     }
 }

@@ -3,6 +3,7 @@
 use crate::collect::cause::Refusal;
 use crate::collect::element::frame;
 use crate::collect::element::moment::Moment;
+use crate::collect::element::octets::{is_mapped, mapped, number, text};
 use crate::collect::element::{Clock, Meaning, PEN_NTOP};
 use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, SentCounts};
@@ -360,17 +361,6 @@ pub fn is_absurd(sent: &SentCounts, sampling: Option<u32>) -> bool {
     scaled >> MOST != 0 || longer || shorter
 }
 
-/// An IPv4 address as 16 octets.
-pub fn mapped(four: [u8; 4]) -> Address {
-    let [a, b, c, d] = four;
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
-}
-
-/// Whether an address is IPv4.
-pub fn is_mapped(address: &Address) -> bool {
-    address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
-}
-
 #[inline]
 fn copy<const N: usize>(to: &mut [u8; N], octets: &[u8]) {
     if let Ok(octets) = octets.try_into() {
@@ -378,27 +368,9 @@ fn copy<const N: usize>(to: &mut [u8; N], octets: &[u8]) {
     }
 }
 
-/// A number of up to 8 octets in network order; 0 for a longer one.
-#[inline]
-pub fn number(octets: &[u8]) -> u64 {
-    match *octets {
-        [a] => u64::from(a),
-        [a, b] => u64::from(u16::from_be_bytes([a, b])),
-        [a, b, c, d] => u64::from(u32::from_be_bytes([a, b, c, d])),
-        [a, b, c, d, e, f, g, h] => u64::from_be_bytes([a, b, c, d, e, f, g, h]),
-        _ if octets.len() < 8 => octets.iter().fold(0, |number, &octet| (number << 8) | u64::from(octet)),
-        _ => 0,
-    }
-}
-
 #[inline]
 fn at_most_32(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// Text without the zeros that pad its field.
-pub fn text(octets: &[u8]) -> &[u8] {
-    &octets[..memchr::memchr(0, octets).unwrap_or(octets.len())]
 }
 
 /// The host in a URL such as `http://host:80/path` or `host/path`; empty if there is none.

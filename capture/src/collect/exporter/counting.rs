@@ -2,7 +2,7 @@
 //! flows, or records of flows and options. It follows each possible unit until one is clear; a gap that another unit
 //! explains is no loss.
 
-use crate::collect::exporter::Protocol;
+use crate::collect::exporter::origin::Protocol;
 use crate::collect::exporter::sequence::{Losses, Numbered, Sequence};
 use serde::{Deserialize, Serialize};
 

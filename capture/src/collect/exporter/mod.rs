@@ -1,6 +1,7 @@
 //! The state of each exporter, within bounds: counts, and by session sequence numbers, templates, sampling rates.
 
 pub mod counting;
+pub mod origin;
 pub mod pool;
 mod recent;
 pub mod sampling;
@@ -13,97 +14,15 @@ use crate::collect::cause::Refusal;
 use crate::collect::element::moment::Moment;
 use crate::collect::element::template::{KnownTemplate, LeftOut};
 use crate::collect::exporter::counting::Counting;
+use crate::collect::exporter::origin::{ExporterInfo, Session};
 use crate::collect::exporter::pool::Pool;
 use crate::collect::exporter::sequence::{Losses, Sequence};
 use crate::collect::exporter::session::Talk;
 use crate::collect::exporter::totals::Totals;
 use crate::collect::limits::DecodeLimits;
-use crate::packet::Address;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fmt;
-
-/// What an exporter speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Protocol {
-    /// NetFlow version 5.
-    NetflowV5,
-    /// NetFlow version 9 (RFC 3954).
-    NetflowV9,
-    /// IPFIX (RFC 7011).
-    Ipfix,
-    /// sFlow version 5.
-    Sflow,
-    /// nProbe's records, over ZeroMQ or Kafka.
-    Nprobe,
-}
-
-impl Protocol {
-    pub const ALL: [Protocol; 5] =
-        [Protocol::NetflowV5, Protocol::NetflowV9, Protocol::Ipfix, Protocol::Sflow, Protocol::Nprobe];
-
-    /// The protocol as metrics and saved states name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::NetflowV5 => "netflow5",
-            Protocol::NetflowV9 => "netflow9",
-            Protocol::Ipfix => "ipfix",
-            Protocol::Sflow => "sflow",
-            Protocol::Nprobe => "nprobe",
-        }
-    }
-}
-
-impl ExporterInfo {
-    /// The exporter's address: the sFlow agent's if it names itself, else the datagram's sender.
-    pub fn speaker(&self) -> &Address {
-        if self.agent == Address::default() { &self.address } else { &self.agent }
-    }
-
-    /// The sub-agent of an sFlow agent; 0 for a whole exporter.
-    pub fn sub_agent(&self) -> u32 {
-        if self.protocol == Protocol::Sflow { self.domain } else { 0 }
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The transport session of a message (RFC 7011, section 2), without the collector's own address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Session {
-    /// Address of the exporter, or of the host that forwards its datagrams.
-    pub address: Address,
-    pub port: u16,
-    /// The collector's port.
-    pub local_port: u16,
-    /// TCP; else UDP.
-    pub stream: bool,
-}
-
-impl From<Address> for Session {
-    fn from(address: Address) -> Session {
-        Session { address, ..Session::default() }
-    }
-}
-
-/// Who sent a record. The source port is no part of it: an exporter that restarts sends from another port and is still
-/// the same exporter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ExporterInfo {
-    /// Source address of its datagrams, or the exporter that nProbe's records name.
-    pub address: Address,
-    /// In sFlow its own name for itself, which forwarders preserve; else zeros.
-    pub agent: Address,
-    pub protocol: Protocol,
-    /// Observation domain (IPFIX), source id (v9), engine type * 256 + id (v5), sub-agent id (sFlow), source id
-    /// (nProbe over ZeroMQ).
-    pub domain: u32,
-}
 
 /// Counts of one exporter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -201,6 +120,11 @@ pub struct Exporter {
 }
 
 impl Exporter {
+    /// Adds the elements that were left out of its records.
+    pub fn add_left_out(&self, sum: &mut LeftOut) {
+        sum.add_all(&self.left_out, self.talks.iter().flat_map(|talk| talk.templates.values()));
+    }
+
     pub fn new(info: ExporterInfo) -> Exporter {
         Exporter {
             info,
@@ -386,7 +310,7 @@ impl Exporters {
             self.is_unsure |= flows > 0 || gone.is_known;
             self.forgotten.causes[Refusal::TotalsForgotten as usize] += flows as u64;
             self.forgotten.add(&gone.counts);
-            self.left_out.add_all(&gone);
+            gone.add_left_out(&mut self.left_out);
             self.forgotten.count(Refusal::ExportersForgotten);
             slot
         };

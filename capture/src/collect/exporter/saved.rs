@@ -1,13 +1,15 @@
 //! State of exporters kept across a restart of the agent, as JSON: without it, records would have to wait until the
 //! templates are sent again, which some exporters do every half hour.
 
-use crate::collect::element::template::{KnownTemplate, Template, TemplateField};
-use crate::collect::exporter::ExporterInfo;
-use crate::collect::exporter::Protocol;
+use crate::collect::element::field::TemplateField;
+use crate::collect::element::template::{KnownTemplate, Template};
 use crate::collect::exporter::counting::Counting;
+use crate::collect::exporter::origin::ExporterInfo;
+use crate::collect::exporter::origin::Protocol;
+use crate::collect::exporter::origin::Session;
 use crate::collect::exporter::sampling::Of;
 use crate::collect::exporter::session::Talk;
-use crate::collect::exporter::{Exporter, ExporterSource, Exporters, Session};
+use crate::collect::exporter::{Exporter, ExporterSource, Exporters};
 use crate::collect::limits::DecodeLimits;
 use crate::packet::{self, Address};
 use anyhow::{Context as _, ensure};

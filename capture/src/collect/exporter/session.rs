@@ -3,8 +3,8 @@
 
 use crate::collect::element::moment::Moment;
 use crate::collect::element::template::KnownTemplate;
-use crate::collect::exporter::Session;
 use crate::collect::exporter::counting::Counting;
+use crate::collect::exporter::origin::Session;
 use crate::collect::exporter::recent::Recent;
 use crate::collect::exporter::sampling::Rates;
 use foldhash::fast::RandomState;

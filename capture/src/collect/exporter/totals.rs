@@ -2,7 +2,7 @@
 //! the counts of another event. Each exporter has a table of its flows' last totals, within a bound. Where the table
 //! cannot know whether an earlier total was counted, it counts nothing.
 
-use crate::collect::exporter::Session;
+use crate::collect::exporter::origin::Session;
 use crate::collect::record::{Imported, SentCounts};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;

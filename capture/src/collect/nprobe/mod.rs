@@ -8,7 +8,7 @@ pub mod kafka;
 pub mod zmq;
 
 use crate::collect::decode::Decoder;
-use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::origin::ExporterInfo;
 use crate::collect::record::Imported;
 use crate::packet::Address;
 use anyhow::Context as _;

@@ -4,7 +4,7 @@
 use super::exporter::Exporter;
 use super::schedule::{Fate, Part, Plan, Schedule, Speaks, Step};
 use crate::collect::ears::{Datagrams, Ears};
-use crate::collect::exporter::Session;
+use crate::collect::exporter::origin::Session;
 use crate::collect::listening::{CollectOptions, Listening, Work};
 use crate::collect::metrics::CollectMetrics;
 use crate::collect::outcome::CollectOutcome;

@@ -62,7 +62,8 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::element::template::{Template, TemplateField, VARIABLE};
+    use crate::collect::element::field::{TemplateField, VARIABLE};
+    use crate::collect::element::template::Template;
     use crate::collect::limits::DecodeLimits;
     use proptest::prelude::*;
 
@@ -102,8 +103,8 @@ mod tests {
             let mut expected = Vec::new();
             for (of, octets) in &records {
                 let template = &templates[of.index(templates.len())];
-                let fixed = if template.route_layout().is_some() { template.least_octets() } else { octets.len() };
-                let routed = Routed::Record(template, &octets[..fixed]);
+                let fixed = if template.route.has_layout() { template.least_octets() } else { octets.len() };
+                let routed = Routed::Record(&template.route, &octets[..fixed]);
                 expected.push((routes.index(&routed), routed.read()));
                 prop_assert_eq!(routes.index(&routed), expected.last().unwrap().0, "it is found again");
             }
@@ -121,13 +122,13 @@ mod tests {
         let records = [(&source, 1), (&destination, 1), (&source, 2), (&both, 1), (&source, 1)];
         let indices = records.map(|(template, number)| {
             let record = [0, 0, 0, number, 0, 0, 0, 0];
-            routes.index(&Routed::Record(template, &record[..template.least_octets()])).unwrap()
+            routes.index(&Routed::Record(&template.route, &record[..template.least_octets()])).unwrap()
         });
         // The route of both templates is the same: the second field is zero.
         assert_eq!(indices, [0, 1, 2, 0, 0]);
         let mut emptied = routes.take();
         assert_eq!((emptied.len(), routes.len()), (3, 0));
         assert_eq!(emptied.remove(1).autonomous_systems, [0, 1]);
-        assert_eq!(routes.index(&Routed::Record(&destination, &[0, 0, 0, 1])), Some(0), "it is counted anew");
+        assert_eq!(routes.index(&Routed::Record(&destination.route, &[0, 0, 0, 1])), Some(0), "it is counted anew");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::record::{Fields, NprobeRecords, NprobeValue};
 use crate::collect::cause::Refusal;
-use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::origin::ExporterInfo;
 use crate::collect::record::Imported;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;

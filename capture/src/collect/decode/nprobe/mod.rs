@@ -16,8 +16,9 @@ pub use header::ZmqTopic;
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::moment::Moment;
+use crate::collect::exporter::Exporters;
 use crate::collect::exporter::counting::Units;
-use crate::collect::exporter::{ExporterInfo, Exporters, Protocol};
+use crate::collect::exporter::origin::{ExporterInfo, Protocol};
 use crate::collect::limits::DecodeLimits;
 use crate::collect::record::Imported;
 use crate::packet::Address;

@@ -3,7 +3,7 @@
 use super::left_out::{LONGEST_NAME, MOST_NAMES};
 use super::*;
 use crate::collect::decode::Decoder;
-use crate::collect::element::values::mapped;
+use crate::collect::element::octets::mapped;
 use crate::collect::record::SentCounts;
 use crate::export::elements::{ExportTemplate, View};
 use crate::export::nprobe_json::JsonForm;

@@ -6,7 +6,7 @@
 
 use super::record::{NprobeRecords, NprobeValue};
 use crate::collect::cause::Refusal;
-use crate::collect::exporter::ExporterInfo;
+use crate::collect::exporter::origin::ExporterInfo;
 use crate::collect::record::Imported;
 use std::borrow::Cow;
 
