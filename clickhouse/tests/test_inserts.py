@@ -39,6 +39,35 @@ def test_eight_threads(server: Server, database: str) -> None:
     assert server.sql(f"SELECT count(), uniqExact(a), sum(b) - 3 * sum(a) FROM {table}") == f"{sent}\t{sent}\t0"
 
 
+_FORMATS = ["Native", "Values", "CSVWithNames", "JSONEachRow", "RowBinaryWithNamesAndTypes", "Parquet", "ORC", "ArrowStream"]
+
+
+@pytest.mark.parametrize("data_format", _FORMATS)
+def test_every_format_that_is_read_can_be_inserted(server: Server, database: str, data_format: str) -> None:
+    """Formats that need to seek in their data, too."""
+    server.sql(f"CREATE TABLE {database}.t (a UInt64, s String) ENGINE = MergeTree ORDER BY a")
+    rows = server.ask(query=f"SELECT number AS a, toString(number) AS s FROM numbers(50000) FORMAT {data_format}", ok=True).body
+    server.ask(rows, query=f"INSERT INTO {database}.t FORMAT {data_format}", ok=True)
+    assert server.sql(f"SELECT count(), sum(a), sum(s = toString(a)) FROM {database}.t") == "50000\t1249975000\t50000"
+
+
+@pytest.mark.parametrize(
+    ("head", "data"),
+    [
+        ("(a, settings) FORMAT CSV", "1,x\n"),
+        ("SETTINGS max_threads = 1 FORMAT CSV", "1,x\n"),
+        ("(settings, a) SETTINGS max_threads = 1 VALUES", "('x', 1);"),
+        ("FORMAT Values", "(1, 'x')"),
+        ("VALUES (1, 'x') ;", ""),
+    ],
+)
+def test_clauses_may_stand_between_the_table_and_its_data(server: Server, database: str, head: str, data: str) -> None:
+    """Names that are words of the grammar are no clauses."""
+    server.sql(f"CREATE TABLE {database}.settings (a UInt64, settings String) ENGINE = MergeTree ORDER BY a")
+    server.ask(data, query=f"INSERT INTO {database}.settings {head}", ok=True)
+    assert server.sql(f"SELECT a, settings FROM {database}.settings") == "1\tx"
+
+
 def test_a_token_counts_once(server: Server, database: str) -> None:
     table = f"{database}.t"
     server.sql(

@@ -71,7 +71,7 @@ def parse(text: bytes, *, complete: bool) -> Statement:
                 last = items[-1]
                 if last.is_word("SELECT", "WITH", "FROM", "WATCH"):
                     insert_select = True
-                elif not insert_select and last.is_word("VALUES"):
+                elif not insert_select and last.is_word("VALUES") and not items[-2].is_word("FORMAT"):
                     return _insert(text, items, last.start, "Values", last.end, complete)
                 elif items[-2].is_word("FORMAT") and last.is_name and (not insert_select or reads_input):
                     if last.end == len(text) and not complete:
