@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 #: Suffixes of files of which there is none but this project's.
 SOURCES = (".rs", ".py", ".java", ".sql", ".proto", ".sh")
+#: Folders for what is built or installed.
+_BUILT = {".git", ".weir", "target", "node_modules", "__pycache__", ".ruff_cache", ".mypy_cache", ".pytest_cache"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,21 @@ def pages(*patterns: str) -> list[Page]:
 def written() -> list[Page]:
     """The documents that people write about the project as it is."""
     return pages("README.md", "CONTRIBUTING.md", "SECURITY.md", "*/README.md", "docs/[!r]*/**/*.md", "docs/README.md")
+
+
+def project_files() -> list[str]:
+    """Names of the project's files. Without git: those outside of folders for what is built."""
+    with suppress(OSError):
+        # The checkout may belong to another user.
+        command = ["git", "-c", "safe.directory=*", "ls-files"]
+        done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return done.stdout.splitlines()
+    found = list[str]()
+    for folder, folders, names in os.walk(CHECKOUT):
+        folders[:] = [name for name in folders if name not in _BUILT]
+        found += [Path(folder, name).relative_to(CHECKOUT).as_posix() for name in names]
+    return sorted(found)
 
 
 def targets() -> set[str]:

@@ -45,7 +45,7 @@ SHOWN = 120
 NONE_RAN = 5
 #: Permitted reasons to skip a test on a fresh Debian as root; with any other reason the test should have run. `make
 #: test` builds first.
-MAY_LACK = re.compile(r"\.\./shared|kernel module|older than its sources: make build|a measurement")
+MAY_LACK = re.compile(r"\.\./shared|kernel module|libpfring|older than its sources: make build|a measurement")
 #: Why cargo's harness ignored tests, which it tells only of each test by name.
 NO_REASON = "ignored by cargo without a reason"
 #: Set by a second signal: what still runs is killed at once.
@@ -411,6 +411,8 @@ def main() -> int:
         part.logs = logs
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="weir-tests-", ignore_cleanup_errors=True) as temporary:
+        # Tests run programs as other users.
+        Path(temporary).chmod(0o755)
         Lanes(todo, options.only, options.lanes, temporary).run()
     lacking = 0
     for part in todo:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -130,8 +129,7 @@ def test_a_folders_readme_names_its_files() -> None:
 @pytest.fixture(scope="module")
 def tracked() -> list[str]:
     """The files of the project."""
-    done = subprocess.run(["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
+    return documents.project_files()
 
 
 def test_make_has_the_targets_that_documents_name() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import documents
 import run
 from harness import CHECKOUT, live_possible
 
@@ -135,8 +136,7 @@ def test_every_file_of_tests_stands_in_a_part() -> None:
                 folder = CHECKOUT / part.folder
                 named = [folder / word for word in command.split() if (folder / word).exists() and word != "."]
                 places += [place for place in named if "/venvs/" not in str(place)] or [folder / "tests"]
-    listed = subprocess.run(["git", "ls-files", "*test_*.py"], cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    files = [CHECKOUT / line for line in listed.stdout.splitlines() if Path(line).name.startswith("test_")]
+    files = [CHECKOUT / name for name in documents.project_files() if Path(name).match("test_*.py")]
     assert len(files) > 60
     left = [str(file.relative_to(CHECKOUT)) for file in files if not {file, *file.parents} & set(places)]
     # `make check-upgrade` needs the tag of a version.

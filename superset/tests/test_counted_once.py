@@ -16,6 +16,8 @@ from conftest import PASSWORDS, Store
 
 #: AS that no other test names.
 AS = 65_111
+#: Worker of which the ledger has no row, so that its sums stay as they are.
+WORKER = 9
 
 
 def rendered(name: str, begin: int, end: int, **filters: list[str]) -> str:
@@ -46,8 +48,8 @@ def seen(store: Store) -> int:
     ):
         testdata.execute(
             store.url,
-            "INSERT INTO flows (ts, interval_ms, probe, src_addr, dst_addr, src_port, dst_port, protocol, ip_version, fwd_packets,"
-            f" fwd_octets, rev_packets, rev_octets, src_as, dst_as) SELECT {moment} + 10 * number, 10000, '{probe}',"
+            "INSERT INTO flows (ts, interval_ms, probe, worker, src_addr, dst_addr, src_port, dst_port, protocol, ip_version, fwd_packets,"
+            f" fwd_octets, rev_packets, rev_octets, src_as, dst_as) SELECT {moment} + 10 * number, 10000, '{probe}', {WORKER},"
             f" '::ffff:{src}', '::ffff:{dst}', {ports[0]}, {ports[1]}, 6, 4, 1, 100, 1, 100, {AS}, {AS} FROM numbers(10)",
             password=password,
         )

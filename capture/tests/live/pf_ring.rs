@@ -145,7 +145,7 @@ fn what_is_missing_is_said_in_one_line() {
     let permission = bench.refused("zc:eth1", 1, &[("STANDIN_ERRNO", "1")]);
     assert!(permission.contains("no permission to capture on zc:eth1 by PF_RING"), "{permission}");
     let silent = bench.refused("zc:eth1", 1, &[("STANDIN_ERRNO", "0")]);
-    assert!(silent.contains("PF_RING cannot open zc:eth1, and does not say why"), "{silent}");
+    assert!(silent.contains("PF_RING cannot open zc:eth1, and gives no reason"), "{silent}");
     let name = bench.refused("pfring:nosuch0", 1, &[]);
     assert!(name.contains("there is no interface \"nosuch0\""), "{name}");
     let device = bench.refused("pfring:none:x", 1, &[]);
