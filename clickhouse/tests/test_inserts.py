@@ -39,6 +39,15 @@ def test_eight_threads(server: Server, database: str) -> None:
     assert server.sql(f"SELECT count(), uniqExact(a), sum(b) - 3 * sum(a) FROM {table}") == f"{sent}\t{sent}\t0"
 
 
+def test_an_insert_cannot_hide_from_being_stopped(server: Server, database: str) -> None:
+    """The server stops an insert whose body breaks off by its log_comment."""
+    server.sql(f"CREATE TABLE {database}.t (a UInt64, log_comment UInt64) ENGINE = MergeTree ORDER BY a")
+    query = f"INSERT INTO {database}.t (a, log_comment) SETTINGS max_threads = 1, `log_comment` = 'x' FORMAT CSV"
+    assert server.ask("1,2\n", query=query).code == 36
+    server.ask("1,2\n", query=f"INSERT INTO {database}.t (a, log_comment) FORMAT CSV", ok=True, log_comment="x")
+    assert server.sql(f"SELECT count() FROM {database}.t") == "1"
+
+
 _FORMATS = ["Native", "Values", "CSVWithNames", "JSONEachRow", "RowBinaryWithNamesAndTypes", "Parquet", "ORC", "ArrowStream"]
 
 

@@ -128,17 +128,18 @@ def correction(
     """A SELECT of the rows (`COLUMNS`) that make the rows of an hour those of its raw records before `end`: each sum is
     the difference. Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
     """
-    same = ", ".join(f"max(w.{name}) AS {name}" for name in SAME)
     sums = ", ".join(f"sum(w.{name}) AS {name}" for name in SUMS)
     changed = " OR ".join(f"{name} != 0" for name in SUMS)
     less = ", ".join(f"toUInt64(negate(h.{name})) AS {name}" for name in SUMS)
     held = f"FROM flows_hourly AS h WHERE ts = {_time(hour)} AND generation = {generation} AND {_part(part, parts)}"
-    return f"""SELECT {", ".join(KEY)}, {same}, {sums}
+    # By what rows have in common, too: where that has changed, the difference is below 0 under the old value.
+    groups = ", ".join((*KEY, *SAME))
+    return f"""SELECT {groups}, {sums}
 FROM
 (
     SELECT {COLUMNS} FROM ({rows(hour, end, generation, part, parts, join=join)})
     UNION ALL
     SELECT {", ".join((*KEY, *SAME))}, {less} {held}
 ) AS w
-GROUP BY {", ".join(KEY)}
+GROUP BY {groups}
 HAVING {changed}"""

@@ -29,7 +29,7 @@ from .access import Access, Role, users_xml
 from .errors import ServerError
 from .quotas import Spent
 from .refusals import VALUES_SETTINGS
-from .statement import Statement, with_input, with_output
+from .statement import Statement, hides_comment, with_input, with_output
 
 _FORMAT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -310,6 +310,8 @@ class Engine:
             result = connection.query(statement.text, output_format, params=dict(request.params))
         except RuntimeError as error:
             raise ServerError.from_engine(str(error)) from None
+        if statement.kind == "INSERT":
+            self._tokens.sync()
         _note(result, request.spent)
         return bytes(result.bytes())
 
@@ -424,6 +426,8 @@ class Engine:
             raise ServerError(36, f"Unknown format {data_format}")
         if "input" in statement.names:
             raise ServerError(48, "INSERT ... SELECT ... FROM input() with data is not supported by the embedded server")
+        if hides_comment(statement):
+            raise ServerError(36, "log_comment of an INSERT is a parameter of the URL here, not one of its SETTINGS")
         # This end stays open until the insert is over, so that what was written to the pipe waits for the engine.
         held, pipe = os.pipe()
         waker, wake = os.pipe()

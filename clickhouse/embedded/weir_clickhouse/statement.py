@@ -187,3 +187,9 @@ def _settings(insert: Statement) -> int:
         if depth == 0 and token.is_word("SETTINGS") and _insert_head(list(insert.items[: at + 1])):
             return token.start
     return len(insert.text)
+
+
+def hides_comment(insert: Statement) -> bool:
+    """Whether the INSERT sets its own log_comment, by which the front finds it to stop it."""
+    settings = (token for token in insert.items if token.start >= _settings(insert))
+    return any(token.is_name and token.value.lower() == "log_comment" for token in settings)

@@ -180,6 +180,9 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
             _append(admin, Hour(one.hour, one.hour), until)
         return True
     if was.state == "unfinished" or (ripe and one.written != was.records):
+        if was.state == "done" and _rows_of(admin, one.hour)[1] <= one.written - was.records:
+            # Somebody dropped the raw records, or a TTL did: what the hour has stays, and late records are added.
+            was = replace(was, generation=was.generation + 1)
         _correct(admin, replace(was, until=max(until, was.until), records=max(one.before, one.written)))
         return True
     if until <= was.until or one.before <= one.written:
@@ -249,9 +252,12 @@ def _finish(admin: ClickHouse) -> None:
 
 
 def _note(admin: ClickHouse, one: Hour) -> None:
+    # The newest holds, even if the store's clock was set back since the last one.
+    last = f"(SELECT max(noted_at) FROM hours WHERE hour = toDateTime({one.hour}, 'UTC'))"
     admin.execute(
-        "INSERT INTO hours (hour, until, records, generation, state, token, noted_at) VALUES"
-        f" ({one.hour}, {one.until}, {one.records}, {one.generation}, '{one.state}', '{one.token}', now64(6))",
+        "INSERT INTO hours (hour, until, records, generation, state, token, noted_at)"
+        f" SELECT {one.hour}, {one.until}, {one.records}, {one.generation}, '{one.state}', '{one.token}',"
+        f" greatest(now64(6, 'UTC'), {last} + INTERVAL 1 MICROSECOND)",
         insert_deduplicate="0",
     )
 

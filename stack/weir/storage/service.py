@@ -107,8 +107,12 @@ def _write_hours(admin: ClickHouse, now: float) -> None:
 def _before_drop(admin: ClickHouse, one: Partition, now: float) -> None:
     """Roll up what is left of a day of raw records; raises WeirError rather than let it be dropped without."""
     day = date.fromisoformat(f"{one.name[:4]}-{one.name[4:6]}-{one.name[6:]}")
-    for _ in hours.roll_up(admin, now, day, all_now=True):
-        pass
+    for _ in range(_ROUNDS):
+        for _ in hours.roll_up(admin, now, day, all_now=True):
+            pass
+        # More may have arrived meanwhile.
+        if not hours.changed(admin, day):
+            break
     hours.drop_day(admin, day)
 
 
@@ -126,6 +130,8 @@ _SPENT = prometheus_client.Gauge(
     "weir_storage_budget_spent_timestamp_seconds",
     "Time at which the budget is spent at today's rate; 0: not within 20 years",
 )
+#: So often the hours of a day that is to be dropped are written, if more records keep arriving.
+_ROUNDS = 5
 #: Hourly rows are written so often, and for so long at a time.
 _HOURS_EVERY_S = 60
 _HOURS_AT_MOST_S = 60
