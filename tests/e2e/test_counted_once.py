@@ -377,6 +377,56 @@ def test_records_that_come_after_their_day_went_are_added(stack: LoneStore, stor
     assert sums_by_probe(store) == totals(records, [*later, later[0]])
 
 
+def _flows(begin: int, count: int, application: int = 0) -> str:
+    """An INSERT of records of one probe, ten seconds apart."""
+    return (
+        "INSERT INTO flows (ts, probe, src_addr, dst_addr, src_port, dst_port, protocol, ip_version, fwd_packets, fwd_octets,"
+        f" application_id) SELECT {begin} + 10 * number, 'a', '::ffff:10.0.0.1', '::ffff:203.0.113.1', {2000 + application} + number,"
+        f" 443, 6, 4, 1, 100, {application} FROM numbers({count})"
+    )
+
+
+def _stored(store: ClickHouse) -> int:
+    return int(store.rows("SELECT sum(h.records) AS n FROM flows_hourly AS h")[0]["n"])
+
+
+def test_a_late_record_erases_no_rows_whose_raw_records_somebody_dropped(store: ClickHouse) -> None:
+    """A time to live of the table, or an operator."""
+    store.execute(_flows(EVENING, 100))
+    list(hours.roll_up(store, all_now=True))
+    store.execute(f"ALTER TABLE flows DROP PARTITION {datetime.fromtimestamp(EVENING, UTC):%Y%m%d}")
+    for late in (1, 2):
+        store.execute(_flows(EVENING, 1, application=late))
+        list(hours.roll_up(store, all_now=True))
+        assert _stored(store) == 100 + late
+    assert not hours.changed(store)
+
+
+def test_the_clock_of_the_store_may_be_set_back(store: ClickHouse) -> None:
+    """The notes of an hour hold in the order in which they were made."""
+    for part in range(3):
+        store.execute(_flows(EVENING + part * 300, 30))
+        list(hours.roll_up(store, EVENING + part * 300 + 480))
+        columns = "hour, until, records, generation, state, token, noted_at + INTERVAL 1 HOUR"
+        store.execute(f"INSERT INTO hours SELECT {columns} FROM (SELECT * FROM hours FINAL) AS h")
+    list(hours.roll_up(store, all_now=True))
+    assert (_stored(store), hours.changed(store)) == (90, [])
+
+
+def test_a_sum_by_application_is_right_before_rows_are_merged(store: ClickHouse) -> None:
+    """Records that change what an hourly row's application is."""
+    store.execute("SYSTEM STOP MERGES flows_hourly")
+    store.execute(_flows(EVENING, 5))
+    list(hours.roll_up(store, all_now=True))
+    store.execute(_flows(EVENING, 5, application=91))
+    list(hours.roll_up(store, all_now=True))
+    most = store.rows(
+        "SELECT max(octets) AS n, sum(octets) AS s FROM (SELECT application, sum(octets) AS octets FROM v_hourly GROUP BY application)"
+    )
+    store.execute("SYSTEM START MERGES flows_hourly")
+    assert (int(most[0]["n"]), int(most[0]["s"])) == (1000, 1000)
+
+
 def test_a_day_that_cannot_be_rolled_up_is_not_dropped(
     stack: LoneStore, store: ClickHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
