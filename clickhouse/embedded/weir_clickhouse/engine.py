@@ -432,14 +432,11 @@ class Engine:
         held, pipe = os.pipe()
         waker, wake = os.pipe()
         text = with_input(statement, f"/proc/self/fd/{held}", data_format)
-        done: Future[Written] = Future()
 
-        def work() -> None:
+        def work() -> Written:
             try:
                 result = connection.query(text)
-                done.set_result(Written(int(result.rows_written()), int(result.bytes_written())))
-            except BaseException as error:  # for the thread that waits
-                done.set_exception(error)
+                return Written(int(result.rows_written()), int(result.bytes_written()))
             finally:
                 os.write(wake, b"x")
 
@@ -447,8 +444,7 @@ class Engine:
             os.set_blocking(pipe, False)
             with suppress(OSError):
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIECE)
-            thread = threading.Thread(target=work, name="insert")
-            thread.start()
+            done = self._pool.submit(work)
             try:
                 _feed(pipe, waker, pieces)
             except BaseException:
@@ -456,7 +452,7 @@ class Engine:
                 raise
             finally:
                 os.close(pipe)
-                thread.join()
+                wait([done])
             written = done.result()
             self._tokens.sync()
             return written

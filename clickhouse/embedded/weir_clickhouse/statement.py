@@ -191,5 +191,5 @@ def _settings(insert: Statement) -> int:
 
 def hides_comment(insert: Statement) -> bool:
     """Whether the INSERT sets its own log_comment, by which the front finds it to stop it."""
-    settings = (token for token in insert.items if token.start >= _settings(insert))
-    return any(token.is_name and token.value.lower() == "log_comment" for token in settings)
+    begin = _settings(insert)
+    return any(token.start >= begin and token.is_name and token.value.lower() == "log_comment" for token in insert.items)
