@@ -18,9 +18,7 @@ SAME = (
     *("nation_direction", "application_id"),
 )
 #: What is added up.
-SUMS = (
-    *("records", "flows", "fwd_packets", "fwd_octets", "rev_packets", "rev_octets", "fwd_tcp_syn", "rev_tcp_rst"),
-)
+SUMS = ("records", "flows", "fwd_packets", "fwd_octets", "rev_packets", "rev_octets", "fwd_tcp_syn", "rev_tcp_rst")
 COLUMNS = ", ".join((*KEY, *SAME, *SUMS))
 
 #: The same for all records of a flow in its window of 30 s.
@@ -97,7 +95,6 @@ GROUP BY {", ".join(KEY)}"""
         f"sumIf(f.{name}, {name[:3]}_counts) AS {name}_, if(duplicate, toUInt64(negate({name}_)), {name}_) AS {name}"
         for name in SUMS[2:]
     )
-    names = ", ".join((*KEY, *SAME, *SUMS))
     joined = f"""WITH ({numbers}) AS numbers
 SELECT
     {_KEY_OF_RECORD}, f.duplicate AS duplicate,
@@ -119,7 +116,7 @@ FROM
     WHERE f.record_kind = 'flow' AND (fwd_counts OR rev_counts)
 ) AS f
 GROUP BY {", ".join(KEY)}"""
-    return f"SELECT {names} FROM ({one_each}) UNION ALL SELECT {names} FROM ({joined})"
+    return f"SELECT {COLUMNS} FROM ({one_each}) UNION ALL SELECT {COLUMNS} FROM ({joined})"
 
 
 def correction(
@@ -139,7 +136,7 @@ FROM
 (
     SELECT {COLUMNS} FROM ({rows(hour, end, generation, part, parts, join=join)})
     UNION ALL
-    SELECT {", ".join((*KEY, *SAME))}, {less} {held}
+    SELECT {groups}, {less} {held}
 ) AS w
 GROUP BY {groups}
 HAVING {changed}"""

@@ -61,7 +61,7 @@ class Changed:
     was: Hour | None
     arrived: int  # records
     written: int  # of these, those before `was.until`
-    before: int  # of these, those before the moment that is asked for
+    before: int  # of these, those before the moment that `changed` was given
     waits_since: int
     last: int
 

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from weir import config
 from weir.clickhouse import ClickHouse
@@ -33,6 +33,11 @@ class Partition:
     changed: int
     rows: int
     octets: int
+
+    @property
+    def day(self) -> date:
+        """The day it begins on, UTC; all of it, for the raw records."""
+        return datetime.fromtimestamp(self.begin, UTC).date()
 
     @property
     def tier(self) -> str:

@@ -179,11 +179,7 @@ def roll_up(
         for _ in hours.roll_up(admin, moment, day, all_now=True):
             pass
     waiting = {datetime.fromtimestamp(one.hour, UTC).date() for one in hours.changed(admin)}
-    raw = {
-        date.fromisoformat(f"{one.name[:4]}-{one.name[4:6]}-{one.name[6:]}"): one
-        for one in partitions(admin)
-        if one.table == "flows"
-    }
+    raw = {one.day: one for one in partitions(admin) if one.table == "flows"}
     noted = {
         (row["day"], row["source"]): row["fingerprint"]
         for row in admin.rows("SELECT toString(day) AS day, source, fingerprint FROM roll_ups FINAL")

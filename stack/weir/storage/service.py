@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
 
 import prometheus_client
 
@@ -106,14 +105,13 @@ def _write_hours(admin: ClickHouse, now: float) -> None:
 
 def _before_drop(admin: ClickHouse, one: Partition, now: float) -> None:
     """Roll up what is left of a day of raw records; raises WeirError rather than let it be dropped without."""
-    day = date.fromisoformat(f"{one.name[:4]}-{one.name[4:6]}-{one.name[6:]}")
     for _ in range(_ROUNDS):
-        for _ in hours.roll_up(admin, now, day, all_now=True):
+        for _ in hours.roll_up(admin, now, one.day, all_now=True):
             pass
         # More may have arrived meanwhile.
-        if not hours.changed(admin, day):
+        if not hours.changed(admin, one.day):
             break
-    hours.drop_day(admin, day)
+    hours.drop_day(admin, one.day)
 
 
 def _of_which(law: int) -> str:
