@@ -110,12 +110,11 @@ impl Template {
                 () => None,
             },
         };
-        let has_octets = |field: &TemplateField| field.length > 0;
-        let present = fields.iter().copied().filter(has_octets);
+        let present: Box<[_]> = fields.iter().copied().filter(|field| field.length > 0).collect();
         Ok(Template {
             fixed: steps.iter().position(|step| step.length == VARIABLE).unwrap_or(steps.len()),
-            present: (!fields.iter().all(has_octets)).then(|| present.collect()),
-            route: RouteFields::new(&fields.iter().copied().filter(has_octets).collect::<Vec<_>>()),
+            route: RouteFields::new(&present),
+            present: (present.len() < fields.len()).then_some(present),
             event: any(tells_event),
             named: any(gives_name),
             sampled: any(|pen, id| pen == 0 && matches!(id, 34 | 50 | 305 | 310 | 311)),
