@@ -25,18 +25,20 @@ class Page:
     text: str
 
     @property
+    def _unfenced(self) -> str:
+        return re.sub(r"^```\w*\n.*?^```", "", self.text, flags=re.M | re.S)
+
+    @property
     def blocks(self) -> list[str]:
         """Fenced and indented blocks, without their indentation."""
         fenced = re.findall(r"^```\w*\n(.*?)^```", self.text, re.M | re.S)
-        rest = re.sub(r"^```\w*\n.*?^```", "", self.text, flags=re.M | re.S)
-        indented = re.findall(r"(?:^|\n)\n((?:    .*\n|\n(?=    ))+)", rest)
+        indented = re.findall(r"(?:^|\n)\n((?:    .*\n|\n(?=    ))+)", self._unfenced)
         return fenced + [re.sub(r"^    ", "", block, flags=re.M) for block in indented]
 
     @property
     def spans(self) -> list[str]:
         """Text between back-ticks."""
-        rest = re.sub(r"^```\w*\n.*?^```", "", self.text, flags=re.M | re.S)
-        return [" ".join(span.split()) for span in re.findall(r"(?<!`)`([^`]+)`", rest)]
+        return [" ".join(span.split()) for span in re.findall(r"(?<!`)`([^`]+)`", self._unfenced)]
 
     def commands(self, name: str) -> Iterator[list[str]]:
         """The words after the name of each command that begins with it."""
@@ -50,7 +52,7 @@ class Page:
 
     def anchors(self) -> set[str]:
         """What a link into the page can name."""
-        headings = re.findall(r"^#+ (.*)$", re.sub(r"^```\w*\n.*?^```", "", self.text, flags=re.M | re.S), re.M)
+        headings = re.findall(r"^#+ (.*)$", self._unfenced, re.M)
         plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower().replace("`", "") for heading in headings]
         return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -171,8 +171,9 @@ time.sleep(float(sys.argv[2]))
 """
 
 
-def started(tmp_path: Path, seconds: float, patience: float) -> tuple[subprocess.Popen[str], list[int]]:
-    """A run whose one part starts processes and lasts so many seconds, and the ids of those processes."""
+@contextlib.contextmanager
+def started(tmp_path: Path, seconds: float, patience: float) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A run whose one part starts processes and lasts so many seconds, and the ids of those processes; all end with it."""
     waiting = tmp_path / "waiting"
     (tmp_path / "wait.py").write_text(WAIT)
     script = tmp_path / "start.py"
@@ -189,25 +190,25 @@ run.start()
     # The run's own processes name a folder of its own; those of this test's run name another.
     process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(waiting.exists)
-    return process, [int(word) for word in waiting.read_text().split()]
+    children = [int(word) for word in waiting.read_text().split()]
+    try:
+        yield process, children
+    finally:
+        clear(process, children)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_everything_that_was_started(number: signal.Signals, tmp_path: Path) -> None:
-    process, children = started(tmp_path, 300, patience=2)
-    try:
+    with started(tmp_path, 300, patience=2) as (process, children):
         assert all(map(is_running, children))
         process.send_signal(number)
         assert "interrupted: all started processes have ended" in process.communicate(timeout=60)[1]
         assert process.returncode == 1
         assert not any(map(is_running, children))
-    finally:
-        clear(process, children)
 
 
 def test_a_second_signal_kills_at_once_what_still_runs(tmp_path: Path) -> None:
-    process, children = started(tmp_path, 300, patience=1000)
-    try:
+    with started(tmp_path, 300, patience=1000) as (process, children):
         process.send_signal(signal.SIGINT)
         # All end by themselves but the one that ignores signals.
         wait_for(lambda: not any(map(is_running, children[:3])))
@@ -215,31 +216,23 @@ def test_a_second_signal_kills_at_once_what_still_runs(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert "interrupted: all started processes have ended" in process.communicate(timeout=60)[1]
         assert not any(map(is_running, children))
-    finally:
-        clear(process, children)
 
 
 def test_a_run_leaves_no_process_behind(tmp_path: Path) -> None:
-    process, children = started(tmp_path, 0, patience=1)
-    try:
+    with started(tmp_path, 0, patience=1) as (process, children):
         out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
         assert "processes that the tests had left running" in out
         assert not any(map(is_running, children))
-    finally:
-        clear(process, children)
 
 
 def test_a_signal_at_the_end_of_a_run_ends_everything_too(tmp_path: Path) -> None:
-    process, children = started(tmp_path, 0, patience=5)
-    try:
+    with started(tmp_path, 0, patience=5) as (process, children):
         # The last one ignores SIGTERM, so that the run waits for it.
         wait_for(lambda: not any(map(is_running, children[:3])))
         process.send_signal(signal.SIGINT)
         assert "interrupted: all started processes have ended" in process.communicate(timeout=60)[1]
         assert not any(map(is_running, children))
-    finally:
-        clear(process, children)
 
 
 def test_the_message_names_what_could_not_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
