@@ -155,9 +155,9 @@ final class TraceJobs {
 
   /**
    * Runs from a checkpoint to the next crash; output since the checkpoint is not stored. The jobs
-   * then start from the checkpoint and read all messages that came meanwhile at once: each
-   * partition in its order, some partitions ahead of others. Returns the number of the last event
-   * read in this way.
+   * then start from the checkpoint and read all messages that came meanwhile at once: those of a
+   * partition in order, but some partitions before others. Returns the number of the last event
+   * that they read in this way.
    */
   private static int crash(Job job, List<Event> events, int checkpoint, List<String> lines)
       throws Exception {
