@@ -37,8 +37,11 @@ def rendered(name: str, begin: int, end: int, **filters: list[str]) -> str:
 
 @pytest.fixture(scope="module")
 def seen(store: Store) -> int:
-    """A moment in which three probes saw a flow of 10 intervals, one of them from its other end, and one a flow of its own."""
-    moment = store.until // 600 * 600 - 600
+    """A moment in which three probes saw a flow of 10 intervals, one of them from its other end, and one a flow of its own.
+
+    It lies days before the rows of the fixture, so that no other test adds these records up.
+    """
+    moment = (store.until - 3 * 86400) // 600 * 600
     password = PASSWORDS["WEIR_PASSWORD_ADMIN"]
     for probe, src, dst, ports in (
         ("north", "10.77.0.1", "203.0.113.77", (4000, 443)),
