@@ -17,7 +17,8 @@ export WEIR_KAFKA_JARS := $(CURDIR)/.weir/kafka
 UV := $(VENVS)/uv/bin/uv
 UV_VERSION := 0.13.8
 PYTHON := $(VENVS)/stack/bin/python
-TESTS := PYTHONPATH=stack:tests:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
+# With the peers that `setup.sh --tests` installs, and Debian's in /usr/sbin.
+TESTS := PATH="$$PATH:/usr/sbin:/sbin:$(CURDIR)/.weir/peers/bin" PYTHONPATH=stack:tests:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
 WEIR := stack/bin/weir
 SAY = @printf '▸ %s\n'
 
