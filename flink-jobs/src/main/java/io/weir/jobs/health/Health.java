@@ -7,19 +7,24 @@ import io.weir.jobs.table.TableRow;
 import java.util.List;
 import org.apache.flink.streaming.api.datastream.DataStream;
 
-/** The job {@code health}: sends alerts on probes to the store and to Kafka. */
+/**
+ * The job {@code health}: sends alerts on probes and on the jobs' checkpoints to the store and to
+ * Kafka.
+ */
 public final class Health extends Job {
   /** Declares the job. */
   public Health() {
     super(
         "health",
-        "alerts on probes: silent, late, dropping, clock off, ledger incomplete, lag growing");
+        "alerts: probes that are silent, late, dropping, their clock off, their ledger incomplete, their lag growing;"
+            + " checkpoints that fail");
   }
 
   @Override
   public void attach(Streams streams) {
     DataStream<HealthAlert> alerts =
-        HealthFunction.alerts(streams.events(), streams.enrolments(), streams.grace());
+        HealthFunction.alerts(streams.events(), streams.enrolments(), streams.grace())
+            .union(CheckpointFunction.alerts(streams.enrolments()));
     streams.storeRows(
         "alerts",
         alerts.map(HealthAlert::row).returns(TableRow.TYPE).name("health-rows").uid("health-rows"));

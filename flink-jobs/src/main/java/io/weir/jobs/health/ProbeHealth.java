@@ -50,7 +50,7 @@ final class ProbeHealth {
   private long droppedInAll;
 
   ProbeHealth() {
-    for (Reason reason : Reason.values()) {
+    for (Reason reason : Reason.OF_PROBES) {
       conditions.put(reason, new Condition(reason));
     }
   }

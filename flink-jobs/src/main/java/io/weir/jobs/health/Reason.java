@@ -1,9 +1,11 @@
 package io.weir.jobs.health;
 
+import java.util.EnumSet;
 import java.util.Locale;
+import java.util.Set;
 
 /**
- * The reason why an alert opens. The job makes a check whenever Kafka reports end offsets (every
+ * The reason why an alert opens. The job checks a probe whenever Kafka reports end offsets (every
  * few seconds) and there is something new to check.
  */
 enum Reason {
@@ -23,7 +25,12 @@ enum Reason {
   /** Batches or closing records are missing, or an interval's sums do not balance. */
   LEDGER_INCOMPLETE(1, 6),
   /** The number of the probe's unread messages grows from check to check. */
-  LAG_GROWING(5, 5);
+  LAG_GROWING(5, 5),
+  /** No checkpoint of the jobs completes; the alert is on no probe. */
+  CHECKPOINTS_FAILING(1, 1);
+
+  /** The reasons for alerts on a probe. */
+  static final Set<Reason> OF_PROBES = EnumSet.range(PROBE_SILENT, LAG_GROWING);
 
   /** Number of consecutive checks at which the condition must hold before an alert opens. */
   final int openAfter;
