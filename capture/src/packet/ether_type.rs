@@ -4,13 +4,11 @@ pub const IPV4: u16 = libc::ETH_P_IP as u16;
 pub const IPV6: u16 = libc::ETH_P_IPV6 as u16;
 
 /// VLAN tags: those of IEEE 802.1Q and 802.1ad, and three that switches used before 802.1ad.
-pub const VLAN_TAGS: [u16; 5] = [
-    libc::ETH_P_8021Q as u16,
-    libc::ETH_P_8021AD as u16,
-    libc::ETH_P_QINQ1 as u16,
-    libc::ETH_P_QINQ2 as u16,
-    libc::ETH_P_QINQ3 as u16,
-];
+pub const VLAN: u16 = libc::ETH_P_8021Q as u16;
+pub const SERVICE_VLAN: u16 = libc::ETH_P_8021AD as u16;
+pub const QINQ1: u16 = libc::ETH_P_QINQ1 as u16;
+pub const QINQ2: u16 = libc::ETH_P_QINQ2 as u16;
+pub const QINQ3: u16 = libc::ETH_P_QINQ3 as u16;
 
 /// MPLS labels: unicast, and multicast (RFC 5332).
 pub const MPLS: u16 = libc::ETH_P_MPLS_UC as u16;

@@ -1,5 +1,6 @@
 //! Link layers: finds the length of the header, the VLAN, and whether IP follows.
 
+use super::ether_type::{QINQ1, QINQ2, QINQ3, SERVICE_VLAN, VLAN};
 use super::{Cast, Cause, be16, be32, checksum, ether_type, ppp};
 
 /// The supported link layers, with their numbers in capture files (the tcpdump group's list).
@@ -187,7 +188,7 @@ fn pseudowire(data: &[u8], at: usize) -> Option<usize> {
 /// Whether an Ethernet frame begins here that holds IP.
 fn holds_ip(data: &[u8], start: usize) -> bool {
     let mut at = start + 12;
-    while let Some(0x8100 | 0x88a8) = be16(data, at) {
+    while let Some(VLAN | SERVICE_VLAN) = be16(data, at) {
         at += 4;
     }
     match be16(data, at) {
@@ -210,7 +211,7 @@ fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut 
         let end = |payload| Link { header: at, cast, vlan, payload };
         match kind {
             ether_type::IPV4 | ether_type::IPV6 => return end(Payload::Ip),
-            _ if ether_type::VLAN_TAGS.contains(&kind) => {
+            VLAN | SERVICE_VLAN | QINQ1 | QINQ2 | QINQ3 => {
                 let (Some(tag), Some(next)) = (be16(data, at), be16(data, at + 2)) else {
                     return Link { cast, vlan, ..truncated(data) };
                 };

@@ -3,6 +3,7 @@
 //! The choice depends on the unordered pair of addresses alone, so that both directions, all fragments and all sessions
 //! of two hosts meet in one worker. Non-IP packets go to worker 0.
 
+use crate::packet::ether_type::{QINQ1, QINQ2, QINQ3, SERVICE_VLAN, VLAN};
 use crate::packet::{LinkType, ether_type, ppp};
 
 /// Maximum number of VLAN tags skipped, besides one that the kernel removed.
@@ -145,7 +146,7 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
         asm.place(known);
         for _ in 0..TAGS {
             let (tag, done) = (asm.label(), asm.label());
-            ether_type::VLAN_TAGS.into_iter().for_each(|kind| asm.jump_if(kind, tag));
+            [VLAN, SERVICE_VLAN, QINQ1, QINQ2, QINQ3].into_iter().for_each(|kind| asm.jump_if(kind, tag));
             asm.jump(done);
             asm.place(tag);
             asm.load(libc::BPF_H, 2);
