@@ -7,6 +7,7 @@ pub mod app;
 pub mod collect;
 pub mod command;
 pub mod config;
+pub mod cursor;
 pub mod export;
 pub mod filter;
 pub mod host;

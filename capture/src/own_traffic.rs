@@ -1,12 +1,10 @@
 //! Recognises the agent's own packets: those it exchanges with Kafka and with the receivers of its exports.
 
+use crate::packet::protocol::TCP;
 use crate::packet::{self, Address};
 use std::net::ToSocketAddrs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-
-/// The protocol above IP of connections to brokers.
-pub const TCP: u8 = 6;
 
 /// Addresses and ports of the brokers and of the receivers of exports: traffic with them is the agent's own.
 #[derive(Clone, Default)]

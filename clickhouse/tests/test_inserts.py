@@ -77,12 +77,16 @@ def test_clauses_may_stand_between_the_table_and_its_data(server: Server, databa
     assert server.sql(f"SELECT a, settings FROM {database}.settings") == "1\tx"
 
 
-def test_a_token_counts_once(server: Server, database: str) -> None:
-    table = f"{database}.t"
+def _table_with_tokens(server: Server, table: str, columns: str = "a UInt64, b UInt64", order: str = "a") -> str:
+    """The name of a new table that remembers the tokens of its last blocks."""
     server.sql(
-        f"CREATE TABLE {table} (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY a"
-        " SETTINGS non_replicated_deduplication_window = 100"
+        f"CREATE TABLE {table} ({columns}) ENGINE = MergeTree ORDER BY {order} SETTINGS non_replicated_deduplication_window = 100"
     )
+    return table
+
+
+def test_a_token_counts_once(server: Server, database: str) -> None:
+    table = _table_with_tokens(server, f"{database}.t")
     for _ in range(3):
         _insert(server, table, 0, 1000, insert_deduplication_token="run/t/1/0/0")
     assert server.sql(f"SELECT count() FROM {table}") == "1000"
@@ -97,11 +101,7 @@ def test_a_token_counts_once(server: Server, database: str) -> None:
 
 def test_an_insert_that_cannot_be_written_fails(server: Server, database: str) -> None:
     """Memory suffices to read the rows, not to sort and write them: nothing is acknowledged, and the token is free."""
-    table = f"{database}.t"
-    server.sql(
-        f"CREATE TABLE {table} (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY (b, a)"
-        " SETTINGS non_replicated_deduplication_window = 100"
-    )
+    table = _table_with_tokens(server, f"{database}.t", order="(b, a)")
     body = server.ask(query="SELECT number AS a, rand64() AS b FROM numbers(400000) FORMAT Native", ok=True).body
     query = f"INSERT INTO {table} FORMAT Native"
     one_block = {"min_insert_block_size_rows": 1 << 20, "max_insert_block_size": 1 << 20, "min_insert_block_size_bytes": 0}
@@ -118,12 +118,8 @@ def test_an_insert_that_cannot_be_written_fails(server: Server, database: str) -
 
 
 def test_a_token_holds_for_the_targets_of_views(server: Server, database: str) -> None:
-    server.sql(
-        f"CREATE TABLE {database}.t (a UInt64, b UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100"
-    )
-    server.sql(
-        f"CREATE TABLE {database}.s (s UInt64) ENGINE = MergeTree ORDER BY s SETTINGS non_replicated_deduplication_window = 100"
-    )
+    _table_with_tokens(server, f"{database}.t")
+    _table_with_tokens(server, f"{database}.s", "s UInt64", "s")
     server.sql(f"CREATE MATERIALIZED VIEW {database}.v TO {database}.s AS SELECT sum(a) AS s FROM {database}.t")
     for _ in range(2):
         _insert(
@@ -135,10 +131,7 @@ def test_a_token_holds_for_the_targets_of_views(server: Server, database: str) -
 @pytest.mark.embedded
 def test_blocks_do_not_depend_on_the_pieces_of_a_body(server: Server, database: str) -> None:
     """The server recognises a repeated body of several blocks, block by block, even in other pieces."""
-    table = f"{database}.t"
-    server.sql(
-        f"CREATE TABLE {table} (a UInt64) ENGINE = MergeTree ORDER BY a SETTINGS non_replicated_deduplication_window = 100"
-    )
+    table = _table_with_tokens(server, f"{database}.t", "a UInt64")
     body = server.ask("SELECT number FROM numbers(2500000) FORMAT RowBinary", ok=True).body
     for size in (1 << 20, 50_001, 7_777_777):
         pieces = (body[at : at + size] for at in range(0, len(body), size))

@@ -64,6 +64,18 @@ def test_a_select_is_repeated_for_each_number(tmp_path: Path) -> None:
     assert "\n    UNION ALL\n".join(each) in files.views(tmp_path / "migrations")["v"]
 
 
+def test_views_share_a_part(tmp_path: Path) -> None:
+    (tmp_path / "migrations").mkdir()
+    (tmp_path / "views/parts").mkdir(parents=True)
+    (tmp_path / "views/parts/sums.sql").write_text("-- Of both.\n    a + b AS c,\n    d\n")
+    for name in ("v", "w"):
+        (tmp_path / f"views/{name}.sql").write_text(
+            f"CREATE OR REPLACE VIEW {name}\nAS SELECT\n    x,\n    INCLUDE sums\nFROM {name}s;\n"
+        )
+    whole = "CREATE OR REPLACE VIEW {0}\nAS SELECT\n    x,\n    a + b AS c,\n    d\nFROM {0}s"
+    assert files.views(tmp_path / "migrations") == {name: whole.format(name) for name in ("v", "w")}
+
+
 def test_every_table_has_one_tier(server: Server, weir: str) -> None:
     made = server.sql(f"SELECT name FROM system.tables WHERE database = '{weir}' AND engine LIKE '%MergeTree' ORDER BY name")
     listed = sorted(table for tier in retention.tiers().values() for table in tier.tables)

@@ -13,9 +13,6 @@ CREATE OR REPLACE VIEW v_national_talkers_daily
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
     day, rank, addr, if(rank = 0, '', weir_addr_or_network(addr, network)) AS host, hosts, probes,
-    customer, dictGet('customer_names', 'customer', t.customer) AS customer_name,
-    as_number, dictGet('autonomous_system_names', 'name', t.as_number) AS as_name, weir_country(t.country) AS country,
-    sent_octets + received_octets AS octets, sent_packets + received_packets AS packets,
-    sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received
+    INCLUDE talkers
 FROM national_talkers_daily AS t
 COMMENT 'Top 10,000 hosts of each day over all probes, each flow once, for ever, and the remainder. A host that is listed only on some days is counted only for those days; the current day is in hosts';

@@ -7,9 +7,6 @@ CREATE OR REPLACE VIEW v_talkers_daily
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
     day, probe, rank, addr, if(rank = 0, '', weir_addr_or_network(addr, network)) AS host, hosts,
-    customer, dictGet('customer_names', 'customer', t.customer) AS customer_name,
-    as_number, dictGet('autonomous_system_names', 'name', t.as_number) AS as_name, weir_country(t.country) AS country,
-    sent_octets + received_octets AS octets, sent_packets + received_packets AS packets,
-    sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received
+    INCLUDE talkers
 FROM talkers_daily AS t
 COMMENT 'Top 10,000 hosts of each probe and day, for ever, and the remainder; the present day is in hosts';

@@ -7,7 +7,7 @@ from its declarations: it gives a table of windows the names of all its lists.
 
 `LIKE table (column, …)` declares columns of a view that have the meaning of another table's or view's columns: they
 take type and comment from there. `FOR EACH n FROM 0 TO 12: SELECT …` is that SELECT once for each number, joined by
-UNION ALL.
+UNION ALL. `INCLUDE name` is the text of `views/parts/name.sql`, which several views have in common.
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ def lists(folder: Path = MIGRATIONS) -> dict[str, str]:
 def views(folder: Path = MIGRATIONS) -> dict[str, str]:
     """The statement of each view beside a folder of migrations, by name, each after those that it reads."""
     found = {}
-    for path in sorted((folder.parent / "views").glob("*.sql")):
-        (found[path.stem],) = statements(_EACH.sub(_repeated, path.read_text()))
+    beside = folder.parent / "views"
+    for path in sorted(beside.glob("*.sql")):
+        text = _INCLUDE.sub(lambda part: (beside / f"parts/{part[1]}.sql").read_text(), path.read_text())
+        (found[path.stem],) = statements(_EACH.sub(_repeated, text))
     columns = _columns(folder)
     for _ in found:
         # A view may take columns from a view that itself takes some.
@@ -75,6 +77,7 @@ _COLUMN = re.compile(
     r"^\s+(?:(?:ADD|MODIFY) COLUMN (?:IF NOT EXISTS )?)?(\w+)\s+(.+?) COMMENT ('(?:[^'\\]|''|\\.)*')", re.MULTILINE
 )
 _EACH = re.compile(r"^( +)FOR EACH (\w+) FROM (\d+) TO (\d+): (.*)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^    INCLUDE (\w+)\n", re.MULTILINE)
 _LIKE = re.compile(r"^    LIKE ([\w.]+) \(([\w,\s]+)\)", re.MULTILINE)
 
 

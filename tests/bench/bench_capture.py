@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -200,35 +200,31 @@ def packets_in(path: Path) -> int:
 # ---- the table ----
 
 
+def shown_as(title: str, **options: Any) -> Any:
+    """A field of `Row` that the table shows under this title."""
+    return field(metadata={"title": title}, **options)
+
+
 @dataclass
 class Row:
     """One line of the table; cells are text."""
 
-    case: str
-    ours: str = ""
-    median: str = ""
-    whole: str = ""
-    softflowd: str = ""
-    peer: str = ""
-    ratio: str = ""
-    target: str = ""
+    case: str = shown_as("case")
+    ours: str = shown_as("ours", default="")
+    median: str = shown_as("median", default="")
+    whole: str = shown_as("whole process", default="")
+    softflowd: str = shown_as("softflowd", default="")
+    peer: str = shown_as("best peer", default="")
+    ratio: str = shown_as("ratio", default="")
+    target: str = shown_as("target", default="")
     #: None: not shown, for the reason in `note`.
-    met: bool | None = None
+    met: bool | None = shown_as("verdict", default=None)
     note: str = ""
     data: dict[str, Any] = field(default_factory=dict)
 
 
-HEAD = {
-    "case": "case",
-    "ours": "ours",
-    "median": "median",
-    "whole": "whole process",
-    "softflowd": "softflowd",
-    "peer": "best peer",
-    "ratio": "ratio",
-    "target": "target",
-    "met": "verdict",
-}
+#: Titles of the columns, by field.
+HEAD = {one.name: one.metadata["title"] for one in fields(Row) if one.metadata}
 
 
 def aligned(head: list[str], rows: list[list[str]]) -> str:

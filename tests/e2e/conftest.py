@@ -3,7 +3,7 @@
 They run side by side (`-n 4 --dist loadfile`): the tests of a file follow each other in one process. One stack without
 dashboards serves every test that leaves it healthy: the first process that needs it starts it, the others attach to it,
 and the process that collects the results stops it. A file whose tests damage a stack, or need other settings, declares
-its own stack's settings in `OWN_STACK`.
+its own stack's settings in `OWN_STACK`; one that needs the store alone says `ONLY_STORE = True`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import FOLDER, RunningStack, logs
+from harness import FOLDER, RunningStack, logs, lone_store
 from weir.clickhouse import ClickHouse, connect
 
 #: Files with the longest tests begin first; the seconds are those of a whole run on 2 cores.
@@ -62,9 +62,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def stack(request: pytest.FixtureRequest) -> Iterator[RunningStack]:
-    """The file's own stack if it names one, else the running one that tests share: each uses its own probes, and none
-    stops or fills it.
+    """The file's own stack if it names one, or one of which only the store runs; else the running one that tests share:
+    each uses its own probes, and none stops or fills it.
     """
+    if getattr(request.module, "ONLY_STORE", False):
+        with lone_store() as alone:
+            yield alone
+        return
     own = getattr(request.module, "OWN_STACK", None)
     if own is not None:
         with RunningStack(**own) as running:

@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,23 +21,17 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from harness import CHECKOUT, LoneStore, emptied, eventually, lone_store
+from harness import CHECKOUT, LoneStore, emptied, eventually
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 from weir.schema import hourly
 from weir.storage import hours, rollup, service
 
+ONLY_STORE = True
 DAY_S = 86_400
 NOW = time.time()
 #: The last hours of a day, two days ago.
 EVENING = int(NOW) // DAY_S * DAY_S - 2 * DAY_S - 2 * 3600
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[LoneStore]:
-    """Settings of a stack of which only the store runs."""
-    with lone_store() as running:
-        yield running
 
 
 @pytest.fixture

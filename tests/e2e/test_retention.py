@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
 
 import pytest
 from rich.console import Console
 
-from harness import RunningStack, emptied, lone_store
+from harness import RunningStack, emptied
 from weir import forget
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
@@ -21,19 +20,13 @@ from weir.stages import Stages
 from weir.storage import rollup, service
 from weir.storage.forecast import survey
 
+ONLY_STORE = True
 DAY_S = 86_400
 NOW = time.time()
 
 
 def day(ago: int) -> str:
     return datetime.fromtimestamp(NOW - ago * DAY_S, UTC).strftime("%Y-%m-%d")
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[RunningStack]:
-    """Settings of a stack in which only the store runs."""
-    with lone_store() as running:
-        yield running
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ mod ndpi;
 mod ndpi;
 
 use crate::packet::IpPacket;
+use crate::packet::protocol::{TCP, UDP};
 use gate::Gate;
 use names::{Kind, Name};
 use ndpi::Ndpi;
@@ -24,9 +25,6 @@ pub const NDPI: &str = env!("WEIR_NDPI");
 
 /// Payload-carrying packets of the initiator in which a name is looked for.
 const NAME_LOOKS: u8 = 3;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 fn is_dns(ip: &IpPacket) -> bool {
     names::is_dns_port(ip.dst_port) || names::is_dns_port(ip.src_port)

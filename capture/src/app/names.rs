@@ -5,6 +5,7 @@
 //! return `None` for everything else. General parsers do not fit: they expect whole messages, and a ClientHello or a
 //! request is often cut, by the snapshot length or by the end of its first segment, after the name.
 
+use crate::cursor::Cursor;
 use std::fmt;
 use triomphe::ThinArc;
 
@@ -127,20 +128,20 @@ fn tls_server_name(payload: &[u8]) -> Option<&[u8]> {
     }
     // Length, version and random.
     hello.take(3 + 2 + 32)?;
-    hello.block8()?; // session id
-    hello.block16()?; // cipher suites
-    hello.block8()?; // compression methods
+    hello.block(1)?; // session id
+    hello.block(2)?; // cipher suites
+    hello.block(1)?; // compression methods
     hello.take(2)?;
     // The captured part of the extensions, whatever their length field says.
     loop {
-        let kind = hello.u16()?;
+        let kind = hello.number(2)?;
         if kind != 0 {
-            hello.block16()?;
+            hello.block(2)?;
             continue;
         }
         // Length of the extension and of its list; the list's first name must be of type host_name.
         hello.take(4)?;
-        return if hello.take(1)? == [0] { hello.block16() } else { None };
+        return if hello.take(1)? == [0] { hello.block(2) } else { None };
     }
 }
 
@@ -247,33 +248,6 @@ pub fn dns_query(tcp: bool, payload: &[u8]) -> Option<Name> {
         draft.text(b".");
     }
     draft.finish(Kind::Query)
-}
-
-/// Splits values that TLS's presentation language (RFC 8446, section 3) concatenates.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    fn take(&mut self, octets: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(octets)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
-    }
-
-    /// The octets after a one-octet length.
-    fn block8(&mut self) -> Option<&'a [u8]> {
-        let octets = usize::from(*self.take(1)?.first()?);
-        self.take(octets)
-    }
-
-    /// The octets after a two-octet length.
-    fn block16(&mut self) -> Option<&'a [u8]> {
-        let octets = usize::from(self.u16()?);
-        self.take(octets)
-    }
 }
 
 #[cfg(test)]

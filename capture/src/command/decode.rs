@@ -5,8 +5,7 @@ use crate::collect::cause::Refusal;
 use crate::collect::decode::Decoder;
 use crate::collect::exporter::origin::ExporterInfo;
 use crate::collect::record::{Imported, SentCounts};
-use crate::packet::readable;
-use crate::packet::{Frame, LinkType, parse};
+use crate::packet::{Frame, LinkType, parse, protocol, readable};
 use crate::source::file::CaptureFile;
 use crate::{Exit, Failure};
 use clap::Args;
@@ -27,7 +26,6 @@ pub struct DecodeArgs {
 
 /// Customary ports of exports.
 const PORTS: [u16; 7] = [2055, 2056, 4739, 6343, 9555, 9995, 9996];
-const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 
 /// Decodes UDP datagrams to the customary or given ports and prints their records; the counts follow as one object on
@@ -58,7 +56,7 @@ pub fn decode(args: &DecodeArgs) -> Result<Exit, Failure> {
             let frame = Frame { time_ns: raw.time_ns, link, data: raw.data, length: raw.length, vlan: None };
             let packet = parse(&frame);
             let Ok(ip) = packet.ip else { continue };
-            if ip.protocol != UDP || ip.is_later_fragment() || !ports.contains(&ip.dst_port) {
+            if ip.protocol != protocol::UDP || ip.is_later_fragment() || !ports.contains(&ip.dst_port) {
                 continue;
             }
             let start = packet.layer3 as usize + usize::from(ip.transport);

@@ -1,6 +1,7 @@
 //! Link layers: finds the length of the header, the VLAN, and whether IP follows.
 
-use super::{Cast, Cause, be16, be32, checksum};
+use super::ether_type::{QINQ1, QINQ2, QINQ3, SERVICE_VLAN, VLAN};
+use super::{Cast, Cause, be16, be32, checksum, ether_type, ppp};
 
 /// The supported link layers, with their numbers in capture files (the tcpdump group's list).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,12 +188,12 @@ fn pseudowire(data: &[u8], at: usize) -> Option<usize> {
 /// Whether an Ethernet frame begins here that holds IP.
 fn holds_ip(data: &[u8], start: usize) -> bool {
     let mut at = start + 12;
-    while let Some(0x8100 | 0x88a8) = be16(data, at) {
+    while let Some(VLAN | SERVICE_VLAN) = be16(data, at) {
         at += 4;
     }
     match be16(data, at) {
-        Some(0x0800) => has_checksum(data, at + 2),
-        Some(0x86dd) => data.get(at + 2).is_some_and(|first| first >> 4 == 6),
+        Some(ether_type::IPV4) => has_checksum(data, at + 2),
+        Some(ether_type::IPV6) => data.get(at + 2).is_some_and(|first| first >> 4 == 6),
         _ => false,
     }
 }
@@ -209,8 +210,8 @@ fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut 
     for _ in 0..MAX_LAYERS {
         let end = |payload| Link { header: at, cast, vlan, payload };
         match kind {
-            0x0800 | 0x86dd => return end(Payload::Ip),
-            0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300 => {
+            ether_type::IPV4 | ether_type::IPV6 => return end(Payload::Ip),
+            VLAN | SERVICE_VLAN | QINQ1 | QINQ2 | QINQ3 => {
                 let (Some(tag), Some(next)) = (be16(data, at), be16(data, at + 2)) else {
                     return Link { cast, vlan, ..truncated(data) };
                 };
@@ -223,7 +224,7 @@ fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut 
                     return llc(data, at, cast, vlan);
                 }
             }
-            0x8847 | 0x8848 => {
+            ether_type::MPLS | ether_type::MPLS_MULTICAST => {
                 let Some(label) = be32(data, at) else { return Link { cast, vlan, ..truncated(data) } };
                 at += 4;
                 if label & 0x100 != 0 {
@@ -232,28 +233,27 @@ fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut 
                     }
                     // The bottom of the stack: the next four bits identify the payload (RFC 4928).
                     match data.get(at).map(|first| first >> 4) {
-                        Some(4 | 6) => kind = 0x0800,
+                        Some(4 | 6) => kind = ether_type::IPV4,
                         Some(_) => return Link { header: at, cast, vlan, payload: Payload::Other(Cause::NotIp) },
                         None => return Link { cast, vlan, ..truncated(data) },
                     }
                 }
             }
-            // Provider backbone bridging (IEEE 802.1ah), Cisco FabricPath: a whole Ethernet frame follows.
-            0x88e7 | 0x8903 if at < MAX_HEADERS => {
-                let inner = ethernet(data, at + if kind == 0x88e7 { 4 } else { 2 }, vlan);
+            // A whole Ethernet frame follows.
+            ether_type::BACKBONE | ether_type::FABRIC_PATH if at < MAX_HEADERS => {
+                let inner = ethernet(data, at + if kind == ether_type::BACKBONE { 4 } else { 2 }, vlan);
                 return Link { cast, ..inner };
             }
-            // VN-Tag (IEEE 802.1BR's forerunner).
-            0x8926 => {
+            ether_type::VN_TAG => {
                 let Some(next) = be16(data, at + 4) else { return Link { cast, vlan, ..truncated(data) } };
                 at += 6;
                 kind = next;
             }
-            0x8864 => {
+            ether_type::PPPOE_SESSION => {
                 let Some(protocol) = be16(data, at + 6) else { return Link { cast, vlan, ..truncated(data) } };
                 at += 8;
                 kind = match protocol {
-                    0x0021 | 0x0057 => 0x0800,
+                    ppp::IPV4 | ppp::IPV6 => ether_type::IPV4,
                     _ => return Link { header: at, cast, vlan, payload: Payload::Other(Cause::NotIp) },
                 };
             }
@@ -346,8 +346,8 @@ fn ppp(data: &[u8]) -> Link {
         },
     };
     match protocol {
-        0x0021 | 0x0057 => plain(at, None, Payload::Ip),
-        0x0281 | 0x0283 => ethertype(data, at, 0x8847, None, 0),
+        ppp::IPV4 | ppp::IPV6 => plain(at, None, Payload::Ip),
+        ppp::MPLS | ppp::MPLS_MULTICAST => ethertype(data, at, ether_type::MPLS, None, 0),
         _ => plain(at, None, Payload::Other(Cause::NotIp)),
     }
 }

@@ -3,8 +3,11 @@
 //! Nothing here panics, allocates or reads beyond the captured octets. [`Packet::read`] is the entry point.
 
 mod checksum;
+pub mod ether_type;
 mod ip;
 mod link;
+pub mod ppp;
+pub mod protocol;
 mod transport;
 mod tunnel;
 

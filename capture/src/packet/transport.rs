@@ -1,17 +1,6 @@
 //! Ports and flags of transport headers.
 
-use super::{IcmpRole, IpPacket, Tcp};
-
-/// Protocol numbers (IANA) with a meaning here.
-pub(super) mod protocol {
-    pub const ICMP: u8 = 1;
-    pub const TCP: u8 = 6;
-    pub const UDP: u8 = 17;
-    pub const DCCP: u8 = 33;
-    pub const ICMPV6: u8 = 58;
-    pub const SCTP: u8 = 132;
-    pub const UDP_LITE: u8 = 136;
-}
+use super::{IcmpRole, IpPacket, Tcp, protocol};
 
 /// Reads the transport header at the start of `data` into `ip`; fields that were not captured keep their values.
 #[inline]

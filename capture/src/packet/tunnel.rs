@@ -2,16 +2,10 @@
 
 use super::ip;
 use super::link::{self, LinkType, Payload};
-use super::{IpPacket, Packet, be16};
+use super::{IpPacket, Packet, be16, ether_type, protocol};
 
 /// Maximum depth of tunnels within tunnels; a packet with more is likely malicious.
 const MAX_DEPTH: usize = 4;
-
-/// Protocol numbers (IANA) of tunnels.
-const IPV4: u8 = 4;
-const IPV6: u8 = 41;
-const GRE: u8 = 47;
-const UDP: u8 = 17;
 
 /// UDP ports of tunnels (IANA). 8472 is the port that Linux used for VXLAN before one was assigned.
 const GTP_U: u16 = 2152;
@@ -41,11 +35,11 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
         // Octets after the outer packet in the frame do not belong to the inner one.
         let body = &body[..body.len().min(outer.payload as usize)];
         let found = match outer.protocol {
-            IPV4 | IPV6 => Some((0, InnerPacket::Ip)),
-            GRE => gre(body),
-            UDP if VXLAN.contains(&outer.dst_port) => vxlan(body),
-            UDP if outer.dst_port == GENEVE => geneve(body),
-            UDP if outer.dst_port == GTP_U => gtp_u(body),
+            protocol::IPV4 | protocol::IPV6 => Some((0, InnerPacket::Ip)),
+            protocol::GRE => gre(body),
+            protocol::UDP if VXLAN.contains(&outer.dst_port) => vxlan(body),
+            protocol::UDP if outer.dst_port == GENEVE => geneve(body),
+            protocol::UDP if outer.dst_port == GTP_U => gtp_u(body),
             _ => None,
         };
         let Some((mut offset, inner)) = found else { return };
@@ -73,9 +67,9 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
 
 fn by_ether_type(number: u16) -> Option<InnerPacket> {
     match number {
-        0x0800 | 0x86dd => Some(InnerPacket::Ip),
-        0x6558 => Some(InnerPacket::Link(LinkType::Ethernet)),
-        0x880b => Some(InnerPacket::Link(LinkType::Ppp)),
+        ether_type::IPV4 | ether_type::IPV6 => Some(InnerPacket::Ip),
+        ether_type::BRIDGED_ETHERNET => Some(InnerPacket::Link(LinkType::Ethernet)),
+        ether_type::PPP => Some(InnerPacket::Link(LinkType::Ppp)),
         _ => None,
     }
 }

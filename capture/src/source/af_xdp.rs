@@ -6,10 +6,7 @@
 
 use super::af_packet::join_promiscuous;
 use super::interface::Interface;
-use super::xdp::{
-    ATTACH_TYPE_XDP, LINK_CREATE, MAP_CREATE, MAP_DELETE, MAP_TYPE_XSK, MAP_UPDATE, PROGRAM_LOAD, PROGRAM_TYPE_XDP,
-    REDIRECT_MAP, XDP_PASS, XdpInstruction, address, attributes, bpf, bpf_descriptor,
-};
+use super::xdp::{self, MapType, XDP_PASS, address, attributes, bpf, step};
 use super::{Batch, Next, Polled, Source, Witness, ethtool};
 use crate::host::wall_clock_ns;
 use crate::packet::Frame;
@@ -55,8 +52,8 @@ struct Redirect {
 
 impl Redirect {
     fn new(interface: &Interface, queues: u32, promiscuous: bool) -> io::Result<Redirect> {
-        let map = bpf_descriptor(MAP_CREATE, &attributes(&[(0, MAP_TYPE_XSK), (4, 4), (8, 4), (12, queues)], &[]))?;
-        let step = |code, registers, offset, value| XdpInstruction { code, registers, offset, value };
+        const REDIRECT_MAP: i32 = 51;
+        let map = xdp::create_map(MapType::Sockets, 4, queues)?;
         // return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS), the last being for queues without a socket.
         let code = [
             step(0x61, 0x12, 16, 0),
@@ -66,33 +63,27 @@ impl Redirect {
             step(0x85, 0, 0, REDIRECT_MAP),
             step(0x95, 0, 0, 0),
         ];
-        let license = c"Apache-2.0";
-        let program = bpf_descriptor(
-            PROGRAM_LOAD,
-            &attributes(
-                &[(0, PROGRAM_TYPE_XDP), (4, code.len() as u32)],
-                &[(8, address(&code)), (16, license.as_ptr().addr() as u64)],
-            ),
-        )?;
+        let program = xdp::load(&code)?;
         let promiscuous = promiscuous.then(|| join_promiscuous(interface)).transpose()?;
         Ok(Redirect { interface: interface.clone(), map, program, link: OnceLock::new(), _promiscuous: promiscuous })
     }
 
     fn set(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
+        const MAP_UPDATE: c_int = 2;
         let value = socket.as_raw_fd();
         let told = attributes(&[(0, self.map.as_raw_fd() as u32)], &[(8, address(&queue)), (16, address(&value))]);
         bpf(MAP_UPDATE, &told).map(|_| ())
     }
 
     fn clear(&self, queue: u32) -> io::Result<()> {
+        const MAP_DELETE: c_int = 3;
         bpf(MAP_DELETE, &attributes(&[(0, self.map.as_raw_fd() as u32)], &[(8, address(&queue))])).map(|_| ())
     }
 
     fn attach(&self) -> io::Result<()> {
         if self.link.get().is_none() {
-            let told = [(0, self.program.as_raw_fd() as u32), (4, self.interface.index as u32), (8, ATTACH_TYPE_XDP)];
             // One thread registers the rings one by one.
-            let _ = self.link.set(bpf_descriptor(LINK_CREATE, &attributes(&told, &[]))?);
+            let _ = self.link.set(xdp::attach(&self.program, &self.interface)?);
         }
         Ok(())
     }

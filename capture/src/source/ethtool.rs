@@ -4,13 +4,20 @@ use super::interface::{control_socket, request};
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-const GET_SETTINGS: u32 = 0x01;
-const GET_DRIVER: u32 = 0x03;
-const GET_TSO: u32 = 0x1e;
-const GET_GSO: u32 = 0x23;
-const GET_FLAGS: u32 = 0x25;
-const GET_GRO: u32 = 0x2b;
-const GET_CHANNELS: u32 = 0x3c;
+/// What to ask the driver for.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Query {
+    Settings = 0x01,
+    Driver = 0x03,
+    Tso = 0x1e,
+    Gso = 0x23,
+    Flags = 0x25,
+    Gro = 0x2b,
+    Channels = 0x3c,
+}
+
+/// The bit of [`Query::Flags`] for LRO.
 const FLAG_LRO: u32 = 1 << 15;
 /// An unknown speed.
 const UNKNOWN_SPEED: u32 = u32::MAX;
@@ -18,9 +25,9 @@ const UNKNOWN_SPEED: u32 = u32::MAX;
 /// The words that a command fills, the command first.
 type CommandWords<const N: usize> = [u32; N];
 
-fn call<const N: usize>(interface: &str, command: u32) -> io::Result<CommandWords<N>> {
+fn call<const N: usize>(interface: &str, query: Query) -> io::Result<CommandWords<N>> {
     let mut words = [0u32; N];
-    words[0] = command;
+    words[0] = query as u32;
     let mut request = request(interface)?;
     request.ifr_ifru.ifru_data = (&raw mut words).cast();
     // SAFETY: the request names an interface and points to as many octets as the command fills.
@@ -33,7 +40,7 @@ fn call<const N: usize>(interface: &str, command: u32) -> io::Result<CommandWord
 /// Speed in Mbit/s, if known.
 pub fn speed(interface: &str) -> Option<u32> {
     // `struct ethtool_cmd`: the speed's lower half follows three words, its upper half six.
-    let words: CommandWords<11> = call(interface, GET_SETTINGS).ok()?;
+    let words: CommandWords<11> = call(interface, Query::Settings).ok()?;
     let octets: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let half = |at: usize| u32::from(u16::from_ne_bytes([octets[at], octets[at + 1]]));
     let speed = half(28) << 16 | half(12);
@@ -42,7 +49,7 @@ pub fn speed(interface: &str) -> Option<u32> {
 
 /// The driver's name.
 pub fn driver(interface: &str) -> Option<String> {
-    let words: CommandWords<49> = call(interface, GET_DRIVER).ok()?;
+    let words: CommandWords<49> = call(interface, Query::Driver).ok()?;
     let octets: Vec<u8> =
         words[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&octet| octet != 0).collect();
     String::from_utf8(octets).ok().filter(|name| !name.is_empty())
@@ -51,14 +58,14 @@ pub fn driver(interface: &str) -> Option<String> {
 /// Receive queues; 1 if the driver does not tell.
 pub fn receive_queues(interface: &str) -> u32 {
     // `struct ethtool_channels`: four maxima, then the counts of rx, tx, other and combined.
-    call(interface, GET_CHANNELS).map_or(1, |words: CommandWords<9>| words[5].saturating_add(words[8]).max(1))
+    call(interface, Query::Channels).map_or(1, |words: CommandWords<9>| words[5].saturating_add(words[8]).max(1))
 }
 
 /// Active offloads that make several packets look like one: those of receiving, then those of sending.
 pub fn joining_offloads(interface: &str) -> Vec<&'static str> {
-    let on = |command| call(interface, command).is_ok_and(|words: CommandWords<2>| words[1] != 0);
-    let lro = call(interface, GET_FLAGS).is_ok_and(|words: CommandWords<2>| words[1] & FLAG_LRO != 0);
-    [(on(GET_GRO), "gro"), (lro, "lro"), (on(GET_TSO), "tso"), (on(GET_GSO), "gso")]
+    let on = |query| call(interface, query).is_ok_and(|words: CommandWords<2>| words[1] != 0);
+    let lro = call(interface, Query::Flags).is_ok_and(|words: CommandWords<2>| words[1] & FLAG_LRO != 0);
+    [(on(Query::Gro), "gro"), (lro, "lro"), (on(Query::Tso), "tso"), (on(Query::Gso), "gso")]
         .into_iter()
         .filter_map(|(on, name)| on.then_some(name))
         .collect()

@@ -3,26 +3,27 @@
 //! The choice depends on the unordered pair of addresses alone, so that both directions, all fragments and all sessions
 //! of two hosts meet in one worker. Non-IP packets go to worker 0.
 
-use crate::packet::LinkType;
+use crate::packet::ether_type::{QINQ1, QINQ2, QINQ3, SERVICE_VLAN, VLAN};
+use crate::packet::{LinkType, ether_type, ppp};
 
 /// Maximum number of VLAN tags skipped, besides one that the kernel removed.
 const TAGS: usize = 3;
 /// Maximum number of MPLS labels skipped.
 const LABELS: usize = 4;
 
-/// Indices of the program's scratch memory.
-const BASE: u32 = 0;
-const KIND: u32 = 1;
-const BOTH: u32 = 2;
+/// The program's scratch memory, by index.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Scratch {
+    /// Offset of the layer that is read.
+    Base,
+    /// Type of the layer that follows.
+    Kind,
+    /// The two addresses combined.
+    Both,
+}
 
 const ETHERNET_HEADER: u32 = 14;
-const IPV4: u32 = 0x0800;
-const IPV6: u32 = 0x86dd;
-const VLAN_KINDS: [u32; 5] = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300];
-const MPLS_KINDS: [u32; 2] = [0x8847, 0x8848];
-const PPPOE_SESSION: u32 = 0x8864;
-const PPP_IPV4: u32 = 0x0021;
-const PPP_IPV6: u32 = 0x0057;
 
 /// Offsets at which a classic BPF program reads the kernel's metadata of a packet.
 pub(super) const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
@@ -62,41 +63,48 @@ impl Assembler {
     }
 
     /// Jumps if the accumulator is `value`. The leap is an unconditional one, whose reach is not limited to 255.
-    fn jump_if(&mut self, value: u32, to: JumpLabel) {
-        self.code.push(instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, 0, 1));
+    fn jump_if(&mut self, value: u16, to: JumpLabel) {
+        self.code.push(instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value.into(), 0, 1));
         self.jump(to);
     }
 
-    fn store(&mut self, place: u32) {
-        self.push(libc::BPF_ST, place);
+    fn store(&mut self, place: Scratch) {
+        self.push(libc::BPF_ST, place as u32);
     }
 
-    /// Loads a value of the given size at `offset` from the layer in [`BASE`].
+    /// Loads a value of the given size at `offset` from the layer in [`Scratch::Base`].
     fn load(&mut self, size: u32, offset: u32) {
-        self.push(libc::BPF_LDX | libc::BPF_MEM, BASE);
+        self.push(libc::BPF_LDX | libc::BPF_MEM, Scratch::Base as u32);
         self.push(libc::BPF_LD | size | libc::BPF_IND, offset);
     }
 
-    fn recall(&mut self, place: u32) {
-        self.push(libc::BPF_LD | libc::BPF_MEM, place);
+    fn recall(&mut self, place: Scratch) {
+        self.push(libc::BPF_LD | libc::BPF_MEM, place as u32);
     }
 
-    /// Moves [`BASE`] on.
+    /// Moves [`Scratch::Base`] on.
     fn advance(&mut self, octets: u32) {
-        self.recall(BASE);
+        self.recall(Scratch::Base);
         self.push(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K, octets);
-        self.store(BASE);
+        self.store(Scratch::Base);
     }
 
-    /// Combines the words at these offsets, the order of which does not matter, into [`BOTH`].
+    /// The same, leaving the accumulator as it is.
+    fn skip(&mut self, octets: u32) {
+        self.store(Scratch::Kind);
+        self.advance(octets);
+        self.recall(Scratch::Kind);
+    }
+
+    /// Combines the words at these offsets, the order of which does not matter, into [`Scratch::Both`].
     fn combine(&mut self, offsets: impl Iterator<Item = u32>) {
         self.push(libc::BPF_LD | libc::BPF_IMM, 0);
-        self.store(BOTH);
+        self.store(Scratch::Both);
         for offset in offsets {
             self.load(libc::BPF_W, offset);
-            self.push(libc::BPF_LDX | libc::BPF_MEM, BOTH);
+            self.push(libc::BPF_LDX | libc::BPF_MEM, Scratch::Both as u32);
             self.push(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0);
-            self.store(BOTH);
+            self.store(Scratch::Both);
         }
     }
 
@@ -125,7 +133,7 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
     let by_version = asm.label();
 
     asm.push(libc::BPF_LD | libc::BPF_IMM, 0);
-    asm.store(BASE);
+    asm.store(Scratch::Base);
     if link == LinkType::Ethernet {
         let (known, sent, mpls, pppoe) = (asm.label(), asm.label(), asm.label(), asm.label());
         asm.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, PACKET_TYPE);
@@ -138,19 +146,17 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
         asm.place(known);
         for _ in 0..TAGS {
             let (tag, done) = (asm.label(), asm.label());
-            VLAN_KINDS.into_iter().for_each(|kind| asm.jump_if(kind, tag));
+            [VLAN, SERVICE_VLAN, QINQ1, QINQ2, QINQ3].into_iter().for_each(|kind| asm.jump_if(kind, tag));
             asm.jump(done);
             asm.place(tag);
             asm.load(libc::BPF_H, 2);
-            asm.store(KIND);
-            asm.advance(4);
-            asm.recall(KIND);
+            asm.skip(4);
             asm.place(done);
         }
-        asm.jump_if(IPV4, ipv4);
-        asm.jump_if(IPV6, ipv6);
-        MPLS_KINDS.into_iter().for_each(|kind| asm.jump_if(kind, mpls));
-        asm.jump_if(PPPOE_SESSION, pppoe);
+        asm.jump_if(ether_type::IPV4, ipv4);
+        asm.jump_if(ether_type::IPV6, ipv6);
+        [ether_type::MPLS, ether_type::MPLS_MULTICAST].into_iter().for_each(|kind| asm.jump_if(kind, mpls));
+        asm.jump_if(ether_type::PPPOE_SESSION, pppoe);
         asm.jump(other);
 
         asm.place(mpls);
@@ -158,9 +164,7 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
             let above = asm.label();
             asm.load(libc::BPF_B, 2);
             asm.push(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 1);
-            asm.store(KIND);
-            asm.advance(4);
-            asm.recall(KIND);
+            asm.skip(4);
             asm.jump_if(0, above);
             asm.jump(by_version);
             asm.place(above);
@@ -169,11 +173,9 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
 
         asm.place(pppoe);
         asm.load(libc::BPF_H, 6);
-        asm.store(KIND);
-        asm.advance(8);
-        asm.recall(KIND);
-        asm.jump_if(PPP_IPV4, ipv4);
-        asm.jump_if(PPP_IPV6, ipv6);
+        asm.skip(8);
+        asm.jump_if(ppp::IPV4, ipv4);
+        asm.jump_if(ppp::IPV6, ipv6);
         asm.jump(other);
     }
     asm.place(by_version);
@@ -193,7 +195,7 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
 
     // Mixes every bit into the lower ones, so that neighbouring pairs do not go to the same worker.
     asm.place(mix);
-    asm.recall(BOTH);
+    asm.recall(Scratch::Both);
     for (factor, shift) in [(0x85eb_ca6b, 13), (0xc2b2_ae35, 16)] {
         asm.push(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, factor);
         asm.push(libc::BPF_MISC | libc::BPF_TAX, 0);

@@ -1,24 +1,17 @@
-//! Loads and attaches XDP programs through `bpf(2)`.
+//! Loads and attaches XDP programs through `bpf(2)` (`linux/bpf.h`).
 
+use super::interface::Interface;
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-/// Commands of `bpf(2)` and their arguments (`linux/bpf.h`).
-pub const MAP_CREATE: c_int = 0;
-pub const MAP_UPDATE: c_int = 2;
-pub const MAP_DELETE: c_int = 3;
-pub const PROGRAM_LOAD: c_int = 5;
-pub const LINK_CREATE: c_int = 28;
-pub const MAP_TYPE_XSK: u32 = 17;
-pub const PROGRAM_TYPE_XDP: u32 = 6;
-pub const ATTACH_TYPE_XDP: u32 = 37;
+/// What a program returns to have a packet dropped, or passed on.
+pub const XDP_DROP: i32 = 1;
 pub const XDP_PASS: i32 = 2;
-pub const REDIRECT_MAP: i32 = 51;
 /// Octets of `union bpf_attr` passed; the kernel takes the rest as 0.
 const ATTRIBUTES: usize = 80;
 
-/// `bpf(2)`.
+/// A command of `bpf(2)`.
 pub fn bpf(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Result<c_int> {
     // SAFETY: the attributes are of the length given; what they point to outlives the call, as the callers see to.
     let done = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), ATTRIBUTES) };
@@ -26,7 +19,7 @@ pub fn bpf(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Result<c_int> {
 }
 
 /// A command of `bpf(2)` that returns a descriptor.
-pub fn bpf_descriptor(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Result<OwnedFd> {
+fn bpf_descriptor(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Result<OwnedFd> {
     // SAFETY: these commands return a descriptor that is ours alone.
     bpf(command, attributes).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -44,6 +37,38 @@ pub fn address<T>(of: &T) -> u64 {
     std::ptr::from_ref(of).addr() as u64
 }
 
+/// Types of maps.
+#[derive(Clone, Copy, Debug)]
+pub enum MapType {
+    Array = 2,
+    /// Sockets of AF_XDP.
+    Sockets = 17,
+}
+
+/// Creates a map whose keys are numbers of 4 octets.
+pub fn create_map(kind: MapType, value_octets: u32, entries: u32) -> io::Result<OwnedFd> {
+    const MAP_CREATE: c_int = 0;
+    bpf_descriptor(MAP_CREATE, &attributes(&[(0, kind as u32), (4, 4), (8, value_octets), (12, entries)], &[]))
+}
+
+/// Loads a program.
+pub fn load(code: &[XdpInstruction]) -> io::Result<OwnedFd> {
+    const PROGRAM_LOAD: c_int = 5;
+    const TYPE_XDP: u32 = 6;
+    let license = c"Apache-2.0";
+    let words = [(0, TYPE_XDP), (4, code.len() as u32)];
+    let pointers = [(8, code.as_ptr().addr() as u64), (16, license.as_ptr().addr() as u64)];
+    bpf_descriptor(PROGRAM_LOAD, &attributes(&words, &pointers))
+}
+
+/// Attaches a loaded program to an interface, until the descriptor returned is closed.
+pub fn attach(program: &OwnedFd, interface: &Interface) -> io::Result<OwnedFd> {
+    const LINK_CREATE: c_int = 28;
+    const TYPE_XDP: u32 = 37;
+    let words = [(0, program.as_raw_fd() as u32), (4, interface.index as u32), (8, TYPE_XDP)];
+    bpf_descriptor(LINK_CREATE, &attributes(&words, &[]))
+}
+
 /// `struct bpf_insn`.
 #[repr(C)]
 pub struct XdpInstruction {
@@ -55,4 +80,9 @@ pub struct XdpInstruction {
     pub offset: i16,
     /// The constant.
     pub value: i32,
+}
+
+/// An instruction.
+pub fn step(code: u8, registers: u8, offset: i16, value: i32) -> XdpInstruction {
+    XdpInstruction { code, registers, offset, value }
 }

@@ -9,7 +9,7 @@ use weir_probe::filter::pcap::Compiler;
 use weir_probe::source::af_packet::{AfPacket, BLOCK_OCTETS};
 use weir_probe::source::interface::Interface;
 use weir_probe::source::pf_ring::Library;
-use weir_probe::source::xdp::{PROGRAM_LOAD, PROGRAM_TYPE_XDP, XDP_PASS, XdpInstruction, address, attributes, bpf};
+use weir_probe::source::xdp::{XDP_PASS, load, step};
 
 /// A requirement that a host may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,16 +74,7 @@ fn none_in(folder: &Path) -> Option<String> {
 
 /// Loads a program that lets everything pass, and discards it.
 fn load_xdp_program() -> std::io::Result<()> {
-    let step = |code, value| XdpInstruction { code, registers: 0, offset: 0, value };
-    let (code, license) = ([step(0xb7, XDP_PASS), step(0x95, 0)], c"Apache-2.0");
-    let told = attributes(
-        &[(0, PROGRAM_TYPE_XDP), (4, code.len() as u32)],
-        &[(8, address(&code)), (16, license.as_ptr().addr() as u64)],
-    );
-    let descriptor = bpf(PROGRAM_LOAD, &told)?;
-    // SAFETY: a descriptor that is ours alone.
-    drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(descriptor) });
-    Ok(())
+    load(&[step(0xb7, 0, 0, XDP_PASS), step(0x95, 0, 0, 0)]).map(drop)
 }
 
 /// A test and its requirements.

@@ -1,13 +1,13 @@
 //! The XDP programs of `weir-bench blast`, frame by frame.
 
-use crate::blast::xdp::{BURST, BlastPlan, FRACTION, PROGRAM_RUN, XDP_DROP, XdpProgram};
+use crate::blast::xdp::{BURST, BlastPlan, FRACTION, PROGRAM_RUN, XdpProgram};
 use crate::blast::{BlastArgs, Frames};
 use crate::needs::{Need, live};
 use clap::Parser;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use weir_probe::source::interface::Interface;
-use weir_probe::source::xdp::attributes;
+use weir_probe::source::xdp::{XDP_DROP, attributes};
 
 live! {
     [Need::XdpPrograms] => makes_the_frames_that_the_socket_sends, waits_until_a_burst_is_due;

@@ -50,22 +50,26 @@ _SUMS = {
     "begun": "flows_begun",
     "received": "flows_received",
 }
-_TALKERS_SQL = _LIST_SQL.format(
-    own="probe",
-    shown="probe",
-    partition="PARTITION BY probe",
-    grouped="probe",
-    by=", probe",
-    sums=", ".join(f"sum({column}) AS {name}" for name, column in _SUMS.items()),
-)
+
+
+def _lists_of_hosts(column: str, shown: str, grouped: str, total: str, each: str = "") -> str:
+    """The statement that writes a day's lists of hosts: one for each value of `each`, or a single one. `column` is
+    filled with `shown`, which may use the `grouped` columns; `total` adds up a count.
+    """
+    return _LIST_SQL.format(
+        own=column,
+        shown=shown,
+        grouped=grouped,
+        partition=f"PARTITION BY {each}" if each else "",
+        by=f", {each}" if each else "",
+        sums=", ".join(f"{total.format(count)} AS {name}" for name, count in _SUMS.items()),
+    )
+
+
+_TALKERS_SQL = _lists_of_hosts("probe", shown="probe", grouped="probe", total="sum({})", each="probe")
 # Each flow once, however many probes saw it.
-_NATIONAL_SQL = _LIST_SQL.format(
-    own="probes",
-    shown="max(seen)",
-    partition="",
-    grouped="uniqExact(probe) AS seen",
-    by="",
-    sums=", ".join(f"sumIf({column}, NOT duplicate) AS {name}" for name, column in _SUMS.items()),
+_NATIONAL_SQL = _lists_of_hosts(
+    "probes", shown="max(seen)", grouped="uniqExact(probe) AS seen", total="sumIf({}, NOT duplicate)"
 )
 
 _MIXES_SQL = """

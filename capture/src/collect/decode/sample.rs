@@ -4,13 +4,32 @@ use crate::collect::element::octets::mapped;
 use crate::collect::element::routed::Route;
 use crate::packet::Address;
 
-/// Flow records within a sample.
-pub const RAW_HEADER: u32 = 1;
-pub const SAMPLED_IPV4: u32 = 3;
-pub const SAMPLED_IPV6: u32 = 4;
-pub const EXTENDED_SWITCH: u32 = 1001;
-pub const EXTENDED_ROUTER: u32 = 1002;
-pub const EXTENDED_GATEWAY: u32 = 1003;
+/// The formats of flow records that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowRecord {
+    RawHeader,
+    SampledIpv4,
+    SampledIpv6,
+    ExtendedSwitch,
+    ExtendedRouter,
+    ExtendedGateway,
+}
+
+impl FlowRecord {
+    /// The format of a number in a sample.
+    pub fn from_number(number: u32) -> Option<FlowRecord> {
+        Some(match number {
+            1 => FlowRecord::RawHeader,
+            3 => FlowRecord::SampledIpv4,
+            4 => FlowRecord::SampledIpv6,
+            1001 => FlowRecord::ExtendedSwitch,
+            1002 => FlowRecord::ExtendedRouter,
+            1003 => FlowRecord::ExtendedGateway,
+            _ => return None,
+        })
+    }
+}
+
 /// Octets, read from the start.
 #[derive(Clone, Copy)]
 pub struct Words<'a>(pub &'a [u8]);
@@ -50,18 +69,18 @@ pub fn route(records: &[u8], route: &mut Route) {
     let mut words = Words(records);
     while let Some((format, octets)) = words.record() {
         let mut words = Words(octets);
-        match format {
-            EXTENDED_ROUTER => {
+        match FlowRecord::from_number(format) {
+            Some(FlowRecord::ExtendedRouter) => {
                 route.next_hop = words.address().unwrap_or_default();
                 let lengths = words.word().zip(words.word());
                 route.prefix_lengths =
                     lengths.map_or([0; 2], |(source, destination)| [source as u8, destination as u8]);
             }
-            EXTENDED_GATEWAY => {
+            Some(FlowRecord::ExtendedGateway) => {
                 let _ = gateway(&mut words, route);
             }
             // The addresses of an Ethernet frame.
-            RAW_HEADER => {
+            Some(FlowRecord::RawHeader) => {
                 if let (Some(1), Some(frame)) = (words.word(), words.octets(12).and_then(|_| words.octets(12))) {
                     route.macs[1].copy_from_slice(&frame[..6]);
                     route.macs[0].copy_from_slice(&frame[6..]);

@@ -1,9 +1,7 @@
 //! sFlow version 5 (sflow.org, "sFlow Version 5", 2004): one record for each sampled packet.
 
 use crate::collect::cause::Refusal;
-use crate::collect::decode::sample::{
-    EXTENDED_GATEWAY, EXTENDED_ROUTER, EXTENDED_SWITCH, RAW_HEADER, SAMPLED_IPV4, SAMPLED_IPV6, Words,
-};
+use crate::collect::decode::sample::{FlowRecord, Words};
 use crate::collect::element::PEN_SFLOW;
 use crate::collect::element::event::Take;
 use crate::collect::element::frame;
@@ -198,25 +196,27 @@ fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) ->
     let mut routed = false;
     while !words.0.is_empty() {
         let (format, octets) = words.record().ok_or(Refusal::BadLength)?;
-        match format {
-            RAW_HEADER => {
+        match FlowRecord::from_number(format) {
+            Some(FlowRecord::RawHeader) => {
                 let read = raw_header(octets, &mut record);
                 if read.is_ok() || found.is_err() {
                     found = read;
                 }
             }
-            SAMPLED_IPV4 | SAMPLED_IPV6 if found.is_err() => {
-                found = sampled_ip(octets, format == SAMPLED_IPV6, &mut record).ok_or(Refusal::BadLength);
+            Some(version @ (FlowRecord::SampledIpv4 | FlowRecord::SampledIpv6)) => {
+                if found.is_err() {
+                    let six = version == FlowRecord::SampledIpv6;
+                    found = sampled_ip(octets, six, &mut record).ok_or(Refusal::BadLength);
+                }
             }
-            SAMPLED_IPV4 | SAMPLED_IPV6 => {}
-            EXTENDED_SWITCH => {
+            Some(FlowRecord::ExtendedSwitch) => {
                 let mut words = Words(octets);
                 let (source, _, destination) = (words.word(), words.word(), words.word());
                 let known = |vlan: &u32| (1..0xfff).contains(vlan);
                 vlan = [source, destination].into_iter().flatten().find(known).unwrap_or(0) as u16;
             }
-            EXTENDED_ROUTER | EXTENDED_GATEWAY => routed = true,
-            _ => exporter.left_out.count((PEN_SFLOW, format as u16), 1),
+            Some(FlowRecord::ExtendedRouter | FlowRecord::ExtendedGateway) => routed = true,
+            None => exporter.left_out.count((PEN_SFLOW, format as u16), 1),
         }
     }
     found?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::collect::element::octets::mapped;
+use crate::collect::element::{PEN_NTOP, PEN_REVERSE};
 use crate::collect::exporter::sequence::Losses;
 use crate::collect::record::SentCounts;
 use crate::testing as t;
@@ -66,8 +67,22 @@ pub(super) fn shorts(numbers: &[u16]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
 
-/// A template of fields (enterprise, element, octets), as IPFIX writes it.
-pub(super) fn template(id: u16, fields: &[(u32, u16, u16)]) -> Vec<u8> {
+/// A field of a template: enterprise, element, octets.
+pub(super) type Field = (u32, u16, u16);
+
+/// Fields of an enterprise's elements, 0 for IANA's, each with its octets.
+pub(super) const fn elements<const N: usize>(pen: u32, numbers: [(u16, u16); N]) -> [Field; N] {
+    let mut fields = [(pen, 0, 0); N];
+    let mut at = 0;
+    while at < N {
+        (fields[at].1, fields[at].2) = numbers[at];
+        at += 1;
+    }
+    fields
+}
+
+/// A template of fields, as IPFIX writes it.
+pub(super) fn template(id: u16, fields: &[Field]) -> Vec<u8> {
     let mut body = shorts(&[id, fields.len() as u16]);
     body.extend(fields.iter().flat_map(|&field| ipfix_field(field)));
     set(2, &body)
@@ -226,18 +241,10 @@ fn two_exporters_behind_one_address_do_not_lose_their_templates_for_ever() {
     assert_eq!(decoder.counts().records, 40);
 }
 
-const IPFIX_FIELDS: [(u32, u16, u16); 10] = [
-    (0, 27, 16),
-    (0, 28, 16),
-    (0, 7, 2),
-    (0, 11, 2),
-    (0, 4, 1),
-    (0, 2, 8),
-    (0, 1, 4),
-    (29_305, 2, 4),
-    (29_305, 1, 2),
-    (0, 152, 8),
-];
+fn biflow_fields() -> Vec<Field> {
+    let forward = elements(0, [(27, 16), (28, 16), (7, 2), (11, 2), (4, 1), (2, 8), (1, 4)]);
+    [&forward[..], &elements(PEN_REVERSE, [(2, 4), (1, 2)]), &elements(0, [(152, 8)])].concat()
+}
 
 fn six(last: u8) -> Address {
     [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]
@@ -258,7 +265,7 @@ fn ipfix_record(packets: u64, first_ms: i64) -> Vec<u8> {
 #[test]
 fn ipfix_biflow_with_lengths_reduced() {
     let mut decoder = Decoder::default();
-    let data = ipfix(0, &[template(300, &IPFIX_FIELDS), set(300, &ipfix_record(4, NOW_MS - 70))]);
+    let data = ipfix(0, &[template(300, &biflow_fields()), set(300, &ipfix_record(4, NOW_MS - 70))]);
     let expected = Imported {
         addresses: [six(1), six(2)],
         ports: [50_000, 53],
@@ -301,20 +308,11 @@ fn the_direction_of_a_biflow_turns_it() {
 #[test]
 fn variable_length_and_ntops_elements() {
     let fields = [
-        (35_632, 188, 65_535),
-        (0, 8, 4),
-        (0, 371, 65_535),
-        (0, 12, 4),
-        (0, 4, 1),
-        (0, 2, 4),
-        (0, 24, 4),
-        (35_632, 118, 2),
-        (35_632, 123, 4),
-        (35_632, 124, 4),
-        (35_632, 205, 20),
-        (35_632, 109, 4),
-        (35_632, 112, 4),
-    ];
+        &elements(PEN_NTOP, [(188, 65_535)])[..],
+        &elements(0, [(8, 4), (371, 65_535), (12, 4), (4, 1), (2, 4), (24, 4)]),
+        &elements(PEN_NTOP, [(118, 2), (123, 4), (124, 4), (205, 20), (109, 4), (112, 4)]),
+    ]
+    .concat();
     let mut data = vec![9];
     data.extend(b"weir.test");
     data.extend([10, 0, 0, 1]);
@@ -659,7 +657,7 @@ fn sflow_samples() {
 fn a_restored_decoder_goes_on() {
     let mut decoder = Decoder::default();
     let options = options_template(400, &[(0, 149, 4)], &[(0, 34, 4)]);
-    feed(&mut decoder, &ipfix(0, &[template(300, &IPFIX_FIELDS), options, set(400, &[0, 0, 0, 7, 0, 0, 0, 10])]));
+    feed(&mut decoder, &ipfix(0, &[template(300, &biflow_fields()), options, set(400, &[0, 0, 0, 7, 0, 0, 0, 10])]));
     feed(&mut decoder, &v9(5, &[v9_template(256, &V9_FIELDS)]));
     feed(&mut decoder, &sflow(1, 1000, &[]));
     let saved = decoder.save();
@@ -689,7 +687,7 @@ fn a_restored_decoder_goes_on() {
 
 #[test]
 fn messages_are_found_in_a_stream() {
-    let message = ipfix(0, &[template(300, &IPFIX_FIELDS)]);
+    let message = ipfix(0, &[template(300, &biflow_fields())]);
     for end in 0..message.len() {
         assert_eq!(message_octets(&message[..end]), Ok(None));
     }
@@ -715,7 +713,7 @@ fn what_is_cut_anywhere_gives_the_records_before_the_cut() {
         ipfix(
             0,
             &[
-                template(300, &IPFIX_FIELDS),
+                template(300, &biflow_fields()),
                 set(300, &two(ipfix_record(4, NOW_MS))),
                 set(300, &ipfix_record(4, NOW_MS)),
             ],

@@ -137,19 +137,8 @@ fn a_rate_is_of_its_interface_or_template_alone() {
     assert_eq!([rates.flows[0].0.sampling, rates.flows[1].0.sampling], [Some(1000), None]);
 }
 
-const ASA: [(u32, u16, u16); 11] = [
-    (0, 148, 4),
-    (0, 8, 4),
-    (0, 7, 2),
-    (0, 12, 4),
-    (0, 11, 2),
-    (0, 4, 1),
-    (0, 233, 1),
-    (0, 323, 8),
-    (0, 231, 4),
-    (0, 232, 4),
-    (0, 152, 8),
-];
+const ASA: [Field; 11] =
+    elements(0, [(148, 4), (8, 4), (7, 2), (12, 4), (11, 2), (4, 1), (233, 1), (323, 8), (231, 4), (232, 4), (152, 8)]);
 
 #[test]
 fn an_event_that_tells_again_counts_once() {
@@ -212,22 +201,14 @@ fn an_uptime_of_another_card_is_no_restart() {
 
 #[test]
 fn of_two_headers_the_inner_one_is_the_flow() {
+    let transport = elements(0, [(7, 2), (11, 2), (6, 1), (4, 1)]);
     let fields = [
-        (0, 27, 16),
-        (0, 28, 16),
-        (0, 2, 4),
-        (0, 1, 4),
-        (0, 7, 2),
-        (0, 11, 2),
-        (0, 6, 1),
-        (0, 4, 1),
-        (0, 8, 4),
-        (0, 12, 4),
-        (0, 7, 2),
-        (0, 11, 2),
-        (0, 6, 1),
-        (0, 4, 1),
-    ];
+        &elements(0, [(27, 16), (28, 16), (2, 4), (1, 4)])[..],
+        &transport,
+        &elements(0, [(8, 4), (12, 4)]),
+        &transport,
+    ]
+    .concat();
     let values = [9, 8, 3, 300, 0, 0, 0, 43, 0x0a00_0001, 0x0a00_0002, 2222, 1111, 0x12, 6];
     let data = ipfix(0, &[template(300, &fields), set(300, &row(&fields, &values))]);
     let (flow, _) = all(&mut Decoder::default(), &data).flows[0];
@@ -472,19 +453,10 @@ fn the_newer_of_two_saved_states_holds() {
 #[test]
 fn events_of_translation_are_handed_over() {
     let mut decoder = Decoder::default();
-    let fields = [
-        (0, 8, 4),
-        (0, 225, 4),
-        (0, 7, 2),
-        (0, 227, 2),
-        (0, 234, 4),
-        (0, 4, 1),
-        (0, 230, 1),
-        (0, 323, 8),
-        (0, 361, 2),
-        (0, 362, 2),
-        (0, 371, 4),
-    ];
+    let fields = elements(
+        0,
+        [(8, 4), (225, 4), (7, 2), (227, 2), (234, 4), (4, 1), (230, 1), (323, 8), (361, 2), (362, 2), (371, 4)],
+    );
     let user = u64::from(u32::from_be_bytes(*b"anna"));
     let values = [0x0a00_0001, 0xc633_6401, 4000, 5000, 9, 17, 4, NOW_MS as u64 - 7, 1024, 2047, user];
     let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &row(&fields, &values))]));
@@ -568,20 +540,10 @@ fn interfaces_are_named_and_counted() {
 
 #[test]
 fn what_a_router_says_is_read_when_it_is_asked_for() {
-    let said = [
-        (0, 16, 4),
-        (0, 17, 4),
-        (0, 15, 4),
-        (0, 9, 1),
-        (0, 13, 1),
-        (0, 234, 4),
-        (0, 61, 1),
-        (0, 136, 1),
-        (0, 89, 1),
-        (0, 70, 3),
-        (0, 52, 1),
-        (0, 56, 6),
-    ];
+    let said = elements(
+        0,
+        [(16, 4), (17, 4), (15, 4), (9, 1), (13, 1), (234, 4), (61, 1), (136, 1), (89, 1), (70, 3), (52, 1), (56, 6)],
+    );
     let fields = [&[(0, 371, 65_535)][..], &SHORT, &said].concat();
     let values = [64_500, 64_501, 0xc000_0209, 24, 16, 77, 1, 3, 64, 0x12345f, 63, 0x0200_0000_0001];
     let record = [b"\x03abc".to_vec(), short(1, 100), row(&said, &values)].concat();

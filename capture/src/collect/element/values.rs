@@ -7,10 +7,9 @@ use crate::collect::element::octets::{is_mapped, mapped, number, text};
 use crate::collect::element::{Clock, Meaning, PEN_NTOP};
 use crate::collect::limits::DecodeLimits;
 use crate::collect::record::{Imported, SentCounts};
-use crate::packet::{Address, LinkType};
+use crate::packet::{Address, LinkType, protocol};
 
-/// ICMP and ICMPv6.
-const ICMP: [u8; 2] = [1, 58];
+const ICMP: [u8; 2] = [protocol::ICMP, protocol::ICMPV6];
 /// nDPI's numbers, in an application tag: classification engine 20 (RFC 6759) with ntop's PEN.
 const NDPI_ENGINE: u8 = 20;
 
@@ -215,17 +214,9 @@ impl<'a> Values<'a> {
             Meaning::Latency => self.rtt_us = self.rtt_us.saturating_add(at_most_32(number).saturating_mul(2000)),
             Meaning::Source4 => self.four[0] = (number as u32).to_be_bytes(),
             Meaning::Destination4 => self.four[1] = (number as u32).to_be_bytes(),
-            // What is no number, and what a template's steps have none of.
-            Meaning::Source6
-            | Meaning::Destination6
-            | Meaning::ApplicationTag
-            | Meaning::ServerName
-            | Meaning::ServerLocator
-            | Meaning::DnsQuery
-            | Meaning::Frame
-            | Meaning::IpSection
-            | Meaning::PostClassOfService
-            | Meaning::Skip => {}
+            // A template reads it as the destination's class of service, or not at all.
+            Meaning::PostClassOfService => {}
+            other => debug_assert!(!other.is_number(), "{other:?} is left out"),
         }
     }
 
@@ -384,5 +375,24 @@ pub fn host(locator: &[u8]) -> &[u8] {
 fn replace<'a>(name: &mut &'a [u8], with: &'a [u8]) {
     if name.is_empty() {
         *name = with;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::element::{PEN_PROCERA, PEN_REVERSE, PEN_YAF, meaning};
+
+    /// [`Values::number`] asserts that it leaves out no number; the compiler cannot tell which elements are numbers.
+    #[test]
+    fn every_number_is_taken_in() {
+        let enterprises = [0, PEN_NTOP, PEN_PROCERA, PEN_REVERSE, PEN_YAF];
+        let known = enterprises.iter().flat_map(|&pen| (0..=u16::MAX).filter_map(move |id| meaning(pen, id)));
+        let mut numbers = 0;
+        for (what, _) in known.filter(|(what, _)| what.is_number()) {
+            Values::default().number(what, 1);
+            numbers += 1;
+        }
+        assert!(numbers > 60, "{numbers}");
     }
 }

@@ -1,7 +1,7 @@
 //! The Kafka client: its set-up, its answers, and the check for brokers and topics.
 
 use super::shared::{KafkaShared, Outgoing, RETRY, Refused, Ticket};
-use crate::own_traffic::TCP;
+use crate::packet::protocol::TCP;
 use crate::publish::topic::{Topic, TopicMessage};
 use anyhow::Context as _;
 use rdkafka::client::ClientContext;

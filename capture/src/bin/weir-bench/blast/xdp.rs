@@ -18,17 +18,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_probe::source::interface::{Interface, InterfaceCounters, InterfaceStatistics};
 use weir_probe::source::netns;
-use weir_probe::source::xdp::{
-    ATTACH_TYPE_XDP, LINK_CREATE, MAP_CREATE, PROGRAM_LOAD, PROGRAM_TYPE_XDP, XDP_PASS, XdpInstruction, address,
-    attributes, bpf, bpf_descriptor,
-};
+use weir_probe::source::xdp::{self, MapType, XDP_DROP, XDP_PASS, XdpInstruction, address, attributes, bpf, step};
 
 /// Commands of `bpf(2)` and their arguments (`linux/bpf.h`).
 const MAP_LOOKUP: c_int = 1;
 pub const PROGRAM_RUN: c_int = 10;
-const MAP_TYPE_ARRAY: u32 = 2;
 const LIVE_FRAMES: u32 = 1 << 1;
-pub const XDP_DROP: i32 = 1;
+/// Functions of the kernel that the program calls.
 const KTIME_GET_NS: i32 = 5;
 const REDIRECT: i32 = 23;
 /// Here a 64-bit constant is the address of a map's first value.
@@ -68,9 +64,8 @@ impl Peer {
 }
 
 fn pass(interface: &Interface) -> io::Result<OwnedFd> {
-    let program = load(&[step(0xb7, 0, 0, XDP_PASS), step(0x95, 0, 0, 0)])?;
-    let told = [(0, program.as_raw_fd() as u32), (4, interface.index as u32), (8, ATTACH_TYPE_XDP)];
-    bpf_descriptor(LINK_CREATE, &attributes(&told, &[]))
+    let program = xdp::load(&[step(0xb7, 0, 0, XDP_PASS), step(0x95, 0, 0, 0)])?;
+    xdp::attach(&program, interface)
 }
 
 /// The program and its parameters.
@@ -219,11 +214,8 @@ pub struct XdpProgram {
 
 impl XdpProgram {
     pub fn new(interface: &Interface, frames: &Frames, plan: BlastPlan) -> io::Result<XdpProgram> {
-        let map = bpf_descriptor(
-            MAP_CREATE,
-            &attributes(&[(0, MAP_TYPE_ARRAY), (4, 4), (8, size_of::<ProgramState>() as u32), (12, 1)], &[]),
-        )?;
-        let program = load(&code(map.as_raw_fd(), interface.index, frames, plan))?;
+        let map = xdp::create_map(MapType::Array, size_of::<ProgramState>() as u32, 1)?;
+        let program = xdp::load(&code(map.as_raw_fd(), interface.index, frames, plan))?;
         Ok(XdpProgram { map, program })
     }
 
@@ -241,17 +233,6 @@ impl XdpProgram {
         bpf(MAP_LOOKUP, &attributes(&[(0, self.map.as_raw_fd() as u32)], &[(8, address(&key)), (16, into)]))?;
         Ok(state)
     }
-}
-
-fn load(code: &[XdpInstruction]) -> io::Result<OwnedFd> {
-    let license = c"Apache-2.0";
-    let words = [(0, PROGRAM_TYPE_XDP), (4, code.len() as u32)];
-    let pointers = [(8, code.as_ptr().addr() as u64), (16, license.as_ptr().addr() as u64)];
-    bpf_descriptor(PROGRAM_LOAD, &attributes(&words, &pointers))
-}
-
-fn step(code: u8, registers: u8, offset: i16, value: i32) -> XdpInstruction {
-    XdpInstruction { code, registers, offset, value }
 }
 
 /// A constant of 64 bits.

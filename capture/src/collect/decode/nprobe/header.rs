@@ -77,10 +77,19 @@ pub(super) struct Header {
     pub(super) number: Option<u32>,
 }
 
-const LEGACY: usize = 40;
-const SHORT: usize = 24;
-const LONG: usize = 28;
-const WITH_FLAGS: usize = 36;
+/// The layouts of headers, by their octets.
+#[derive(Clone, Copy)]
+enum Layout {
+    Legacy = 40,
+    Short = 24,
+    Long = 28,
+    WithFlags = 36,
+}
+
+impl Layout {
+    const ALL: [Layout; 4] = [Layout::Legacy, Layout::Short, Layout::Long, Layout::WithFlags];
+}
+
 /// Flags of version 4.
 const TLV: u8 = 2;
 const COMPRESSED: u8 = 4;
@@ -92,29 +101,29 @@ impl Header {
     /// # Errors
     /// [`Refusal::BadLength`] for a frame of another size, [`Refusal::UnknownVersion`] for a version that its size cannot have.
     pub(super) fn read(frame: &[u8]) -> Result<Header, Refusal> {
-        let at = if frame.len() == LEGACY { 32 } else { 16 };
-        let (topic, rest) = frame.split_at_checked(at).ok_or(Refusal::BadLength)?;
+        let layout = Layout::ALL.into_iter().find(|&layout| layout as usize == frame.len());
+        let layout = layout.ok_or(Refusal::BadLength)?;
+        let (topic, rest) = frame.split_at(if matches!(layout, Layout::Legacy) { 32 } else { 16 });
         let word = |at: usize| <[u8; 4]>::try_from(&rest[at..at + 4]).unwrap_or_default();
         let json = Header { topic: topic_of(topic), form: Form::Json, compressed: false, source: 0, number: None };
-        match (frame.len(), rest.first().copied().unwrap_or_default()) {
-            (LEGACY, 0) => Ok(json),
+        match (layout, rest[0]) {
+            (Layout::Legacy, 0) => Ok(json),
             // Numbered in the publisher's own order of octets, which is that of nearly all.
-            (SHORT, 1) => Ok(Header { number: Some(u32::from_le_bytes(word(4))), ..json }),
-            (SHORT, version @ (2 | 3)) => {
+            (Layout::Short, 1) => Ok(Header { number: Some(u32::from_le_bytes(word(4))), ..json }),
+            (Layout::Short, version @ (2 | 3)) => {
                 let number = Some(u32::from_be_bytes(word(4)));
                 Ok(Header { form: form(version == 3), source: u32::from(rest[1]), number, ..json })
             }
-            (LONG, version @ (2 | 3)) => {
+            (Layout::Long, version @ (2 | 3)) => {
                 let (number, source) = (Some(u32::from_be_bytes(word(4))), u32::from_le_bytes(word(8)));
                 Ok(Header { form: form(version == 3), source, number, ..json })
             }
-            (WITH_FLAGS, 4) => {
+            (Layout::WithFlags, 4) => {
                 let (number, source) = (Some(u32::from_be_bytes(word(12))), u32::from_be_bytes(word(16)));
                 let flags = rest[1];
                 Ok(Header { form: form(flags & TLV != 0), compressed: flags & COMPRESSED != 0, source, number, ..json })
             }
-            (LEGACY | SHORT | LONG | WITH_FLAGS, _) => Err(Refusal::UnknownVersion),
-            _ => Err(Refusal::BadLength),
+            _ => Err(Refusal::UnknownVersion),
         }
     }
 }

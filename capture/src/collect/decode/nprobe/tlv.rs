@@ -8,48 +8,30 @@ use super::record::{NprobeRecords, NprobeValue};
 use crate::collect::cause::Refusal;
 use crate::collect::exporter::origin::ExporterInfo;
 use crate::collect::record::Imported;
+use crate::cursor::Cursor;
 use std::borrow::Cow;
 
 const END_OF_RECORD: u8 = 1;
 const TEXT: u8 = 11;
 
-/// Octets, read from the start.
-struct TlvOctets<'a>(&'a [u8]);
-
-impl<'a> TlvOctets<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (octets, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(octets)
-    }
-
-    fn number(&mut self, count: usize) -> Option<u64> {
-        Some(self.take(count)?.iter().fold(0, |number, &octet| number << 8 | u64::from(octet)))
-    }
-
-    fn text(&mut self) -> Option<&'a [u8]> {
-        let octets = self.number(2)?;
-        self.take(octets as usize)
-    }
-
-    fn value(&mut self, kind: u8) -> Option<NprobeValue<'a>> {
-        Some(match kind {
-            2..=5 => NprobeValue::Number(self.number(1 << (kind - 2))?),
-            6..=9 => {
-                let octets = 1 << (kind - 6);
-                let unused = 64 - 8 * octets as u32;
-                signed(((self.number(octets)? << unused) as i64) >> unused)
-            }
-            10 => {
-                let octets = self.take(4)?.try_into().ok()?;
-                NprobeValue::Float(f64::from(f32::from_le_bytes(octets)))
-            }
-            TEXT => NprobeValue::Text(Cow::Borrowed(std::str::from_utf8(self.text()?).unwrap_or_default())),
-            // Blocks and lists have a key and no value; a record has none.
-            0 | 12..=15 => NprobeValue::Other,
-            _ => return None,
-        })
-    }
+/// The value of an item of this type.
+fn read_value<'a>(octets: &mut Cursor<'a>, kind: u8) -> Option<NprobeValue<'a>> {
+    Some(match kind {
+        2..=5 => NprobeValue::Number(octets.number(1 << (kind - 2))?),
+        6..=9 => {
+            let count = 1 << (kind - 6);
+            let unused = 64 - 8 * count as u32;
+            signed(((octets.number(count)? << unused) as i64) >> unused)
+        }
+        10 => {
+            let float = octets.take(4)?.try_into().ok()?;
+            NprobeValue::Float(f64::from(f32::from_le_bytes(float)))
+        }
+        TEXT => NprobeValue::Text(Cow::Borrowed(std::str::from_utf8(octets.block(2)?).unwrap_or_default())),
+        // Blocks and lists have a key and no value; a record has none.
+        0 | 12..=15 => NprobeValue::Other,
+        _ => return None,
+    })
 }
 
 /// A signed number. Elements are unsigned, so a negative value is invalid.
@@ -69,7 +51,7 @@ pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(
     let [1, 1, items @ ..] = data else {
         return Err(if data.len() < 2 { Refusal::Truncated } else { Refusal::UnknownVersion });
     };
-    let mut octets = TlvOctets(items);
+    let mut octets = Cursor(items);
     let mut begun = false;
     let mut fields = records.begin();
     while let [types, rest @ ..] = octets.0 {
@@ -84,11 +66,11 @@ pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(
         begun = true;
         let key = match key {
             2..=4 => records.numbered(octets.number(1 << (key - 2)).ok_or(Refusal::Truncated)?),
-            TEXT => records.named(&String::from_utf8_lossy(octets.text().ok_or(Refusal::Truncated)?)),
+            TEXT => records.named(&String::from_utf8_lossy(octets.block(2).ok_or(Refusal::Truncated)?)),
             0 => None,
             _ => return Err(Refusal::BadLength),
         };
-        let value = octets.value(value).ok_or(Refusal::Truncated)?;
+        let value = read_value(&mut octets, value).ok_or(Refusal::Truncated)?;
         if let Some(key) = key {
             records.set(&mut fields, key, value);
         }

@@ -13,11 +13,10 @@ import java.util.Random;
 
 /** A worker of an agent with made-up records, but correct sequences, closing records and sums. */
 public final class Agent {
-  private final String probe;
-  private final int worker;
+  /** What all its messages have in common. */
+  private final FlowMessage head;
+
   private final int workers;
-  private final long epoch;
-  private final int intervalMs;
   private final Random random;
   private long sequence;
   private long totalPackets;
@@ -28,12 +27,16 @@ public final class Agent {
   private int distinct = 10_000;
 
   public Agent(String probe, int worker, int workers, long epoch, int intervalMs) {
-    this.probe = probe;
-    this.worker = worker;
+    head =
+        FlowMessage.newBuilder()
+            .setMajor(1)
+            .setProbe(probe)
+            .setWorker(worker)
+            .setEpoch(epoch)
+            .setIntervalMs(intervalMs)
+            .build();
     this.workers = workers;
-    this.epoch = epoch;
-    this.intervalMs = intervalMs;
-    this.random = new Random(epoch * 31 + worker);
+    random = new Random(epoch * 31 + worker);
   }
 
   public Agent distinct(int flows) {
@@ -86,14 +89,7 @@ public final class Agent {
   }
 
   private FlowMessage.Builder header(long start) {
-    return FlowMessage.newBuilder()
-        .setMajor(1)
-        .setProbe(probe)
-        .setWorker(worker)
-        .setEpoch(epoch)
-        .setSequence(sequence++)
-        .setIntervalStartMs(start)
-        .setIntervalMs(intervalMs);
+    return head.toBuilder().setSequence(sequence++).setIntervalStartMs(start);
   }
 
   private static Conservation sums(long packets, long octets) {
@@ -122,7 +118,7 @@ public final class Agent {
             .setFwdOctets(packets * (40 + random.nextInt(1400)))
             .setRevPackets(back)
             .setRevOctets(back * (40 + random.nextInt(1400)))
-            .setFirstSeenOffsetMs(random.nextInt(intervalMs))
+            .setFirstSeenOffsetMs(random.nextInt(head.getIntervalMs()))
             .setLastSeenOffsetMs(random.nextInt(2000))
             .setFlowAgeMs(which % 2 == 0 ? 0 : random.nextInt(60_000));
     if (which % 4 != 0) {

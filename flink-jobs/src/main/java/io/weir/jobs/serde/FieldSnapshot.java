@@ -8,56 +8,41 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /** Records in a checkpoint what {@link FieldSerializer} wrote: the class and its fields. */
-public final class FieldSnapshot<T> implements TypeSerializerSnapshot<T> {
+public final class FieldSnapshot<T> extends NamedSnapshot<T> {
   private static final int VERSION = 1;
 
-  private Class<T> type;
   private Layout layout;
 
   /** For restoring. */
-  public FieldSnapshot() {}
+  public FieldSnapshot() {
+    super(VERSION);
+  }
 
-  @SuppressWarnings("unchecked") // a serializer's class is that of its values
   FieldSnapshot(FieldSerializer<T> serializer) {
-    type = (Class<T>) serializer.named();
+    super(VERSION, serializer.named());
     layout = serializer.layout();
   }
 
   @Override
-  public int getCurrentVersion() {
-    return VERSION;
-  }
-
-  @Override
-  public void writeSnapshot(DataOutputView out) throws IOException {
-    out.writeUTF(type.getName());
+  void writeFormat(DataOutputView out) throws IOException {
     layout.write(out);
   }
 
   @Override
-  @SuppressWarnings("unchecked") // the name says of what
-  public void readSnapshot(int version, DataInputView in, ClassLoader loader) throws IOException {
-    if (version != VERSION) {
-      throw new IOException("the state was written by another version of the jobs");
-    }
-    String name = in.readUTF();
+  void readFormat(DataInputView in) throws IOException {
     layout = Layout.read(in);
-    try {
-      type = (Class<T>) Class.forName(name, true, loader);
-    } catch (ClassNotFoundException e) {
-      throw new IOException("the state holds a " + name + ", which is not in this jar", e);
-    }
   }
 
   @Override
+  @SuppressWarnings("unchecked") // a serializer's class is that of its values
   public TypeSerializer<T> restoreSerializer() {
-    return new FieldSerializer<>(type, layout);
+    return new FieldSerializer<>((Class<T>) named(), layout);
   }
 
   @Override
   public TypeSerializerSchemaCompatibility<T> resolveSchemaCompatibility(
       TypeSerializerSnapshot<T> old) {
-    if (!(old instanceof FieldSnapshot<T> other) || other.type != type) {
+    if (!(old instanceof FieldSnapshot<T> other) || other.named() != named()) {
       return TypeSerializerSchemaCompatibility.incompatible();
     }
     if (other.layout.equals(layout)) {

@@ -8,49 +8,37 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /** Records in a checkpoint which {@link WireSerializer} wrote it, and in which format. */
-public final class WireSnapshot<T> implements TypeSerializerSnapshot<T> {
+public final class WireSnapshot<T> extends NamedSnapshot<T> {
   private static final int VERSION = 2;
 
-  private WireSerializer<T> serializer;
   private String form;
+  private WireSerializer<T> serializer;
 
   /** For restoring. */
-  public WireSnapshot() {}
+  public WireSnapshot() {
+    super(VERSION);
+  }
 
   WireSnapshot(WireSerializer<T> serializer) {
+    super(VERSION, serializer.named());
     this.serializer = serializer;
     form = serializer.form();
   }
 
   @Override
-  public int getCurrentVersion() {
-    return VERSION;
-  }
-
-  @Override
-  public void writeSnapshot(DataOutputView out) throws IOException {
-    out.writeUTF(serializer.named().getName());
+  void writeFormat(DataOutputView out) throws IOException {
     out.writeUTF(form);
   }
 
   @Override
   @SuppressWarnings("unchecked") // the name says of what
-  public void readSnapshot(int version, DataInputView in, ClassLoader loader) throws IOException {
-    if (version != VERSION) {
-      throw new IOException("the state was written by an earlier version of the jobs");
-    }
-    String name = in.readUTF();
+  void readFormat(DataInputView in) throws IOException, ReflectiveOperationException {
     form = in.readUTF();
-    try {
-      Class<?> named = Class.forName(name, true, loader);
-      serializer =
-          (WireSerializer<T>)
-              (named.isRecord()
-                  ? new RecordSerializer<>(named.asSubclass(Record.class))
-                  : named.asSubclass(WireSerializer.class).getDeclaredConstructor().newInstance());
-    } catch (ReflectiveOperationException e) {
-      throw new IOException("the state was written by " + name + ", which is not in this jar", e);
-    }
+    serializer =
+        (WireSerializer<T>)
+            (named().isRecord()
+                ? new RecordSerializer<>(named().asSubclass(Record.class))
+                : named().asSubclass(WireSerializer.class).getDeclaredConstructor().newInstance());
   }
 
   @Override

@@ -23,13 +23,21 @@ public final class AddressDatabase {
   private static final int EMPTY = -1;
   private static final int LEAF = -2; // and below: -2 - offset of the record
 
-  // Types of values, as the format numbers them.
-  private static final int STRING = 2;
-  private static final int UINT16 = 5;
-  private static final int UINT32 = 6;
-  private static final int MAP = 7;
-  private static final int UINT64 = 9;
-  private static final int ARRAY = 11;
+  /** Types of values, as the format numbers them. */
+  private enum Type {
+    STRING(2),
+    UINT16(5),
+    UINT32(6),
+    MAP(7),
+    UINT64(9),
+    ARRAY(11);
+
+    private final int number;
+
+    Type(int number) {
+      this.number = number;
+    }
+  }
 
   private final List<int[]> nodes = new ArrayList<>();
   private final ByteArrayOutputStream data = new ByteArrayOutputStream();
@@ -117,7 +125,7 @@ public final class AddressDatabase {
   private static void write(ByteArrayOutputStream out, Object value) throws IOException {
     if (value instanceof String text) {
       byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-      control(out, STRING, bytes.length);
+      control(out, Type.STRING, bytes.length);
       out.write(bytes);
     } else if (value instanceof Number number) {
       byte[] bytes = ByteBuffer.allocate(8).putLong(number.longValue()).array();
@@ -127,17 +135,19 @@ public final class AddressDatabase {
       }
       control(
           out,
-          number instanceof Integer ? UINT16 : number instanceof Long ? UINT32 : UINT64,
+          number instanceof Integer
+              ? Type.UINT16
+              : number instanceof Long ? Type.UINT32 : Type.UINT64,
           8 - from);
       out.write(bytes, from, 8 - from);
     } else if (value instanceof Map<?, ?> map) {
-      control(out, MAP, map.size());
+      control(out, Type.MAP, map.size());
       for (Map.Entry<?, ?> entry : map.entrySet()) {
         write(out, entry.getKey());
         write(out, entry.getValue());
       }
     } else if (value instanceof List<?> list) {
-      control(out, ARRAY, list.size());
+      control(out, Type.ARRAY, list.size());
       for (Object one : list) {
         write(out, one);
       }
@@ -147,10 +157,10 @@ public final class AddressDatabase {
   }
 
   /** Type and size; sizes of 29 to 284 take one octet more. */
-  private static void control(ByteArrayOutputStream out, int type, int size) {
-    out.write((type < 8 ? type << 5 : 0) | Math.min(size, 29));
-    if (type >= 8) {
-      out.write(type - 7);
+  private static void control(ByteArrayOutputStream out, Type type, int size) {
+    out.write((type.number < 8 ? type.number << 5 : 0) | Math.min(size, 29));
+    if (type.number >= 8) {
+      out.write(type.number - 7);
     }
     if (size >= 29) {
       out.write(size - 29);
