@@ -35,18 +35,23 @@ fn answer(of: &Imported<'static>) -> Imported<'static> {
 
 /// All records, by interval.
 fn taken(table: &mut Table) -> Vec<(i64, Vec<proto::Flow>)> {
-    table
-        .take()
-        .iter()
-        .map(|flows| (flows.start_ms, flows.records().map(|record| encoded(&record)).collect()))
-        .collect()
+    published(&table.take(), &mut EncodedRoutes::default())
 }
 
-/// As generated code reads it.
-fn encoded(record: &CollectedRecord<'_>) -> proto::Flow {
+/// As generated code reads them.
+fn published(all: &[Flows], routes: &mut EncodedRoutes) -> Vec<(i64, Vec<proto::Flow>)> {
+    let mut read = |record| encoded_with(&record, routes);
+    all.iter().map(|flows| (flows.start_ms, flows.records().map(&mut read).collect())).collect()
+}
+
+fn encoded_with(record: &CollectedRecord<'_>, routes: &mut EncodedRoutes) -> proto::Flow {
     let mut batch = BatchEncoder::default();
-    record.encode(&mut batch);
+    record.encode(&mut batch, routes);
     decoded(batch)
+}
+
+fn encoded(record: &CollectedRecord<'_>) -> proto::Flow {
+    encoded_with(record, &mut EncodedRoutes::default())
 }
 
 fn decoded(mut batch: BatchEncoder) -> proto::Flow {
@@ -512,6 +517,42 @@ fn a_route_of_the_largest_values_is_published_whole() {
     assert_eq!(message(&route), expected);
 }
 
+/// The route that a router states with this number.
+fn stated(number: u16) -> [u8; 48] {
+    let mut said = SAID;
+    said[40..42].copy_from_slice(&number.to_be_bytes());
+    said
+}
+
+proptest! {
+    #[test]
+    fn a_route_encoded_before_is_published_as_if_it_were_the_first(
+        // Numbers of routes seen from each end, by hand-over and flow; 0 for none. Few, so that flows share them.
+        hand_overs in prop::collection::vec(prop::collection::vec(([0..5_u16, 0..5_u16], any::<bool>()), 1..20), 1..4),
+    ) {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let mut routes = EncodedRoutes::default();
+        for flows in &hand_overs {
+            for (port, &(numbers, answered)) in (40_000..).zip(flows) {
+                let said = numbers.map(stated);
+                let routed = [0, 1].map(|end| Some(Routed::Netflow5(&said[end])).filter(|_| numbers[end] > 0));
+                let question = imported(30, 3000, OPEN - 20_000, OPEN);
+                let question = Imported { ports: [port, 443], initiator_known: answered, ..question };
+                if answered || numbers[1] == 0 {
+                    table.add((&mapped(9), 0), &Imported { routed: routed[0], ..question });
+                }
+                if answered || numbers[1] > 0 {
+                    table.add((&mapped(9), 0), &Imported { routed: routed[1], initiator_known: false, ..answer(&question) });
+                }
+            }
+            let taken = table.take();
+            let alone = |flows: &Flows| flows.records().map(|record| encoded(&record)).collect();
+            let expected: Vec<(i64, Vec<_>)> = taken.iter().map(|flows| (flows.start_ms, alone(flows))).collect();
+            prop_assert_eq!(published(&taken, &mut routes), expected);
+        }
+    }
+}
+
 #[test]
 fn a_table_filled_by_long_flows_keeps_the_open_interval_whole() {
     let mut table = Table::new(OPTIONS, OPEN);
@@ -558,8 +599,7 @@ fn many_routes_of_one_flow_are_bounded() {
     let mut table = Table::new(TableOptions { max_entries: 100, ..OPTIONS }, OPEN);
     let mut records = 0;
     while !table.is_full() {
-        let mut said = SAID;
-        said[40..42].copy_from_slice(&u16::try_from(records + 1).unwrap().to_be_bytes());
+        let said = stated(u16::try_from(records + 1).unwrap());
         let routed = Some(Routed::Netflow5(&said));
         table.add((&mapped(9), 0), &Imported { routed, ..imported(1, 100, OPEN, OPEN) });
         records += 1;
