@@ -125,6 +125,24 @@ impl Table {
         together(self.flows.drain(..), &origins.into(), routes)
     }
 
+    /// If routes alone fill the table: forgets those that no flow states, since a flow keeps the first one of each end.
+    /// Returns whether that freed half of the room.
+    pub fn forget_routes(&mut self) -> bool {
+        let most = self.options.max_entries;
+        if self.routes.len() < most || self.entries().max(self.origins.len()) >= most {
+            return false;
+        }
+        self.settle();
+        let mut is_used = vec![false; self.routes.len()];
+        let mut indices = |to: &mut dyn FnMut(&mut u32)| {
+            self.flows.iter_mut().flat_map(|(_, cells)| cells.routes()).for_each(to);
+        };
+        indices(&mut |index| is_used[*index as usize] = true);
+        let new = self.routes.retain(&is_used);
+        indices(&mut |index| *index = new[*index as usize]);
+        2 * self.routes.len() <= most
+    }
+
     /// Takes flows of a full table: those of closed intervals alone, which have been published before in part, if the
     /// flows of the open one fill at most half of the table; else all.
     pub fn take_full(&mut self) -> Vec<Flows> {

@@ -595,6 +595,50 @@ fn an_open_interval_that_fills_the_table_is_handed_over() {
 }
 
 #[test]
+fn flows_keep_their_routes_when_others_are_forgotten() {
+    let mut table = Table::new(TableOptions { max_entries: 100, ..OPTIONS }, OPEN);
+    let add = |table: &mut Table, port: u16, number: u16| {
+        let (said, answered) = (stated(number), stated(number + 100));
+        let question = Imported { ports: [port, 443], initiator_known: true, ..imported(30, 3000, OPEN - 5000, OPEN) };
+        table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&said)), ..question });
+        let six = Imported { version: 6, routed: Some(Routed::Netflow5(&answered)), ..question };
+        table.add((&mapped(9), 0), &six);
+    };
+    (1..=20).for_each(|number| add(&mut table, number, number));
+    (21..=50).for_each(|number| add(&mut table, 1, number));
+    assert!(table.is_full() && table.forget_routes() && !table.is_full());
+    add(&mut table, 21, 45);
+    let all = taken(&mut table);
+    assert_eq!(all.len(), 2);
+    for (_, flows) in &all {
+        let of = |flow: &proto::Flow| (flow.ip_version, flow.src_port, flow.routed.as_ref().unwrap().src_as);
+        let expected = |version| {
+            let added = if version == 4 { 0 } else { 100 };
+            (1..=20).map(move |number| (version, number, number + added)).chain([(version, 21, 45 + added)])
+        };
+        let told: Vec<_> = flows.iter().map(of).collect();
+        assert_eq!(told, expected(4).chain(expected(6)).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn routes_of_flows_fill_a_table_until_it_is_handed_over() {
+    let mut table = Table::new(TableOptions { max_entries: 100, ..OPTIONS }, OPEN);
+    let mut number = 0;
+    while !table.is_full() {
+        number += 1;
+        let [said, answered] = [number, number + 1000].map(stated);
+        let question = Imported { ports: [number, 443], ..imported(5, 500, OPEN, OPEN) };
+        table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&said)), ..question });
+        table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&answered)), ..answer(&question) });
+    }
+    assert_eq!(number, 50, "each flow has two routes");
+    assert!(!table.forget_routes() && table.is_full());
+    assert_eq!(table.take_full().iter().map(Flows::len).sum::<usize>(), 50);
+    assert!(!table.is_full());
+}
+
+#[test]
 fn many_routes_of_one_flow_are_bounded() {
     let mut table = Table::new(TableOptions { max_entries: 100, ..OPTIONS }, OPEN);
     let mut records = 0;
@@ -607,6 +651,16 @@ fn many_routes_of_one_flow_are_bounded() {
     assert_eq!(records, 100);
     assert_eq!(only(&mut table).routed.unwrap().src_as, 1);
     assert!(!table.is_full());
+    // The flow keeps the first one: the others leave room.
+    let mut number = 0;
+    while number < 1000 {
+        let said = stated(500 + number);
+        let routed = Some(Routed::Netflow5(&said));
+        table.add((&mapped(9), 0), &Imported { routed, ..imported(1, 100, OPEN, OPEN) });
+        assert!(!table.is_full() || table.forget_routes());
+        number += 1;
+    }
+    assert_eq!(only(&mut table).routed.unwrap().src_as, 500);
     // What a router leaves at zero is not published.
     table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&[0; 48])), ..imported(1, 100, OPEN, OPEN) });
     assert_eq!(only(&mut table).routed, None);
