@@ -98,6 +98,7 @@ impl<I: Input> Listening<I> {
         let interval_ms = i64::from(options.identity.interval_ms);
         let now_ms = input.now_ns() / 1_000_000;
         let keeps = TableOptions { interval_ms, max_entries: options.max_entries, oldest_ms: OLDEST_MS };
+        let early = options.metrics.handed_over_early(options.identity.worker);
         let mut listening = Listening {
             input,
             inbox,
@@ -106,7 +107,7 @@ impl<I: Input> Listening<I> {
             notices: Notices::default(),
             options,
             decoder,
-            hand_over: HandOver::new(work, recycled),
+            hand_over: HandOver::new(work, recycled, early),
             reports: ExporterReports::default(),
             clamped: Clamped::default(),
             skipped: 0,

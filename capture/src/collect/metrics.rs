@@ -3,6 +3,7 @@
 use super::decode::{Heard, ZmqTopic};
 use crate::metrics::{CounterBy, Metrics};
 use crate::proto;
+use prometheus_client::metrics::counter::Counter;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Records received and lost, by exporter.
@@ -14,6 +15,7 @@ pub struct CollectMetrics {
     refused: CounterBy<3>,
     nprobe_messages: CounterBy<1>,
     nprobe_left_out: CounterBy<1>,
+    early: CounterBy<1>,
 }
 
 impl CollectMetrics {
@@ -41,6 +43,10 @@ impl CollectMetrics {
                 "nprobe_elements_left_out",
                 "Values of nProbe's that have no place in a record, by element; past 256 unknown names, other",
             ),
+            early: metrics.by(["worker"]).register(
+                "handed_over_early",
+                "Times that flows were published before their interval ended because limits.max_records_per_interval was reached",
+            ),
         }
     }
 
@@ -54,6 +60,11 @@ impl CollectMetrics {
                 self.refused.of([&address, protocol, cause]).inc_by(*count);
             }
         }
+    }
+
+    /// Times that a worker's table was full.
+    pub fn handed_over_early(&self, worker: u32) -> Counter {
+        self.early.of([&worker])
     }
 
     pub fn nprobes(&self, now: &Heard, before: &Heard) {

@@ -1,7 +1,7 @@
 //! From imported flows to messages: batches, each of one interval, and the closing record of the open one.
 
 use super::notice::Notice;
-use super::table::Flows;
+use super::table::{EncodedRoutes, Flows};
 use crate::filter::{FilterCounts, FilterSets};
 use crate::proto;
 use crate::publish::messages::{Messages, counter, volume};
@@ -47,6 +47,7 @@ pub struct CollectPublisher {
     published: Published,
     clamped: u64,
     filters: FilterCounts,
+    routes: EncodedRoutes,
 }
 
 impl CollectPublisher {
@@ -59,6 +60,7 @@ impl CollectPublisher {
             published: Published::default(),
             clamped: 0,
             filters: FilterCounts::new(filters),
+            routes: EncodedRoutes::default(),
         }
     }
 
@@ -83,7 +85,7 @@ impl CollectPublisher {
             let [lower, upper] = record.sent();
             here.volume += lower + upper;
             here.records += 1;
-            record.encode(&mut self.messages.batch);
+            record.encode(&mut self.messages.batch, &mut self.routes);
             if self.messages.batch.is_full() {
                 here.batches += 1;
                 self.messages.send_batch(start_ms, sink)?;

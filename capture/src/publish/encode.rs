@@ -274,6 +274,13 @@ impl BatchEncoder {
         self.end_message(begins);
     }
 
+    /// Returns the octets that `fill` writes.
+    pub fn written(&mut self, fill: impl FnOnce(&mut BatchEncoder)) -> &[u8] {
+        let begins = self.at;
+        fill(self);
+        &self.octets[begins..self.at]
+    }
+
     #[inline]
     fn key<const FIELD: u32>(&mut self, wire_type: u32) {
         let key = FIELD << 3 | wire_type;
@@ -296,8 +303,9 @@ impl BatchEncoder {
         self.at += 1;
     }
 
+    /// Fields that are encoded already.
     #[inline]
-    fn raw(&mut self, octets: &[u8]) {
+    pub fn raw(&mut self, octets: &[u8]) {
         self.octets[self.at..self.at + octets.len()].copy_from_slice(octets);
         self.at += octets.len();
     }

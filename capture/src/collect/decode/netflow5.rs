@@ -42,25 +42,28 @@ pub(super) fn records(
     }
     let whole = records.chunks_exact(RECORD).filter_map(|record| record.first_chunk());
     for record in whole.take(count) {
-        match self::record(record, sampling, moment, limits) {
-            Ok((record, mended)) => {
+        let mut read = Imported::default();
+        match self::record(record, sampling, moment, limits, &mut read) {
+            Ok(mended) => {
                 if mended {
                     exporter.counts.count(Refusal::TimeClamped);
                 }
                 exporter.counts.records += 1;
-                take.flow(&exporter.info, &record);
+                take.flow(&exporter.info, &read);
             }
             Err(cause) => exporter.counts.count(cause),
         }
     }
 }
 
+/// Reads a record into an empty one; returns whether its times had to be corrected.
 fn record<'a>(
     data: &'a [u8; RECORD],
     sampling: Option<u32>,
     moment: &Moment,
     limits: &DecodeLimits,
-) -> Result<(Imported<'a>, bool), Refusal> {
+    record: &mut Imported<'a>,
+) -> Result<bool, Refusal> {
     let short = |at: usize| u16::from_be_bytes([data[at], data[at + 1]]);
     let four = |at: usize| [data[at], data[at + 1], data[at + 2], data[at + 3]];
     let long = |at: usize| u32::from_be_bytes(four(at));
@@ -79,19 +82,14 @@ fn record<'a>(
     }
     let protocol = data[38];
     let (first_ms, last_ms, mended) = moment.settle(moment.of_uptime(long(24)), moment.of_uptime(long(28)), limits);
-    let record = Imported {
-        addresses: [mapped(four(0)), mapped(four(4))],
-        ports: [if protocol == 1 { 0 } else { short(32) }, short(34)],
-        version: 4,
-        protocol,
-        sent: [sent, SentCounts::default()],
-        first_ms,
-        last_ms,
-        sampling,
-        input_interface: u32::from(short(12)),
-        output_interface: u32::from(short(14)),
-        routed: Some(Routed::Netflow5(data)),
-        ..Imported::default()
-    };
-    Ok((record, mended))
+    record.addresses = [mapped(four(0)), mapped(four(4))];
+    record.ports = [if protocol == 1 { 0 } else { short(32) }, short(34)];
+    (record.version, record.protocol) = (4, protocol);
+    record.sent[0] = sent;
+    (record.first_ms, record.last_ms) = (first_ms, last_ms);
+    record.sampling = sampling;
+    record.input_interface = u32::from(short(12));
+    record.output_interface = u32::from(short(14));
+    record.routed = Some(Routed::Netflow5(data));
+    Ok(mended)
 }

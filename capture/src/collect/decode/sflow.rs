@@ -90,10 +90,11 @@ pub(super) fn datagram(
                 continue;
             };
             sample.rate = follow(exporter, &sample, (received_ms, sent_ms), limits);
-            match record(exporter, &sample, received_ms) {
-                Ok(record) => {
+            let mut read = Imported::default();
+            match record(exporter, &sample, received_ms, &mut read) {
+                Ok(()) => {
                     exporter.counts.records += 1;
-                    take.flow(&exporter.info, &record);
+                    take.flow(&exporter.info, &read);
                 }
                 Err(cause) => exporter.counts.count(cause),
             }
@@ -149,48 +150,53 @@ fn interface_counters(octets: &[u8]) -> Option<InterfaceCounters> {
 }
 
 fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
-    let mut words = Words(octets);
-    let sequence = words.word()?;
-    let source = if expanded {
-        u64::from(words.word()?) << 32 | u64::from(words.word()?)
+    let (sequence, source, [rate, pool, drops], interfaces, records) = if expanded {
+        let ([sequence, kind, index, rate, pool, drops, in_format, input, out_format, output, _], records) =
+            words(octets)?;
+        (sequence, (kind, index), [rate, pool, drops], [(in_format, input), (out_format, output)], records)
     } else {
-        let source = words.word()?;
-        u64::from(source >> 24) << 32 | u64::from(source & 0xff_ffff)
+        let ([sequence, source, rate, pool, drops, input, output, _], records) = words(octets)?;
+        let interfaces = [input, output].map(|word| (word >> 30, word & 0x3fff_ffff));
+        (sequence, (source >> 24, source & 0xff_ffff), [rate, pool, drops], interfaces, records)
     };
-    let (rate, pool, drops) = (words.word()?, words.word()?, words.word()?);
-    let mut interface = || {
-        let (format, value) = if expanded {
-            (words.word()?, words.word()?)
-        } else {
-            let word = words.word()?;
-            (word >> 30, word & 0x3fff_ffff)
-        };
+    let source = u64::from(source.0) << 32 | u64::from(source.1);
+    let [input, output] = interfaces.map(|(format, value)| {
         // Other formats: a reason to discard, a number of interfaces.
         let known = format == 0 && value != UNKNOWN && value != UNKNOWN_COMPACT;
-        Some(if known { value } else { 0 })
-    };
-    let (input, output) = (interface()?, interface()?);
-    words.word()?;
-    Some(Sample { sequence, source, rate, pool, drops, input, output, records: words })
+        if known { value } else { 0 }
+    });
+    Some(Sample { sequence, source, rate, pool, drops, input, output, records })
+}
+
+/// The first words, and what follows them.
+#[inline]
+fn words<const N: usize>(octets: &[u8]) -> Option<([u32; N], Words<'_>)> {
+    let (first, rest) = octets.split_at_checked(4 * N)?;
+    let mut words = [0; N];
+    for (word, octets) in words.iter_mut().zip(first.chunks_exact(4)) {
+        *word = u32::from_be_bytes([octets[0], octets[1], octets[2], octets[3]]);
+    }
+    Some((words, Words(rest)))
 }
 
 /// Counts lost samples and packets that the agent could not sample; returns the effective rate.
 fn follow(exporter: &mut Exporter, sample: &Sample<'_>, (now_ms, sent_ms): (i64, i64), limits: &DecodeLimits) -> u32 {
-    let mut losses = exporter.counts.samples;
-    let source = exporter.source(sample.source, now_ms, limits);
-    source.sequence.hear(Numbered { number: sample.sequence, units: Some(1), sent_ms }, GAPS, &mut losses);
-    let more = source.more(sample.drops);
+    let (source, counts) = exporter.source(sample.source, now_ms, limits);
+    let numbered = Numbered { number: sample.sequence, units: Some(1), sent_ms };
+    source.sequence.hear(numbered, GAPS, &mut counts.samples);
+    counts.exporter_drops += source.more(sample.drops);
     let Sample { sequence, rate, pool, drops, .. } = *sample;
-    let rate = source.pool.rate(Stated { at_ms: now_ms, sequence, rate, pool, drops });
-    exporter.counts.samples = losses;
-    exporter.counts.exporter_drops += more;
-    rate
+    source.pool.rate(Stated { at_ms: now_ms, sequence, rate, pool, drops })
 }
 
-/// The packet of a sample: parsed from its header if that was sent, else as the agent parsed it.
-fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) -> Result<Imported<'a>, Refusal> {
+/// Reads the packet of a sample into an empty record: parsed from its header if that was sent, else as the agent parsed it.
+fn record<'a>(
+    exporter: &mut Exporter,
+    sample: &Sample<'a>,
+    received_ms: i64,
+    record: &mut Imported<'a>,
+) -> Result<(), Refusal> {
     let mut words = sample.records;
-    let mut record = Imported::default();
     let mut found = Err(Refusal::NotIp);
     let mut vlan = 0;
     let mut routed = false;
@@ -198,7 +204,7 @@ fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) ->
         let (format, octets) = words.record().ok_or(Refusal::BadLength)?;
         match FlowRecord::from_number(format) {
             Some(FlowRecord::RawHeader) => {
-                let read = raw_header(octets, &mut record);
+                let read = raw_header(octets, record);
                 if read.is_ok() || found.is_err() {
                     found = read;
                 }
@@ -206,7 +212,7 @@ fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) ->
             Some(version @ (FlowRecord::SampledIpv4 | FlowRecord::SampledIpv6)) => {
                 if found.is_err() {
                     let six = version == FlowRecord::SampledIpv6;
-                    found = sampled_ip(octets, six, &mut record).ok_or(Refusal::BadLength);
+                    found = sampled_ip(octets, six, record).ok_or(Refusal::BadLength);
                 }
             }
             Some(FlowRecord::ExtendedSwitch) => {
@@ -233,7 +239,7 @@ fn record<'a>(exporter: &mut Exporter, sample: &Sample<'a>, received_ms: i64) ->
     if routed {
         record.routed = Some(Routed::Sflow(sample.records.0));
     }
-    Ok(record)
+    Ok(())
 }
 
 fn raw_header(octets: &[u8], record: &mut Imported<'_>) -> Result<(), Refusal> {

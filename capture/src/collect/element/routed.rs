@@ -56,7 +56,7 @@ pub enum Routed<'a> {
 const RAW_WORDS: usize = 14;
 
 /// The octets that state a route, as they came: of equal ones the routes are equal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Eq)]
 pub struct RawRoute {
     /// Which fields they are of: NetFlow v5's, or those of a template by its number; 0 for none.
     layout: u64,
@@ -64,10 +64,26 @@ pub struct RawRoute {
     count: u8,
 }
 
+impl RawRoute {
+    #[inline]
+    fn stated(&self) -> impl Iterator<Item = u64> + '_ {
+        self.words.iter().copied().take(usize::from(self.count))
+    }
+}
+
+impl PartialEq for RawRoute {
+    /// Word by word, since most have few: of equal layouts the numbers of words are equal.
+    #[inline]
+    fn eq(&self, other: &RawRoute) -> bool {
+        self.layout == other.layout && self.stated().zip(&other.words).all(|(word, &other)| word == other)
+    }
+}
+
 impl Hash for RawRoute {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.layout);
-        self.words[..usize::from(self.count)].iter().for_each(|&word| state.write_u64(word));
+        self.stated().for_each(|word| state.write_u64(word));
     }
 }
 

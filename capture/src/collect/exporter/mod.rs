@@ -235,8 +235,8 @@ impl Exporter {
         }
     }
 
-    /// The state of one of its sources of samples.
-    pub fn source(&mut self, id: u64, now_ms: i64, limits: &DecodeLimits) -> &mut ExporterSource {
+    /// The state of one of its sources of samples; and the exporter's counts.
+    pub fn source(&mut self, id: u64, now_ms: i64, limits: &DecodeLimits) -> (&mut ExporterSource, &mut Counts) {
         if self.sources.len() >= limits.options && !self.sources.contains_key(&id) {
             let oldest = self.sources.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
             if let Some(oldest) = oldest {
@@ -246,7 +246,7 @@ impl Exporter {
         }
         let source = self.sources.entry(id).or_default();
         source.heard_ms = now_ms;
-        source
+        (source, &mut self.counts)
     }
 }
 

@@ -123,7 +123,7 @@ impl Exporters {
                 let known = exporter.sources.get(&id).is_some_and(|known| known.heard_ms >= source.heard_ms);
                 if !known {
                     let heard_ms = source.heard_ms;
-                    *exporter.source(id, heard_ms, limits) = source;
+                    *exporter.source(id, heard_ms, limits).0 = source;
                 }
             }
         }

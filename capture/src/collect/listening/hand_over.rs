@@ -3,8 +3,10 @@
 use super::Work;
 use crate::collect::notice::Notices;
 use crate::collect::table::{Flows, Table};
+use crate::throttle::Throttle;
 use anyhow::anyhow;
 use crossbeam_channel::{Receiver, Sender};
+use prometheus_client::metrics::counter::Counter;
 
 /// Hands work over to the publisher, and takes back the memory of published flows.
 pub struct HandOver {
@@ -12,11 +14,15 @@ pub struct HandOver {
     recycled: Receiver<Flows>,
     /// Entries that were handed over and have not come back.
     entries: usize,
+    /// Times that the table was full.
+    early: Counter,
+    throttle: Throttle,
 }
 
 impl HandOver {
-    pub fn new(work: Sender<Work>, recycled: Receiver<Flows>) -> HandOver {
-        HandOver { work, recycled, entries: 0 }
+    /// `early` counts the times that flows are handed over because the table is full.
+    pub fn new(work: Sender<Work>, recycled: Receiver<Flows>, early: Counter) -> HandOver {
+        HandOver { work, recycled, entries: 0, early, throttle: Throttle::default() }
     }
 
     /// Hands over all flows of the table.
@@ -39,12 +45,22 @@ impl HandOver {
         self.send(Work::Flows(flows))
     }
 
-    /// Hands over flows of a full table once those handed over before are published, so that no more than two full
-    /// tables are in memory.
+    /// Makes room in a full table: forgets unused routes, or hands over flows once those handed over before are
+    /// published, so that no more than two full tables are in memory.
     ///
     /// # Errors
     /// Where publishing has ended.
     pub fn full(&mut self, table: &mut Table) -> anyhow::Result<()> {
+        if table.forget_routes() {
+            return Ok(());
+        }
+        self.early.inc();
+        if self.throttle.allow("full") {
+            tracing::warn!(
+                "the table is full: flows are published before their interval ends, some in several records; raise \
+                 limits.max_records_per_interval"
+            );
+        }
         while self.entries > 0 {
             let flows = self.recycled.recv().map_err(|_| ended())?;
             self.recycle(flows, table);

@@ -361,6 +361,37 @@ fn records_that_split_into_many_are_handed_over_within_the_bound() {
 }
 
 #[test]
+fn routes_leave_flows_in_their_interval_and_an_early_hand_over_is_counted() {
+    // NetFlow v5: 20 records, each with another next hop; of one flow, or of 20.
+    let routed = |number: u32, one_flow: bool| {
+        let mut data = words(&[5 << 16 | 20, 90_000, (START_MS / 1000) as u32, 0, number, 0]);
+        for at in number..number + 20 {
+            let ports = if one_flow { 53 } else { at << 16 | 53 };
+            data.extend(words(&[0x0a00_0001, 0x0a00_0002, 0x0a01_0000 + at, 0, 3, 300, 80_000, 89_000, ports]));
+            data.extend(words(&[17 << 8, 0, 0]));
+        }
+        data
+    };
+    for (one_flow, expected) in [(true, (1, 0)), (false, (3000, 3))] {
+        let mut collector = Collector::start();
+        let early = collector.listening.options.metrics.handed_over_early(0);
+        let mut handed_over = 0;
+        for number in (0..3000).step_by(20) {
+            collector.hear(&[(1, routed(number, one_flow))]);
+            // What was handed over is published at once.
+            let works: Vec<Work> = collector.work.try_iter().collect();
+            for work in works {
+                let Work::Flows(all) = work else { panic!() };
+                handed_over += all.iter().map(Flows::len).sum::<usize>();
+                all.into_iter().for_each(|flows| collector._give_back.send(flows).unwrap());
+            }
+        }
+        let records = handed_over + collector.published(11).0;
+        assert_eq!((records, early.get()), expected, "one flow: {one_flow}");
+    }
+}
+
+#[test]
 fn what_a_forgotten_exporter_sent_is_reported_once() {
     let mut collector = Collector::start();
     let template = ipfix(0, 2, &[300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat());

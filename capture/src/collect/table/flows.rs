@@ -2,8 +2,7 @@
 
 use super::cell::Cell;
 use super::list::Cells;
-use super::route;
-use crate::collect::element::routed::Route;
+use super::route::{self, EncodedRoutes, RouteOf, SharedRoutes};
 use crate::collect::part::Rare;
 use crate::filter::FilterCounts;
 use crate::meter::key::{Compact as _, Key, V4, V6};
@@ -29,7 +28,7 @@ pub struct Flows {
     pub start_ms: i64,
     pub(super) cells: Cells,
     pub(super) origins: Arc<[Origin]>,
-    pub(super) routes: Arc<[Route]>,
+    pub(super) routes: Arc<SharedRoutes>,
 }
 
 pub struct CollectedRecord<'a> {
@@ -37,8 +36,7 @@ pub struct CollectedRecord<'a> {
     key: Key,
     origin: &'a Origin,
     cell: &'a Cell,
-    /// The routing data seen from each end.
-    routes: [Option<&'a Route>; 2],
+    routes: &'a SharedRoutes,
 }
 
 impl Flows {
@@ -58,8 +56,7 @@ impl Flows {
 
     fn record<'a>(&'a self, key: Key, origin: u32, cell: &'a Cell) -> CollectedRecord<'a> {
         let origin = &self.origins[origin as usize];
-        let routes = cell.routes.map(|route| route.map(|route| &self.routes[route as usize]));
-        CollectedRecord { interval_ms: self.start_ms, key, origin, cell, routes }
+        CollectedRecord { interval_ms: self.start_ms, key, origin, cell, routes: &self.routes }
     }
 }
 
@@ -80,8 +77,8 @@ impl CollectedRecord<'_> {
         }
     }
 
-    /// Adds it to a batch, as a message of `flow.proto`.
-    pub fn encode(&self, batch: &mut BatchEncoder) {
+    /// Adds it to a batch, as a message of `flow.proto`. `encoded`: the routes of records encoded before.
+    pub fn encode(&self, batch: &mut BatchEncoder, encoded: &mut EncodedRoutes) {
         let CollectedRecord { interval_ms, key, origin, cell, routes } = self;
         let (end, guess) = cell.initiator(key);
         let (src, dst) = (usize::from(end), usize::from(1 - end));
@@ -136,11 +133,12 @@ impl CollectedRecord<'_> {
             batch.number::<61>(u64::from(origin.sampling));
             batch.number::<62>(u64::from(input));
             batch.number::<63>(u64::from(output));
-            match (routes[src], routes[dst]) {
-                (Some(route), _) => batch.nested::<66>(|batch| route::fields(route, batch)),
+            match (cell.routes[src], cell.routes[dst]) {
+                (Some(route), _) => encoded.write((routes, route), RouteOf::Source, batch),
                 (None, Some(route)) => {
-                    let turned = route.turned(forward.packets == 0);
-                    batch.nested::<66>(|batch| route::fields(&turned, batch));
+                    let alone = forward.packets == 0;
+                    let of = if alone { RouteOf::LoneDestination } else { RouteOf::Destination };
+                    encoded.write((routes, route), of, batch);
                 }
                 (None, None) => {}
             }

@@ -91,6 +91,13 @@ impl Cells {
         self.four.flows.capacity() + self.six.flows.capacity()
     }
 
+    /// The indices of the flows' routes.
+    pub(super) fn routes(&mut self) -> impl Iterator<Item = &mut u32> {
+        let four = self.four.flows.iter_mut().map(|(_, cell)| &mut cell.routes);
+        let six = self.six.flows.iter_mut().map(|(_, cell)| &mut cell.routes);
+        four.chain(six).flatten().flatten()
+    }
+
     pub(super) fn clear(&mut self) {
         self.four.clear();
         self.six.clear();

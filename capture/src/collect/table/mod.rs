@@ -12,6 +12,7 @@ mod route;
 mod routes;
 
 pub use flows::{CollectedRecord, Flows};
+pub use route::EncodedRoutes;
 
 use super::element::routed::Route;
 use super::part::FlowPart;
@@ -24,6 +25,7 @@ use flows::Origin;
 use foldhash::fast::RandomState;
 use indexed::Indexed;
 use list::{Cells, FlowKey};
+use route::SharedRoutes;
 use routes::Routes;
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -120,7 +122,25 @@ impl Table {
         self.settle();
         self.entries = 0;
         let (origins, routes) = (self.origins.take(), self.routes.take());
-        together(self.flows.drain(..), &origins.into(), &routes.into())
+        together(self.flows.drain(..), &origins.into(), routes)
+    }
+
+    /// If routes alone fill the table: forgets those that no flow states, since a flow keeps the first one of each end.
+    /// Returns whether that freed half of the room.
+    pub fn forget_routes(&mut self) -> bool {
+        let most = self.options.max_entries;
+        if self.routes.len() < most || self.entries().max(self.origins.len()) >= most {
+            return false;
+        }
+        self.settle();
+        let mut is_used = vec![false; self.routes.len()];
+        let mut indices = |to: &mut dyn FnMut(&mut u32)| {
+            self.flows.iter_mut().flat_map(|(_, cells)| cells.routes()).for_each(to);
+        };
+        indices(&mut |index| is_used[*index as usize] = true);
+        let new = self.routes.retain(&is_used);
+        indices(&mut |index| *index = new[*index as usize]);
+        2 * self.routes.len() <= most
     }
 
     /// Takes flows of a full table: those of closed intervals alone, which have been published before in part, if the
@@ -135,7 +155,7 @@ impl Table {
         }
         self.entries = kept;
         let closed = ..self.flows.len() - intervals;
-        together(self.flows.drain(closed), &self.origins.all().into(), &self.routes.all().into())
+        together(self.flows.drain(closed), &self.origins.all().into(), self.routes.all().to_vec())
     }
 
     /// Returns the memory of published flows.
@@ -241,8 +261,9 @@ impl Table {
 }
 
 /// The flows of intervals, with the lists that their indices are of.
-fn together(flows: impl Iterator<Item = (i64, Cells)>, origins: &Arc<[Origin]>, routes: &Arc<[Route]>) -> Vec<Flows> {
-    let of = |(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(origins), routes: Arc::clone(routes) };
+fn together(flows: impl Iterator<Item = (i64, Cells)>, origins: &Arc<[Origin]>, routes: Vec<Route>) -> Vec<Flows> {
+    let routes = Arc::new(SharedRoutes::new(routes));
+    let of = |(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(origins), routes: Arc::clone(&routes) };
     flows.map(of).collect()
 }
 

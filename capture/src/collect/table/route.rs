@@ -1,11 +1,104 @@
-//! Encodes a router's data on a flow as the message `Routed` of `flow.proto`.
+//! Encodes a router's data on a flow as the message `Routed` of `flow.proto`. Many records state the same route: those of
+//! one flow in several intervals, and those of many flows; each route is encoded once and then copied.
 
 use crate::collect::element::routed::Route;
 use crate::packet::{Address, shortest};
 use crate::publish::encode::BatchEncoder;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum octets of the fields: 19 numbers with their keys, four addresses.
 pub(super) const ROOM: usize = 19 * 12 + 4 * 19;
+
+/// Maximum octets of encoded routes kept; further routes are encoded for each record.
+const KEPT: usize = 4 << 20;
+
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+
+/// The routes of the flows that a table handed over together, in the order of their indices.
+pub(super) struct SharedRoutes {
+    /// No other routes have this number.
+    number: u64,
+    all: Vec<Route>,
+}
+
+impl SharedRoutes {
+    pub(super) fn new(all: Vec<Route>) -> SharedRoutes {
+        SharedRoutes { number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed), all }
+    }
+}
+
+/// The end whose packets' route a record states.
+#[derive(Clone, Copy)]
+pub(super) enum RouteOf {
+    Source,
+    Destination,
+    /// The same, of a flow whose source sent no packets.
+    LoneDestination,
+}
+
+/// Number of [`RouteOf`]'s values.
+const ENDS: usize = 3;
+
+/// Where the octets of a route are; none if it was not encoded yet.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    start: u32,
+    octets: u16,
+}
+
+/// Encoded routes, for further records that state them.
+#[derive(Default)]
+pub struct EncodedRoutes {
+    /// The number of the [`SharedRoutes`] that they are of.
+    number: u64,
+    octets: Vec<u8>,
+    /// By a route's index, and [`RouteOf`].
+    places: Vec<[Place; ENDS]>,
+}
+
+impl EncodedRoutes {
+    /// Writes a route as a field of a record.
+    #[inline]
+    pub(super) fn write(&mut self, (routes, index): (&SharedRoutes, u32), of: RouteOf, batch: &mut BatchEncoder) {
+        if self.number != routes.number {
+            self.begin(routes);
+        }
+        let Place { start, octets } = self.places[index as usize][of as usize];
+        if octets == 0 {
+            self.encode((routes, index), of, batch);
+        } else {
+            let start = start as usize;
+            batch.raw(&self.octets[start..start + usize::from(octets)]);
+        }
+    }
+
+    #[cold]
+    fn begin(&mut self, routes: &SharedRoutes) {
+        self.number = routes.number;
+        self.octets.clear();
+        self.places.clear();
+        self.places.resize(routes.all.len(), [Place::default(); ENDS]);
+    }
+
+    #[inline(never)]
+    fn encode(&mut self, (routes, index): (&SharedRoutes, u32), of: RouteOf, batch: &mut BatchEncoder) {
+        let route = &routes.all[index as usize];
+        let turned;
+        let route = match of {
+            RouteOf::Source => route,
+            RouteOf::Destination | RouteOf::LoneDestination => {
+                turned = route.turned(matches!(of, RouteOf::LoneDestination));
+                &turned
+            }
+        };
+        let octets = batch.written(|batch| batch.nested::<66>(|batch| fields(route, batch)));
+        if self.octets.len() + octets.len() <= KEPT {
+            let place = Place { start: self.octets.len() as u32, octets: octets.len() as u16 };
+            self.places[index as usize][of as usize] = place;
+            self.octets.extend_from_slice(octets);
+        }
+    }
+}
 
 /// Writes the fields of a route.
 pub(super) fn fields(route: &Route, batch: &mut BatchEncoder) {
@@ -39,5 +132,37 @@ pub(super) fn fields(route: &Route, batch: &mut BatchEncoder) {
 fn address<const FIELD: u32>(address: &Address, batch: &mut BatchEncoder) {
     if *address != Address::default() {
         batch.bytes::<FIELD>(shortest(address));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto;
+
+    #[test]
+    fn routes_past_the_bound_are_encoded_for_each_record() {
+        let six = |last: u16| {
+            let mut address = [0x20; 16];
+            address[14..].copy_from_slice(&last.to_be_bytes());
+            address
+        };
+        // 77 octets each, too many together.
+        let route = |number: u16| Route {
+            next_hop: six(number),
+            bgp_next_hop: six(number),
+            translated: [six(number); 2],
+            ..Route::default()
+        };
+        let shared = SharedRoutes::new((0..u16::MAX).map(route).collect());
+        let (mut encoded, mut batch) = (EncodedRoutes::default(), BatchEncoder::default());
+        for number in (0..u16::MAX).chain(0..u16::MAX) {
+            let octets = batch.written(|batch| encoded.write((&shared, u32::from(number)), RouteOf::Source, batch));
+            let octets = octets.to_vec();
+            let expected = batch.written(|batch| batch.nested::<66>(|batch| fields(&route(number), batch)));
+            assert_eq!(octets, expected);
+            batch.message(&proto::FlowMessage::default());
+        }
+        assert!(encoded.octets.len() <= KEPT && encoded.octets.len() > KEPT - 100);
     }
 }

@@ -52,6 +52,12 @@ impl Routes {
         self.all.all()
     }
 
+    /// Forgets the routes that are not used; returns the new index of each one that is.
+    pub(super) fn retain(&mut self, is_used: &[bool]) -> Vec<u32> {
+        let routes = self.take().into_iter().zip(is_used);
+        routes.map(|(route, &is_used)| if is_used { self.all.index(route) } else { NO_ROUTE }).collect()
+    }
+
     /// Takes all routes, in the order of their indices.
     pub(super) fn take(&mut self) -> Vec<Route> {
         self.seen.clear();

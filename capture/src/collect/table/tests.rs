@@ -35,18 +35,23 @@ fn answer(of: &Imported<'static>) -> Imported<'static> {
 
 /// All records, by interval.
 fn taken(table: &mut Table) -> Vec<(i64, Vec<proto::Flow>)> {
-    table
-        .take()
-        .iter()
-        .map(|flows| (flows.start_ms, flows.records().map(|record| encoded(&record)).collect()))
-        .collect()
+    published(&table.take(), &mut EncodedRoutes::default())
 }
 
-/// As generated code reads it.
-fn encoded(record: &CollectedRecord<'_>) -> proto::Flow {
+/// As generated code reads them.
+fn published(all: &[Flows], routes: &mut EncodedRoutes) -> Vec<(i64, Vec<proto::Flow>)> {
+    let mut read = |record| encoded_with(&record, routes);
+    all.iter().map(|flows| (flows.start_ms, flows.records().map(&mut read).collect())).collect()
+}
+
+fn encoded_with(record: &CollectedRecord<'_>, routes: &mut EncodedRoutes) -> proto::Flow {
     let mut batch = BatchEncoder::default();
-    record.encode(&mut batch);
+    record.encode(&mut batch, routes);
     decoded(batch)
+}
+
+fn encoded(record: &CollectedRecord<'_>) -> proto::Flow {
+    encoded_with(record, &mut EncodedRoutes::default())
 }
 
 fn decoded(mut batch: BatchEncoder) -> proto::Flow {
@@ -512,6 +517,42 @@ fn a_route_of_the_largest_values_is_published_whole() {
     assert_eq!(message(&route), expected);
 }
 
+/// The route that a router states with this number.
+fn stated(number: u16) -> [u8; 48] {
+    let mut said = SAID;
+    said[40..42].copy_from_slice(&number.to_be_bytes());
+    said
+}
+
+proptest! {
+    #[test]
+    fn a_route_encoded_before_is_published_as_if_it_were_the_first(
+        // Numbers of routes seen from each end, by hand-over and flow; 0 for none. Few, so that flows share them.
+        hand_overs in prop::collection::vec(prop::collection::vec(([0..5_u16, 0..5_u16], any::<bool>()), 1..20), 1..4),
+    ) {
+        let mut table = Table::new(OPTIONS, OPEN);
+        let mut routes = EncodedRoutes::default();
+        for flows in &hand_overs {
+            for (port, &(numbers, answered)) in (40_000..).zip(flows) {
+                let said = numbers.map(stated);
+                let routed = [0, 1].map(|end| Some(Routed::Netflow5(&said[end])).filter(|_| numbers[end] > 0));
+                let question = imported(30, 3000, OPEN - 20_000, OPEN);
+                let question = Imported { ports: [port, 443], initiator_known: answered, ..question };
+                if answered || numbers[1] == 0 {
+                    table.add((&mapped(9), 0), &Imported { routed: routed[0], ..question });
+                }
+                if answered || numbers[1] > 0 {
+                    table.add((&mapped(9), 0), &Imported { routed: routed[1], initiator_known: false, ..answer(&question) });
+                }
+            }
+            let taken = table.take();
+            let alone = |flows: &Flows| flows.records().map(|record| encoded(&record)).collect();
+            let expected: Vec<(i64, Vec<_>)> = taken.iter().map(|flows| (flows.start_ms, alone(flows))).collect();
+            prop_assert_eq!(published(&taken, &mut routes), expected);
+        }
+    }
+}
+
 #[test]
 fn a_table_filled_by_long_flows_keeps_the_open_interval_whole() {
     let mut table = Table::new(OPTIONS, OPEN);
@@ -554,12 +595,55 @@ fn an_open_interval_that_fills_the_table_is_handed_over() {
 }
 
 #[test]
+fn flows_keep_their_routes_when_others_are_forgotten() {
+    let mut table = Table::new(TableOptions { max_entries: 100, ..OPTIONS }, OPEN);
+    let add = |table: &mut Table, port: u16, number: u16| {
+        let (said, answered) = (stated(number), stated(number + 100));
+        let question = Imported { ports: [port, 443], initiator_known: true, ..imported(30, 3000, OPEN - 5000, OPEN) };
+        table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&said)), ..question });
+        let six = Imported { version: 6, routed: Some(Routed::Netflow5(&answered)), ..question };
+        table.add((&mapped(9), 0), &six);
+    };
+    (1..=20).for_each(|number| add(&mut table, number, number));
+    (21..=50).for_each(|number| add(&mut table, 1, number));
+    assert!(table.is_full() && table.forget_routes() && !table.is_full());
+    add(&mut table, 21, 45);
+    let all = taken(&mut table);
+    assert_eq!(all.len(), 2);
+    for (_, flows) in &all {
+        let of = |flow: &proto::Flow| (flow.ip_version, flow.src_port, flow.routed.as_ref().unwrap().src_as);
+        let expected = |version| {
+            let added = if version == 4 { 0 } else { 100 };
+            (1..=20).map(move |number| (version, number, number + added)).chain([(version, 21, 45 + added)])
+        };
+        let told: Vec<_> = flows.iter().map(of).collect();
+        assert_eq!(told, expected(4).chain(expected(6)).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn routes_of_flows_fill_a_table_until_it_is_handed_over() {
+    let mut table = Table::new(TableOptions { max_entries: 100, ..OPTIONS }, OPEN);
+    let mut number = 0;
+    while !table.is_full() {
+        number += 1;
+        let [said, answered] = [number, number + 1000].map(stated);
+        let question = Imported { ports: [number, 443], ..imported(5, 500, OPEN, OPEN) };
+        table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&said)), ..question });
+        table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&answered)), ..answer(&question) });
+    }
+    assert_eq!(number, 50, "each flow has two routes");
+    assert!(!table.forget_routes() && table.is_full());
+    assert_eq!(table.take_full().iter().map(Flows::len).sum::<usize>(), 50);
+    assert!(!table.is_full());
+}
+
+#[test]
 fn many_routes_of_one_flow_are_bounded() {
     let mut table = Table::new(TableOptions { max_entries: 100, ..OPTIONS }, OPEN);
     let mut records = 0;
     while !table.is_full() {
-        let mut said = SAID;
-        said[40..42].copy_from_slice(&u16::try_from(records + 1).unwrap().to_be_bytes());
+        let said = stated(u16::try_from(records + 1).unwrap());
         let routed = Some(Routed::Netflow5(&said));
         table.add((&mapped(9), 0), &Imported { routed, ..imported(1, 100, OPEN, OPEN) });
         records += 1;
@@ -567,6 +651,16 @@ fn many_routes_of_one_flow_are_bounded() {
     assert_eq!(records, 100);
     assert_eq!(only(&mut table).routed.unwrap().src_as, 1);
     assert!(!table.is_full());
+    // The flow keeps the first one: the others leave room.
+    let mut number = 0;
+    while number < 1000 {
+        let said = stated(500 + number);
+        let routed = Some(Routed::Netflow5(&said));
+        table.add((&mapped(9), 0), &Imported { routed, ..imported(1, 100, OPEN, OPEN) });
+        assert!(!table.is_full() || table.forget_routes());
+        number += 1;
+    }
+    assert_eq!(only(&mut table).routed.unwrap().src_as, 500);
     // What a router leaves at zero is not published.
     table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&[0; 48])), ..imported(1, 100, OPEN, OPEN) });
     assert_eq!(only(&mut table).routed, None);

@@ -163,8 +163,9 @@ fn event<T>(payload: &[u8], records: &mut NprobeRecords<'_, T>) -> Result<(), Re
     let exporter = records.exporters.get(&records.from, records.limits);
     // Of the low 32 bits the difference is right, too.
     let now_ms = records.moment.received_ms;
-    exporter.counts.exporter_drops += exporter.source(PACKETS, now_ms, records.limits).more(event.packet_drops as u32);
-    exporter.counts.exporter_records_dropped += exporter.source(RECORDS, now_ms, records.limits).more(dropped as u32);
+    exporter.counts.exporter_drops +=
+        exporter.source(PACKETS, now_ms, records.limits).0.more(event.packet_drops as u32);
+    exporter.counts.exporter_records_dropped += exporter.source(RECORDS, now_ms, records.limits).0.more(dropped as u32);
     Ok(())
 }
 
