@@ -284,12 +284,24 @@ def _append(admin: ClickHouse, was: Hour, until: int) -> None:
 
 
 def _correct(admin: ClickHouse, then: Hour) -> None:
-    """Write what the whole hour lacks, some of the addresses at a time."""
-    parts = -(-then.records // PART)
-    for part in range(parts):
-        state = "done" if part == parts - 1 else "unfinished"
-        rows = hourly.correction(then.hour, then.until, then.generation, part, parts, join=_one_way(admin))
+    """Write what the whole hour lacks; if it has many records, some of the addresses at a time."""
+    parts = max(1, -(-then.records // PART))
+    if parts == 1:
+        _write(admin, then, hourly.correction(then.hour, then.until, then.generation, join=_one_way(admin)))
+        return
+    # Sorted by part once, for else each part would read the hour.
+    tables = [f"{_staged(then)}_{name}" for name in ("records", "held")]
+    for table, rows in zip(tables, hourly.copies(then.hour, then.until, then.generation, parts), strict=True):
+        admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
+        about = "Of an hour that is being corrected, sorted by part"
+        admin.execute(f"CREATE TABLE {table} ENGINE = MergeTree ORDER BY part COMMENT '{about}' AS {rows}")
+    for number in range(parts):
+        state = "done" if number == parts - 1 else "unfinished"
+        part = hourly.Part(number, *tables)
+        rows = hourly.correction(then.hour, then.until, then.generation, part, join=_one_way(admin))
         _write(admin, replace(then, state=state), rows)
+    for table in tables:
+        admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
 
 
 def _write(admin: ClickHouse, then: Hour, rows: str) -> None:
