@@ -7,8 +7,9 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from conftest import Server, stop
@@ -77,12 +78,101 @@ def test_clauses_may_stand_between_the_table_and_its_data(server: Server, databa
     assert server.sql(f"SELECT a, settings FROM {database}.settings") == "1\tx"
 
 
+@pytest.fixture
+def probes(server: Server) -> Iterator[str]:
+    """A table that the writer may fill, without rows."""
+    server.sql("TRUNCATE TABLE weir.probes SYNC")
+    yield "weir.probes"
+    server.sql("TRUNCATE TABLE weir.probes SYNC")
+
+
+@pytest.mark.parametrize("user", ["admin", "writer"])
+@pytest.mark.parametrize(
+    "values",
+    ["(1, 'x'); (2, 'y')", "(1, 'it''s; \\';'); garbage", "(1, 'x');" + " " * 2_000_000 + "(2, 'y')"],
+)
+def test_values_end_at_a_semicolon(server: Server, probes: str, user: str, values: str) -> None:
+    """Rows after it are refused, not lost: none of the body is stored, in whichever pieces it comes."""
+    table = probes
+    query = f"INSERT INTO {table} (rank, probe) VALUES"
+    assert server.ask(query=f"{query} {values[:1000]}{values[1000:].strip()}", user=user).code == 33
+    for size in (len(values), 7):
+        pieces = [values[at : at + size].encode() for at in range(0, min(len(values), 3000), size)]
+        assert server.ask(iter([*pieces, values[3000:].encode()]), query=query, user=user).code == 33
+    assert server.sql(f"SELECT count() FROM {table}") == "0"
+    server.ask("(1, ';'), (2, 'a\\\\'), (3, 'it''s;\\';') ;\n ; ", query=query, user=user, ok=True)
+    assert server.sql(f"SELECT count() FROM {table}") == "3"
+
+
+def test_a_string_of_values_may_be_cut_anywhere(server: Server, probes: str) -> None:
+    text = b"(1, 'a;\\\\'), (2, '\\';'), (3, 'c'';'),(4,'\\\\\\';b');"
+    query = f"INSERT INTO {probes} (rank, probe) VALUES"
+    for size in range(1, len(text)):
+        pieces = (text[at : at + size] for at in range(0, len(text), size))
+        server.ask(pieces, query=query, user="writer", ok=True, insert_deduplicate=0)
+        assert server.ask(iter((text[:size], text[size:], b"(5, 'x')")), query=query, user="writer").code == 33
+    found = server.sql(f"SELECT DISTINCT rank, probe FROM {probes} ORDER BY ALL FORMAT TSVRaw")
+    assert found == "\n".join(f"{rank}\t{name}" for rank, name in enumerate(["a;\\", "';", "c';", "\\';b"], 1))
+
+
+def test_parameters_of_an_insert(server: Server, database: str) -> None:
+    """In its head and, for an administrator, among its values, as in a clickhouse-server; nobody else may write expressions."""
+    server.sql(f"CREATE TABLE {database}.t (a UInt64, s String) ENGINE = MergeTree ORDER BY a")
+    params: dict[str, Any] = {"param_name": "t", "param_a": "7", "param_s": "it's; x", "database": database}
+    server.ask("1\tx\n", query="INSERT INTO {name:Identifier} FORMAT TSV", ok=True, **params)
+    server.ask("(2, 'y')", query="INSERT INTO {name:Identifier} VALUES", ok=True, **params)
+    server.ask(query="INSERT INTO {name:Identifier} VALUES ({a:UInt64}, {s:String}), (8, 'z')", ok=True, **params)
+    server.ask("INSERT INTO {name:Identifier} SELECT {a:UInt64} + 2, {s:String}", ok=True, **params)
+    assert server.sql(f"SELECT groupArray((a, s)) FROM (SELECT * FROM {database}.t ORDER BY a)") == (
+        "[(1,'x'),(2,'y'),(7,'it\\'s; x'),(8,'z'),(9,'it\\'s; x')]"
+    )
+
+
+@pytest.mark.embedded
+def test_values_of_a_writer_are_no_parameters(server: Server, probes: str) -> None:
+    query = f"INSERT INTO {probes} (rank, probe) VALUES ({{a:UInt64}}, 'x')"
+    answer = server.ask(query=query, user="writer", param_a="7")
+    assert (answer.code, "expressions is disabled" in answer.text) == (344, True)
+    assert server.sql(f"SELECT count() FROM {probes}") == "0"
+
+
+@pytest.mark.embedded
+def test_a_format_that_needs_a_file_is_refused(server: Server, database: str) -> None:
+    server.sql(f"CREATE TABLE {database}.t (array UInt64) ENGINE = MergeTree ORDER BY array")
+    rows = server.ask(query="SELECT number AS array FROM numbers(10) FORMAT Npy", ok=True).body
+    answer = server.ask(rows, query=f"INSERT INTO {database}.t FORMAT Npy")
+    assert (answer.code, "Npy" in answer.text) == (48, True)
+    assert server.sql(f"SELECT count() FROM {database}.t") == "0"
+
+
 def _table_with_tokens(server: Server, table: str, columns: str = "a UInt64, b UInt64", order: str = "a") -> str:
     """The name of a new table that remembers the tokens of its last blocks."""
     server.sql(
         f"CREATE TABLE {table} ({columns}) ENGINE = MergeTree ORDER BY {order} SETTINGS non_replicated_deduplication_window = 100"
     )
     return table
+
+
+@pytest.mark.embedded
+def test_deduplication_can_be_switched_off(server: Server, database: str) -> None:
+    """By the setting that clients know, which this version of the engine does not read, too; where it cannot, the server says so."""
+    table = _table_with_tokens(server, f"{database}.t")
+    ways: list[dict[str, Any]] = [{"insert_deduplicate": 0}, {"insert_deduplicate": "false"}, {"deduplicate_insert": "disable"}]
+    for settings in ways:
+        for token in (None, "x"):
+            server.sql(f"TRUNCATE TABLE {table} SYNC")
+            for _ in range(2):
+                _insert(server, table, 0, 10, **settings, **({"insert_deduplication_token": token} if token else {}))
+            assert server.sql(f"SELECT count() FROM {table}") == "20", (settings, token)
+    server.sql(f"TRUNCATE TABLE {table} SYNC")
+    for _ in range(2):
+        _insert(server, table, 0, 10, insert_deduplicate=1)
+    answer = server.ask("1\t1\n", query=f"INSERT INTO {table} SETTINGS insert_deduplicate = 0 FORMAT TSV")
+    assert (answer.code, "deduplicate_insert" in answer.text) == (36, True)
+    session: dict[str, Any] = {"session_id": database}
+    server.sql("SET insert_deduplicate = 0", **session)
+    _insert(server, table, 0, 10, **session)
+    assert server.sql(f"SELECT count() FROM {table}") == "20"
 
 
 def test_a_token_counts_once(server: Server, database: str) -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -121,6 +122,41 @@ def test_sigterm_stops_what_will_not_end(own_server: Callable[..., Server]) -> N
         assert eventually(lambda: _running(server, "mark-long") == 1)
         assert stop(server, signal.SIGTERM) == 0
         assert raw.recv(10_000).startswith(b"HTTP/1.1 500 ")
+
+
+def test_sigterm_ends_a_body_that_keeps_coming(own_server: Callable[..., Server]) -> None:
+    """However long running statements may take: nothing of its block is stored, and the engine is closed."""
+    server = own_server("--stop-timeout", "3600")
+    server.sql("CREATE DATABASE d")
+    server.sql("CREATE TABLE d.t (a UInt64) ENGINE = MergeTree ORDER BY a")
+    ended = threading.Event()
+    with socket.create_connection((server.host, server.port), timeout=60) as raw:
+        raw.sendall(
+            f"POST /?query=INSERT+INTO+d.t+FORMAT+TSV HTTP/1.1\r\nHost: x\r\nX-ClickHouse-User: admin\r\n"
+            f"X-ClickHouse-Key: {PASSWORDS['admin']}\r\nContent-Length: 1000000000\r\n\r\n1\n".encode()
+        )
+        assert eventually(lambda: _running(server, "INTO d.t") == 1)
+
+        def send() -> None:
+            with suppress(OSError):
+                while not ended.wait(0.3):
+                    raw.sendall(b"1\n" * 2000)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            assert stop(server, signal.SIGTERM) == 0
+        finally:
+            ended.set()
+            sender.join()
+    assert own_server().sql("SELECT count() FROM d.t") == "0"
+
+
+def test_sigterm_ends_an_answer_that_nobody_reads(own_server: Callable[..., Server]) -> None:
+    server = own_server("--stop-timeout", "0.5")
+    with _begin(server, "SELECT number FROM system.numbers") as raw:
+        assert raw.recv(1000).startswith(b"HTTP/1.1 200 ")
+        assert stop(server, signal.SIGTERM) == 0
 
 
 def test_a_client_that_goes_away_stops_its_query(server: Server) -> None:

@@ -7,6 +7,8 @@ others are kept as duplicates, in rows of their own: a sum over one probe takes 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 #: The key of an hourly row.
 KEY = (
     *("src_addr", "dst_addr", "protocol", "port", "ts", "probe", "folded", "record_kind", "src_prefix", "dst_prefix"),
@@ -32,14 +34,21 @@ _NUMBERS = """SELECT (
         arrayPushFront(arrayMap((one_way, place) -> bitShiftLeft(toUInt64(one_way), 63) + place, groupArray(one_way), arrayEnumerate(groupArray(name))), toUInt64(0)))
     FROM
     (
-        SELECT toString(probe) AS name, dictGetOrDefault('probe_places', 'one_way', tuple(name), false) AS one_way FROM flows
-        WHERE ts >= {} AND ts < {} GROUP BY name
+        SELECT toString(probe) AS name, dictGetOrDefault('probe_places', 'one_way', tuple(name), false) AS one_way FROM {}
+        WHERE {} GROUP BY name
         ORDER BY dictGetOrDefault('probe_places', 'rank', tuple(name), toUInt32(100)), name
     )"""
 _PROBE = 2**29 - 1
 #: Records of one flow are in one part, and so are those of one hourly row: a /16 of IPv4 or a /48 whole.
 _NETWORK = "IPv6CIDRToRange({0}, if({0} BETWEEN toIPv6('::ffff:0.0.0.0') AND toIPv6('::ffff:255.255.255.255'), toUInt8(112), toUInt8(48))).1"
-_PART = f"(cityHash64({_NETWORK.format('src_addr')}) + cityHash64({_NETWORK.format('dst_addr')})) % {{0}} = {{1}}"
+_PART = f"toUInt32((cityHash64({_NETWORK.format('src_addr')}) + cityHash64({_NETWORK.format('dst_addr')})) % {{}})"
+#: The columns of raw records that this reads.
+_READ = ", ".join(
+    (
+        *("ts", "probe", "record_kind", "protocol", "ip_version", "service", "src_addr", "src_port", "dst_addr", "dst_port"),
+        *("src_prefix", "dst_prefix", *SAME, "sampling_rate", "first_seen", "flow_start", *SUMS[2:]),
+    )
+)
 
 
 _KEY_OF_RECORD = """f.src_addr AS src_addr, if(folded, weir_network(f.dst_addr, f.ip_version), f.dst_addr) AS dst_addr,
@@ -50,28 +59,45 @@ _KEY_OF_RECORD = """f.src_addr AS src_addr, if(folded, weir_network(f.dst_addr, 
 _SAME_OF_RECORD = ", ".join(f"max(f.{name}) AS {name}" for name in SAME)
 
 
-def _part(part: int, parts: int) -> str:
-    return "1" if parts == 1 else _PART.format(parts, part)
-
-
 def _time(moment: int) -> str:
     return f"toDateTime({moment}, 'UTC')"
 
 
-def rows(begin: int, end: int, generation: int = 0, part: int = 0, parts: int = 1, *, join: bool = False) -> str:
-    """A SELECT of the hourly rows (`COLUMNS`) of raw records from `begin` to `end`, seconds, multiples of 30: of one of
-    `parts` of the addresses.
+@dataclass(frozen=True)
+class Part:
+    """One part of the addresses, and the tables that `copies` makes of an hour: its records and its hourly rows."""
+
+    number: int
+    records: str
+    held: str
+
+
+def copies(hour: int, end: int, generation: int, parts: int) -> tuple[str, str]:
+    """A SELECT of an hour's raw records before `end` and one of its hourly rows, each with the column `part`: of tables that
+    hold these, in this order, a statement reads one part alone.
+    """
+    number = f"{_PART.format(parts)} AS part"
+    return (
+        f"SELECT {_READ}, {number} FROM flows WHERE ts >= {_time(hour)} AND ts < {_time(end)}",
+        f"SELECT {COLUMNS}, {number} FROM flows_hourly WHERE ts = {_time(hour)} AND generation = {generation}",
+    )
+
+
+def rows(begin: int, end: int, generation: int = 0, part: Part | None = None, *, join: bool = False) -> str:
+    """A SELECT of the hourly rows (`COLUMNS`) of raw records from `begin` to `end`, seconds, multiples of 30, or of those of
+    one part.
 
     join: several probes see one direction only. If no other probe saw a flow, the direction that the best of them did not
     see counts, too, from the best of those that saw it; the windows do the same.
     """
-    where = f"ts >= {_time(begin)} AND ts < {_time(end)} AND {_part(part, parts)}"
-    numbers = _NUMBERS.format(_time(begin), _time(end))
+    where = f"part = {part.number}" if part else f"ts >= {_time(begin)} AND ts < {_time(end)}"
+    source = part.records if part else "flows"
+    numbers = _NUMBERS.format(source, where)
     records = f"""(
-    SELECT *, first_seen, flow_start, (src_addr, src_port) <= (dst_addr, dst_port) AS upwards,
+    SELECT {_READ}, (src_addr, src_port) <= (dst_addr, dst_port) AS upwards,
         {_FLOW} AS flow,
         {_PLACE} AS place
-    FROM flows WHERE {where}
+    FROM {source} WHERE {where}
 )"""
     one_each = f"""WITH ({numbers}) AS numbers
 SELECT
@@ -119,22 +145,21 @@ GROUP BY {", ".join(KEY)}"""
     return f"SELECT {COLUMNS} FROM ({one_each}) UNION ALL SELECT {COLUMNS} FROM ({joined})"
 
 
-def correction(
-    hour: int, end: int, generation: int = 0, part: int = 0, parts: int = 1, *, join: bool = False
-) -> str:
-    """A SELECT of the rows (`COLUMNS`) that make the rows of an hour those of its raw records before `end`: each sum is
-    the difference. Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
+def correction(hour: int, end: int, generation: int = 0, part: Part | None = None, *, join: bool = False) -> str:
+    """A SELECT of the rows (`COLUMNS`) that make the rows of an hour, or of one part of it, those of its raw records before
+    `end`: each sum is the difference. Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
     """
     sums = ", ".join(f"sum(w.{name}) AS {name}" for name in SUMS)
     changed = " OR ".join(f"{name} != 0" for name in SUMS)
     less = ", ".join(f"toUInt64(negate(h.{name})) AS {name}" for name in SUMS)
-    held = f"FROM flows_hourly AS h WHERE ts = {_time(hour)} AND generation = {generation} AND {_part(part, parts)}"
+    of_hour = f"flows_hourly AS h WHERE ts = {_time(hour)} AND generation = {generation}"
+    held = f"FROM {part.held} AS h WHERE part = {part.number}" if part else f"FROM {of_hour}"
     # By what rows have in common, too: where that has changed, the difference is below 0 under the old value.
     groups = ", ".join((*KEY, *SAME))
     return f"""SELECT {groups}, {sums}
 FROM
 (
-    SELECT {COLUMNS} FROM ({rows(hour, end, generation, part, parts, join=join)})
+    SELECT {COLUMNS} FROM ({rows(hour, end, generation, part, join=join)})
     UNION ALL
     SELECT {groups}, {less} {held}
 ) AS w

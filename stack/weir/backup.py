@@ -21,7 +21,7 @@ from weir.errors import WeirError
 from weir.migrations import FOLDER, define, migrate
 from weir.services import all_services
 from weir.stages import Stages
-from weir.storage import service
+from weir.storage import hours, service
 from weir.supervisor import Supervisor
 
 DISK = "backups"
@@ -59,6 +59,10 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
                 tables = sorted(_tables(store, store.database), key=lambda table: table == "arrivals")
                 if "schema_migrations" not in tables:
                     raise WeirError(f"there is nothing to back up: {store.url} has no tables of Weir", status=1)
+                if "hours" in tables:
+                    # A restored table does not know the token of a block that a kill interrupted: it would take it twice.
+                    hours.finish(store)
+                    tables = [table for table in tables if not hours.is_staged(table)]
                 store.execute(f"CREATE DATABASE {snapshot} ENGINE = Atomic", database="")
                 for table in tables:
                     store.execute(f"CREATE TABLE {snapshot}.{table} CLONE AS {store.database}.{table}", database="")

@@ -13,6 +13,7 @@ import pytest
 
 from harness import RunningStack, eventually
 from weir.clickhouse import ClickHouse
+from weir.storage import hours
 from window_traffic import Publisher, conversations_and_a_scan
 
 INTERVAL_S = 10
@@ -173,6 +174,39 @@ def test_the_jobs_go_on_after_a_restore(stack: RunningStack, store: ClickHouse, 
         "hourly rows",
     )
     eventually(lambda: store.rows("SELECT count() > 0 AS n FROM hosts WHERE probe = 'after'")[0]["n"], "daily hosts")
+
+
+@pytest.mark.parametrize("last", ["before", "after"])
+def test_hourly_rows_whose_writing_broke_off_are_restored_once(
+    stack: RunningStack, store: ClickHouse, place: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    """The service is killed around the statement that writes a block of them, and a backup is made before it goes on."""
+    publish(stack, store, f"killed-{last}", 4)
+    stack.stop("storage")
+    execute = ClickHouse.execute
+
+    def cut(self: ClickHouse, sql: str, **settings: object) -> str:
+        if not sql.startswith("INSERT INTO flows_hourly "):
+            return execute(self, sql, **settings)  # type: ignore[arg-type]
+        if last == "after":
+            execute(self, sql, **settings)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ClickHouse, "execute", cut)
+        with pytest.raises(KeyboardInterrupt):
+            list(hours.roll_up(store, all_now=True))
+    backup = place / f"killed-{last}"
+    done = stack.weir("backup", str(backup))
+    assert done.status == 0, done.err
+    done = stack.weir("restore", str(backup), "--force", timeout=300)
+    assert done.status == 0, done.err
+    assert stack.weir("storage", "roll-up").status == 0
+    raw = store.rows("SELECT probe, count() AS n, sum(fwd_octets) AS octets FROM flows GROUP BY probe ORDER BY probe")
+    for table in ("flows_hourly", "flows_hourly_by_destination"):
+        sums = f"SELECT probe, sum(h.records) AS n, sum(fwd_octets) AS octets FROM {table} AS h GROUP BY probe ORDER BY probe"
+        assert store.rows(sums) == raw, table
+    stack.start("storage")
 
 
 def test_a_stack_that_is_down_is_backed_up_and_restored(stack: RunningStack, place: Path) -> None:

@@ -14,9 +14,11 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import httpx
 import pytest
@@ -26,6 +28,7 @@ from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 from weir.schema import hourly
 from weir.storage import hours, rollup, service
+from weir.storage.times import iso
 
 ONLY_STORE = True
 DAY_S = 86_400
@@ -480,6 +483,109 @@ def test_hourly_rows_that_went_do_not_come_back(stack: LoneStore, store: ClickHo
     assert store.rows("SELECT sum(h.records) AS n FROM flows_hourly AS h") == [{"n": 3}]
 
 
+def refusing(patch: pytest.MonkeyPatch, begins: str, hour: int) -> None:
+    """Let the store refuse the service's statements on an hour that begin with these words."""
+    execute = ClickHouse.execute
+
+    def refuse(self: ClickHouse, sql: str, **settings: object) -> str:
+        of_hour = f"hours_staged_{hour}" in sql
+        if of_hour and sql.startswith(begins):
+            raise WeirError("ClickHouse: no such luck", status=1)
+        return execute(self, sql, **settings)  # type: ignore[arg-type]
+
+    patch.setattr(ClickHouse, "execute", refuse)
+
+
+@pytest.mark.parametrize("begins", ["CREATE TABLE", "INSERT INTO hours_staged", "INSERT INTO flows_hourly"])
+def test_an_hour_that_fails_holds_up_no_other(
+    stack: LoneStore, store: ClickHouse, monkeypatch: pytest.MonkeyPatch, begins: str
+) -> None:
+    """The newest of three, which is written first."""
+    records = traffic(random.Random(7), 60, EVENING - 3600, 3 * 3600 - 600)
+    insert(store, records)
+    failed: dict[int, WeirError] = {}
+    with monkeypatch.context() as patch:
+        refusing(patch, begins, EVENING + 3600)
+        for _ in range(2):
+            list(hours.roll_up(store, time.time() + 4000, failed=failed))
+            assert list(failed) == [EVENING + 3600]
+            assert hours.arrears(store, NOW)[0] == NOW - EVENING - 3600
+        others = [one for one in records if one.ts < EVENING + 3600]
+        assert held(store)["hours"] == expected(others)["hours"]
+        with pytest.raises(hours.HoursFailed, match="no such luck"):
+            list(hours.roll_up(store, all_now=True))
+        with pytest.raises(hours.HoursFailed):
+            keep(stack, store, raw_days=0.00001)
+        assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == len(records), "the day stays"
+        store.execute(_flows(EVENING, 30))  # late
+        list(hours.roll_up(store, time.time() + 4000, failed=failed))
+        assert list(failed) == [EVENING + 3600]
+        assert _stored(store) == len(others) + 30
+    list(hours.roll_up(store, failed=failed, all_now=True))
+    assert failed == {}
+    assert hours.arrears(store, NOW) == (0, 0)
+    assert _stored(store) == len(records) + 30
+    assert "hours_staged" not in store.execute("SHOW TABLES")
+
+
+def test_arrears_are_those_of_the_oldest_interval(store: ClickHouse) -> None:
+    """Parts of a backlog that are written do not make the rest look new, and records of the future make nothing look old."""
+    assert hours.arrears(store, NOW) == (0, 0)
+    now = EVENING + 1800
+    store.execute(_flows(EVENING, 180))
+    store.execute(_flows(EVENING + 7200, 7))
+    assert hours.arrears(store, now) == (1800, 7)
+    list(hours.roll_up(store, EVENING + 600))
+    assert hours.arrears(store, now) == (1800 - 480, 7)
+    list(hours.roll_up(store, now))
+    assert hours.arrears(store, now) == (120, 7)
+    store.execute(_flows(EVENING - 7200, 3))
+    list(hours.roll_up(store, now))
+    assert hours.arrears(store, now) == (9000, 7), "it waits for more of them"
+    list(hours.roll_up(store, time.time() + 4000, all_now=True))
+    assert hours.arrears(store, now) == (0, 0)
+
+
+@pytest.mark.parametrize(("slow", "fast"), [("a", "b"), ("b", "a")])
+def test_intervals_of_different_lengths_count_a_flow_once(store: ClickHouse, slow: str, fast: str) -> None:
+    """30 and 10 seconds, as agents have them; `a` counts, as the first by name."""
+    for probe, length in ((slow, 30), (fast, 10)):
+        store.execute(
+            "INSERT INTO flows (ts, interval_ms, probe, src_addr, dst_addr, src_port, dst_port, protocol, ip_version, fwd_packets,"
+            f" fwd_octets, rev_packets) SELECT {EVENING + 600} + {length} * number, {length} * 1000, '{probe}', '::ffff:10.0.0.1',"
+            f" '::ffff:203.0.113.1', 2000, 443, 6, 4, {length}, 100 * {length}, 1 FROM numbers({120 // length})"
+        )
+    list(hours.roll_up(store, all_now=True))
+    sums = store.rows(
+        "SELECT probe, duplicate, sum(fwd_octets) AS n FROM flows_hourly GROUP BY probe, duplicate ORDER BY probe"
+    )
+    assert [(row["probe"], row["duplicate"], row["n"]) for row in sums] == [("a", False, 12_000), ("b", True, 12_000)]
+
+
+def test_hours_of_an_earlier_version_without_their_raw_records_are_closed(stack: LoneStore, store: ClickHouse) -> None:
+    """They stay as they are while raw records are there; what comes after these were dropped is added."""
+    store.execute(_flows(EVENING, 100))
+    list(hours.roll_up(store, all_now=True))
+    # An upgrade finds the hourly rows of 100 records, and 40 of these.
+    store.execute("ALTER TABLE flows DELETE WHERE src_port < 2060", mutations_sync="2")
+    store.execute("TRUNCATE TABLE hours SYNC")
+    store.execute("TRUNCATE TABLE arrivals SYNC")
+    store.execute(
+        "INSERT INTO arrivals SELECT toStartOfMinute(f.ts) AS ts, count(), now('UTC'), now('UTC') FROM flows AS f GROUP BY ts"
+    )
+    for late in (1, 2):
+        list(hours.roll_up(store, all_now=True))
+        assert [one.state for one in hours.noted(store)] == ["closed"]
+        assert (_stored(store), hours.changed(store)) == (100, [])
+        store.execute(_flows(EVENING, 1, application=late))
+    keep(stack, store, raw_days=0.00001)
+    assert _stored(store) == 100
+    for late in (3, 4):
+        store.execute(_flows(EVENING, 1, application=late))
+        list(hours.roll_up(store, all_now=True))
+        assert _stored(store) == 100 + late - 2
+
+
 def test_the_store_is_killed_while_rows_are_written(stack: LoneStore, store: ClickHouse) -> None:
     chance = random.Random(5)
     records = traffic(chance, 400, EVENING, 4 * 3600)
@@ -542,12 +648,7 @@ def sums_by_probe(store: ClickHouse) -> dict[str, list[int]]:
 
 def test_the_service_writes_hours_between_its_rounds(stack: LoneStore, store: ClickHouse) -> None:
     """Its first round comes at once and the next after ten minutes; records come in between."""
-    quick = "from weir.storage import hours, service; hours._DELAY_S = hours._SETTLED_S = 0; service._HOURS_EVERY_S = 1"
-    serve = f"{quick}; from weir.commands import configured; service.serve(configured(), 10)"
-    process = subprocess.Popen(
-        [sys.executable, "-c", serve], env=os.environ | stack.environment, cwd=CHECKOUT / "stack"
-    )
-    try:
+    with serving(stack):
         eventually(lambda: b"behind_seconds 0" in metrics(stack), "its first round")
         hour = int(time.time()) // 3600 * 3600
         records = traffic(random.Random(6), 10, hour - 3600, 1800)
@@ -556,9 +657,39 @@ def test_the_service_writes_hours_between_its_rounds(stack: LoneStore, store: Cl
         eventually(
             lambda: store.rows("SELECT sum(h.records) AS n FROM flows_hourly AS h")[0]["n"] == len(present), "rows"
         )
+
+
+@contextmanager
+def serving(stack: LoneStore, further: str = "") -> Iterator[Path]:
+    """The service with a round every second that waits for nothing; yields its log."""
+    quick = f"from weir.storage import hours, service; hours._DELAY_S = hours._SETTLED_S = 0; service._HOURS_EVERY_S = 1; {further}"
+    serve = f"{quick}\nfrom weir.commands import configured; service.serve(configured(), 10)"
+    path = stack.home / "logs/serving.log"
+    with path.open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", serve], env=os.environ | stack.environment, cwd=CHECKOUT / "stack", stdout=log
+        )
+    try:
+        yield path
     finally:
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
+
+
+def test_the_service_names_an_hour_that_fails_once(stack: LoneStore, store: ClickHouse) -> None:
+    insert(store, traffic(random.Random(8), 10, EVENING, 3600))
+    fails = "made = hours.hourly.rows; hours.hourly.rows = lambda begin, *a, **k: 'SELECT no_such_column' if begin == %d else made(begin, *a, **k)"
+    with serving(stack, fails % EVENING) as log:
+        for at in (1, 2):
+            store.execute(_flows(EVENING - at * 3600, 10))
+
+            def written(records: int = 10 * at) -> bool:
+                return _stored(store) == records
+
+            eventually(written, "an older hour")
+        assert b"weir_storage_failing_hours 1" in metrics(stack)
+        (line,) = [line for line in log.read_text().splitlines() if "no_such_column" in line]
+        assert str(iso(EVENING)) in line
 
 
 def metrics(stack: LoneStore) -> bytes:

@@ -188,10 +188,16 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     _say("stopping")
     if not front.drain(options.stop_timeout):
         _say(f"statements still running after {options.stop_timeout:g} s: stopped")
-        for _ in range(10):
+        for turn in range(10):
             engine.kill("")
+            if turn:
+                server.break_off()
             if front.drain(0.5):
                 break
+        else:
+            # Closing the engine under a statement would crash. Without it, the next start finds the directory as after a kill.
+            _say("statements do not end: stopped without closing the engine")
+            os._exit(1)
     server.stop()
     front.sessions.close()
     engine.stop()

@@ -29,6 +29,10 @@ from . import metrics
 #: Seconds that a connection which is to close is read on, so that the client gets the answer before the reset that
 #: unread octets would cause.
 _LINGER = 2.0
+#: Seconds that a worker waits for the rest of a body after the server was told to stop.
+_LAST = 1.0
+#: A worker that waits for a body looks so often whether the server is stopping, seconds.
+_LOOK = 0.25
 #: As much is read of a connection at once, octets.
 _PIECE = 1 << 16
 #: Lines in a head; the parser is slower with each.
@@ -58,11 +62,13 @@ class Limits:
 class Stream:
     """A client's input, read ahead by `Waiting` up to the end of a head, then by the request's worker.
 
-    `allow` sets the total time that the worker may spend waiting for the client.
+    `allow` sets the total time that the worker may spend waiting for the client. stopping: whether the server is; if so, the
+    worker waits for a second at most.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self._fd = sock.fileno()
+        self.stopping: Callable[[], bool] = lambda: False
         self._buffer = bytearray()
         self._searched = 0
         self._seconds, self._most, self._pace = 0.0, 0.0, 0
@@ -140,14 +146,17 @@ class Stream:
         while True:
             with suppress(BlockingIOError):
                 out = os.read(self._fd, size)
-                if self._pace:
+                if self._pace and not self.stopping():
                     self._seconds = min(self._most, self._seconds + len(out) / self._pace)
                 return out
+            if self.stopping():
+                self._seconds = min(self._seconds, _LAST)
+            if self._seconds <= 0:
+                raise TimeoutError("timed out")
             begun = time.monotonic()
             poll = select.poll()
             poll.register(self._fd, select.POLLIN)
-            if self._seconds <= 0 or not poll.poll(self._seconds * 1000):
-                raise TimeoutError("timed out")
+            poll.poll(min(self._seconds, _LOOK) * 1000)
             self._seconds -= time.monotonic() - begun
 
 
@@ -165,6 +174,7 @@ class Connection(cheroot.server.HTTPConnection):
 
     def __init__(self, server: Any, sock: socket.socket, _makefile: object = None) -> None:
         super().__init__(server, sock, _make_file)
+        self.rfile.stopping = lambda: server.front.stopping
         self.known = self.answered = self.lingers = False
         self.user = ""
         self.until = self.since = 0.0

@@ -267,6 +267,9 @@ class Engine:
         settings = request.role.settings_for(request.settings, self._current)
         settings["log_comment"] = f"{request.comment} {request.tag}"
         settings |= dict.fromkeys(VALUES_SETTINGS, str(int(request.expressions)))
+        if settings.get("insert_deduplicate", "1").lower() in ("0", "false"):
+            # The engine looks at this newer setting alone.
+            settings.setdefault("deduplicate_insert", "disable")
         if request.role.readonly:
             settings["readonly"] = "1"
             # One question must leave memory for the inserts.
@@ -426,6 +429,8 @@ class Engine:
             raise ServerError(36, f"Unknown format {data_format}")
         if "input" in statement.names:
             raise ServerError(48, "INSERT ... SELECT ... FROM input() with data is not supported by the embedded server")
+        if data_format.lower() == "npy":
+            raise ServerError(48, "INSERT in FORMAT Npy is not supported by the embedded server: it needs a file")
         if hides_comment(statement):
             raise ServerError(36, "log_comment of an INSERT is a parameter of the URL here, not one of its SETTINGS")
         # This end stays open until the insert is over, so that what was written to the pipe waits for the engine.
@@ -435,7 +440,7 @@ class Engine:
 
         def work() -> Written:
             try:
-                result = connection.query(text)
+                result = connection.query(text, params=dict(request.params))
                 return Written(int(result.rows_written()), int(result.bytes_written()))
             finally:
                 os.write(wake, b"x")

@@ -6,6 +6,7 @@ import re
 
 #: Codes that the front raises itself; the engine names the others.
 NAMES = {
+    33: "CANNOT_READ_ALL_DATA",
     36: "BAD_ARGUMENTS",
     48: "NOT_IMPLEMENTED",
     62: "SYNTAX_ERROR",
@@ -33,7 +34,7 @@ NAMES = {
 }
 
 _STATUS = {194: 401, 192: 403, 193: 403, 516: 403, 482: 403, 48: 501, 209: 503, 202: 503, 381: 411, 307: 413}
-_STATUS.update(dict.fromkeys((6, 25, 26, 27, 38, 41, 53, 62, 72, 102, 108, 117, 167, 168, 457), 400))
+_STATUS.update(dict.fromkeys((6, 25, 26, 27, 33, 38, 41, 53, 62, 72, 102, 108, 117, 167, 168, 457), 400))
 _STATUS.update(dict.fromkeys((46, 47, 50, 56, 60, 63, 73, 78, 81, 106, 115, 336), 404))
 
 _NESTED = re.compile(

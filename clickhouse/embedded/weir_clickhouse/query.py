@@ -148,8 +148,11 @@ class Query:
                     )
                 settings["readonly"] = "2"
             expressions = False
-            if statement.kind == "INSERT" and role.is_admin and self._data_format(statement).lower() == "values":
-                data, expressions = reading.looked_through(data)
+            if statement.kind == "INSERT" and statement.data >= 0 and self._data_format(statement).lower() == "values":
+                if role.is_admin:
+                    data, expressions = reading.looked_through(data)
+                else:
+                    data = reading.literals(data)
         except ServerError:
             metrics.refused.labels("statement").inc()
             raise

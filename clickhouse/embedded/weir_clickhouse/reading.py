@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from .body import bounded
 from .errors import ServerError
-from .refusals import refuse_values
+from .refusals import after_semicolon, refuse_values
 from .statement import Incomplete, Statement, parse
 
 #: Longest statement without data, octets: the engine's own bound by default, and as far as max_query_size can raise it.
@@ -17,6 +19,9 @@ _EXPRESSIONS = 1 << 20
 #: Up to this size, parse a statement again with each piece; later whenever it has doubled, so that its length
 #: costs linear time, however it is cut.
 _SMALL = 1 << 10
+#: The rest of a string, up to its closing quote; and values up to a semicolon, or to a string that is cut off.
+_QUOTED = re.compile(rb"(?s:[^'\\]++|\\.)*+")
+_OUTSIDE = re.compile(rb"(?s:[^';]++|'(?:[^'\\]++|\\.)*+')*+")
 
 
 def statement(params: Mapping[str, str], pieces: Iterator[bytes]) -> tuple[Statement, Iterator[bytes]]:
@@ -76,13 +81,45 @@ def _parse(text: bytes, longest: int, *, complete: bool) -> Statement:
     return found
 
 
+def literals(data: Iterator[bytes]) -> Iterator[bytes]:
+    """The same data, values of an INSERT without expressions; raises an error if any follow a semicolon, before the engine sees
+    that: it would ignore them, and acknowledge the INSERT.
+    """
+    quoted = escaped = False
+    for piece in filter(None, data):
+        at = 0
+        if quoted:
+            at = _end(_QUOTED, piece, int(escaped))
+            quoted = piece[at : at + 1] != b"'"
+            at += 1
+        if not quoted:
+            at = _end(_OUTSIDE, piece, at)
+            if piece[at : at + 1] == b";":
+                yield piece[:at]
+                for rest in itertools.chain([piece[at:]], data):
+                    if rest.strip(b"; \t\r\n\f\v"):
+                        raise after_semicolon()
+                return
+            if at < len(piece):
+                quoted = True
+                at = _end(_QUOTED, piece, at + 1) + 1
+        # The search for the closing quote ended at the last octet, a backslash.
+        escaped = quoted and at == len(piece)
+        yield piece
+
+
+def _end(pattern: re.Pattern[bytes], text: bytes, begin: int) -> int:
+    found = pattern.match(text, begin)
+    return found.end() if found else begin
+
+
 def looked_through(data: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
     """The same data, and whether they were small enough to search; raises an error if they must not be accepted."""
     held = bytearray()
     for piece in data:
         held += piece
         if len(held) > _EXPRESSIONS:
-            return _joined(bytes(held), data), False
+            return literals(_joined(bytes(held), data)), False
     refuse_values(bytes(held))
     return iter((bytes(held),)), True
 

@@ -138,7 +138,14 @@ def refuse_dangerous(statement: Statement, params: Mapping[str, str]) -> None:
         if first.is_word("EXECUTE") and second.is_word("AS") and not at:
             raise ServerError(344, "EXECUTE AS is disabled: a user's role is fixed by access.yaml")
     refuse_names(items)
-    refuse_settings(settings_clauses(statement))
+    given = settings_clauses(statement)
+    refuse_settings(given)
+    if statement.kind == "INSERT" and "insert_deduplicate" in given:
+        raise ServerError(
+            36,
+            "insert_deduplicate has no effect among the SETTINGS of an INSERT:"
+            " write deduplicate_insert = 'disable', or insert_deduplicate=0 in the URL",
+        )
     if statement.kind == "SYSTEM" and len(items) > 1 and items[1].value in _SYSTEM_REFUSED:
         raise ServerError(344, f"SYSTEM {items[1].value} is disabled: stop the process instead")
 
@@ -175,11 +182,21 @@ def refuse_settings(names: Iterable[str]) -> None:
 
 
 def refuse_values(data: bytes) -> None:
-    """Raise if the values of an INSERT could run code or open files; otherwise they may hold expressions."""
+    """Raise if the values of an INSERT could run code or open files, or go on after a semicolon; otherwise they may hold
+    expressions."""
     try:
-        refuse_names(list(tokens(data)))
+        items = list(tokens(data))
+        for first, second in pairwise(items):
+            if first.is_symbol(";") and not second.is_symbol(";"):
+                raise after_semicolon()
+        refuse_names(items)
     except LexicalError as error:
         raise ServerError(62, f"Cannot parse the values of the INSERT: {error}: {excerpt(data, error.position)}") from None
+
+
+def after_semicolon() -> ServerError:
+    """The engine would ignore these data, and acknowledge them."""
+    return ServerError(33, "Cannot read data after semicolon: one INSERT a request, whose values end there")
 
 
 def _refuse_defaults(statement: Statement, closing: Mapping[int, int], at: int) -> None:

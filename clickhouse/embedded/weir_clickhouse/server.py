@@ -6,6 +6,8 @@ The way of a request: `connections.Waiting` until its head is complete → `gate
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
 from typing import Any
 
 import cheroot.server
@@ -21,6 +23,7 @@ class Server(cheroot.server.HTTPServer):
     ConnectionClass = Connection
     timeout: Any
     waiting: Waiting
+    requests: Any
     _connections: Any
 
     def __init__(self, address: tuple[str, int], front: Front) -> None:
@@ -43,6 +46,14 @@ class Server(cheroot.server.HTTPServer):
     def can_add_keepalive_connection(self) -> bool:
         """Always: `Waiting` itself bounds their number."""
         return bool(self.ready)
+
+    def break_off(self) -> None:
+        """End the connections of all workers, so that none of them waits for its client."""
+        for worker in list(self.requests._threads):
+            conn = worker.conn
+            if conn is not None:
+                with suppress(OSError, AttributeError):
+                    conn.socket.shutdown(socket.SHUT_RDWR)
 
     def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
         """Logs errors to stderr, except for clients that disconnect."""

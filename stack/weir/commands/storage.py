@@ -62,9 +62,16 @@ def roll_up(
     stack = configured()
     wanted, admin = times.parse_day(day) if day else None, connect(stack, "admin")
     with service.alone(stack):
-        lines = [f"{hour} flows_hourly: {n:,} records" for hour, n in hours.roll_up(admin, day=wanted, all_now=True)]
-        lines += [f"{when} {table}: {rows:,} rows" for when, table, rows in rollup.roll_up(admin, wanted)]
-    print("\n".join(lines) or "nothing has changed")
+        done = 0
+        # What fails is tried again by the next one, which raises.
+        for hour, n in hours.roll_up(admin, day=wanted, all_now=True, failed={}):
+            print(f"{hour} flows_hourly: {n:,} records")
+            done += 1
+        for when, table, rows in rollup.roll_up(admin, wanted):
+            print(f"{when} {table}: {rows:,} rows")
+            done += 1
+    if not done:
+        print("nothing has changed")
 
 
 def write_hours() -> None:
@@ -74,8 +81,12 @@ def write_hours() -> None:
     """
     stack = configured()
     with service.alone(stack):
-        lines = [f"{hour}: {n:,} records" for hour, n in hours.roll_up(connect(stack, "admin"))]
-    print("\n".join(lines) or "nothing has changed")
+        done = 0
+        for hour, n in hours.roll_up(connect(stack, "admin")):
+            print(f"{hour}: {n:,} records")
+            done += 1
+    if not done:
+        print("nothing has changed")
 
 
 def plan(

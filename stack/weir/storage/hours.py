@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
 from weir.clickhouse import ClickHouse
+from weir.errors import WeirError
 from weir.schema import hourly
 from weir.storage.times import DAY_S, iso, seconds
 
@@ -28,7 +29,8 @@ _SETTLED_S = 300
 PART = 1_000_000
 
 _ENDED = ("dropping", "closed")
-_STAGED = "hours_staged"
+#: Followed by the hour: a block that could not be written stays until it can, beside those of other hours.
+_STAGED = "hours_staged_"
 _SPILL = {"max_bytes_before_external_group_by": "500000000", "max_bytes_before_external_sort": "500000000"}
 #: One block, whatever its size: a token stands for one block. A view that repeats it knows it by the same token.
 _ONE_BLOCK = {
@@ -39,6 +41,18 @@ _ONE_BLOCK = {
     "deduplicate_blocks_in_dependent_materialized_views": "1",
     "optimize_on_insert": "0",
 }
+
+
+class HoursFailed(WeirError):
+    """Hours whose rows could not be written; the others were. causes: the errors by hour, seconds."""
+
+    def __init__(self, causes: dict[int, WeirError]) -> None:
+        (hour, first), others = next(iter(causes.items())), len(causes) - 1
+        more = f", nor those of {others} other hours" if others else ""
+        super().__init__(
+            f"the hourly rows of {iso(hour)} could not be written{more}: {first}", hint=first.hint, status=1
+        )
+        self.causes = causes
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,15 @@ class Changed:
     before: int  # of these, those before the moment that `changed` was given
     waits_since: int
     last: int
+
+    @property
+    def lacks_from(self) -> int | None:
+        """Start of the first interval of which records before the given moment may be missing in the rows."""
+        if not self.was:
+            return self.hour if self.before else None
+        if self.was.state != "done" or self.written != self.was.records:
+            return self.hour
+        return self.was.until if self.before > self.written else None
 
 
 def noted(admin: ClickHouse, where: str = "1") -> list[Hour]:
@@ -93,7 +116,7 @@ def changed(admin: ClickHouse, day: date | None = None, before: int = 0, of_curr
         "SELECT toUnixTimestamp(of) AS hour, known, toUnixTimestamp(noted_until) AS until, noted_records AS records,"
         " generation, state, arrived, written, before, toUnixTimestamp(if(known, toDateTime(noted_at), first)) AS waits_since,"
         f" toUnixTimestamp(last) AS last FROM ({sums})"
-        " WHERE NOT known OR state = 'unfinished' OR (state = 'done' AND arrived != noted_records) ORDER BY hour DESC"
+        " WHERE NOT known OR state IN ('unfinished', 'applying') OR (state = 'done' AND arrived != noted_records) ORDER BY hour DESC"
     )
     return [
         Changed(
@@ -106,20 +129,65 @@ def changed(admin: ClickHouse, day: date | None = None, before: int = 0, of_curr
 
 
 def roll_up(
-    admin: ClickHouse, now: float | None = None, day: date | None = None, *, all_now: bool = False
+    admin: ClickHouse,
+    now: float | None = None,
+    day: date | None = None,
+    *,
+    all_now: bool = False,
+    failed: dict[int, WeirError] | None = None,
 ) -> Iterator[tuple[str, int]]:
     """Bring the hourly rows (of a day) up to date. Yields each hour and its number of records, when it is written.
 
-    all_now: everything that is stored, instead of waiting for late records.
+    all_now: everything that is stored, instead of waiting for late records. failed: keeps, from one call to the next, the
+    hours whose rows could not be written, and why; they are tried after the others. Without it, raises HoursFailed at the
+    end.
     """
     moment = time.time() if now is None else now
-    _finish(admin)
+    causes = {} if failed is None else failed
+    finish(admin, causes)
     current = int(moment if all_now else moment - _DELAY_S) // 60 * 60 + (60 if all_now else 0)
     before = 2**32 - 1 if all_now else current
-    for one in changed(admin, day, before, current):
+    found = changed(admin, day, before, current)
+    for gone in causes.keys() - {one.hour for one in found}:
+        causes.pop(gone)
+    for one in sorted(found, key=lambda one: one.hour in causes):
+        if one.was and one.was.state == "applying":
+            continue  # its block could not be written just now
         until = min(current if one.hour == current // HOUR_S * HOUR_S else before, one.hour + HOUR_S)
-        if _write_hour(admin, one, until, moment, all_now=all_now):
+        try:
+            written = _write_hour(admin, one, until, moment, all_now=all_now)
+        except WeirError as error:
+            _failed(admin, causes, one.hour, error)
+            continue
+        causes.pop(one.hour, None)
+        if written:
             yield iso(one.hour) or "", one.before
+    if failed is None and causes:
+        raise HoursFailed(causes)
+
+
+def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> None:
+    """Finish what a kill broke off. failed: as of `roll_up`; without it, raises the error."""
+    applying = noted(admin, "state = 'applying'")
+    own = "SELECT name FROM system.tables WHERE database = currentDatabase()"
+    staged = {row["name"] for row in admin.rows(own) if is_staged(row["name"])}
+    for one in applying:
+        if _staged(one) not in staged:
+            _note(admin, replace(one, state="unfinished"))
+            continue
+        try:
+            # The block may have been written, in part or whole; its token tells the engine what is left to write.
+            _apply(admin, replace(one, state=one.token.rpartition("/")[2]))
+        except WeirError as error:
+            if failed is None:
+                raise
+            _failed(admin, failed, one.hour, error)
+        else:
+            if failed:
+                failed.pop(one.hour, None)
+    for name in staged - {_staged(one) for one in applying}:
+        admin.execute(f"DROP TABLE IF EXISTS {name} SYNC")
+    dropped(admin)
 
 
 def drop_day(admin: ClickHouse, day: date) -> None:
@@ -127,7 +195,10 @@ def drop_day(admin: ClickHouse, day: date) -> None:
     rows of their own. To be followed by `dropped`, at once or after a kill.
     """
     begin = seconds(day)
-    for one in noted(admin, f"hour >= {begin} AND hour < {begin + DAY_S}"):
+    of_day = noted(admin, f"hour >= {begin} AND hour < {begin + DAY_S}")
+    if any(one.state == "applying" for one in of_day):
+        raise WeirError(f"a block of hourly rows of {day} is not written: its raw records stay", status=1)
+    for one in of_day:
         if one.state != "dropping":
             _note(admin, replace(one, state="dropping", generation=one.generation + 1, until=one.hour + HOUR_S))
 
@@ -152,9 +223,13 @@ def close(admin: ClickHouse, begin: int, end: int) -> None:
             _note(admin, replace(one, state="closed"))
 
 
-def behind_s(admin: ClickHouse, now: float) -> float:
-    """Seconds for which the oldest records have waited that are not in the hourly rows; 0 without any."""
-    return max((now - one.waits_since for one in changed(admin)), default=0.0)
+def arrears(admin: ClickHouse, now: float) -> tuple[float, int]:
+    """Seconds since the oldest interval of which records are missing in the hourly rows (0: none is), and the number of records
+    of the future, which are not due yet.
+    """
+    found = changed(admin, before=int(now), of_current=int(now))
+    oldest = min((begin for one in found if (begin := one.lacks_from) is not None), default=now)
+    return max(now - oldest, 0.0), sum(one.arrived - one.before for one in found)
 
 
 # ---- one hour ----
@@ -209,22 +284,35 @@ def _append(admin: ClickHouse, was: Hour, until: int) -> None:
 
 
 def _correct(admin: ClickHouse, then: Hour) -> None:
-    """Write what the whole hour lacks, some of the addresses at a time."""
-    parts = -(-then.records // PART)
-    for part in range(parts):
-        state = "done" if part == parts - 1 else "unfinished"
-        rows = hourly.correction(then.hour, then.until, then.generation, part, parts, join=_one_way(admin))
+    """Write what the whole hour lacks; if it has many records, some of the addresses at a time."""
+    parts = max(1, -(-then.records // PART))
+    if parts == 1:
+        _write(admin, then, hourly.correction(then.hour, then.until, then.generation, join=_one_way(admin)))
+        return
+    # Sorted by part once, for else each part would read the hour.
+    tables = [f"{_staged(then)}_{name}" for name in ("records", "held")]
+    for table, rows in zip(tables, hourly.copies(then.hour, then.until, then.generation, parts), strict=True):
+        admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
+        about = "Of an hour that is being corrected, sorted by part"
+        admin.execute(f"CREATE TABLE {table} ENGINE = MergeTree ORDER BY part COMMENT '{about}' AS {rows}")
+    for number in range(parts):
+        state = "done" if number == parts - 1 else "unfinished"
+        part = hourly.Part(number, *tables)
+        rows = hourly.correction(then.hour, then.until, then.generation, part, join=_one_way(admin))
         _write(admin, replace(then, state=state), rows)
+    for table in tables:
+        admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
 
 
 def _write(admin: ClickHouse, then: Hour, rows: str) -> None:
     """Write a block, and note the hour as it is then."""
-    admin.execute(f"DROP TABLE IF EXISTS {_STAGED} SYNC")
+    staged = _staged(then)
+    admin.execute(f"DROP TABLE IF EXISTS {staged} SYNC")
     admin.execute(
-        f"CREATE TABLE {_STAGED} AS flows_hourly ENGINE = MergeTree PRIMARY KEY () ORDER BY ()"
+        f"CREATE TABLE {staged} AS flows_hourly ENGINE = MergeTree PRIMARY KEY () ORDER BY ()"
         " COMMENT 'A block of hourly rows that is being written'"
     )
-    admin.execute(f"INSERT INTO {_STAGED} ({hourly.COLUMNS}) {rows}", **_SPILL)
+    admin.execute(f"INSERT INTO {staged} ({hourly.COLUMNS}) {rows}", **_SPILL)
     token = f"hours/{then.hour}/{secrets.token_hex(8)}/{then.state}"
     _note(admin, replace(then, state="applying", token=token))
     _apply(admin, replace(then, token=token))
@@ -232,23 +320,29 @@ def _write(admin: ClickHouse, then: Hour, rows: str) -> None:
 
 def _apply(admin: ClickHouse, then: Hour) -> None:
     admin.execute(
-        f"INSERT INTO flows_hourly ({hourly.COLUMNS}) SELECT {hourly.COLUMNS} FROM {_STAGED}",
+        f"INSERT INTO flows_hourly ({hourly.COLUMNS}) SELECT {hourly.COLUMNS} FROM {_staged(then)}",
         insert_deduplication_token=then.token,
         **_ONE_BLOCK,
     )
     _note(admin, then)
-    admin.execute(f"DROP TABLE IF EXISTS {_STAGED} SYNC")
+    admin.execute(f"DROP TABLE IF EXISTS {_staged(then)} SYNC")
 
 
-def _finish(admin: ClickHouse) -> None:
-    """Finish what a kill broke off."""
-    for one in noted(admin, "state = 'applying'"):
-        if admin.rows(f"SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = '{_STAGED}'"):
-            # The block may have been written, in part or whole; its token tells the engine what is left to write.
-            _apply(admin, replace(one, state=one.token.rpartition("/")[2]))
-        else:
-            _note(admin, replace(one, state="unfinished"))
-    dropped(admin)
+def is_staged(table: str) -> bool:
+    """Whether a table holds a block that is being written."""
+    return table.startswith(_STAGED.rstrip("_"))
+
+
+def _staged(one: Hour) -> str:
+    """The table of the block of an hour that is being written."""
+    return f"{_STAGED}{one.hour}"
+
+
+def _failed(admin: ClickHouse, causes: dict[int, WeirError], hour: int, error: WeirError) -> None:
+    """Keep the error of an hour, so that others go on; raise it if the store is away."""
+    if not admin.ping():
+        raise error
+    causes[hour] = error
 
 
 def _note(admin: ClickHouse, one: Hour) -> None:

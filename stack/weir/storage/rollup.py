@@ -175,12 +175,14 @@ def roll_up(
     as done and is written again. A list whose source has lost rows of the day stays unchanged; if that day was
     requested, this raises WeirError.
 
-    all_now: write the hourly rows, too; otherwise, days with records that are still missing from them wait.
+    all_now: write the hourly rows, too, and raise HoursFailed at the end if some could not be; otherwise, days with records
+    that are still missing from them wait.
     """
     moment = time.time() if now is None else now
     today = datetime.fromtimestamp(moment, UTC).date()
+    failed: dict[int, WeirError] = {}
     if all_now:
-        for _ in hours.roll_up(admin, moment, day, all_now=True):
+        for _ in hours.roll_up(admin, moment, day, all_now=True, failed=None if day else failed):
             pass
     waiting = {datetime.fromtimestamp(one.hour, UTC).date() for one in hours.changed(admin)}
     raw = {one.day: one for one in partitions(admin) if one.table == "flows"}
@@ -205,6 +207,8 @@ def roll_up(
         written = {table: _write(admin, table, sql, name) for table, sql in one.lists.items()}
         one.done(admin, name, now_is, sum(written.values()))
         yield from ((name, table, rows) for table, rows in written.items())
+    if failed:
+        raise hours.HoursFailed(failed)
 
 
 def _days_of_windows(admin: ClickHouse) -> set[date]:

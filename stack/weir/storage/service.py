@@ -45,16 +45,21 @@ def alone(stack: Stack) -> Iterator[None]:
         yield
 
 
-def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[str]:
+def keep(
+    stack: Stack, admin: ClickHouse, now: float | None = None, failing: dict[int, WeirError] | None = None
+) -> Iterator[str]:
     """One round: write hourly rows and the daily lists that are due, and drop partitions that are too old or exceed the
     budget. Yields one line per action.
+
+    failing: as `failed` of `hours.roll_up`; without it, raises HoursFailed at the end.
     """
+    causes = {} if failing is None else failing
     moment = time.time() if now is None else now
     failed: WeirError | None = None
     with alone(stack):
         end_left(admin)
         try:
-            _write_hours(admin, moment)
+            _write_hours(admin, moment, causes)
             for day, table, rows in roll_up(admin, now=moment, all_now=False):
                 yield f"rolled up {day} into {table}: {rows:,} rows"
         except WeirError as error:
@@ -93,12 +98,14 @@ def keep(stack: Stack, admin: ClickHouse, now: float | None = None) -> Iterator[
         forget_partitions(admin, {(one.table, one.name) for one in dropped})
     if failed:
         raise failed
+    if failing is None and causes:
+        raise hours.HoursFailed(causes)
 
 
-def _write_hours(admin: ClickHouse, now: float) -> None:
+def _write_hours(admin: ClickHouse, now: float, failing: dict[int, WeirError]) -> None:
     """Write hourly rows, the newest first. After an upgrade or a backlog there are many: others wait for the lock, too."""
     end = time.monotonic() + _HOURS_AT_MOST_S
-    for _ in hours.roll_up(admin, now):
+    for _ in hours.roll_up(admin, now, failed=failing):
         if time.monotonic() > end:
             return
 
@@ -136,7 +143,15 @@ _HOURS_AT_MOST_S = 60
 _ACTIONS = prometheus_client.Counter("weir_storage_actions", "Days rolled up and partitions dropped", ["action"])
 _BEHIND = prometheus_client.Gauge(
     "weir_storage_hourly_behind_seconds",
-    "Time for which the oldest records have waited that are not in the hourly rows: minutes in the current hour",
+    "Time since the oldest interval of which records are missing in the hourly rows: minutes while all is well; after late"
+    " records, since the start of their hour",
+)
+_FUTURE = prometheus_client.Gauge(
+    "weir_storage_future_records", "Records whose interval is yet to begin: the hourly rows take them when it is over"
+)
+_FAILING = prometheus_client.Gauge(
+    "weir_storage_failing_hours",
+    "Hours whose hourly rows could not be written at the last attempt; the log says why, once",
 )
 _FAILED = prometheus_client.Counter("weir_storage_failed_rounds", "Rounds that ended in an error; the log says which")
 _DONE = prometheus_client.Gauge("weir_storage_last_round_timestamp_seconds", "Time of the last successful round")
@@ -153,25 +168,33 @@ def serve(stack: Stack, every_minutes: float) -> None:
         signal.signal(number, lambda *_: stopping.set())
     prometheus_client.start_http_server(stack.config.ports.storage_metrics, "127.0.0.1")
     next_round = 0.0
+    failing: dict[int, WeirError] = {}
+    said: set[int] = set()
     while True:
         try:
             admin = connect(stack, "admin")
             if time.monotonic() >= next_round:
                 next_round = time.monotonic() + every_minutes * 60
-                _round(stack, admin)
+                _round(stack, admin, failing)
             else:
                 with alone(stack):
-                    _write_hours(admin, time.time())
-            _BEHIND.set(hours.behind_s(admin, time.time()))
+                    _write_hours(admin, time.time(), failing)
+            behind, future = hours.arrears(admin, time.time())
+            _BEHIND.set(behind)
+            _FUTURE.set(future)
         except WeirError as error:
             _FAILED.inc()
             _log(str(error))
+        for hour in failing.keys() - said:
+            _log(f"the hourly rows of {iso(hour)} could not be written, and are tried again: {failing[hour]}")
+        said = set(failing)
+        _FAILING.set(len(failing))
         if stopping.wait(min(_HOURS_EVERY_S, every_minutes * 60)):
             return
 
 
-def _round(stack: Stack, admin: ClickHouse) -> None:
-    for line in keep(stack, admin):
+def _round(stack: Stack, admin: ClickHouse, failing: dict[int, WeirError]) -> None:
+    for line in keep(stack, admin, failing=failing):
         _log(line)
         _ACTIONS.labels(line.split()[0]).inc()
     seen = survey(stack, admin)
