@@ -21,7 +21,7 @@ _NAME = r"((?:\w+\.)?\w+)"
 
 
 class Cluster:
-    """Compiles statements in the order of the migrations, which it needs to learn which names are tables."""
+    """Compiles statements. Pass them in migration order: it learns from earlier ones which names are tables."""
 
     def __init__(self, name: str, database: str = "weir") -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", name):

@@ -162,7 +162,7 @@ def kept(found: list[Found], days: float) -> str:
 
 
 def elsewhere() -> list[str]:
-    """Other places that may hold the address, for how long, and the action: one sentence each."""
+    """Where else the address may remain, for how long, and what to do about it: one sentence each."""
     days = {
         topic["name"]: int(topic["config"].get("retention.ms", 0)) / 86_400_000 for topic in kafka.declared_topics()
     }

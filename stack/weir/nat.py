@@ -124,8 +124,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Answer:
-    """holders: the subscribers who had it according to the stored reports; before, after: the nearest reports before
-    and after that time, or None.
+    """holders: the subscribers who had the address and port at that time, according to the stored reports; before,
+    after: the nearest reports before and after that time, or None.
 
     superseded: holdings without a reported end whose port has since been assigned to another subscriber, or that began
     too long ago. complete: all relevant reports were read.
@@ -139,7 +139,7 @@ class Answer:
 
     @property
     def known(self) -> bool:
-        """Whether exactly one subscriber had it."""
+        """Whether exactly one subscriber had the address and port, and the reports name this subscriber."""
         named = {one.who for one in self.holders}
         return self.complete and len(named) == 1 and all(one.subscriber or one.user for one in self.holders)
 
@@ -203,7 +203,8 @@ def protocol(text: str | None) -> int | None:
 
 
 def judge(before: list[Report], after: list[Report], at: datetime) -> Answer:
-    """Who had it at that time, from the reports up to it and those after it, each in order of time."""
+    """Who had the address and port at that time, from the reports up to that time and those after it, each in order of
+    time."""
     open_: list[Report] = []
     superseded: list[Report] = []
 
@@ -239,8 +240,8 @@ def _again(report: Report, before: Report) -> bool:
 
 
 def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
-    """Who had it. A time without a fraction means the whole second: every subscriber who had it during any part of that
-    second counts.
+    """Who had the address and port. A time without a fraction means the whole second: every subscriber who had them
+    during any part of that second counts.
     """
     until = at if at.microsecond else at + timedelta(milliseconds=999)
     read = [_read(store, wanted, form, f"<= {_time(until)}", "DESC", at - _BACK) for form in _READS]
@@ -391,7 +392,8 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
         console.print(f"{name}: [bold]{one.subscriber}[/bold]{own}{vrf}{user}{inwards}", highlight=False)
     elif answer.holders:
         console.print(
-            f"{name}: not known: several may have had it; --protocol or --to may single one out", highlight=False
+            f"{name}: not known: several subscribers may have had this port; --protocol or --to may narrow it to one",
+            highlight=False,
         )
     else:
         console.print(f"{name}: not known", highlight=False)

@@ -242,7 +242,7 @@ mod tests {
         switched(source, &mutants.iter().collect::<Vec<_>>()).unwrap()
     }
 
-    /// Without marks and the switches' path.
+    /// The text without comments and the path `crate::mutant_switches::`.
     fn plain(text: &str) -> String {
         let mut plain = String::new();
         let mut rest = text;

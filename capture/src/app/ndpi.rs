@@ -277,7 +277,7 @@ impl Ndpi {
         }
     }
 
-    /// The application that ports and IPv4 addresses suggest, for a flow of which nDPI saw a packet.
+    /// The application that ports and IPv4 addresses suggest, for a flow that nDPI has seen at least one packet of.
     pub fn guess(&mut self, handle: Handle, ip: &IpPacket) -> NdpiVerdict {
         let v4 = |address: &[u8; 16]| match address {
             [.., a, b, c, d] if ip.version == 4 => u32::from_be_bytes([*a, *b, *c, *d]),

@@ -180,7 +180,7 @@ impl Input for Ports {
     }
 }
 
-/// The system's 32-bit count of datagrams dropped at a socket; `None` if it reports none.
+/// The system's 32-bit count of datagrams dropped at a socket; `None` if the system does not report it.
 fn drops(socket: &UdpSocket) -> Option<u32> {
     let mut told = [0_u32; MEMINFO];
     let mut octets = size_of_val(&told) as libc::socklen_t;

@@ -88,7 +88,7 @@ pub enum FragmentPlace {
 pub struct FragmentCounts {
     /// Counted in their flow, immediately or later.
     pub joined: Volume,
-    /// Of these, those that waited for their first fragment.
+    /// The part of `joined` that waited for its first fragment.
     pub waited: Volume,
     /// Metered without ports because their first fragment did not arrive in time.
     pub timed_out: Volume,

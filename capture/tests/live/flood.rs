@@ -26,7 +26,7 @@ const PACKETS: u64 = 1_000_000;
 const MOST_RECORDS: u64 = 100_000;
 /// Overflow records of one interval: those with an address, and some kinds of the last rung.
 const MOST_OVERFLOW: u64 = 4096 + 16;
-/// Of these, (0.75 * 128 MiB - 32 MiB of ring) = 64 MiB are the flow table's.
+/// The agent's memory limit. The flow table gets 0.75 * 128 MiB - 32 MiB of ring = 64 MiB.
 const MEMORY: &str = "128MiB";
 
 /// Every message of the flows topic, as it arrives, until the agent marks one as the last.

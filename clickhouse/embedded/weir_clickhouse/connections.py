@@ -1,9 +1,9 @@
 """Connections that no worker is handling: those with an incomplete request, idle ones, and closing ones.
 
 A worker gets a connection when the head of a request (its line and headers) is complete, so that no client keeps a worker waiting
-before its request. One thread reads all heads. Each has a time limit; their number and their memory are bounded: at the bound the
-oldest connection of an unknown client is closed, or, if users hold most of the room, the oldest connection of the user who holds
-most of it.
+before its request. One thread reads all heads. Every such connection has a time limit, and their number and memory are limited.
+At the limit, the store closes the oldest connection of an unknown client; if users occupy most of the space, it closes the oldest
+connection of the user who occupies the most.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-//! The unit that an exporter's sequence numbers count, which not all choose as the standards say: messages, records of
-//! flows, or records of flows and options. It follows each possible unit until one is clear; a gap that another unit
-//! explains is no loss.
+//! Determines what an exporter's sequence numbers count: messages, flow records, or flow and option records. Not every
+//! exporter follows the standards. It tracks every possible unit until one is clear; a gap that another unit explains
+//! is no loss.
 
 use crate::collect::exporter::origin::Protocol;
 use crate::collect::exporter::sequence::{Losses, Numbered, Sequence};
 use serde::{Deserialize, Serialize};
 
-/// What is numbered.
+/// The unit that the sequence numbers count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Messages,

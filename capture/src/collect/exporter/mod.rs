@@ -36,7 +36,7 @@ pub struct Counts {
     pub templates: u64,
     /// sFlow's samples of counters.
     pub counter_samples: u64,
-    /// Events of address translation and of firewalls, which count nothing.
+    /// Address-translation and firewall events. One that carries traffic counts may also be in `records`.
     pub events: u64,
     /// Packets that an sFlow agent reports as not sampled, or an nProbe as not captured.
     pub exporter_drops: u64,

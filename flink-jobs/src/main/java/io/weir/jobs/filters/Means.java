@@ -33,7 +33,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * others. The time is that of {@link StreamClock}.
  */
 final class Means {
-  /** For how long a window accepts late counters. */
+  /** How long a window accepts late counters. */
   static final long KEEP_MS = StreamClock.KEEP_MS;
 
   /**

@@ -160,7 +160,10 @@ final class WorkerLedger {
     return due;
   }
 
-  /** Applies a closing record's data on earlier intervals. Returns those. */
+  /**
+   * Applies a closing record's data on earlier intervals. Returns the starts of the intervals that
+   * it changed.
+   */
   private Collection<Long> late(LedgerEvent event, ClosingRecord record, long now) {
     List<Long> changed = new ArrayList<>();
     for (LateInterval late : record.getLateList()) {

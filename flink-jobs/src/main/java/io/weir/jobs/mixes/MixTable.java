@@ -38,7 +38,7 @@ final class MixTable {
           .customerScope(
               "probe: what one probe saw, inside is its site. all: all probes, each flow once, inside is the nation. customer: of these, what one customer had; inside is the customer")
           .customer("Customer of scope customer, else 0; names in prefixes")
-          .listed("dimension", "What the rows are by", Dimension.ALL)
+          .listed("dimension", "Dimension of the row", Dimension.ALL)
           .listed(
               "direction",
               "Which way the packets went: in is from outside to inside. unknown: nobody has declared what is inside",

@@ -22,8 +22,8 @@ final class Way {
    * @param direction in which they went
    */
   void set(FlowCursor flow, boolean source, Direction direction) {
-    // AS and country of the end outside, the sender's but for what goes out; the customer of the
-    // end inside, the sender's but for what comes in.
+    // AS and country are those of the outside end: the receiver for direction OUT, else the sender.
+    // The customer is that of the inside end: the receiver for direction IN, else the sender.
     boolean outer = source == (direction != Direction.OUT);
     boolean inner = source == (direction != Direction.IN);
     high =

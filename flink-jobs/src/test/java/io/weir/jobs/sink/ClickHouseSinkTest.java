@@ -89,7 +89,7 @@ class ClickHouseSinkTest {
     return builder.build(partition);
   }
 
-  /** Runs the operator's mails until {@code posts} inserts are acknowledged. */
+  /** Runs the next {@code mails} mails of the operator's mailbox. */
   private static void drain(OneInputStreamOperatorTestHarness<NativeBlock, Void> harness, int mails)
       throws Exception {
     for (int i = 0; i < mails; i++) {
