@@ -1,7 +1,7 @@
 CREATE OR REPLACE VIEW v_mixes_daily
 (
     day Date COMMENT 'Day, UTC',
-    scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: the flows that one probe saw. all: all probes, each flow once. customer: of these flows, those of one customer',
+    scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: the flows that one probe saw. all: all probes, each flow once. customer: the flows of one customer, each once',
     LIKE mixes_daily (probe, customer),
     customer_name String COMMENT 'Name of the customer',
     dimension Enum8('total' = 1, 'application' = 2, 'as' = 3, 'country' = 4, 'customer' = 5) COMMENT 'Dimension of the rows: total, application, as, country or customer',

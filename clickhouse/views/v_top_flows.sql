@@ -3,7 +3,7 @@
 CREATE OR REPLACE VIEW v_top_flows
 (
     LIKE top_flows (ts, window_s, scope, probe),
-    customer UInt32 COMMENT 'Customer of a customer''s list, else 0',
+    customer UInt32 COMMENT 'Customer if the list is a customer''s, else 0',
     customer_name String COMMENT 'Name of the customer',
     LIKE top_flows (list, rank),
     version UInt32 COMMENT 'How often the window was computed; the newest is shown',

@@ -1,4 +1,4 @@
-"""The same migrations for a cluster: compiles every statement to its cluster form. This is pure text; it contacts no
+"""The same migrations for a cluster: compiles every statement to its cluster form. The module handles text only; it contacts no
 server.
 
 A table becomes two: NAME_local, Replicated…MergeTree on every node, and NAME, Distributed over them. Materialized

@@ -1,8 +1,8 @@
-"""Hourly rows of raw records, in SQL: which record of a flow counts if several probes saw it, and what a range of records
-adds to `flows_hourly`. This is pure text; `weir storage` sends it.
+"""Hourly rows of raw records, in SQL: which record of a flow counts if several probes saw it, and the rows that a range of
+records adds to `flows_hourly`. The module returns text only; `weir storage` sends it.
 
-In each window of 30 s one probe's records of a flow count, those that the view `v_observations` calls canonical. The
-others are kept as duplicates, in rows of their own: a sum over one probe takes both.
+In each window of 30 s one probe's records of a flow count, those that the view `v_observations` calls canonical. The other
+probes' records are kept as duplicates, in rows of their own: a sum over one probe takes both.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def _time(moment: int) -> str:
 
 
 def rows(begin: int, end: int, generation: int = 0, part: int = 0, parts: int = 1, *, join: bool = False) -> str:
-    """A SELECT of the hourly rows (`COLUMNS`) of raw records from `begin` to `end`, seconds, multiples of 30: of one of
-    `parts` of the addresses.
+    """A SELECT of the hourly rows (`COLUMNS`) of the raw records from `begin` to `end` (seconds, multiples of 30) whose addresses
+    are in part number `part` of `parts`.
 
-    join: several probes see one direction only. If no other probe saw a flow, the direction that the best of them did not
-    see counts, too, from the best of those that saw it; the windows do the same.
+    join: more than one probe sees only one direction. If only such probes saw a flow, the direction that the best of them did not
+    see counts from the best of those that saw it; the windows do the same.
     """
     where = f"ts >= {_time(begin)} AND ts < {_time(end)} AND {_part(part, parts)}"
     numbers = _NUMBERS.format(_time(begin), _time(end))
@@ -122,8 +122,8 @@ GROUP BY {", ".join(KEY)}"""
 def correction(
     hour: int, end: int, generation: int = 0, part: int = 0, parts: int = 1, *, join: bool = False
 ) -> str:
-    """A SELECT of the rows (`COLUMNS`) that make the rows of an hour those of its raw records before `end`: each sum is
-    the difference. Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
+    """A SELECT of the rows (`COLUMNS`) that correct an hour, so that its rows agree with its raw records before `end`: each sum
+    is a difference. Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
     """
     sums = ", ".join(f"sum(w.{name}) AS {name}" for name in SUMS)
     changed = " OR ".join(f"{name} != 0" for name in SUMS)

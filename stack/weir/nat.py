@@ -2,8 +2,8 @@
 
 A translator reports when it gives a port, a block of ports or a whole address to a subscriber, and when it takes them
 back (RFC 8158; Cisco's NSEL). `judge` reads those reports one after the other. The answer names a subscriber only if
-the stored reports leave no other possibility: if two could have had the port, or the beginning is not stored, it names
-nobody.
+the stored reports leave no other possibility: if two subscribers could have had the port, or the report of the
+beginning is not stored, the answer names nobody.
 
 A translator may also map an address inwards: it passes a connection from outside on to an internal server, the
 destination after translation. Reports of such connections name that server, for as long as one of them lasts.
@@ -51,7 +51,7 @@ PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "sctp": 132}
 
 @dataclass(frozen=True)
 class Who:
-    """The query: who had this address and port, towards this destination if one is given.
+    """The query: who had this address and port, towards this destination if there is one.
 
     port 0: the whole address; protocol None: any.
     """
@@ -96,7 +96,8 @@ class Report:
         return self.subscriber, self.vrf
 
     def ends(self, begun: Report) -> bool:
-        """Whether this report ends the holding that `begun` began; a field that it does not state matches any value."""
+        """Whether this report ends the holding that `begun` began; a field that this report does not state matches any
+        value."""
         return (
             not self.begins
             and self.inwards == begun.inwards
@@ -249,7 +250,7 @@ def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
     later = [one for form in _READS for one in _read(store, wanted, form, f"> {_time(until)}", "ASC", at - _BACK)]
     later.sort(key=lambda one: one.at)
     early = [one for one in reports if one.at <= at]
-    # Within the second, it may have been assigned to another.
+    # Within the second, the port may have been assigned to another subscriber.
     ends = sorted({len(early), *range(len(early), len(reports) + 1)})
     answers = [judge(reports[:end], [*reports[end:], *later], at) for end in ends[:200]]
     holders = list(dict.fromkeys(one for answer in answers for one in answer.holders))
@@ -261,8 +262,8 @@ def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
 def _read(
     store: ClickHouse, wanted: Who, form: Literal["port", "block", "inwards"], when: str, order: str, back: datetime
 ) -> list[Report]:
-    """The nearest reports that cover the port (on single ports, or on blocks and addresses), or those on connections
-    from outside to it; the nearest first. A report without a translation identifies nobody.
+    """The reports that cover the port (on single ports, or on blocks and addresses), or those on connections from
+    outside to the port; the nearest first. A report without a translation identifies nobody.
     """
     port = wanted.port
     ports = form == "port"
@@ -327,7 +328,7 @@ def _read_inwards(store: ClickHouse, wanted: Who, when: str, order: str, back: d
 
 
 def _rows(store: ClickHouse, columns: str, parts: list[str], order: str) -> list[dict[str, Any]]:
-    """The nearest events of which all `parts` hold, with these columns beside those that every report takes alike."""
+    """The nearest events that meet all conditions in `parts`, with these columns beside those that every report has."""
     rows = store.rows(
         "SELECT toUnixTimestamp64Milli(event_at) AS ms, toString(event) AS event, protocol, user_name,"
         f" toString(exporter_addr) AS exporter, {columns}"
@@ -403,7 +404,7 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
     near = [("before", answer.before), ("after", answer.after)]
     rows = [
         *(("held", one) for one in answer.holders),
-        *(("no end told", one) for one in answer.superseded[-5:]),
+        *(("no end reported", one) for one in answer.superseded[-5:]),
         *near,
     ]
     for word, report in rows:

@@ -139,7 +139,7 @@ class Role:
 
     @property
     def at_once(self) -> int | None:
-        """Concurrent statements of one of its users; None without a bound of its own."""
+        """Maximum number of concurrent statements of a user of the role; None if the role sets no limit."""
         return int(self.limits[AT_ONCE]) if AT_ONCE in self.limits else None
 
     def row_filter(self, view: str) -> str:
@@ -165,7 +165,7 @@ class Role:
                     raise ServerError(164, f"Cannot modify '{name}' setting in readonly mode")
 
     def check_calls(self, statement: Statement, table_functions: frozenset[str], functions: frozenset[str]) -> None:
-        """Raise if a statement calls a table function that this role may not call.
+        """Raise an error if a statement calls a table function that this role may not call.
 
         table_functions, functions: names of the engine's table functions and of its other functions, lower case. A
         name that is both counts as a table function unless it is a safe one.
@@ -177,7 +177,7 @@ class Role:
                 raise ServerError(497, f"Not enough privileges: the role {self.name} may not use {name}()")
 
     def settings_for(self, asked: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
-        """The settings for one request of this role that requests `asked`.
+        """The settings for a request of this role that asks for the settings `asked`.
 
         current: the engine's own values, so that a setting without effect passes. Raises error 164 as ClickHouse does
         for read-only users.

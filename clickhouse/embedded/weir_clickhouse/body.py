@@ -117,7 +117,7 @@ class Body:
 
 
 def bounded(pieces: Iterable[bytes], largest: int) -> Iterator[bytes]:
-    """The same pieces, as long as they are no more than `largest` octets together."""
+    """Passes the pieces on; raises an error once they exceed `largest` octets together."""
     seen = 0
     for piece in pieces:
         seen += len(piece)

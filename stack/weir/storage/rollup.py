@@ -96,7 +96,8 @@ class _RollUp:
     lists: dict[str, str]
 
     def fingerprint(self, admin: ClickHouse, day: str, raw_rows: int) -> int:
-        """Changes whenever the source of that day changes: hours rolled up, raw records removed, windows written again."""
+        """A value that changes whenever the source of that day changes: hours rolled up, raw records removed, windows
+        written again."""
         if self.source == "hosts_daily":
             rolled = f"SELECT sum(cityHash64(hour, until, records, generation)) AS it FROM hours FINAL WHERE toDate(hour) = '{day}'"
             return (int(admin.rows(rolled)[0]["it"]) + raw_rows) % 2**64

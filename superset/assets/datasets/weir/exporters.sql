@@ -1,4 +1,4 @@
--- Routers and agents with collected records in the time range, one row each: a day's intervals would be many.
+-- Routers and agents with collected records in the time range, one row each, because a row per interval would be too many in a day.
 SELECT
     {{ last_second(to_dttm) }} AS ts,
     e.probe AS probe,

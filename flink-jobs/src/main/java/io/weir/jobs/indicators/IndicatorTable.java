@@ -44,7 +44,7 @@ final class IndicatorTable {
                       "udp_work_weight_host",
                       "String",
                       "if(t.udp_work_weight = 0, '', weir_addr(t.udp_work_weight_addr))",
-                      "The host that had it, empty for none")
+                      "The host with this udp_work_weight, empty for none")
                   .check("udp_work_weight_host"),
               Indicator.ALL.subList(Indicator.SCANNERS.place(), Indicator.ALL.size()))
           .probes()

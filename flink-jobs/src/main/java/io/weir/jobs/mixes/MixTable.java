@@ -54,7 +54,7 @@ final class MixTable {
               "name",
               "String",
               names(),
-              "Name of the application, AS, country or customer; of the last two rows of a mix, what they stand for")
+              "Name of the application, AS, country or customer; in the last two rows of a mix, the meaning of the row")
           .column(BOOL, "remainder", "All that is not in the rows before", Row::remainder)
           .numbers(
               Row::both,

@@ -20,7 +20,7 @@ final class TopFlows {
               "Name of the probe, empty for all")
           .customer(
               "Customer of a customer's list, else 0; names in prefixes",
-              "Customer of a customer's list, else 0")
+              "Customer if the list is a customer's, else 0")
           .listed("list", "Which flows (ip: all), and what puts them in order", FlowList.ALL)
           .rank("Place in the list, from 1")
           .version()
