@@ -69,7 +69,7 @@ struct Switched<'a> {
     lines: Vec<usize>,
     /// Text to insert, by octet.
     inserts: BTreeMap<usize, String>,
-    /// By the beginning, and by the end, the longest first.
+    /// Expressions by their beginning; of those with the same beginning, the longest first.
     choices: BTreeMap<(usize, std::cmp::Reverse<usize>), Choice>,
 }
 

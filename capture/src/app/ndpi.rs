@@ -311,7 +311,7 @@ impl Ndpi {
         self.pool.release(handle);
     }
 
-    /// Flows under inspection, and how many can be.
+    /// Number of flows under inspection, and its maximum.
     pub fn load(&self) -> (usize, usize) {
         (self.pool.entries.len() - self.pool.free.len(), self.pool.entries.len())
     }

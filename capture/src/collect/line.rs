@@ -22,7 +22,7 @@ pub type CollectWorker = Worker<CollectOutcome, (Published, Uncommitted)>;
 /// Starts a worker.
 ///
 /// # Errors
-/// Where a thread cannot be started.
+/// If a thread cannot be started.
 pub fn start(
     ports: Ports,
     inbox: Option<Inbox>,
@@ -47,7 +47,7 @@ pub fn start(
 /// Waits for a worker's end; returns its outcome, and the offsets yet to be committed.
 ///
 /// # Errors
-/// Where the sink failed, or a thread did.
+/// If the sink failed, or a thread did.
 pub fn join(worker: CollectWorker) -> anyhow::Result<(CollectOutcome, Uncommitted)> {
     let (outcome, (published, uncommitted)) = worker.join()?;
     Ok((CollectOutcome { published, ..outcome }, uncommitted))

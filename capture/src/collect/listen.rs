@@ -55,7 +55,7 @@ pub trait Input {
     /// Errors of the system call that waits.
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool>;
 
-    /// Datagrams that came while a socket was full, since it was opened.
+    /// Datagrams dropped because a socket was full, since it was opened.
     fn dropped(&mut self) -> u64;
 }
 
@@ -130,7 +130,7 @@ impl Input for Ports {
         wall_clock_ns()
     }
 
-    /// Must be called before 2^32 more are dropped.
+    /// Must be called before the system drops 2^32 more datagrams.
     fn dropped(&mut self) -> u64 {
         for (socket, (told, sum)) in self.sockets.iter().zip(&mut self.dropped) {
             let now = drops(socket).unwrap_or(*told);

@@ -62,7 +62,7 @@ pub enum Work {
     /// Notices of the interval with this start, ms.
     Notices(i64, Vec<Notice>),
     Close(CollectClosing),
-    /// Everything read from nProbe's topics up to these offsets has been sent before.
+    /// All records read from nProbe's topics up to these offsets were sent to the publisher before this.
     Taken(Taken),
 }
 
@@ -121,7 +121,7 @@ impl<I: Input> Listening<I> {
     /// Listens until `stop` is set.
     ///
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn run(mut self) -> anyhow::Result<CollectOutcome> {
         let mut asked = None;
         loop {
@@ -140,7 +140,7 @@ impl<I: Input> Listening<I> {
     /// Reads the waiting messages, and closes the intervals that are over; true if more may be waiting.
     ///
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn step(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let interval_ms = i64::from(self.options.identity.interval_ms);
         let more = self.hear(patience)?;
@@ -163,7 +163,7 @@ impl<I: Input> Listening<I> {
     /// Closes the open interval as the last one.
     ///
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn finish(mut self) -> anyhow::Result<CollectOutcome> {
         self.decoder.end();
         self.close(true)?;
@@ -271,7 +271,7 @@ struct Adding<'a> {
     last: Option<(ExporterInfo, u64)>,
     /// Arrival time of the records being taken, ms.
     now_ms: i64,
-    /// Whether the table or the notices were full and handed over, and the first error of that.
+    /// Set if the table or the notices were full and were handed over, with the first error.
     handed_over: Option<anyhow::Result<()>>,
 }
 

@@ -26,7 +26,7 @@ pub struct ExporterReports {
     unsampled: HashMap<ExporterInfo, u64>,
     without_sampling_rate: u64,
     reported: HashMap<ExporterInfo, Reported>,
-    /// Over all exporters, known or not.
+    /// Counts over all exporters, known or not, that closing records have reported.
     reported_in_all: Reported,
 }
 
@@ -115,7 +115,7 @@ fn named(protocol: Protocol, counts: Unit) -> &'static str {
     }
 }
 
-/// By cause, how many there are now beyond those before.
+/// The increase of each cause's count.
 fn less(now: &[u64; Refusal::ALL.len()], before: &[u64; Refusal::ALL.len()]) -> [u64; Refusal::ALL.len()] {
     std::array::from_fn(|cause| now[cause].saturating_sub(before[cause]))
 }

@@ -8,8 +8,9 @@
 //! Beyond its bound a spool drops its oldest segment: the rest has no gap up to now, and closing records, which state
 //! sums since the start of an epoch, still show how much is missing.
 //!
-//! A killed process loses nothing that [`Spool::push`] took: the system has it by then. If the host itself fails,
-//! messages since the last [`Spool::sync`] may be missing, and the checksum exposes a frame that was cut off.
+//! If the process is killed, no message is lost that [`Spool::push`] accepted: the system has it by then. If the host
+//! itself fails, messages since the last [`Spool::sync`] may be missing, and the checksum exposes a frame that was cut
+//! off.
 
 use super::topic::{Topic, TopicMessage};
 use anyhow::{Context as _, bail};
@@ -352,7 +353,8 @@ impl Spool {
         }
     }
 
-    /// Rewinds reading to a message. All before it must have been acknowledged, and none from it on may be in flight.
+    /// Rewinds reading to a message. All messages before it must have been acknowledged; neither it nor a later one may
+    /// be in flight.
     pub(super) fn rewind(&mut self, to: SpoolPlace) {
         for segment in &mut self.segments {
             if segment.number < to.segment {

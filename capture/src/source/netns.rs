@@ -28,7 +28,7 @@ pub fn enter(name: &str) -> anyhow::Result<Entered> {
 }
 
 impl Entered {
-    /// Stays in the namespace for good, as a thread must that lacks the capability to return.
+    /// Stays in the namespace for good: a thread that lacks the capability to return must.
     pub fn stay(mut self) {
         self.home = None;
     }

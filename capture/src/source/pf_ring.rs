@@ -395,8 +395,8 @@ impl PfRing {
     }
 }
 
-/// A packet's time: the device's in ns, else its time in µs; the wall clock's if there is neither or they cannot be
-/// right. Also whether the device's time was used, or there was none.
+/// A packet's time: the device's time in ns, else its time in µs; the wall clock's if there is neither or if they
+/// cannot be right. Also returns false if they cannot be right.
 fn stamp(header: &PfRingHeader, now_ns: i64) -> (i64, bool) {
     let in_us = header.seconds.saturating_mul(1_000_000_000).saturating_add(header.microseconds.saturating_mul(1000));
     let time_ns = i64::try_from(header.timestamp_ns).ok().filter(|&time_ns| time_ns > 0).unwrap_or(in_us);

@@ -233,7 +233,7 @@ impl Metering {
 
 /// A simulated exporter.
 struct Exporting {
-    /// When it exports, s from the Unix epoch: the end of an interval.
+    /// Time of its exports, s from the Unix epoch: the end of an interval.
     now: u32,
     /// How long its flows lasted, ms.
     lasting_ms: u32,

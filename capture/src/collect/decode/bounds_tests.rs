@@ -1,4 +1,4 @@
-//! What one sender can cost the others, and what stays known over a restart.
+//! The effect that one sender can have on others, and the state that survives a restart.
 
 use super::tests::*;
 use super::vendor_tests::{SHORT, all, row, short};

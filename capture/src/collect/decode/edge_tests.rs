@@ -1,4 +1,4 @@
-//! Rare forms of messages, and the bounds of what is kept.
+//! Rare forms of messages, and the bounds of the stored state.
 
 use super::tests::*;
 use super::vendor_tests::{SHORT, all, row, short};

@@ -16,7 +16,7 @@ use crate::collect::exporter::origin::Session;
 use crate::collect::exporter::totals::{Follows, Report, Settled};
 use crate::collect::limits::DecodeLimits;
 
-/// IE 136 in a record of a flow that goes on.
+/// Value of IE 136 in the record of a flow that continues.
 const ACTIVE_TIMEOUT: u8 = 2;
 /// One message, taken apart.
 pub(super) struct Message<'m, T> {

@@ -37,7 +37,8 @@ impl Totals {
         read.flows.iter().map(|(flow, _)| flow.sent[0].packets).sum()
     }
 
-    /// Reports the totals of these flows, all begun at once; returns the packets that they are found to have in addition.
+    /// Reports the totals of these flows, which all began at the same time; returns the packets that are new to the
+    /// decoder.
     fn report(
         &mut self,
         decoder: &mut Decoder,

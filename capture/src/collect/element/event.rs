@@ -12,7 +12,7 @@ use crate::packet::Address;
 pub trait Take {
     fn flow(&mut self, from: &ExporterInfo, record: &Imported<'_>);
 
-    /// An event that counts nothing.
+    /// An address-translation or firewall event. If it carries traffic counts, `flow` may get them, too.
     fn event(&mut self, _from: &ExporterInfo, _event: &NatEvent<'_>) {}
 
     /// The name of an interface or a VRF, from an option; false if there is no room for it.
@@ -35,12 +35,12 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Take for FlowsAlone<'_, T> {
     }
 }
 
-/// Whether an element occurs only in events. ASA's before 8.4 had numbers of their own for translated addresses.
+/// Whether an element occurs only in events. Cisco ASAs before version 8.4 used other numbers for translated addresses.
 pub fn is_event(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 361..=364 | 371 | 40_000..=40_005)
 }
 
-/// Whether it marks a template as one of events.
+/// Whether the element marks a template as one of events.
 pub fn tells_event(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 40_001..=40_005)
 }
@@ -109,7 +109,7 @@ impl NatEvent<'_> {
     }
 }
 
-/// Whether it marks an options template that names interfaces or VRFs.
+/// Whether the element marks an options template that names interfaces or VRFs.
 pub fn gives_name(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 82 | 83 | 236)
 }

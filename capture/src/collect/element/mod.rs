@@ -114,12 +114,12 @@ pub enum Meaning {
     Skip,
 }
 
-/// Preference among elements of the same slot: a template's lowest rank is read, the first of equals. Elements
-/// of rank [`ALL`] are all read.
+/// Preference among elements of the same slot: the decoder reads the template's element with the lowest rank, the first
+/// of several with that rank. It reads all elements of rank [`ALL`].
 pub const ALL: u8 = u8::MAX;
 
-/// The meaning of the element `id` of the enterprise `pen` (0: IANA's) means, and its rank; `None` where it means
-/// nothing here.
+/// The meaning of the element `id` of the enterprise `pen` (0: IANA's), and its rank; `None` if the element has no use
+/// here.
 pub fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
     Some(match (pen, id) {
         (0, 1) => (Meaning::Octets, 0),
@@ -250,7 +250,7 @@ impl Meaning {
         matches!(self, Meaning::Source4 | Meaning::Destination4 | Meaning::Source6 | Meaning::Destination6)
     }
 
-    /// Whether its value is a number, or as one: IPv4 addresses are.
+    /// Whether its value is read as a number, as an IPv4 address is.
     pub(super) fn is_number(self) -> bool {
         !matches!(
             self,

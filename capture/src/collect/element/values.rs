@@ -80,7 +80,7 @@ impl Sampled {
 /// A record's values, collected from its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Whether both IPv4 addresses are present; both IPv6 addresses.
+    /// Whether both IPv4 addresses are present, and whether both IPv6 addresses are.
     pub four: bool,
     pub six: bool,
     /// Reference points of the times that are present.
@@ -104,7 +104,7 @@ pub struct Values<'a> {
     observed: u64,
     duration_ms: u64,
     icmp: u16,
-    /// Whether the type is a field of its own: 0 is an echo reply.
+    /// Whether the record states the type in a field of its own, in which 0 means an echo reply.
     icmp_type: bool,
     biflow: u8,
     rtt_us: u32,
@@ -351,7 +351,8 @@ fn turn(biflow: u8, record: &mut Imported<'_>) {
 const LONGEST_PACKET: u32 = 20;
 const MOST: u32 = 48;
 
-/// Whether counts cannot be: packets of over a megabyte, or of less than an octet; or too many, scaled by the sampling rate.
+/// Whether counts are impossible: packets of over a megabyte, or of less than an octet; or too many, scaled by the
+/// sampling rate.
 #[inline]
 pub fn is_absurd(sent: &SentCounts, sampling: Option<u32>) -> bool {
     let SentCounts { packets, octets, .. } = *sent;

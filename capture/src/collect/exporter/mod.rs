@@ -46,7 +46,7 @@ pub struct Counts {
     pub losses: Losses,
     /// Losses by sequence numbers: flow samples of sFlow.
     pub samples: Losses,
-    /// Left out or corrected, indexed by [`Refusal`].
+    /// Data left out or corrected, indexed by [`Refusal`].
     pub causes: [u64; Refusal::ALL.len()],
 }
 
@@ -112,7 +112,7 @@ pub struct Exporter {
     pub heard_ms: i64,
     pub talks: Vec<Talk>,
     pub sources: HashMap<u64, ExporterSource, RandomState>,
-    /// Counts of templates that it no longer has.
+    /// Counts of templates that the exporter no longer has.
     pub left_out: LeftOut,
     pub totals: Totals,
     /// Whether it may have been heard before, such as by an earlier run: its flows' earlier totals are unknown then.
@@ -205,8 +205,8 @@ impl Exporter {
         anew
     }
 
-    /// Whether a datagram is a recent repeat: if so counts it, else remembers it. `share`: the number of datagrams to
-    /// remember of one exporter.
+    /// Whether a datagram repeats a recent one; counts a repeat, and remembers any other datagram. `share`: the number
+    /// of datagrams to remember of one exporter.
     #[inline]
     pub fn is_repeated(&mut self, at: usize, number: u32, content: u64, share: usize) -> bool {
         let share = share / self.talks.len().max(1);
@@ -250,7 +250,7 @@ impl Exporter {
     }
 }
 
-/// An exporter with fewer datagrams may be anyone: a stranger, which is forgotten before others.
+/// An exporter with fewer datagrams is a stranger, which anyone may have made up: it is forgotten before others.
 const STRANGER: u64 = 8;
 /// Number of exporters examined to choose the one to forget.
 const LOOKED_AT: usize = 32;

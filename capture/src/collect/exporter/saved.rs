@@ -16,7 +16,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// The format's name and version: no other is read.
+/// The name and version of the format, the only one that is read.
 const FORM: &str = "weir exporters 2";
 
 #[derive(Serialize, Deserialize)]
@@ -47,7 +47,7 @@ struct SavedSession {
     stream: bool,
     heard_ms: i64,
     counting: Counting,
-    /// Its uptime, ms, and when it stated it.
+    /// The exporter's uptime, ms, and the time at which it stated that uptime.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     uptime: Option<(u32, i64)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -87,7 +87,7 @@ impl Sequence {
         })
     }
 
-    /// Its losses no longer count.
+    /// Forgets the gaps, when the losses of this sequence no longer count.
     pub fn forget_gaps(&mut self) {
         self.gaps = Vec::new();
     }

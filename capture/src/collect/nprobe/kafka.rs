@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long it waits for a record before it checks for a stop.
+/// How long the thread waits for a record before it checks for a stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long Kafka may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);

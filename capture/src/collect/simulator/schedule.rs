@@ -102,7 +102,7 @@ pub enum Part {
     /// The option that announces this rate.
     Rate(u32),
     Flow(Flow),
-    /// sFlow: a sample of counters, one of dropped packets (format 5).
+    /// sFlow: a sample of counters, and a sample of dropped packets (format 5).
     Counters,
     Dropped,
 }
@@ -113,7 +113,7 @@ pub struct Flow {
     pub packets: u32,
     /// Octets of a packet.
     pub size: u32,
-    /// How long before it is sent it ended, and how long it lasted, ms.
+    /// How long before its record is sent the flow ended, and how long it lasted, ms.
     pub ended_ms: u32,
     pub lasted_ms: u32,
     /// sFlow: octets of the frame that were not captured, but are declared as stripped.

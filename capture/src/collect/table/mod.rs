@@ -240,7 +240,7 @@ impl Table {
     }
 }
 
-/// The flows of intervals, with the lists that their indices are of.
+/// The flows of intervals, with the lists that their indices refer to.
 fn together(flows: impl Iterator<Item = (i64, Cells)>, origins: &Arc<[Origin]>, routes: &Arc<[Route]>) -> Vec<Flows> {
     let of = |(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(origins), routes: Arc::clone(routes) };
     flows.map(of).collect()

@@ -1,4 +1,4 @@
-//! Records as JSON: an object, an array of objects, or an object a line. It builds no tree of them.
+//! Records as JSON: an object, an array of objects, or an object a line. The parser builds no tree of them.
 
 use super::record::{Fields, NprobeRecords, NprobeValue};
 use crate::collect::cause::Refusal;
@@ -42,7 +42,7 @@ fn document<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut N
     }
 }
 
-/// An object that is a record, or an array of those.
+/// A record, which is an object, or an array of records.
 struct Document<'r, 'm, T> {
     records: &'r mut NprobeRecords<'m, T>,
     /// Whether it is within an array; an array nested there is not a list of records.

@@ -68,7 +68,7 @@ impl Keys {
         }
     }
 
-    /// The key of this number, as NetFlow v9 has it.
+    /// The key for this number of an element in NetFlow v9.
     pub(super) fn numbered(&self, number: u32) -> Option<JsonKey> {
         let number = u16::try_from(number).ok()?;
         match number.checked_sub(V9_NTOP) {

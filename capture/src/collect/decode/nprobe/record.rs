@@ -1,4 +1,4 @@
-//! Keys and values of a message, record by record, into records of flows.
+//! Turns the keys and values of a message into flow records.
 
 use super::keys::{JsonKey, Keys};
 use super::left_out::LeftOut;
@@ -178,14 +178,14 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> NprobeRecords<'_, T> {
         }
     }
 
-    /// Counts what is wrong with the message.
+    /// Counts an error of the message by its cause.
     pub(super) fn count(&mut self, cause: Refusal) {
         self.exporters.get(&self.from, self.limits).counts.count(cause);
     }
 }
 
 impl<'a> Fields<'a> {
-    /// `None` where the element cannot have the value.
+    /// Sets the value of an element; `None` if the element cannot have this value.
     fn set(&mut self, key: JsonKey, value: NprobeValue<'a>) -> Option<()> {
         let (what, rank) = match key {
             JsonKey::Part(what, rank) => (what, rank),
@@ -287,7 +287,7 @@ fn milliseconds(time: u64) -> u64 {
     }
 }
 
-/// nDPI's number of the application: in `7.126`, a protocol and the application within it, the latter.
+/// nDPI's number of the application: 126 in `7.126`, which is a protocol and the application within it.
 fn application(value: &NprobeValue<'_>) -> Option<u64> {
     let parts = match value {
         NprobeValue::Text(text) => text.split_once('.'),

@@ -13,7 +13,7 @@ final class IndicatorTable {
    *
    * @param sums the sums, from index {@code at} on
    * @param weight highest UDP work weight, null if there is none
-   * @param address of the host that had it
+   * @param address of the host with that weight
    */
   @SuppressWarnings("ArrayRecordComponent")
   record Row(long[] sums, int at, Long weight, byte[] address) {

@@ -26,7 +26,7 @@ final class WorkerLedger {
   static final int MAX_FINISHED = 500;
   static final int MAX_UNFINISHED = 5_000;
 
-  /** By how many the bounds may be exceeded before it looks for intervals to drop. */
+  /** Excess over the bounds from which on the ledger looks for intervals to drop. */
   private static final int SLACK = 50;
 
   static final int MAX_RUNS = 16;
@@ -37,7 +37,7 @@ final class WorkerLedger {
   private static final int MAX_RANGES = 10_000;
   private static final int MAX_LOST_INTERVALS = 1_000;
 
-  /** Offset of the last message read, -1 where none was. */
+  /** Offset of the last message read, -1 if none was read. */
   long offset = -1;
 
   /** Epoch of the newest run, 0 if there was none. */
@@ -319,7 +319,8 @@ final class WorkerLedger {
   }
 
   /**
-   * Restores the part of the run that closed an empty interval: of the first run that reached it.
+   * Restores the part of the run that closed an empty interval, which is the first run that reached
+   * the interval.
    */
   private void closeEmpty(long start, Interval interval) {
     long by = epoch;

@@ -53,17 +53,17 @@ final class Way {
     return high >>> 32;
   }
 
-  /** Country of the outside end, else of the sender; 0 unknown. */
+  /** Country of the outside end; if there is none, of the sender. 0 unknown. */
   long country() {
     return high >>> 16 & 0xffff;
   }
 
-  /** AS of the outside end, else of the sender; 0 unknown. */
+  /** AS of the outside end; if there is none, of the sender. 0 unknown. */
   long system() {
     return low >>> 32;
   }
 
-  /** Customer of the inside end, else of the sender; 0 for none. */
+  /** Customer of the inside end; if there is none, of the sender. 0 for none. */
   long customer() {
     return low & LOW;
   }

@@ -78,7 +78,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
 
   private static final Duration ORPHAN_AGE = Duration.ofMinutes(10);
 
-  /** One in this many of the blocks that ClickHouse remembers may wait. */
+  /** The blocks that wait may be one in this many of those that ClickHouse remembers. */
   private static final int PENDING_SHARE = 4;
 
   private final ClickHouseSink.Config settings;

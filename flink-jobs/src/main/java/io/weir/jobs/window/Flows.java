@@ -53,7 +53,7 @@ public final class Flows {
     return size;
   }
 
-  /** Whether they cover all probes. */
+  /** Whether these are the flows of all probes. */
   public boolean national() {
     return national;
   }

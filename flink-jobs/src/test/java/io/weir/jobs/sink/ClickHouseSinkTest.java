@@ -38,7 +38,7 @@ class ClickHouseSinkTest {
 
   @TempDir Path directory;
 
-  /** Its state at its first checkpoint, after so many blocks. */
+  /** The operator's state at its first checkpoint, after this many blocks. */
   private static OperatorSubtaskState afterBlocks(
       int blocks, OneInputStreamOperatorTestHarness<NativeBlock, Void> harness) throws Exception {
     harness.open();
@@ -233,7 +233,7 @@ class ClickHouseSinkTest {
     }
   }
 
-  /** Why the job fails when so many blocks are inserted. */
+  /** The error with which the job fails once this many blocks are inserted. */
   private Exception failure(int blocks, FakeClickHouse clickhouse) throws Exception {
     try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
       afterBlocks(blocks, harness);
