@@ -59,8 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def stack(request: pytest.FixtureRequest) -> Iterator[RunningStack]:
-    """The file's own stack if it names one, else the running one that tests share: each uses its own probes, and none
-    stops or fills it.
+    """The file's own stack if it names one, else the running stack that tests share: each test uses its own probes, and
+    no test stops or fills that stack.
     """
     own = getattr(request.module, "OWN_STACK", None)
     if own is not None:
@@ -79,7 +79,7 @@ def stack(request: pytest.FixtureRequest) -> Iterator[RunningStack]:
 
 @pytest.fixture(scope="module")
 def store(stack: RunningStack) -> ClickHouse:
-    """The store of that stack, with all rights."""
+    """The store of the fixture `stack`, with all rights."""
     return connect(stack.stack, "admin")
 
 
