@@ -12,19 +12,19 @@ KEY = (
     *("src_addr", "dst_addr", "protocol", "port", "ts", "probe", "folded", "record_kind", "src_prefix", "dst_prefix"),
     *("duplicate", "generation"),
 )
-#: What rows of one key have in common, or nearly so: of several values the highest.
+#: Columns that are equal, or nearly so, in all rows of one key; of several values the highest counts.
 SAME = (
     *("src_customer", "dst_customer", "src_as", "dst_as", "src_country", "dst_country", "site_direction"),
     *("nation_direction", "application_id"),
 )
-#: What is added up.
+#: Columns that are added up.
 SUMS = ("records", "flows", "fwd_packets", "fwd_octets", "rev_packets", "rev_octets", "fwd_tcp_syn", "rev_tcp_rst")
 COLUMNS = ", ".join((*KEY, *SAME, *SUMS))
 
-#: The same for all records of a flow in its window of 30 s.
+#: A value that all records of a flow in its window of 30 s share.
 _FLOW = "weir_flow(ts, record_kind, protocol, src_addr, src_port, dst_addr, dst_port)"
-#: The lowest counts: as in v_observations, in one number, whose last 29 bits are the probe. `numbers` has the first bit and
-#: the last ones of each probe.
+#: The order of v_observations as one number, of which the lowest counts; its last 29 bits are the probe. `numbers` has the first
+#: bit and the last 29 bits of each probe.
 _PLACE = """transform(toString(probe), numbers.1, numbers.2, toUInt64(0)) + bitShiftLeft(toUInt64(greatest(sampling_rate, 1)), 31)
         + if(site_direction NOT IN ('out', 'internal'), 1073741824, 0) + if(site_direction NOT IN ('in', 'internal'), 536870912, 0)"""
 _NUMBERS = """SELECT (

@@ -35,16 +35,16 @@ _FORMS = {
 }
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _BEGINS = {"create", "port_block_allocate", "address_bind"}
-#: Maximum duration assumed for a session without a reported end: afterwards its port may belong to another, or to
-#: nobody.
+#: Maximum duration assumed for a session without a reported end: afterwards its port may belong to another subscriber,
+#: or to none.
 LONGEST = timedelta(hours=24)
 #: How far before the moment to read reports on single ports; those on blocks and addresses, which last long, are all
 #: read.
 _BACK = timedelta(days=31)
-#: Reports of either kind that are read before and after the moment, the nearest first. Where more of them fall into the last
-#: LONGEST before the moment, nobody is named.
+#: Number of reports of either kind that are read before and after the moment, the nearest first. If more of them fall
+#: into the last LONGEST before the moment, the answer names nobody.
 _READ = 20_000
-#: What is read: reports on single ports, on blocks and addresses, and on connections from outside.
+#: The kinds of reports that are read: on single ports, on blocks and addresses, and on connections from outside.
 _READS: tuple[Literal["port", "block", "inwards"], ...] = ("port", "block", "inwards")
 PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "sctp": 132}
 

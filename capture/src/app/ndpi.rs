@@ -166,7 +166,7 @@ impl Pool {
     fn take(&mut self, now_ms: u32) -> Option<Handle> {
         if self.free.is_empty() {
             let idle = (0..LOOKS).map(|look| (self.hand + look) % self.entries.len()).find(|&entry| {
-                // A time a little in the past is no age.
+                // A last packet slightly after `now_ms` does not make the entry old.
                 (now_ms.wrapping_sub(self.entries[entry].last_ms) as i32) > IDLE_MS as i32
             });
             self.hand = (self.hand + LOOKS) % self.entries.len();

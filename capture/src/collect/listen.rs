@@ -89,7 +89,7 @@ impl Ports {
     pub fn open(udp: &[Listen], tcp: &[Listen]) -> anyhow::Result<Ports> {
         let udp = udp.iter().map(|listen| {
             let socket = bound(listen.0, Type::DGRAM).with_context(|| cannot(listen.0, "UDP"))?;
-            // As much as the system gives without a fuss.
+            // The system may give less, which is no error.
             let _ = socket.set_recv_buffer_size(BUFFER);
             Ok(UdpSocket::from(socket))
         });
@@ -205,7 +205,7 @@ fn drain(
                     return true;
                 }
             }
-            // An answer of a host that is not there is of no interest to who only listens.
+            // A socket that only receives can ignore that a peer is unreachable.
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {}
             Err(_) => return false,
         }

@@ -129,7 +129,7 @@ impl<I: Input> Listening<I> {
             let patience = if stopping { Duration::ZERO } else { PATIENCE };
             let since = stopping.then(|| *asked.get_or_insert_with(Instant::now));
             let more = self.step(patience)?;
-            // What waits in the sockets is taken, but exporters that never pause do not keep it from its end.
+            // Datagrams that wait in the sockets are still read, but exporters that never pause must not delay the end.
             let ended = !more && self.inbox.as_ref().is_none_or(Inbox::has_ended);
             if since.is_some_and(|since| ended || since.elapsed() > DRAIN) {
                 return self.finish();

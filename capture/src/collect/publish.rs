@@ -137,7 +137,7 @@ impl CollectPublisher {
         let Notified { nat_events, interface_counters, names } = std::mem::take(&mut self.notified);
         self.clamped += closing.clamped;
         self.published.closings += 1;
-        // All that was imported is in records: a collector loses nothing between the two.
+        // All imported packets are in records: a collector drops none in between.
         let conservation = |of: Volume, clamped: u64| proto::Conservation {
             on_interface: volume(of),
             captured: volume(of),

@@ -160,7 +160,7 @@ impl Oracle for Representative<'_> {
 
 /// Whether a program reads only fields that are constant in the packets of one end of a flow.
 pub fn constant_in_flows(program: &Program, explorer: &mut Explorer) -> bool {
-    // Where a program does not ask for fragments, later ones are as the others.
+    // If a program does not test for fragments, later fragments are like other packets.
     Row::all().filter(|row| !row.later_fragment).all(|row| {
         let mut survey = FieldSurvey::default();
         explorer.explore(program, row, &mut survey);

@@ -243,7 +243,7 @@ fn broken_packets_are_no_danger() {
 
 #[test]
 fn more_verdicts_than_are_remembered_still_count_right() {
-    // More classes than are told apart, and more verdicts than are kept.
+    // More classes than a field may have, and more verdicts than the memory keeps.
     let bits: Vec<String> = (0..14).map(|bit| format!("udp[0:2] & {} != 0", 1 << bit)).collect();
     let sets = FilterSets::compile(&numbered(&bits)).unwrap();
     assert_eq!(sets.per_packet().count(), 0);
@@ -402,7 +402,7 @@ proptest! {
         packets in prop::collection::vec((packet(), prop_oneof![3 => Just(usize::MAX), 1 => 20..80_usize]), 1..60),
     ) {
         let compiler = Compiler::load().expect("libpcap");
-        // libpcap refuses what it finds never to match, and a division by what it finds to be zero.
+        // libpcap refuses an expression that it proves never to match, and a division by a constant zero.
         let refused = |expression: &str| {
             let error = compiler.judge(expression, &[]).err()?.to_string();
             assert!(error.contains("rejects all packets") || error.contains("division by zero"), "{expression}: {error}");
@@ -422,7 +422,7 @@ proptest! {
             let (key, sender) = Key::of(&ip, 0);
             flow(&mut counts, &key, sender, Volume::one(octets));
             let data = cut(captured);
-            // As the parser sees what was captured: without what was not.
+            // The parser sees only the captured octets.
             let ip = parse(&Frame {
                 time_ns: 0, link: LinkType::RawIp, data: &data, length: octets, vlan: None,
             }).ip.unwrap();

@@ -466,13 +466,13 @@ impl Source for PfRing {
     fn witness(&mut self) -> Option<Witness> {
         let last = self.last?;
         if let Some(now) = self.read_statistics() {
-            // A count that went back began anew.
+            // A count that decreased was reset.
             let since = |now: u64, last: u64| now.checked_sub(last).unwrap_or(now);
             self.received += since(now.0, last.0);
             self.dropped += since(now.1, last.1);
             self.last = Some(now);
         }
-        // Drivers bring their counts up to date now and then: what was handed over was received.
+        // Drivers update their counts only now and then, but every packet handed over was received.
         self.received = self.received.max(self.handed);
         Some(Witness { offered: self.received + self.dropped, dropped: self.dropped })
     }

@@ -24,8 +24,8 @@ from .quotas import RESOURCES, Quota
 from .refusals import FIXED_SETTINGS, SAFE_TABLE_FUNCTIONS, VALUES_SETTINGS, refuse_settings, settings_clauses
 from .statement import READS, SESSION, Statement
 
-#: Rights of an administrator of the embedded engine: everything but opening the machine's files and running code,
-#: which ALL would include.
+#: Rights of an administrator of the embedded engine: all except opening the machine's files and running code, which ALL would
+#: include.
 _ADMIN = (
     "SHOW, SELECT, INSERT, ALTER, CREATE, DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, BACKUP, KILL QUERY, SYSTEM, "
     "INTROSPECTION, dictGet, displaySecretsInShowAndSelect, TABLE ENGINE, CHECK, URL, S3, REMOTE, MYSQL, POSTGRES, DISK"
@@ -41,7 +41,7 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 AT_ONCE = "max_concurrent_queries_for_user"
 
 #: Settings of users who may see only some rows. A row policy is a filter; these two keep a reader's own conditions
-#: from being computed before it, where throwIf() and the like would tell of rows that the policy hides.
+#: from being computed before it, where throwIf() and the like would reveal rows that the policy hides.
 _FILTER_FIRST = {"query_plan_merge_filters": 0, "allow_reorder_prewhere_conditions": 0}
 
 #: System tables that show other users' queries, or data from rows that a reader may not see. In a clickhouse-server

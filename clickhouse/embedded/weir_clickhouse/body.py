@@ -10,7 +10,7 @@ from . import metrics
 from .connections import Stream
 from .errors import ServerError
 
-#: As much of a body is read at once, octets.
+#: Maximum octets of a body that are read at once.
 _PIECE = 1 << 20
 
 

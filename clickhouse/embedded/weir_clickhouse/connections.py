@@ -26,10 +26,10 @@ import cheroot.server
 
 from . import metrics
 
-#: Seconds that a connection which is to close is read on, so that the client gets the answer before the reset that
+#: Seconds for which a connection that will be closed is still read, so that the client gets the answer before the reset that
 #: unread octets would cause.
 _LINGER = 2.0
-#: As much is read of a connection at once, octets.
+#: Maximum octets that are read from a connection at once.
 _PIECE = 1 << 16
 #: Lines in a head; the parser is slower with each.
 _LINES = 256

@@ -88,7 +88,7 @@ def lost(files: Iterable[Path], parts: Iterable[str]) -> list[tuple[str, str]]:
     known: dict[str, str] = {}
     for file in files:
         for line in file.read_text().splitlines():
-            # A last line that was cut off is none; the engine does not know it either.
+            # Ignore a last line that was cut off, as the engine does.
             operation, part, block, *_ = [*line.split("\t"), "", ""]
             if operation == _ADD and block:
                 known[block] = part
@@ -109,7 +109,7 @@ def lost(files: Iterable[Path], parts: Iterable[str]) -> list[tuple[str, str]]:
 def take_back(log: Path, entries: Iterable[tuple[str, str]]) -> None:
     """Record in the newest log that these ids are gone; its table must be detached."""
     with log.open("r+b") as file:
-        # A line that was cut off must not take the first of ours with it.
+        # End a line that was cut off, so that it does not spoil our first line.
         if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":

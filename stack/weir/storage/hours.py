@@ -21,17 +21,19 @@ from weir.schema import hourly
 from weir.storage.times import DAY_S, iso, seconds
 
 HOUR_S = 3600
-#: An interval is rolled up so many seconds after its end: the records of nearly all probes are stored by then.
+#: Seconds from an interval's end until it is rolled up: the records of nearly all probes are stored by then.
 _DELAY_S = 120
-#: Late records are added when for so long no more came, or when they have waited for an hour: windows take them for as long.
+#: Seconds without further late records after which they are added; after an hour they are added in any case. Windows
+#: accept late data for as long.
 _SETTLED_S = 300
-#: Records that are rolled up in one statement: it keeps a row of each in memory.
+#: Maximum number of records that one statement rolls up, because it keeps a row of each in memory.
 PART = 1_000_000
 
 _ENDED = ("dropping", "closed")
 _STAGED = "hours_staged"
 _SPILL = {"max_bytes_before_external_group_by": "500000000", "max_bytes_before_external_sort": "500000000"}
-#: One block, whatever its size: a token stands for one block. A view that repeats it knows it by the same token.
+#: Insert one block, whatever its size, because a token stands for one block. Views that pass a repeat on recognise it
+#: by the same token.
 _ONE_BLOCK = {
     "max_threads": "1",
     "max_insert_threads": "1",
@@ -183,7 +185,7 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
         return True
     if was.state == "unfinished" or (ripe and one.written != was.records):
         if was.state == "done" and _rows_of(admin, one.hour)[1] <= one.written - was.records:
-            # Somebody dropped the raw records, or a TTL did: what the hour has stays, and late records are added.
+            # Somebody, or a TTL, dropped the raw records: the hour's rows stay, and late records are added.
             was = replace(was, generation=was.generation + 1)
         _correct(admin, replace(was, until=max(until, was.until), records=max(one.before, one.written)))
         return True
@@ -254,7 +256,7 @@ def _finish(admin: ClickHouse) -> None:
 
 
 def _note(admin: ClickHouse, one: Hour) -> None:
-    # The newest holds, even if the store's clock was set back since the last one.
+    # The newest row counts, even if the store's clock was set back since the last one.
     last = f"(SELECT max(noted_at) FROM hours WHERE hour = toDateTime({one.hour}, 'UTC'))"
     admin.execute(
         "INSERT INTO hours (hour, until, records, generation, state, token, noted_at)"

@@ -57,7 +57,7 @@ pub fn read<'a>(
     let (mut time_ms, mut began_ms, mut ended_ms) = (None, None, None);
     for (field, octets) in walk(fields, record).filter(|(field, _)| field.pen == 0) {
         let value = number(octets);
-        // Elements of the other version may be there, empty.
+        // The addresses of the other IP version may be present but empty.
         let set = |to: &mut Address| {
             if octets.iter().any(|&octet| octet != 0) {
                 *to = match *octets {
@@ -86,7 +86,7 @@ pub fn read<'a>(
             235 => event.vrf[1] = value as u32,
             148 => event.connection = value,
             323 => time_ms = i64::try_from(value).ok(),
-            // Of a connection that ended, rather than when it began.
+            // The end of a connection takes precedence over its beginning.
             153 if value > 0 => ended_ms = i64::try_from(value).ok(),
             152 => began_ms = i64::try_from(value).ok(),
             371 | 40_000 => event.user = text(octets),

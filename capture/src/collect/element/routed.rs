@@ -277,7 +277,7 @@ impl Route {
             [a, b, c, d] => mapped([a, b, c, d]),
             _ => octets.try_into().unwrap_or_default(),
         };
-        // Elements of the other version may be there, empty.
+        // The addresses of the other IP version may be present but empty.
         let set = |to: &mut Address| {
             if octets.iter().any(|&octet| octet != 0) {
                 *to = address();
@@ -301,13 +301,13 @@ impl Route {
             235 => self.vrf[1] = value,
             61 => self.direction = Some(value as u8),
             136 => self.end_reason = value as u8,
-            // Of v9 in one octet, of IPFIX in four.
+            // One octet in NetFlow v9, four in IPFIX.
             89 => self.forwarding_status = value as u8,
             70 => self.mpls_top_label = value >> 4,
             52 => self.ttl[0] = value as u8,
             53 => self.ttl[1] = value as u8,
             192 => self.ttl = [value as u8; 2],
-            // Before the router, else after it.
+            // The address before the router; if there is none, the one after it.
             56 => station(&mut self.macs[0], true),
             80 => station(&mut self.macs[1], true),
             81 => station(&mut self.macs[0], false),

@@ -90,7 +90,7 @@ impl Template {
         let payload = picked(&[231, 232]);
         let follows = match () {
             () if picked(&[148]) && payload => Some(Follows::Events),
-            // Without a number or a beginning, flows of the same key cannot be told apart.
+            // Without a flow number or a start time, flows of the same key cannot be distinguished.
             () if picked(&[85, 86]) && (picked(&[148]) || clock(Meaning::First(Clock::Uptime)).is_some()) => {
                 Some(Follows::Totals)
             }
@@ -190,7 +190,7 @@ impl Template {
                     *at < scoped || self.named && (gives_name(pen, id) || pen == 0 && matches!(id, 10 | 14 | 234 | 235))
                 }
             };
-            // 210 is padding, and v9's 0 is another vendor's.
+            // 210 is padding, and 0 is a vendor's own element in NetFlow v9.
             field.length == 0
                 || beside
                 || (pen == 0 && matches!(id, 0 | 210))
@@ -322,7 +322,7 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
             (Some(Meaning::PostPackets), false, _) => Some(Meaning::Packets),
             (Some(Meaning::PostOctets), true, true) => Some(Meaning::ReverseOctets),
             (Some(Meaning::PostPackets), true, true) => Some(Meaning::ReversePackets),
-            // Read where the others are 0.
+            // These are used where the other counters are 0.
             (Some(what @ (Meaning::PostOctets | Meaning::PostPackets)), true, false) => (!reverse).then_some(what),
             (Some(Meaning::PostClassOfService), _, _) => {
                 (ntop && !has(Meaning::ReverseClassOfService)).then_some(Meaning::ReverseClassOfService)

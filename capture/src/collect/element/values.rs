@@ -59,7 +59,7 @@ impl Sampled {
             UNIFORM => self.by_probability(),
             _ => 0,
         };
-        // The interval alone, without what lies between, is what some exporters call the rate.
+        // Some exporters state the interval alone, without the space, and mean the rate.
         let all = [chosen, spaced, out_of, self.by_probability(), self.interval, self.packet_interval];
         all.into_iter().find(|&rate| rate > 0).unwrap_or(0)
     }
@@ -153,7 +153,7 @@ impl<'a> Values<'a> {
 
     /// Adds half a round trip, which is exported for each end and the exporter, ms.
     pub fn half_round_trip(&mut self, ms: f64) {
-        // What is not a number, or negative, becomes 0.
+        // The cast turns NaN and negative values into 0.
         self.rtt_us = self.rtt_us.saturating_add((ms * 2000.0).round() as u32);
     }
 
@@ -215,7 +215,7 @@ impl<'a> Values<'a> {
             Meaning::Latency => self.rtt_us = self.rtt_us.saturating_add(at_most_32(number).saturating_mul(2000)),
             Meaning::Source4 => self.four[0] = (number as u32).to_be_bytes(),
             Meaning::Destination4 => self.four[1] = (number as u32).to_be_bytes(),
-            // What is no number, and what a template's steps have none of.
+            // These are not numbers, or do not occur in a template's steps.
             Meaning::Source6
             | Meaning::Destination6
             | Meaning::ApplicationTag
@@ -259,7 +259,7 @@ impl<'a> Values<'a> {
         record.addresses = if is_four { self.four.map(mapped) } else { self.six };
         record.version = if record.addresses.iter().all(is_mapped) { 4 } else { 6 };
         if record.sent.iter().all(|sent| sent.packets == 0 && sent.octets == 0) {
-            // What the exporter counted when it came is nothing: it counts when it leaves.
+            // If the exporter counted nothing on arrival, its counts on departure apply.
             [record.sent[0].packets, record.sent[0].octets] = self.post;
             if self.post == [0; 2] {
                 return Err(Refusal::Empty);
@@ -310,14 +310,14 @@ impl<'a> Values<'a> {
         let mut last = shape.last.and_then(|clock| moment.ms(clock, self.last));
         let duration = i64::try_from(self.duration_ms).unwrap_or(i64::MAX);
         match (first, last) {
-            // An event is when the flow ended, or went on.
+            // The time of an event is that at which the flow ended, or still continued.
             (Some(first), None) if self.observed > 0 && duration == 0 => {
                 last = moment.ms(Clock::Milliseconds, self.observed).filter(|&last| last >= first).or(Some(first));
             }
             (Some(first), None) => last = Some(first.saturating_add(duration)),
             (None, Some(last)) => first = Some(last.saturating_sub(duration)),
             (None, None) if self.observed == 0 && shape.first == Some(Clock::Uptime) && shape.last == shape.first => {
-                // Without the boot time: as long as the flow was, until its export.
+                // Without the boot time, the flow keeps its duration and ends at its export.
                 last = Some(moment.export_ms);
                 let lasted = (self.last as u32).wrapping_sub(self.first as u32) as i32;
                 first = Some(moment.export_ms.saturating_sub(i64::from(lasted.max(0))));

@@ -157,7 +157,7 @@ impl Exporter {
             Some(known) => known.moved(session),
             None => {
                 let mut talk = Talk::new(session);
-                // A connection made anew carries on.
+                // A new connection of the same exporter continues the old one.
                 let last = self.talks.iter().rfind(|last| last.origin == talk.origin);
                 talk.since_ms = last.and_then(|last| last.since_ms);
                 talk
@@ -193,7 +193,7 @@ impl Exporter {
         let Exporter { talks, left_out, counts, sources, .. } = self;
         let Some(talk) = talks.get_mut(at) else { return false };
         talk.since_ms.get_or_insert_with(|| match is_known {
-            // Headers state whole seconds.
+            // Headers state whole seconds, so the time may be up to a second later.
             true => moment.export_ms.saturating_add(moment.correction_ms(limits)).saturating_add(1000),
             false => i64::MIN,
         });

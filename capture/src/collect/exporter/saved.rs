@@ -85,7 +85,7 @@ impl Exporters {
         let mut exporters: Vec<&Exporter> = self.iter().collect();
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
         let saved = Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() };
-        // Nothing in it can fail to be JSON.
+        // Every value in it can be written as JSON.
         serde_json::to_vec_pretty(&saved).unwrap_or_default()
     }
 
@@ -110,7 +110,7 @@ impl Exporters {
             exporter.is_known = true;
             exporter.heard_ms = exporter.heard_ms.max(restored.heard_ms);
             exporter.talks.extend(restored.talks);
-            // Those heard last first, each once.
+            // The most recently heard sessions first, each once.
             exporter.talks.sort_by_key(|talk| std::cmp::Reverse(talk.heard_ms));
             let mut seen = Vec::new();
             exporter.talks.retain(|talk| {

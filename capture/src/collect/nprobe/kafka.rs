@@ -162,11 +162,11 @@ pub(super) fn consumer(from: &FromTopic, probe: &str) -> anyhow::Result<Consumer
     let mut config = ClientConfig::new();
     config
         .set("client.id", "weir-probe-collect")
-        // What is in a topic from before the first start is not of now.
+        // Skip messages written before the collector's first start.
         .set("auto.offset.reset", "latest")
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
-        // It is not read while the worker is behind, which is no reason to leave the group.
+        // The consumer does not poll while the worker is behind; it must not leave the group for that.
         .set("max.poll.interval.ms", "86400000")
         .set("topic.metadata.refresh.interval.ms", "10000")
         .set("queued.max.messages.kbytes", "16384");

@@ -163,7 +163,7 @@ impl Inbox {
 
     /// Ends once the threads have.
     pub fn close(self) {
-        // A thread that waits to hand something over gives up: nobody takes it any more.
+        // A thread that waits for room in the channel gives up, because its receiver is gone.
         drop(self.messages);
         for thread in self.threads {
             if thread.join().is_err() {

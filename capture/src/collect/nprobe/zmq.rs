@@ -112,7 +112,7 @@ fn run(endpoint: &Endpoint, socket: &zmq::Socket, mut outbox: Outbox, stop: &Ato
                 return;
             }
         }
-        // At the end what has come is taken, but publishers that never pause do not keep it.
+        // At the end, messages that have arrived are still read, but publishers that never pause must not delay it.
         if !outbox.flush() || since.is_some_and(|since| !came || since.elapsed() > DRAIN) {
             return;
         }
@@ -135,7 +135,7 @@ fn receive(socket: &zmq::Socket, publisher: Address) -> Option<NprobeMessage> {
         }
     }
     if count != 2 {
-        // No header of anything: it is counted as what it is.
+        // An empty header, which the decoder counts as an error.
         frames = [Vec::new(), Vec::new()];
     }
     let from = from.map_or(publisher, packet::address);

@@ -180,7 +180,7 @@ impl Exporter {
             match part {
                 Part::Template => self.template(&mut sets),
                 Part::NewTemplate(layout) => {
-                    // What waits for the old one is not read by the new one.
+                    // Records that wait for the old template must not be read with the new one.
                     self.template(&mut sets);
                     self.layout = *layout;
                     self.template(&mut sets);

@@ -114,7 +114,8 @@ impl Cell {
         if answered && lower.began_ms != upper.began_ms {
             return (End::from(upper.began_ms < lower.began_ms), true);
         }
-        // A service's port is low, a client's is not; the other way round only where both are.
+        // The end with a port below 1024 is the server. If both ends have such a port, or neither has, the higher port
+        // is the client's; in a one-way record the sender is the initiator.
         let service = |port: u16| (1..1024).contains(&port);
         match (service(key.ports[0]), service(key.ports[1])) {
             (true, false) => (1, true),

@@ -144,7 +144,7 @@ impl Table {
         cells.clear();
         let at = self.spare.partition_point(|spare| spare.capacity() < cells.capacity());
         self.spare.insert(at, cells);
-        // The smallest ones are the least loss.
+        // Drop the smallest lists: they are the least loss.
         let mut kept = 0;
         let all = self.spare.iter().rev();
         let most = all.take_while(|spare| {
@@ -164,7 +164,7 @@ impl Table {
         let (mut first, mut last) = (record.first_ms, record.last_ms.max(record.first_ms));
         if last > newest {
             self.clamped.future += 1;
-            // Of a clock that is ahead: as long as it was, but until now.
+            // The exporter's clock is ahead: keep the duration, but end the record now.
             first = newest.saturating_sub(last.saturating_sub(first));
             last = newest;
         }
@@ -202,11 +202,11 @@ impl Table {
         }
         let interval = self.flows.partition_point(|(other, _)| *other < start);
         if self.flows.get(interval).is_none_or(|(other, _)| *other != start) {
-            // What is pending knows intervals by their place.
+            // Pending parts refer to intervals by their index, which is about to change.
             self.settle();
             let cells = match self.spare.len() {
                 0 => Cells::default(),
-                // Most is of the open interval.
+                // Most records belong to the open interval.
                 all => self.spare.remove(if start == self.open_ms { all - 1 } else { 0 }),
             };
             self.flows.insert(interval, (start, cells));

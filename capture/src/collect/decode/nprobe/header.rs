@@ -98,7 +98,7 @@ impl Header {
         let json = Header { topic: topic_of(topic), form: Form::Json, compressed: false, source: 0, number: None };
         match (frame.len(), rest.first().copied().unwrap_or_default()) {
             (LEGACY, 0) => Ok(json),
-            // Numbered in the publisher's own order of octets, which is that of nearly all.
+            // The publisher writes the number in its own byte order, which is little-endian on nearly all machines.
             (SHORT, 1) => Ok(Header { number: Some(u32::from_le_bytes(word(4))), ..json }),
             (SHORT, version @ (2 | 3)) => {
                 let number = Some(u32::from_be_bytes(word(4)));

@@ -11,7 +11,7 @@ use std::fmt;
 /// Reads the records of a payload up to the first invalid JSON, which it counts.
 pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut NprobeRecords<'_, T>) {
     let data = data.trim_ascii();
-    // Zeros end what a program in C sends.
+    // A program in C may send the zero at the end of its text.
     let data = data.strip_suffix(b"\0").unwrap_or(data).trim_ascii_end();
     if !is_lines(data) {
         document(data, records);

@@ -239,7 +239,7 @@ impl<'a> Fields<'a> {
             Meaning::Last(_) => Some(1),
             _ => None,
         };
-        // A time that is not set leaves the others their say.
+        // A time that is not set does not replace those of other elements.
         if time.is_some() && number == 0 {
             return Some(());
         }
@@ -298,7 +298,7 @@ fn application(value: &NprobeValue<'_>) -> Option<u64> {
             0 => protocol.trim().parse().ok()?,
             application => application,
         },
-        // As a number its zeros at the end are gone: the protocol alone can be told.
+        // A JSON number lacks trailing zeros of the part after the point, so only the protocol is certain.
         None => value.number()?,
     };
     u16::try_from(number).ok().map(u64::from)

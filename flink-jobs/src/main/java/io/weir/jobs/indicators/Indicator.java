@@ -69,7 +69,7 @@ final class Indicator extends Listed {
               "Ourmon",
               host -> host.get(HostStats.SYN_SENT),
               "sum(syns)")
-          // Of senders that no record names, too.
+          // Includes SYNs of senders that no record names.
           .overAll(
               flow ->
                   Kind.of(flow.protocol()) == Kind.TCP && !flow.isOneWay()

@@ -203,7 +203,7 @@ final class WorkerLedger {
           atEnd
               && start + interval.length + grace <= now
               && interval.touched + interval.length + grace <= now;
-      // A run that began in an interval already written is given the time to close it.
+      // A run that began in an interval already written gets the time to close it.
       if (overdue || (interval.version > 0 && !interval.running())) {
         due.add(start);
       }
@@ -414,8 +414,8 @@ final class WorkerLedger {
       } else {
         rest.clamp();
         part.inferred = rest.toMessage();
-        // Of the numbers that did not come one is each lost closing record's, the highest this
-        // one's.
+        // Each lost closing record accounts for one of the missing numbers; the highest number is
+        // this record's own.
         long missing = to - from + 1 - run.seen.countIn(from, to) - lost.size();
         part.missing = Math.max(0, missing);
         part.missingSequences =
@@ -441,7 +441,7 @@ final class WorkerLedger {
         lost.add(start);
       }
     } else {
-      // The run's first closing record did not come: its intervals are those that batches came of.
+      // The run's first closing record was lost: its intervals are those with received batches.
       for (Map.Entry<Long, Interval> entry : intervals.headMap(closed.start()).entrySet()) {
         if (entry.getValue().parts.containsKey(epochOf)) {
           lost.add(entry.getKey());

@@ -386,7 +386,7 @@ abstract class Kind {
         values[i] =
             places[i] >= 0
                 ? read[places[i]]
-                // The default of a primitive is what a new array of it holds.
+                // A new array holds the default of a primitive type.
                 : type.isPrimitive() ? Array.get(Array.newInstance(type, 1), 0) : null;
       }
       try {

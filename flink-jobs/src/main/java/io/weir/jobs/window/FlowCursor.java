@@ -205,7 +205,7 @@ public final class FlowCursor {
     return half(FlowTable.ICMP_ERRORS, source);
   }
 
-  // ---- what is known of it ----
+  // ---- enrichment and other attributes of the flow ----
 
   /** Number of an end's autonomous system, 0 unknown. */
   public int system(boolean source) {

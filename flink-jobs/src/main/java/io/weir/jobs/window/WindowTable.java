@@ -254,7 +254,7 @@ public final class WindowTable<W, T> {
     return this;
   }
 
-  // ---- what may be said of the last column ----
+  // ---- properties of the last column ----
 
   /** The view shows the column in another form. */
   public WindowTable<W, T> shown(String columnName, String sqlType, String sql, String what) {
@@ -392,7 +392,7 @@ public final class WindowTable<W, T> {
     }
   }
 
-  // ---- what follows for others ----
+  // ---- results of the declaration ----
 
   /** Name of the view. */
   public String view() {

@@ -297,8 +297,8 @@ class ClickHouseSinkTest {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> n < 3 ? Fate.BUSY : Fate.STORED);
         var harness = harness(clickhouse, 1, WEEK)) {
       harness.open();
-      // Nothing is on its way to ClickHouse: to wait would be to wait for the next barrier, which
-      // comes by the input.
+      // No insert is in progress: waiting would mean waiting for the next barrier, which the paused
+      // input holds up.
       harness.processElement(new StreamRecord<>(block(1)));
       harness.snapshot(1, 0);
       harness.processElement(new StreamRecord<>(block(2)));
