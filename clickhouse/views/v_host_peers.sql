@@ -14,7 +14,7 @@ CREATE OR REPLACE VIEW v_host_peers
     service String COMMENT 'Name of the service by port and protocol, empty if the port has none',
     application String COMMENT 'Name of the application, empty where unknown',
     peer_as UInt32 COMMENT 'Autonomous system of the other end, 0 unknown',
-    peer_as_name String COMMENT 'Organisation that runs it',
+    peer_as_name String COMMENT 'Organisation that runs the autonomous system',
     peer_country String COMMENT 'Country of the other end, two letters; empty where unknown',
     flows UInt64 COMMENT 'Flows that began in the hour',
     sent_packets UInt64 COMMENT 'Packets that the host sent',

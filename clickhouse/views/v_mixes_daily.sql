@@ -7,10 +7,10 @@ CREATE OR REPLACE VIEW v_mixes_daily
     dimension Enum8('total' = 1, 'application' = 2, 'as' = 3, 'country' = 4, 'customer' = 5) COMMENT 'Dimension of the rows: total, application, as, country or customer',
     direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction of the packets: in is from outside to inside',
     number UInt32 COMMENT 'Application, AS, country or customer',
-    name String COMMENT 'Its name',
+    name String COMMENT 'Name of the application, AS, country or customer',
     LIKE mixes_daily (remainder, windows, octets, packets, flows),
-    ipv4_octets UInt64 COMMENT 'Of octets, IPv4',
-    ipv6_octets UInt64 COMMENT 'Of octets, IPv6'
+    ipv4_octets UInt64 COMMENT 'IPv4 part of octets',
+    ipv6_octets UInt64 COMMENT 'IPv6 part of octets'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

@@ -29,7 +29,7 @@ final class IndicatorTable {
                           .comment(
                               "Sums of indicators of each window: worm counts us and them, scanners, UDP work weight; read v_indicators, which shows the newest version")
                           .customerScope(TopIndicators.SCOPE)
-                          .customer("Customer of scope customer, else 0; names in prefixes")
+                          .customer("Customer for scope customer, else 0; names in prefixes")
                           .rank("Always 1")
                           .hidden()
                           .version(),
@@ -39,7 +39,11 @@ final class IndicatorTable {
                       "udp_work_weight",
                       "Highest UDP work weight: UDP packets sent * ICMP errors that came back",
                       Row::weight)
-                  .column(IPV6, "udp_work_weight_addr", "The host that had it", Row::address)
+                  .column(
+                      IPV6,
+                      "udp_work_weight_addr",
+                      "The host with this udp_work_weight",
+                      Row::address)
                   .shown(
                       "udp_work_weight_host",
                       "String",

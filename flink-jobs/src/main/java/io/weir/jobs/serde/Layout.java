@@ -24,7 +24,7 @@ import org.apache.flink.core.memory.DataOutputView;
  *
  * @param name of the field that holds it; empty elsewhere
  * @param what {@code object}, {@code record}, {@code map}, {@code set}, or the name of a type that
- * is written whole
+ *     is written whole
  */
 record Layout(String name, String what, List<Layout> parts) implements Serializable {
   static final String OBJECT = "object";

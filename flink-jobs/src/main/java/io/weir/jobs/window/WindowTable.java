@@ -186,8 +186,11 @@ public final class WindowTable<W, T> {
 
   /** How often the window was computed. */
   public WindowTable<W, T> version() {
-    add(UINT32, "version", "How often the window was computed; the highest holds");
-    return said("How often the window was computed; the newest is shown");
+    add(
+        UINT32,
+        "version",
+        "Number of times that the window was computed; the row with the highest number counts");
+    return said("Number of times that the window was computed; the view shows the newest version");
   }
 
   /** How complete the window was. */
