@@ -150,7 +150,7 @@ fn what_is_constant_in_flows_is_told_from_what_is_not() {
         "ip[20:2] = 80",
         "port 53 and udp[10] & 0x80 != 0",
     ] {
-        // `icmp` alone is constant: only what it carries is not.
+        // The answer to `icmp` is constant for a flow; only tests of its payload are not.
         assert_eq!(constant(expression), expression == "icmp", "{expression}");
     }
 }
@@ -162,7 +162,7 @@ fn fragments_count_with_their_flow() {
     let mut counts = FilterCounts::new(Arc::new(sets));
     let fragment = t::ipv4_with([192, 0, 2, 1], [192, 0, 2, 2], 17, &[], 0x0010, &[0xff; 24]);
     let (ip, octets) = parsed(&fragment);
-    // The meter knows its ports by the first fragment.
+    // The meter takes the ports from the first fragment.
     let ip = IpPacket { src_port: 50_000, dst_port: 53, ..ip };
     for _ in 0..2 {
         whole(&mut counts, &ip, &fragment, octets);
@@ -243,7 +243,7 @@ fn broken_packets_are_no_danger() {
 
 #[test]
 fn more_verdicts_than_are_remembered_still_count_right() {
-    // More classes than a field may have, and more verdicts than the memory keeps.
+    // More classes than a field may have, and more verdicts than the cache keeps.
     let bits: Vec<String> = (0..14).map(|bit| format!("udp[0:2] & {} != 0", 1 << bit)).collect();
     let sets = FilterSets::compile(&numbered(&bits)).unwrap();
     assert_eq!(sets.per_packet().count(), 0);
@@ -416,7 +416,7 @@ proptest! {
             let least = if packet[0] >> 4 == 4 { 20 } else { 40 };
             packet[..packet.len().min(least.max(*snap))].to_vec()
         };
-        // Twice: from memory the second time.
+        // Each packet twice: the second verdict comes from the cache.
         for captured in packets.iter().chain(&packets) {
             let (ip, octets) = parsed(&captured.0);
             let (key, sender) = Key::of(&ip, 0);
