@@ -10,10 +10,10 @@ import copies
 
 #: Pairs of places that share six lines or more. Those in SQL are in migrations, which are never edited; the other one
 #: is a list of elements in two places, in one of which the compiler checks that none is missing.
-BOUND = 10
-IN_SQL = 9
-#: Pairs of files with lines alike but for names, strings and numbers; 25 of them are pairs of migrations, and ten share a list of constants.
-ALIKE = 81
+BOUND = 11
+IN_SQL = 10
+#: Pairs of files with lines alike but for names, strings and numbers; 26 of them are pairs of migrations, and ten share a list of constants.
+ALIKE = 82
 
 
 def test_the_sources_have_no_more_copies() -> None:
